@@ -1,0 +1,45 @@
+# Everything a newcomer needs: `make demo` and `make test`. Each target sets up .venv by itself and may be repeated.
+PYTHON ?= python3
+BIN := .venv/bin
+OUT ?= out/demo
+
+.PHONY: setup demo test lint format bench clean
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help:
+	@echo "make demo    install, then show where the tokens of an example picture go for two questions"
+	@echo "make test    install, lint, run the tests"
+	@echo "make lint    ruff and the type checker"
+	@echo "make bench   the speed table (minutes)"
+
+# torch comes first and by its exact version: what follows must fit it, not the other way round.
+.venv/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt "torch==2.13.0"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+setup: .venv/.installed
+
+demo: setup
+	$(BIN)/arr-coc demo look --out $(OUT)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/ty check
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: setup
+	$(BIN)/arr-coc bench speed
+
+clean:
+	rm -rf .venv out build dist src/*.egg-info

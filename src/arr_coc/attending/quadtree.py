@@ -1,0 +1,221 @@
+"""Best-first quadtree: split where relevance gains most, until the budget is spent, exactly.
+
+Every criterion here is monotone (a child never gains more than its parent), so "best first" needs no heap: sorting all
+nodes by gain, parents before children on ties, gives the very order in which a heap would pop them. That is what makes
+the allocator a handful of batched tensor operations instead of a Python loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..errors import InputError
+from .tree import Tree
+
+Criterion = Literal["mass", "variance", "peak"]
+
+
+class Leaves(NamedTuple):
+    """Leaves of a batch in raster order of their first cell.
+
+    cells: (B, N, 3) int64: row, col, level; rows beyond a picture's own count are -1. scores: (B, N) mean relevance.
+    lengths: (B,) int64: leaves, and so tokens, of each picture.
+    """
+
+    cells: Tensor
+    scores: Tensor
+    lengths: Tensor
+
+
+def quadtree(
+    relevance: Tensor, tree: Tree, budget: int | Sequence[int] | Tensor, criterion: Criterion = "mass"
+) -> Leaves:
+    """(B, rows, cols) relevance of level-0 cells → the leaves of each picture's tree, on its budget."""
+    if relevance.ndim != 3 or relevance.shape[1:] != (tree.rows, tree.cols):
+        raise InputError(f"relevance must be (batch, {tree.rows}, {tree.cols}), got {tuple(relevance.shape)}")
+    selected = select_splits(split_gains(relevance, tree, criterion), tree, budget)
+    return gather_leaves(selected, relevance, tree)
+
+
+def split_gains(relevance: Tensor, tree: Tree, criterion: Criterion = "mass") -> Tensor:
+    """(B, rows, cols) → (B, M): what splitting each node gains.
+
+    mass: the relevance inside the node. variance: the squared deviations inside it, so that flat ground, relevant or
+    not, stays coarse. peak: the largest relevance inside it, so that one hot cell outweighs a warm field.
+    """
+    cells = relevance.float().clamp_min(0)
+    levels: list[Tensor] = []
+    if criterion == "variance":
+        count, total, square = torch.ones_like(cells), cells, cells * cells
+        within = torch.zeros_like(cells)
+        for _ in range(tree.levels):
+            count, total, square = (_pool(part, "sum") for part in (count, total, square))
+            # Rounding must not put a child before its parent, hence the maximum with the children's own value.
+            within = torch.maximum(square - total * total / count, _pool(within, "max"))
+            levels.append(within)
+    elif criterion in ("mass", "peak"):
+        for _ in range(tree.levels):
+            cells = _pool(cells, "sum" if criterion == "mass" else "max")
+            levels.append(cells)
+    else:
+        raise InputError(f"unknown split criterion {criterion!r}; choose mass, variance or peak")
+    if not levels:
+        return relevance.new_zeros(len(relevance), 0)
+    return torch.cat([level.flatten(1) for level in reversed(levels)], dim=1)
+
+
+def _pool(grid: Tensor, how: Literal["sum", "max"]) -> Tensor:
+    """(B, h, w) → (B, ⌈h/2⌉, ⌈w/2⌉). Padding is zero: nothing lies beyond the edge, and nothing here is negative."""
+    height, width = grid.shape[1:]
+    if height % 2 or width % 2:
+        grid = F.pad(grid, (0, width % 2, 0, height % 2))
+    blocks = grid.unflatten(1, (-1, 2)).unflatten(3, (-1, 2))
+    return blocks.sum((2, 4)) if how == "sum" else blocks.amax((2, 4))
+
+
+def select_splits(gains: Tensor, tree: Tree, budget: int | Sequence[int] | Tensor) -> Tensor:
+    """(B, M) gains → (B, M) bool: which nodes are split so that each picture has exactly `tree.reach(budget)` leaves.
+
+    Gains must be monotone: no child above its parent. Ties go to the coarser node, then to the earlier position.
+    """
+    batch, device = len(gains), gains.device
+    budgets = torch.as_tensor(budget).reshape(-1).tolist()
+    if len(budgets) not in (1, batch):
+        raise InputError(f"got {len(budgets)} budgets for a batch of {batch}; give one, or one for each picture")
+    reached = [tree.reach_and_order(int(one)) for one in budgets]
+    spend = torch.tensor([count - tree.floor for count, _ in reached], device=device).expand(batch)
+    costs = torch.from_numpy(tree.costs).to(device)
+    order = gains.argsort(dim=1, descending=True, stable=True)
+    if not tree.has_odd_edge:
+        # Every split costs 3 (or nothing), so the first spend / 3 of them are the answer.
+        paid = (costs == 3)[order].cumsum(1) * 3
+        taken = paid <= spend[:, None]
+    else:
+        spent = costs[order].cumsum(1)
+        taken = spent <= spend[:, None]
+    selected = torch.zeros_like(taken).scatter(1, order, taken) | (costs == 0)
+    if tree.has_odd_edge:
+        short = ((selected * costs).sum(1) < spend).nonzero()[:, 0]
+        if len(short):
+            choice = torch.tensor([index for _, index in reached]).expand(batch)[short.cpu()]
+            selected[short] = _settle(order[short], taken[short], spend[short], costs, tree, choice)
+    return selected
+
+
+def _settle(order: Tensor, taken: Tensor, spend: Tensor, costs: Tensor, tree: Tree, choice: Tensor) -> Tensor:
+    """Hit the count exactly where best-first stopped one or two tokens short because only splits of 3 were next.
+
+    The number of edge splits (cost 1) decides which counts are possible. So: keep relevance's order among edge splits,
+    take the number of them nearest to what best-first took that lets splits of 3 fill the rest, and fill in order.
+    """
+    device, (batch, number) = order.device, order.shape
+    rank = torch.empty_like(order).scatter_(1, order, torch.arange(number, device=device).expand(batch, -1))
+    edge = torch.from_numpy(tree.edge_orders[0]).to(device)
+    place = torch.argsort(torch.argsort(rank[:, edge], dim=1), dim=1)
+    wanted = (taken & (costs[order] == 1)).sum(1)
+    selected, feasible = _fill(place, edge, wanted, order, spend, costs, tree)
+    if not bool(feasible.all()):
+        # The order of relevance cannot hit this count; a canonical order can (that is how `reach` chose it).
+        stuck = (~feasible).nonzero()[:, 0]
+        canonical = torch.stack([torch.from_numpy(tree.edge_orders[index].argsort()) for index in choice[stuck.cpu()]])
+        place = canonical.to(device)
+        selected[stuck], _ = _fill(place, edge, wanted[stuck], order[stuck], spend[stuck], costs, tree)
+    return selected
+
+
+def _fill(
+    place: Tensor, edge: Tensor, wanted: Tensor, order: Tensor, spend: Tensor, costs: Tensor, tree: Tree
+) -> tuple[Tensor, Tensor]:
+    """Edge splits by `place` (B, E), their number nearest to `wanted` (B,), splits of 3 in `order` (B, M) for the rest.
+
+    Returns the selection (B, M) and whether a number of edge splits existed that fits (B,).
+    """
+    batch, edges = place.shape
+    need, seed = _edge_dependencies(place, edge, tree, order.shape[1])
+    interior = costs == 3
+    steps = torch.arange(edges + 1, device=place.device)
+
+    def histogram(values: Tensor) -> Tensor:
+        counts = values.new_zeros(batch, edges + 2)
+        return counts.scatter_add_(1, values, interior.long().expand_as(values))
+
+    forced = F.pad(histogram(seed).cumsum(1), (1, 0))[:, : edges + 1]
+    allowed = histogram(need).cumsum(1)[:, : edges + 1]
+    rest = spend[:, None] - steps
+    filling = rest.div(3, rounding_mode="floor")
+    fits = (rest % 3 == 0) & (filling >= forced) & (filling <= allowed)
+    distance = (steps - wanted[:, None]).abs() * 2 + (steps > wanted[:, None])
+    number = distance.masked_fill(~fits, torch.iinfo(torch.int64).max).argmin(1, keepdim=True)
+    must = interior & (seed < number)
+    may = interior & (need <= number) & ~must
+    extra = filling.gather(1, number) - must.sum(1, keepdim=True)
+    in_order = may.gather(1, order)
+    filled = in_order & (in_order.cumsum(1) <= extra)
+    selected = torch.zeros_like(may).scatter(1, order, filled) | must | (costs == 0)
+    selected[:, edge] = place < number
+    return selected, fits.any(1)
+
+
+def _edge_dependencies(place: Tensor, edge: Tensor, tree: Tree, number: int) -> tuple[Tensor, Tensor]:
+    """`tree.edge_dependencies` for a batch of orders: need and seed, both (B, M)."""
+    batch, edges = place.shape
+    parents = torch.from_numpy(tree.parents).to(place.device)
+    own = place.new_full((batch, number), -1)
+    own[:, edge] = place
+    need, seed = place.new_zeros(batch, number), place.new_full((batch, number), edges)
+    for level in range(tree.levels - 1, 0, -1):
+        above = parents[tree.nodes(level)]
+        need[:, tree.nodes(level)] = torch.maximum(need[:, above], own[:, above] + 1)
+    for level in range(1, tree.levels):
+        nodes = tree.nodes(level)
+        below = torch.minimum(seed[:, nodes], own[:, nodes].masked_fill(own[:, nodes] < 0, edges))
+        seed.scatter_reduce_(1, parents[nodes].expand(batch, -1), below, reduce="amin")
+    return need, seed
+
+
+def gather_leaves(selected: Tensor, relevance: Tensor, tree: Tree) -> Leaves:
+    """(B, M) bool splits → the leaves.
+
+    Each leaf is marked at its first cell in one (B, rows, cols) plane, whose non-zeros then come in raster order.
+    """
+    batch, device = len(selected), selected.device
+    levels = torch.zeros(batch, tree.rows, tree.cols, dtype=torch.int64, device=device)
+    scores = torch.zeros(batch, tree.rows, tree.cols, dtype=torch.float32, device=device)
+    total, count = relevance.float(), torch.ones(1, tree.rows, tree.cols, device=device)
+    means = [total]
+    for _ in range(tree.levels):
+        total, count = _pool(total, "sum"), _pool(count, "sum")
+        means.append(total / count)
+    rows, cols = tree.shape(tree.levels)
+    exists = torch.ones(batch, rows, cols, dtype=torch.bool, device=device)
+    for level in range(tree.levels, -1, -1):
+        stride = 1 << level
+        if level:
+            split = selected[:, tree.nodes(level)].view(batch, *tree.shape(level)) & exists
+            leaf = exists & ~split
+        else:
+            leaf = split = exists
+        levels[:, ::stride, ::stride] += leaf * (level + 1)
+        scores[:, ::stride, ::stride] += leaf * means[level]
+        if level:
+            rows, cols = tree.shape(level - 1)
+            exists = split.repeat_interleave(2, 1).repeat_interleave(2, 2)[:, :rows, :cols]
+    flat = levels.flatten(1)
+    lengths = (flat > 0).sum(1)
+    longest = int(lengths.max())
+    if bool((lengths == longest).all()):
+        index = flat.nonzero()[:, 1].view(batch, longest)
+        valid = None
+    else:
+        index = (flat == 0).to(torch.int8).argsort(dim=1, stable=True)[:, :longest]
+        valid = torch.arange(longest, device=device) < lengths[:, None]
+    cells = torch.stack([index // tree.cols, index % tree.cols, flat.gather(1, index) - 1], dim=-1)
+    values = scores.flatten(1).gather(1, index)
+    if valid is not None:
+        cells, values = cells.masked_fill(~valid[..., None], -1), values.masked_fill(~valid, 0)
+    return Leaves(cells, values, lengths)

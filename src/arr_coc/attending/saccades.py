@@ -1,0 +1,65 @@
+"""`saccades`: three or four fixations, each at the most relevant place not yet examined, then stop when confident."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .quadtree import Leaves, quadtree
+from .request import Request
+
+LEAST_FIXATIONS, MOST_FIXATIONS = 3, 4
+FOVEA = 0.12
+CONFIDENT = 0.9
+
+
+class Fixations(NamedTuple):
+    """points (B, F, 2) row, col in cells; made (B, F) bool; confidence (B, F): share of the map's relevance seen so
+    far; seen (B, rows, cols) in [0, 1]: how well each place was examined."""
+
+    points: Tensor
+    made: Tensor
+    confidence: Tensor
+    seen: Tensor
+
+
+def fixate(cells: Tensor, fovea: float = FOVEA, confident: float = CONFIDENT, most: int = MOST_FIXATIONS) -> Fixations:
+    """(B, rows, cols) relevance → where the eye goes.
+
+    The fovea is a Gaussian of `fovea` × the longer side. Inhibition of return: what a fixation has seen counts for the
+    next only as far as it was not seen. After three fixations a picture stops once `confident` of its relevance is
+    seen.
+    """
+    batch, rows, cols = cells.shape
+    device = cells.device
+    y, x = torch.arange(rows, device=device)[:, None], torch.arange(cols, device=device)[None, :]
+    sigma = max(fovea * max(rows, cols), 0.75)
+    relevance = cells.float().clamp_min(0)
+    total = relevance.sum((1, 2)).clamp_min(1e-12)
+    unseen = torch.ones_like(relevance)
+    going = torch.ones(batch, dtype=torch.bool, device=device)
+    points, made, confidence = [], [], []
+    for step in range(most):
+        # argmax takes the first of equals, so ties go to the earlier position.
+        place = (relevance * unseen).flatten(1).argmax(1)
+        row, col = place // cols, place % cols
+        distance = (y - row[:, None, None]) ** 2 + (x - col[:, None, None]) ** 2
+        glimpse = torch.exp(-distance / (2 * sigma**2))
+        unseen = torch.where(going[:, None, None], unseen * (1 - glimpse), unseen)
+        points.append(torch.stack([row, col], dim=-1))
+        made.append(going)
+        confidence.append((relevance * (1 - unseen)).sum((1, 2)) / total)
+        if step + 1 >= LEAST_FIXATIONS:
+            going = going & (confidence[-1] < confident)
+    return Fixations(torch.stack(points, 1), torch.stack(made, 1), torch.stack(confidence, 1), 1 - unseen)
+
+
+def saccades(request: Request) -> Leaves:
+    """Detail where the eye rested: the quadtree over what the fixations saw, weighted by relevance."""
+    seen = fixate(
+        request.cells, request.option("fovea", FOVEA), request.option("confident", CONFIDENT), request.option("most", 4)
+    ).seen
+    # The floor keeps the fovea fine even where the map itself is flat there.
+    return quadtree(seen * (0.25 + request.cells.clamp(0, 1)), request.tree(), request.budgets)

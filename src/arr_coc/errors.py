@@ -1,0 +1,14 @@
+"""The one exception that means "the input is wrong, and here is what to do about it".
+
+Everything a user can get wrong raises `InputError` with one line: what was given, why it will not do, what would.
+The command line prints that line and exits with code 2; a library caller may catch it as a `ValueError`.
+"""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """A user's input that cannot be used; the message is one line that names the input and the remedy."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(str(message).split()))

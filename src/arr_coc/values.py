@@ -1,0 +1,304 @@
+"""The values that travel between the rooms: `Relevance`, `Allocation`, `Answer`.
+
+They are plain, frozen and made of numpy arrays, so that every picture, table and file can be made from them and so
+that importing this module costs nothing. Every room may import it; it imports no room.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .errors import InputError
+
+SCHEMA = 1
+DEFAULT_CELL = 32
+
+
+class Region(NamedTuple):
+    """One region of an `Allocation`, in pixels of the picture as given."""
+
+    y: int
+    x: int
+    height: int
+    width: int
+    level: int
+    tokens: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """Where the question needs detail.
+
+    map: (rows, cols) float32 in [0, 1]; any resolution, it covers the whole picture.
+    propositional, perspectival, participatory: the three scores it came from, same kind of array, or None.
+    tensions: the balance used, by name, for example {"compress_particularize": 0.5}.
+    notes: anything a reader should know ("no image-text encoder: participatory is zero").
+    """
+
+    map: np.ndarray
+    query: str = ""
+    propositional: np.ndarray | None = None
+    perspectival: np.ndarray | None = None
+    participatory: np.ndarray | None = None
+    tensions: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        array = np.asarray(self.map, dtype=np.float32)
+        if array.ndim != 2 or not array.size:
+            raise InputError(f"relevance must be a map of shape (rows, cols), got {array.shape}")
+        if not np.isfinite(array).all():
+            raise InputError("relevance contains NaN or infinity; every value must be a number in [0, 1]")
+        object.__setattr__(self, "map", array)
+
+    @property
+    def entropy(self) -> float:
+        """Shannon entropy of the map taken as a distribution, in nats: low = sharp, log(cells) = flat."""
+        weights = np.clip(self.map.astype(np.float64), 0, None).ravel()
+        total = weights.sum()
+        if total <= 0:
+            return float(np.log(weights.size))
+        weights = weights[weights > 0] / total
+        return float(-(weights * np.log(weights)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """Which regions the model will see, each at which level of detail.
+
+    boxes: (N, 4) int32: y, x, height, width in pixels of the picture as given, clipped to it.
+    levels: (N,) int32. Level 0 is full resolution; a region of level l is seen at 1 / 2**l of it.
+    counts: (N,) int32: tokens of each region.
+    scores: (N,) float32: the relevance that earned the region its place.
+    height, width: the picture as given. budget: the tokens allowed. full: the tokens level 0 everywhere would cost.
+    sparse: True where the strategy leaves ground uncovered; otherwise the regions tile the picture exactly.
+    cell: pixels of one token at level 0. canvas: (height, width) of the picture the backbone sees at level 0, where
+        it resizes before cutting cells; None where cells are cut from the picture as given, padded at the edge.
+    """
+
+    boxes: np.ndarray
+    levels: np.ndarray
+    counts: np.ndarray
+    scores: np.ndarray
+    height: int
+    width: int
+    budget: int
+    full: int
+    strategy: str
+    sparse: bool = False
+    cell: int = DEFAULT_CELL
+    canvas: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("boxes", np.int32), ("levels", np.int32), ("counts", np.int32), ("scores", np.float32)):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind))
+        number = len(self.levels)
+        if self.boxes.shape != (number, 4) or self.counts.shape != (number,) or self.scores.shape != (number,):
+            raise InputError(
+                f"an allocation of {number} regions needs boxes ({number}, 4), counts and scores ({number},); got "
+                f"{self.boxes.shape}, {self.counts.shape}, {self.scores.shape}"
+            )
+
+    @property
+    def tokens(self) -> int:
+        """What the whole allocation costs."""
+        return int(self.counts.sum())
+
+    @property
+    def keep(self) -> float:
+        """Share of the full token count that is spent."""
+        return self.tokens / self.full if self.full else 0.0
+
+    def __len__(self) -> int:
+        return len(self.levels)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        columns = (*self.boxes.T.tolist(), self.levels.tolist(), self.counts.tolist(), self.scores.tolist())
+        return tuple(map(Region._make, zip(*columns, strict=True)))
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """(rows, cols) of level-0 cells."""
+        height, width = self.canvas or (self.height, self.width)
+        return -(-height // self.cell), -(-width // self.cell)
+
+    def leaf_cells(self) -> np.ndarray:
+        """(N, 3) int64: row and column of each region's first level-0 cell, and its level."""
+        height, width = self.canvas or (self.height, self.width)
+        scale = np.array([height / self.height, width / self.width]) / self.cell
+        corners = np.rint(self.boxes[:, :2] * scale).astype(np.int64)
+        return np.concatenate([corners, self.levels[:, None].astype(np.int64)], axis=1)
+
+    def tokens_by_level(self) -> dict[int, int]:
+        levels, inverse = np.unique(self.levels, return_inverse=True)
+        sums = np.bincount(inverse, weights=self.counts, minlength=len(levels))
+        return {int(level): int(total) for level, total in zip(levels, sums, strict=True)}
+
+    def level_map(self) -> np.ndarray:
+        """(rows, cols) int32 level of detail of every level-0 cell; -1 where nothing looks (sparse strategies)."""
+        rows, cols = self.grid
+        corners = self.leaf_cells()[:, :2]
+        side = 1 << self.levels.astype(np.int64)
+        # Paint coarse first, so that where regions overlap (sparse strategies) the finer one is what is seen.
+        result = np.full((rows, cols), -1, dtype=np.int32)
+        for level in sorted(set(self.levels.tolist()), reverse=True):
+            chosen = self.levels == level
+            offsets = np.arange(side[chosen][0])
+            y = np.minimum(corners[chosen, 0, None, None] + offsets[:, None], rows - 1)
+            x = np.minimum(corners[chosen, 1, None, None] + offsets[None, :], cols - 1)
+            result[y, x] = level
+        return result
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-ready dictionary. Keys beyond schema 1 appear only where they differ from their defaults."""
+        document: dict[str, Any] = {
+            "schema": SCHEMA,
+            "strategy": self.strategy,
+            "budget": int(self.budget),
+            "full": int(self.full),
+            "image": {"height": int(self.height), "width": int(self.width)},
+            "regions": [region._asdict() for region in self.regions],
+        }
+        if self.sparse:
+            document["sparse"] = True
+        if self.cell != DEFAULT_CELL:
+            document["cell"] = int(self.cell)
+        if self.canvas is not None and tuple(self.canvas) != (self.height, self.width):
+            document["canvas"] = {"height": int(self.canvas[0]), "width": int(self.canvas[1])}
+        return document
+
+    @classmethod
+    def from_json(cls, document: str | bytes | Mapping[str, Any]) -> Allocation:
+        """The inverse of `to_json`; also takes the text of such a file."""
+        try:
+            data = json.loads(document) if isinstance(document, str | bytes) else document
+            schema = data["schema"]
+            if schema != SCHEMA:
+                raise InputError(f"allocation schema {schema!r} is not supported; this version reads schema {SCHEMA}")
+            regions = data["regions"]
+            columns = [[region[name] for region in regions] for name in Region._fields]
+            canvas = data.get("canvas")
+            return cls(
+                boxes=np.array(columns[:4], dtype=np.int32).reshape(4, -1).T,
+                levels=np.array(columns[4], dtype=np.int32),
+                counts=np.array(columns[5], dtype=np.int32),
+                scores=np.array(columns[6], dtype=np.float32),
+                height=int(data["image"]["height"]),
+                width=int(data["image"]["width"]),
+                budget=int(data["budget"]),
+                full=int(data["full"]),
+                strategy=str(data["strategy"]),
+                sparse=bool(data.get("sparse", False)),
+                cell=int(data.get("cell", DEFAULT_CELL)),
+                canvas=(int(canvas["height"]), int(canvas["width"])) if canvas else None,
+            )
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+            raise InputError(f"not an allocation of schema {SCHEMA}: {type(error).__name__}: {error}") from error
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Allocation):
+            return NotImplemented
+        return self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]  # arrays inside: equal by value, not hashable
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One look of several: where, at what cost, how much of it was exploration, and what came out."""
+
+    allocation: Allocation
+    tokens: int
+    exploration: float = 0.0
+    text: str = ""
+    uncertainty: float | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """text, its calibrated uncertainty in [0, 1], the passes that led to it, and seconds per stage."""
+
+    text: str
+    uncertainty: float
+    passes: tuple[Pass, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        """Visual tokens of all passes together: nothing is hidden."""
+        return sum(step.tokens for step in self.passes)
+
+    @property
+    def allocation(self) -> Allocation:
+        return self.passes[-1].allocation
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "text": self.text,
+            "uncertainty": self.uncertainty,
+            "tokens": self.tokens,
+            "seconds": dict(self.seconds),
+            "passes": [
+                {
+                    "tokens": step.tokens,
+                    "exploration": step.exploration,
+                    "text": step.text,
+                    "uncertainty": step.uncertainty,
+                    "allocation": step.allocation.to_json(),
+                }
+                for step in self.passes
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How two allocations of one picture differ, counted in tokens per level-0 cell.
+
+    overlap: tokens that both spend in the same place over tokens that either spends there (1 = the same, 0 = disjoint).
+    moved: tokens that would have to move, appear or vanish to turn one into the other.
+    similarity: 1 − moved / tokens of the larger.
+    """
+
+    overlap: float
+    moved: float
+    similarity: float
+
+
+def token_density(allocation: Allocation) -> np.ndarray:
+    """(rows, cols) float64: tokens per level-0 cell; sums to the allocation's tokens."""
+    rows, cols = allocation.grid
+    corners = allocation.leaf_cells()
+    density = np.zeros((rows, cols))
+    for level in sorted(set(allocation.levels.tolist())):
+        chosen = allocation.levels == level
+        offsets = np.arange(1 << level)
+        y = corners[chosen, 0, None, None] + offsets[:, None] + 0 * offsets[None, :]
+        x = corners[chosen, 1, None, None] + offsets[None, :] + 0 * offsets[:, None]
+        inside = (y < rows) & (x < cols)
+        share = allocation.counts[chosen, None, None] / inside.sum((1, 2), keepdims=True)
+        np.add.at(density, (y[inside], x[inside]), np.broadcast_to(share, inside.shape)[inside])
+    return density
+
+
+def compare(a: Allocation, b: Allocation) -> Comparison:
+    """Overlap and moved tokens of two allocations of the same picture."""
+    if a.grid != b.grid or (a.height, a.width) != (b.height, b.width):
+        raise InputError(
+            f"cannot compare allocations of different pictures: {a.height}×{a.width} with grid {a.grid} "
+            f"and {b.height}×{b.width} with grid {b.grid}"
+        )
+    first, second = token_density(a), token_density(b)
+    moved = float((np.abs(first - second).sum() + abs(a.tokens - b.tokens)) / 2)
+    union = np.maximum(first, second).sum()
+    overlap = float(np.minimum(first, second).sum() / union) if union else 1.0
+    larger = max(a.tokens, b.tokens)
+    return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / larger if larger else 1.0)

@@ -1,0 +1,249 @@
+"""The other strategies and the controls: each does what its one line says, in a batch as alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arr_coc.attending import STRATEGIES, PowerCurve, allocate, allocate_batch, build_tree, fixate
+from arr_coc.attending.cascade import cascade_places
+from arr_coc.attending.classic import CLASSIC_TOKENS, mip_level
+from arr_coc.attending.clusters import cluster_places, cluster_scores
+from arr_coc.attending.controls import permute_along_tree
+from arr_coc.attending.lod import lod_tokens
+from arr_coc.attending.power_curve import power_curve_tokens
+from arr_coc.errors import InputError
+from arr_coc.values import Allocation
+
+SPOT = np.zeros((32, 32), dtype=np.float32)
+SPOT[4:7, 20:26] = 1
+LABELS = np.arange(64)[:, None] // 8 * 8 + np.arange(64)[None, :] // 8
+
+
+def extras(strategy: str) -> dict:
+    return {
+        "oracle": {"boxes": [[0.6, 0.1, 0.8, 0.25]]},
+        "edge": {"edges": SPOT},
+        "clusters": {"labels": LABELS},
+        "power_curve": {"preset": "v02", "patches": 20},
+        "lod": {"preset": "v02", "patches": 20},
+    }.get(strategy, {})
+
+
+def budget_for(strategy: str) -> int:
+    return 5120 if strategy in ("power_curve", "lod") else 256
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("size", [(1024, 1024), (1000, 700)])
+def test_every_strategy_keeps_the_contract(strategy, size):
+    allocation = allocate(SPOT, budget_for(strategy), image_size=size, strategy=strategy, **extras(strategy))
+    assert allocation.strategy == strategy
+    assert allocation.tokens <= allocation.budget
+    assert (allocation.counts >= 1).all()
+    boxes = allocation.boxes
+    assert (boxes >= 0).all()
+    assert (boxes[:, 0] + boxes[:, 2] <= size[0]).all()
+    assert (boxes[:, 1] + boxes[:, 3] <= size[1]).all()
+    covered = np.zeros(size, dtype=np.int32)
+    for y, x, height, width in boxes:
+        covered[y : y + height, x : x + width] += 1
+    if not allocation.sparse:
+        assert (covered == 1).all()
+    else:
+        assert (covered == 0).any()
+    assert Allocation.from_json(allocation.to_json()) == allocation
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_batch_equals_one_by_one(strategy):
+    maps = np.stack([SPOT, SPOT.T, np.roll(SPOT, 9, axis=0)])
+    more = extras(strategy)
+    if strategy == "oracle":
+        more = {"boxes": [[[0.6, 0.1, 0.8, 0.25]], [[0.1, 0.6, 0.25, 0.8]], [[0, 0, 0.1, 0.1]]]}
+    together = allocate_batch(maps, budget_for(strategy), strategy=strategy, seed=5, **more)
+    again = allocate_batch(maps, budget_for(strategy), strategy=strategy, seed=5, **more)
+    assert together == again, "the same seed must give the same result"
+    if strategy in ("random", "shuffled"):
+        return  # drawn for the batch as a whole
+    for index, one in enumerate(together):
+        own = {"boxes": more["boxes"][index]} if strategy == "oracle" else more
+        assert allocate(maps[index], budget_for(strategy), strategy=strategy, **own) == one
+
+
+def test_unknown_strategy_and_missing_extras_say_what_would_do():
+    with pytest.raises(InputError, match="quadtree"):
+        allocate(SPOT, 256, strategy="wishful")
+    with pytest.raises(InputError, match="boxes="):
+        allocate(SPOT, 256, strategy="oracle")
+    with pytest.raises(InputError, match="labels="):
+        allocate(SPOT, 256, strategy="clusters")
+
+
+def seen_finely(allocation: Allocation) -> float:
+    """Share of the spot that is seen at level 0."""
+    return float((allocation.level_map()[4:7, 20:26] == 0).mean())
+
+
+def test_controls_spend_alike_and_look_elsewhere():
+    own = allocate(SPOT + 0.01, 256)
+    assert seen_finely(own) == 1
+    assert seen_finely(allocate(SPOT, 256, strategy="oracle", boxes=[[20 / 32, 4 / 32, 26 / 32, 7 / 32]])) == 1
+    uniform = allocate(SPOT, 256, strategy="uniform")
+    assert set(uniform.levels.tolist()) == {1}
+    center = allocate(SPOT, 256, strategy="center").level_map()
+    assert center[15:17, 15:17].max() == 0 < center[0, 0]
+    assert allocate(SPOT, 256, strategy="full").tokens == 1024
+    hits = [seen_finely(allocate(SPOT, 256, strategy="random", seed=seed)) for seed in range(40)]
+    assert 0.02 < np.mean(hits) < 0.5
+    assert len({tuple(allocate(SPOT, 256, strategy="random", seed=s).levels.tolist()) for s in range(5)}) == 5
+
+
+def test_shuffled_has_the_same_sizes_in_other_places():
+    own = allocate(SPOT + 0.01, 256)
+    moved = [allocate(SPOT + 0.01, 256, strategy="shuffled", seed=seed) for seed in range(20)]
+    for one in moved:
+        assert one.tokens_by_level() == own.tokens_by_level()
+    assert np.mean([seen_finely(one) for one in moved]) < 0.3
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 20), st.integers(1, 20), st.integers(0, 3), st.integers(0, 999))
+def test_permuting_along_the_tree_only_moves_cells(rows, cols, levels, seed):
+    cells = torch.arange(2 * rows * cols, dtype=torch.float32).view(2, rows, cols)
+    moved = permute_along_tree(cells, build_tree(rows, cols, levels), torch.Generator().manual_seed(seed))
+    assert torch.equal(moved.flatten(1).sort(1).values, cells.flatten(1))
+
+
+def test_top_k_takes_the_best_cells_and_breaks_ties_by_position():
+    relevance = np.zeros((32, 32), dtype=np.float32)
+    relevance[10, 3:6] = (0.5, 0.9, 0.7)
+    allocation = allocate(relevance, 200, strategy="top_k")
+    cells = {tuple(cell) for cell in allocation.leaf_cells()[:, :2].tolist()}
+    assert {(10, 3), (10, 4), (10, 5)} <= cells
+    assert (0, 0) in cells  # the other 197 are ties: from the top
+    assert (31, 31) not in cells
+    coarse = allocate(relevance, 16, strategy="top_k", level=2)
+    assert set(coarse.levels.tolist()) == {2}
+    assert allocate_batch(np.stack([relevance] * 2), [5, 9], strategy="top_k")[1].tokens == 9
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 999), st.floats(0.5, 4.5), st.floats(0, 1.2))
+def test_power_curve_spends_within_its_bounds_and_never_drops(patches, seed, steepness, share):
+    scores = torch.rand(2, patches, generator=torch.Generator().manual_seed(seed))
+    budget = round(patches * (64 + share * 336))
+    tokens = power_curve_tokens(scores, budget, steepness)
+    assert ((tokens >= 64) & (tokens <= 400)).all()
+    assert (tokens.sum(1) <= budget).all()
+    wish = 64 + 336 * scores**steepness
+    affordable = wish.sum(1) <= budget
+    # Where the wish exceeds the budget, the budget is spent to the last token.
+    assert (tokens.sum(1)[~affordable] == budget).all()
+    order = scores.argsort(dim=1)
+    assert (tokens.gather(1, order).diff(dim=1) >= 0).all(), "more relevant, never fewer"
+
+
+def test_power_curve_learns_its_steepness_inside_its_range():
+    curve = PowerCurve()
+    assert float(curve.steepness) == pytest.approx(2.5)
+    scores = torch.tensor([[0.2, 0.5, 0.9]])
+    target = 64 + 336 * scores**1.2
+    optimizer = torch.optim.Adam(curve.parameters(), lr=0.1)
+    for _ in range(200):
+        optimizer.zero_grad()
+        (curve(scores) - target).square().mean().backward()
+        optimizer.step()
+    assert float(curve.steepness) == pytest.approx(1.2, abs=0.05)
+    with torch.no_grad():
+        curve.raw.fill_(100)
+    assert float(curve.steepness) <= 4.5
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 999), st.sampled_from(["linear", "square", "sigmoid"]), st.floats(0, 1.2))
+def test_lod_snaps_to_the_ladder_within_the_budget(patches, seed, mapping, share):
+    scores = torch.rand(2, patches, generator=torch.Generator().manual_seed(seed))
+    budget = round(patches * (64 + share * 336))
+    tokens = lod_tokens(scores, budget, mapping)
+    assert set(tokens.flatten().tolist()) <= set(CLASSIC_TOKENS)
+    assert (tokens.sum(1) <= budget).all()
+    assert (tokens.gather(1, scores.argsort(dim=1)).diff(dim=1) >= 0).all()
+
+
+def test_lod_mappings_and_mip_levels_at_known_points():
+    scores = torch.tensor([[0.0, 0.5, 1.0]])
+    assert lod_tokens(scores, 10_000, "linear").tolist() == [[64, 256, 400]]
+    assert lod_tokens(scores, 10_000, "square").tolist() == [[64, 128, 400]]
+    assert lod_tokens(scores, 10_000, "sigmoid").tolist() == [[64, 256, 400]]
+    assert mip_level(torch.tensor([64, 99, 100, 199, 200, 299, 300, 400])).tolist() == [3, 3, 2, 2, 1, 1, 0, 0]
+
+
+def test_classic_presets():
+    relevance = np.random.default_rng(0).random((32, 32)).astype(np.float32)
+    classic = allocate(relevance, 100_000, strategy="power_curve")
+    assert len(classic) == 273
+    assert classic.tokens <= 100_000
+    small = allocate(relevance, 5_120, strategy="power_curve", preset="v02")
+    assert len(small) == 40
+    assert small.tokens <= 5_120
+    with pytest.raises(InputError, match="at most 80 patches"):
+        allocate(relevance, 5_120, strategy="power_curve")
+
+
+def test_cascade_finds_a_small_spot_and_reads_only_its_neighbourhood():
+    fine = np.zeros((1, 1024, 1024), dtype=np.float32)
+    fine[0, 700:708, 300:308] = 1
+    places, scores = cascade_places(torch.from_numpy(fine))
+    assert places.shape == (1, 200, 2)
+    spot = (places[0, :64] >= torch.tensor([700, 300])) & (places[0, :64] < torch.tensor([708, 308]))
+    assert spot.all(), "all 64 pixels of the spot come first"
+    assert (scores[0, :64] == 1).all()
+
+
+def test_clusters_choose_the_relevant_region_first():
+    labels = torch.from_numpy(LABELS)[None].long()
+    relevance = torch.zeros(1, 64, 64)
+    relevance[0, 8:16, 16:24] = 1  # cluster 10
+    scores = cluster_scores(relevance, labels)
+    assert int(scores[0].argmax()) == 10
+    assert float(scores[0, 10]) == pytest.approx(0.8)
+    found = cluster_places(relevance, labels)
+    rows, cols = found.index[0, :50] // 64, found.index[0, :50] % 64
+    assert ((rows >= 8) & (rows < 16) & (cols >= 16) & (cols < 24)).all()
+    assert len(found.index[0]) == 273
+    per_cluster = labels.flatten()[found.index[0][found.valid[0]]].bincount()
+    assert int((per_cluster > 0).sum()) <= 10
+    assert int(per_cluster.max()) <= 50
+
+
+def test_clusters_open_coarse_ones_first_and_follow_the_gaze():
+    labels = torch.from_numpy(LABELS)[None].long()
+    relevance = torch.full((1, 64, 64), 0.2)
+    relevance[0, 8:16, 16:24] = 1
+    parents = torch.arange(64) // 8  # coarse cluster = row of blocks
+    found = cluster_places(relevance, labels, parents=parents, keep_parents=1)
+    assert set((found.index[0][found.valid[0]] // 64 // 8).tolist()) == {1}
+    near = cluster_places(relevance, labels, gaze=(12 / 64, 20 / 64), keep=500)
+    counts = labels.flatten()[near.index[0][near.valid[0]]].bincount(minlength=64)
+    assert counts[10] == 64  # the gaze rests on it: up to 100 places, and it has 64
+    assert counts[counts > 0].min() == 10 or counts[counts > 0].min() == 50
+
+
+def test_saccades_do_not_return_and_stop_when_confident():
+    cells = torch.zeros(2, 32, 32)
+    cells[0, 4, 4] = 1.0
+    cells[0, 28, 28] = 0.9
+    cells[0, 4, 28] = 0.8
+    cells[0, 28, 4] = 0.7
+    cells[1, 16, 16] = 1.0
+    result = fixate(cells)
+    assert result.points[0].tolist() == [[4, 4], [28, 28], [4, 28], [28, 4]]
+    assert result.made[0].tolist() == [True] * 4
+    assert result.made[1].tolist() == [True, True, True, False], "one place seen wholly: confident after three"
+    assert (result.confidence.diff(dim=1) >= -1e-6).all()
+    levels = allocate(cells[0].numpy(), 256, strategy="saccades").level_map()
+    assert max(levels[4, 4], levels[28, 28], levels[4, 28], levels[28, 4]) == 0

@@ -1,0 +1,84 @@
+"""Tensions: where they start, which way each pulls, and that they can be learned."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from arr_coc.balancing import TensionBalancer, balance
+from arr_coc.balancing.tension import distance_to_top, normalise
+
+
+def spot(row: int, col: int, size: int = 8) -> torch.Tensor:
+    maps = torch.zeros(1, size, size)
+    maps[0, row, col] = 1
+    return maps
+
+
+NOTHING = torch.zeros(1, 8, 8)
+
+
+def test_an_untrained_balancer_is_the_plain_function_at_one_half():
+    maps = [torch.rand(2, 8, 8, generator=torch.Generator().manual_seed(index)) for index in range(3)]
+    balancer = TensionBalancer()
+    assert balancer.tensions.tolist() == [0.5, 0.5, 0.5]
+    half = torch.full((3,), 0.5)
+    assert torch.allclose(balancer(*maps), balance(*maps, half))
+
+
+def test_particularize_pulls_from_the_readable_to_the_asked_for():
+    readable, asked = spot(1, 1), spot(6, 6)
+    towards_reading = balance(readable, NOTHING, asked, {"compress_particularize": 0.1})
+    towards_question = balance(readable, NOTHING, asked, {"compress_particularize": 0.9})
+    assert towards_reading[0, 1, 1] > towards_reading[0, 6, 6]
+    assert towards_question[0, 6, 6] > towards_question[0, 1, 1]
+
+
+def test_explore_pulls_away_from_what_stands_out_or_was_examined():
+    salient = spot(2, 2)
+    exploit = balance(NOTHING, salient, NOTHING, {"exploit_explore": 0.0, "focus_diversify": 0.0})
+    explore = balance(NOTHING, salient, NOTHING, {"exploit_explore": 1.0, "focus_diversify": 0.0})
+    assert exploit[0, 2, 2] == 1
+    assert explore[0, 2, 2] == 0
+    examined = 1 - spot(5, 5)
+    fresh = balance(NOTHING, salient, NOTHING, {"exploit_explore": 1.0, "focus_diversify": 0.0}, examined=examined)
+    assert fresh[0].argmax() == 5 * 8 + 5
+
+
+def test_diversify_lifts_what_is_far_from_the_top():
+    readable = spot(0, 0) + 0.2 * spot(0, 1) + 0.2 * spot(7, 7)
+    focused = balance(readable, NOTHING, NOTHING, {"focus_diversify": 0.0})
+    diverse = balance(readable, NOTHING, NOTHING, {"focus_diversify": 1.0})
+    assert focused[0, 7, 7] == pytest.approx(float(focused[0, 0, 1]))
+    near = distance_to_top(readable, places=1)
+    assert near[0, 0, 0] == 0
+    assert near[0, 7, 7] > near[0, 0, 1]
+    assert diverse[0, 4, 4] > focused[0, 4, 4]
+
+
+def test_normalised_for_each_picture_not_over_the_batch():
+    maps = torch.stack([torch.linspace(0, 1, 16).view(4, 4), torch.linspace(0, 0.01, 16).view(4, 4)])
+    assert normalise(maps).amax((1, 2)).tolist() == pytest.approx([1, 1])
+    assert normalise(torch.ones(1, 4, 4)).tolist() == torch.zeros(1, 4, 4).tolist()
+
+
+def test_tensions_learn_what_the_target_needs():
+    torch.manual_seed(0)
+    balancer = TensionBalancer()
+    readable, asked = torch.rand(4, 8, 8), torch.rand(4, 8, 8)
+    optimizer = torch.optim.Adam([balancer.raw], lr=0.05)  # the network alone could do it too
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss = (balancer(readable, torch.zeros(4, 8, 8), asked) - normalise(asked)).square().mean()
+        loss.backward()
+        optimizer.step()
+    assert balancer.named_tensions()["compress_particularize"] > 0.7
+    assert float(loss.detach()) < 0.03
+
+
+def test_tensions_may_differ_from_place_to_place():
+    readable, asked = torch.rand(1, 8, 8), torch.rand(1, 8, 8)
+    left, right = torch.tensor([0.0, 0.0, 0.0]), torch.tensor([1.0, 0.0, 0.0])
+    tensions = left.expand(1, 8, 8, 3).clone()
+    tensions[:, :, 4:] = right
+    assert balance(readable, NOTHING, asked, tensions).shape == (1, 8, 8)
