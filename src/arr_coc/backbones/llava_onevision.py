@@ -1,0 +1,41 @@
+"""LLaVA-OneVision: as LLaVA-NeXT, but a prompt with several pictures shows each as one view, and a very large grid is
+shrunk by the stock packing to at most nine tiles' worth of tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from .generic import inner
+from .llava_next import LINE_BREAK, LlavaNext
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class LlavaOnevision(LlavaNext):
+    model_types: ClassVar[tuple[str, ...]] = ("llava_onevision",)
+    picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_sizes", "batch_num_images")
+    turn_start: ClassVar[str] = "<|im_start|>user"
+    turn_ends: ClassVar[tuple[str, ...]] = ("<|im_end|>",)
+
+    def tile_counts(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[int]:
+        counts = super().tile_counts(model, inputs)
+        per_prompt = inputs.get("batch_num_images")
+        if per_prompt is None:
+            return counts
+        per_prompt = torch.as_tensor(per_prompt)
+        alone = (per_prompt == 1).repeat_interleave(per_prompt).tolist()
+        return [count if single else 1 for count, single in zip(counts, alone, strict=True)]
+
+    def pack(self, model: PreTrainedModel, inputs: Mapping[str, Any], features: list[Tensor]) -> list[Tensor]:
+        newline = torch.full((features[0].shape[-1],), LINE_BREAK)
+        ratio = inputs.get("vision_aspect_ratio") or model.config.vision_aspect_ratio
+        packed, _ = inner(model).pack_image_features(
+            features, inputs["image_sizes"], image_newline=newline, vision_aspect_ratio=ratio
+        )
+        return packed

@@ -1,0 +1,203 @@
+"""Qwen3-VL: levels of detail before the vision encoder, so that encoder and language model both get cheaper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..realizing.depth import DepthRouting, HierarchicalRelevance, route_planes
+from ..realizing.patches import LeafBatch, PictureGroups, check_grid, unpatchify
+from ..realizing.splice import pack, padding_side, placeholder_owner, shorten
+from ..values import Allocation
+from .base import Backbone, Realized, VisualGrid
+from .qwen3_vl_attention import dense_vision_attention
+from .qwen3_vl_encode import (
+    VisualTokens,
+    encode_leaves,
+    foveate,
+    foveated_logits,
+    leaf_positions,
+    run_language_model,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, ProcessorMixin
+
+__all__ = [
+    "Qwen3VL",
+    "VisualTokens",
+    "dense_vision_attention",
+    "encode_leaves",
+    "foveate",
+    "foveated_logits",
+    "leaf_positions",
+    "run_language_model",
+]
+
+
+class Qwen3VL(Backbone):
+    """Foveation of the stock `Qwen3VLForConditionalGeneration`."""
+
+    model_types: ClassVar[tuple[str, ...]] = ("qwen3_vl",)
+    before_encoder: ClassVar[bool] = True
+    can_glance: ClassVar[bool] = True
+    picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_grid_thw")
+
+    def grids(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[VisualGrid]:
+        vision = model.config.vision_config
+        merge, pixels = vision.spatial_merge_size, vision.patch_size
+        sizes = self._patch_grids(inputs)
+        counts = torch.tensor([rows * cols // merge**2 for rows, cols in sizes])
+        _, rank = placeholder_owner(inputs["input_ids"].cpu() == self.image_token_id(model), counts)
+        prompt_rows = (rank == 0).nonzero()[:, 0].tolist()  # the row in which each picture begins, in prompt order
+        return [
+            VisualGrid(rows // merge, cols // merge, rows * pixels, cols * pixels, row)
+            for (rows, cols), row in zip(sizes, prompt_rows, strict=True)
+        ]
+
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[Tensor]:
+        image_processor = processor.image_processor
+        groups = self.normalised_pixels(model, inputs)
+        restored: dict[int, Tensor] = {}
+        for members, pictures in groups.values():
+            pictures = pictures.float()
+            if image_processor.do_normalize:
+                mean, deviation = (
+                    torch.tensor(values, device=pictures.device).view(-1, 1, 1)
+                    for values in (image_processor.image_mean, image_processor.image_std)
+                )
+                pictures = pictures * deviation + mean
+            restored.update(zip(members, pictures.clamp(0, 1), strict=True))
+        return [restored[number] for number in range(len(restored))]
+
+    def normalised_pixels(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> PictureGroups:
+        """The pictures inside `pixel_values`, as the vision tower sees them, by size."""
+        vision = model.config.vision_config
+        return unpatchify(
+            inputs["pixel_values"],
+            self._patch_grids(inputs),
+            vision.patch_size,
+            vision.spatial_merge_size,
+            vision.temporal_patch_size,
+        )
+
+    def realize(
+        self,
+        model: PreTrainedModel,
+        inputs: Mapping[str, Any],
+        allocations: Sequence[Allocation],
+        *,
+        relevance: Sequence[np.ndarray | HierarchicalRelevance] | None = None,
+        depth: DepthRouting | None = None,
+        known: tuple[LeafBatch, VisualTokens] | None = None,
+        **unknown: Any,
+    ) -> Realized:
+        """Encode the leaves of every picture and put them in the place of its placeholders.
+
+        depth: route the DeepStack planes by relevance; None leaves them where they are. known: leaves that were encoded
+        before, by a glance or an earlier pass.
+        """
+        if unknown:
+            raise InputError(f"Qwen3-VL foveates before its encoder and takes depth=, not {', '.join(unknown)}=")
+        batch = self.leaf_batch(model, inputs, allocations)
+        tokens = foveate(model, self.normalised_pixels(model, inputs), batch, known)
+        if depth is not None:
+            if relevance is None:
+                raise InputError("depth routing needs to know how relevant each place is; give relevance=")
+            tokens = self._route(model, tokens, batch, relevance, depth)
+        return self.splice(model, inputs, batch, tokens)
+
+    def leaf_batch(
+        self, model: PreTrainedModel, inputs: Mapping[str, Any], allocations: Sequence[Allocation]
+    ) -> LeafBatch:
+        """The leaves of one allocation per picture, checked against what the processor made of the pictures."""
+        merge = model.config.vision_config.spatial_merge_size
+        sizes = self._patch_grids(inputs)
+        if len(allocations) != len(sizes):
+            raise InputError(f"this prompt shows {len(sizes)} pictures, but {len(allocations)} allocations were given")
+        for allocation, (rows, cols) in zip(allocations, sizes, strict=True):
+            check_grid(allocation, rows // merge, cols // merge)
+        return LeafBatch.of(allocations, inputs["pixel_values"].device)
+
+    def splice(
+        self, model: PreTrainedModel, inputs: Mapping[str, Any], batch: LeafBatch, tokens: VisualTokens
+    ) -> Realized:
+        """The prompt with one placeholder per leaf; text keeps the positions it has around the full picture."""
+        ids, image = inputs["input_ids"], self.image_token_id(model)
+        device = ids.device
+        mask = inputs.get("attention_mask")
+        mask = torch.ones_like(ids) if mask is None else mask
+        counts = torch.tensor(batch.counts, device=device)
+        owner, rank = placeholder_owner(ids == image, batch.grid.to(device).prod(1))
+        keep = mask.bool() & ((owner < 0) | (rank < counts[owner.clamp_min(0)]))
+        index = pack(keep, padding_side(mask))
+
+        consumed = {*self.picture_keys, "mm_token_type_ids", "position_ids", "attention_mask"}
+        along = {
+            name: value
+            for name, value in inputs.items()
+            if isinstance(value, Tensor) and value.shape == ids.shape and name not in consumed
+        }
+        rest = {name: value for name, value in inputs.items() if name not in along and name not in consumed}
+        padding = model.config.text_config.pad_token_id
+        short = shorten(along, index, {"input_ids": 0 if padding is None else padding, "labels": -100})
+        attention_mask = (index >= 0).to(mask.dtype)
+        positions, next_position = leaf_positions(short["input_ids"], batch, image, attention_mask)
+        # Beams and several answers repeat the features in place, so every call builds its own container.
+        parts = tokens.split(batch.counts)
+        features = self.features_class()(
+            pooler_output=[part.embeds for part in parts],
+            deepstack_features=[list(planes) for planes in zip(*(part.planes for part in parts), strict=True)],
+        )
+        prepared = {
+            **rest,
+            **short,
+            "attention_mask": attention_mask,
+            "position_ids": positions,
+            "mm_encoder_outputs": {"image": features},
+        }
+        return Realized(prepared, index, next_position, {"leaves": batch, "tokens": tokens})
+
+    @staticmethod
+    def features_class() -> type:
+        from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
+
+        return BaseModelOutputWithDeepstackFeatures
+
+    def _route(
+        self,
+        model: PreTrainedModel,
+        tokens: VisualTokens,
+        batch: LeafBatch,
+        relevance: Sequence[np.ndarray | HierarchicalRelevance],
+        depth: DepthRouting,
+    ) -> VisualTokens:
+        parts = [part.cpu().numpy() for part in batch.leaves.split(batch.counts)]
+        maps = [
+            item if isinstance(item, HierarchicalRelevance) else HierarchicalRelevance.flat(item) for item in relevance
+        ]
+        under = [
+            item.at(leaves, rows, cols)
+            for item, leaves, (rows, cols) in zip(maps, parts, batch.grid.tolist(), strict=True)
+        ]
+        layers = model.config.text_config.num_hidden_layers
+        values = torch.from_numpy(np.concatenate(under, axis=1))
+        return VisualTokens(tokens.embeds, tuple(route_planes(tokens.planes, values, layers, depth)))
+
+    @staticmethod
+    def _patch_grids(inputs: Mapping[str, Any]) -> list[tuple[int, int]]:
+        grid, pixels = inputs.get("image_grid_thw"), inputs.get("pixel_values")
+        if grid is None or pixels is None:
+            raise InputError(
+                "a picture needs both pixel_values and image_grid_thw, as the Qwen3-VL processor gives them"
+            )
+        if grid.ndim != 2 or grid.shape[1] != 3:
+            raise InputError(f"image_grid_thw must be (pictures, 3), got {tuple(grid.shape)}")
+        if inputs.get("pixel_values_videos") is not None:
+            raise InputError("a prompt with a video cannot be foveated; pass its frames as pictures")
+        return [(rows, cols) for _, rows, cols in grid.tolist()]

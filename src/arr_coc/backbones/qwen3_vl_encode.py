@@ -1,0 +1,164 @@
+"""The vision tower and the language model of a stock Qwen3-VL, fed with leaves. Works from transformers 5.17 on.
+
+These functions call public modules of the model with arguments that those take from any caller; they change nothing in
+it. `attach` is built on them, and a training loop can call them directly, with gradients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..realizing.patches import LeafBatch, PictureGroups, gather_leaf_patches, match_leaves, mip_pyramid
+from ..realizing.positions import language_positions, position_taps, prompt_positions, vision_positions
+from .qwen3_vl_attention import DENSE
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True)
+class VisualTokens:
+    """What the vision tower made of M leaves. embeds: (M, D). planes: the DeepStack planes, each (M, D)."""
+
+    embeds: Tensor
+    planes: tuple[Tensor, ...]
+
+    def split(self, counts: tuple[int, ...]) -> list[VisualTokens]:
+        parts = zip(self.embeds.split(counts), *(plane.split(counts) for plane in self.planes), strict=True)
+        return [VisualTokens(embeds, tuple(planes)) for embeds, *planes in parts]
+
+
+def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch) -> VisualTokens:
+    """Run the vision tower on mixed-resolution patches with their true positions.
+
+    patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, leaves in the order of the batch. Pictures do not see each
+    other. Inside `dense_vision_attention(model)`, a batch of equal counts runs as one dense attention.
+    """
+    from transformers.utils.generic import is_flash_attention_requested
+
+    tower = model.model.visual
+    merge, unit = tower.spatial_merge_size, tower.spatial_merge_unit
+    positions = vision_positions(batch.leaves, merge).view(-1, 2)
+    size = (batch.grid * merge)[batch.owner].repeat_interleave(unit, dim=0)
+    indices, weights = position_taps(positions, size, tower.num_grid_per_side)
+    # Boundaries stay on the CPU, where the tower reads them as a list in every layer; a flash kernel wants them beside
+    # the patches and the longest length as a number.
+    lengths = [count * unit for count in batch.counts if count]
+    extra: dict[str, Any] = {}
+    if tower.config._attn_implementation == DENSE and len(set(lengths)) == 1:
+        extra["segments"] = len(lengths)
+        lengths = [sum(lengths)]
+    boundaries = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)
+    if is_flash_attention_requested(tower.config):
+        boundaries = boundaries.to(patches.device)
+        extra["max_seqlen"] = max(lengths)
+    output = tower(
+        patches.to(tower.dtype),
+        grid_thw=None,
+        cu_seqlens=boundaries,
+        position_ids=positions,
+        interp_indices=indices,
+        interp_weights=weights,
+        return_dict=True,
+        **extra,
+    )
+    return VisualTokens(output.pooler_output, tuple(output.deepstack_features))
+
+
+def foveate(
+    model: PreTrainedModel,
+    pictures: Tensor | PictureGroups,
+    batch: LeafBatch,
+    known: tuple[LeafBatch, VisualTokens] | None = None,
+) -> VisualTokens:
+    """Pictures, normalised as the processor does it, and their leaves -> visual tokens, in the order of the batch.
+
+    pictures: (B, C, H, W), or groups of several sizes. known: leaves of the same pictures that were encoded before;
+    they are taken as they are, and only the others pass through the tower.
+    """
+    vision = model.config.vision_config
+    merge, size = vision.spatial_merge_size, vision.patch_size
+    pyramid = mip_pyramid(pictures, batch.levels, cell=merge * size, patch_size=size)
+
+    def encode(part: LeafBatch) -> VisualTokens:
+        patches = gather_leaf_patches(
+            pyramid, part.leaves, part.owner, merge=merge, temporal=vision.temporal_patch_size
+        )
+        return encode_leaves(model, patches, part)
+
+    if known is None:
+        return encode(batch)
+    found, where = match_leaves(batch, known[0])
+    old = known[1]
+    if bool(found.all()):
+        return VisualTokens(old.embeds[where], tuple(plane[where] for plane in old.planes))
+    new = encode(batch.select(~found))
+    # Place of every leaf in [old; new]: counted through the new ones where it was not found.
+    place = torch.where(found, where, len(old.embeds) + (~found).cumsum(0) - 1)
+    planes = tuple(torch.cat([before, after])[place] for before, after in zip(old.planes, new.planes, strict=True))
+    return VisualTokens(torch.cat([old.embeds, new.embeds])[place], planes)
+
+
+def leaf_positions(
+    input_ids: Tensor, batch: LeafBatch, image_token_id: int, attention_mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """M-RoPE of a prompt that has one placeholder per leaf: position_ids (4, B, L) and the next position (B,)."""
+    mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    offsets = language_positions(batch.leaves, batch.grid[batch.owner])
+    counts = torch.tensor(batch.counts, device=input_ids.device)
+    return prompt_positions(input_ids == image_token_id, counts, batch.spans, offsets, mask)
+
+
+def run_language_model(
+    model: PreTrainedModel,
+    input_ids: Tensor,
+    tokens: VisualTokens,
+    position_ids: Tensor,
+    attention_mask: Tensor | None = None,
+    **arguments: Any,
+) -> Any:
+    """The language model on a prompt with one placeholder per visual token. input_ids: (B, L). Returns its output."""
+    core = model.model
+    visual = input_ids == model.config.image_token_id
+    if int(visual.sum()) != len(tokens.embeds):
+        raise InputError(
+            f"the prompt holds {int(visual.sum())} picture placeholders for {len(tokens.embeds)} visual tokens; "
+            "give every leaf one placeholder"
+        )
+    embeds = core.get_input_embeddings()(input_ids)
+    embeds = embeds.masked_scatter(visual[..., None], tokens.embeds.to(embeds.device, embeds.dtype))
+    # A 2-D mask is always passed: without one, gaps in the positions would be read as borders of packed prompts.
+    mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    return core.language_model(
+        input_ids=None,
+        inputs_embeds=embeds,
+        attention_mask=mask,
+        position_ids=position_ids,
+        visual_pos_masks=visual,
+        deepstack_visual_embeds=list(tokens.planes),
+        **arguments,
+    )
+
+
+def foveated_logits(
+    model: PreTrainedModel,
+    input_ids: Tensor,
+    tokens: VisualTokens,
+    batch: LeafBatch,
+    attention_mask: Tensor | None = None,
+    *,
+    logits_to_keep: int = 0,
+    **arguments: Any,
+) -> Tensor:
+    """Logits (B, L, vocabulary) of a prompt with one placeholder per leaf; `logits_to_keep` last ones, 0 for all.
+
+    For training loops and for transformers 5.17, whose stock forward does not take ready-made visual tokens.
+    """
+    positions, _ = leaf_positions(input_ids, batch, model.config.image_token_id, attention_mask)
+    output = run_language_model(model, input_ids, tokens, positions, attention_mask, **arguments)
+    return model.lm_head(output.last_hidden_state[:, -logits_to_keep:])

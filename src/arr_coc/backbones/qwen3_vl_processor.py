@@ -1,0 +1,35 @@
+"""Load a Qwen3-VL processor for pictures, with or without torchvision."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+
+def load_processor(name: str | PathLike[str], **options: Any) -> Any:
+    """The processor of a model on the hub or in a folder.
+
+    The stock class wants a video processor, which needs torchvision; where that is missing, the same class is built
+    from the tokenizer and the image processor alone. Pictures are treated the same either way.
+    """
+    from transformers import AutoProcessor
+
+    try:
+        return AutoProcessor.from_pretrained(name, **options)
+    except (ImportError, AttributeError) as error:
+        if "orchvision" not in str(error) and "video" not in str(error).lower():
+            raise
+    from transformers import AutoImageProcessor, AutoTokenizer, Qwen3VLProcessor
+
+    class PictureProcessor(Qwen3VLProcessor):
+        def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
+            # The stock check looks the video processor's class up in a table that torchvision would have filled.
+            if argument_name == "video_processor":
+                return type(argument)
+            return super().check_argument_for_proper_class(argument_name, argument)
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(name, **options)
+    pictures = AutoImageProcessor.from_pretrained(name, **options)
+    return PictureProcessor(
+        image_processor=pictures, tokenizer=tokenizer, video_processor=None, chat_template=tokenizer.chat_template
+    )

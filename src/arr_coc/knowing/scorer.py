@@ -1,0 +1,205 @@
+"""`Scorer`: the learned couple of picture and question; texture and query text in, one relevance map out.
+
+It reads a coarse view only (half the resolution in each direction) and is small enough (under 2 M parameters) to cost
+far less than the tokens it saves. The question is read character by character, so that it needs no tokenizer but the
+alphabet; every place of the picture attends to every character of the question (per-token keys and a residual: with a
+single key the attention would be 1 everywhere and every place would get the same score).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..errors import InputError
+from ..files import replacing, write_json
+
+CELL = 32
+VIEW = 2  # the view has 1 / VIEW of the resolution
+RGB = ("red", "green", "blue")
+# Detail energy is measured at full resolution and then averaged: it tells where there is fine structure to be read,
+# without showing what it says.
+TEXTURE = (*RGB, "sobel_x", "sobel_y", "y", "x")
+
+
+@dataclass(frozen=True)
+class ScorerConfig:
+    """channels: which channels of the texture are seen, by name. width: features at the coarsest scale."""
+
+    channels: tuple[str, ...] = TEXTURE
+    width: int = 128
+    query_width: int = 96
+    alphabet: int = 97
+    blocks: int = 3
+    heads: int = 4
+
+
+def coarse_texture(pictures: Tensor, channels: tuple[str, ...] = TEXTURE) -> Tensor:
+    """(B, 3, H, W) pictures, uint8 or float in [0, 1] → (B, C, H / 2, W / 2), in the order of `channels`.
+
+    H and W are padded to multiples of the cell by repeating the edge.
+    """
+    pixels = pictures.float() / 255 if pictures.dtype == torch.uint8 else pictures.float()
+    bottom, right = -pixels.shape[2] % CELL, -pixels.shape[3] % CELL
+    if bottom or right:
+        pixels = F.pad(pixels, (0, right, 0, bottom), mode="replicate")
+    view = F.avg_pool2d(pixels, VIEW)
+    batch, _, height, width = view.shape
+    planes = dict(zip(RGB, view.unbind(1), strict=True))
+    if "sobel_x" in channels or "sobel_y" in channels:
+        grey = F.pad(pixels.mean(1, keepdim=True), (1, 1, 1, 1), mode="replicate")
+        across = grey[:, :, 1:-1, 2:] - grey[:, :, 1:-1, :-2]
+        down = grey[:, :, 2:, 1:-1] - grey[:, :, :-2, 1:-1]
+        planes["sobel_x"] = F.avg_pool2d(across.abs(), VIEW)[:, 0] * 2
+        planes["sobel_y"] = F.avg_pool2d(down.abs(), VIEW)[:, 0] * 2
+    y = (torch.arange(height, device=view.device) + 0.5) / height
+    x = (torch.arange(width, device=view.device) + 0.5) / width
+    planes["y"] = y[:, None].expand(batch, height, width)
+    planes["x"] = x[None, :].expand(batch, height, width)
+    missing = set(channels) - set(planes)
+    if missing:
+        raise InputError(
+            f"the scorer has no channel named {', '.join(sorted(missing))}; choose from {', '.join(TEXTURE)}"
+        )
+    return torch.stack([planes[name] for name in channels], dim=1)
+
+
+class ConvBlock(nn.Module):
+    """A residual block: depth-wise 5×5, then two 1×1, with the question scaling the features in between."""
+
+    def __init__(self, width: int, query_width: int, dilation: int = 1) -> None:
+        super().__init__()
+        self.spatial = nn.Conv2d(width, width, 5, padding=2 * dilation, dilation=dilation, groups=width)
+        self.norm = nn.GroupNorm(1, width)
+        self.expand = nn.Conv2d(width, 2 * width, 1)
+        self.contract = nn.Conv2d(2 * width, width, 1)
+        self.modulate = nn.Linear(query_width, 2 * width)
+
+    def forward(self, features: Tensor, query: Tensor) -> Tensor:
+        hidden = self.norm(self.spatial(features))
+        scale = self.modulate(query)[:, :, None, None]
+        hidden = F.gelu(self.expand(hidden)) * (1 + scale)
+        return features + self.contract(hidden)
+
+
+class Coupling(nn.Module):
+    """Every place attends to every character of the question and to every other place; both with residuals."""
+
+    def __init__(self, width: int, query_width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(3)])
+        self.ask = nn.Linear(width, width)
+        self.key_value = nn.Linear(query_width, 2 * width)
+        self.answer = nn.Linear(width, width)
+        self.look = nn.Linear(width, 3 * width)
+        self.relate = nn.Linear(width, width)
+        self.think = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+
+    def forward(self, places: Tensor, words: Tensor, padding: Tensor) -> Tensor:
+        """places (B, P, D), words (B, L, Q), padding (B, L) bool → (B, P, D)."""
+        split = lambda item: item.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # noqa: E731
+        join = lambda item: item.transpose(1, 2).flatten(2)  # noqa: E731
+        key, value = self.key_value(words).chunk(2, dim=-1)
+        mask = ~padding[:, None, None, :]
+        mixed = F.scaled_dot_product_attention(
+            split(self.ask(self.norms[0](places))), split(key), split(value), attn_mask=mask
+        )
+        places = places + self.answer(join(mixed))
+        query, key, value = self.look(self.norms[1](places)).chunk(3, dim=-1)
+        places = places + self.relate(join(F.scaled_dot_product_attention(split(query), split(key), split(value))))
+        return places + self.think(self.norms[2](places))
+
+
+class QuestionReader(nn.Module):
+    """Characters → a vector for each of them (words) and one for the whole question."""
+
+    def __init__(self, alphabet: int, width: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(alphabet, width, padding_idx=0)
+        self.convolve = nn.ModuleList([nn.Conv1d(width, width, 5, padding=2) for _ in range(3)])
+        self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(3)])
+
+    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, L) int64 characters, 0 = padding → words (B, L, Q), summary (B, Q)."""
+        there = (ids > 0)[..., None]
+        words = self.embed(ids)
+        for convolve, norm in zip(self.convolve, self.norms, strict=True):
+            words = words + F.gelu(convolve((norm(words) * there).transpose(1, 2))).transpose(1, 2)
+        summary = (words * there).sum(1) / there.sum(1).clamp_min(1)
+        return words, summary
+
+
+class Scorer(nn.Module):
+    """Texture and question → relevance of every cell. Under 2 M parameters."""
+
+    def __init__(self, config: ScorerConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or ScorerConfig()
+        width, query_width = self.config.width, self.config.query_width
+        self.question = QuestionReader(self.config.alphabet, query_width)
+        self.stem = nn.Sequential(
+            nn.Conv2d(len(self.config.channels), width // 4, 4, stride=2, padding=1),
+            nn.GELU(),
+            nn.Conv2d(width // 4, width // 2, 4, stride=2, padding=1),
+        )
+        self.fine = nn.ModuleList([ConvBlock(width // 2, query_width) for _ in range(self.config.blocks)])
+        self.down = nn.Conv2d(width // 2, width, 2, stride=2)
+        self.middle = nn.ModuleList([ConvBlock(width, query_width) for _ in range(self.config.blocks)])
+        self.reduce = nn.Conv2d(width, width, 2, stride=2)
+        self.couple = nn.ModuleList([Coupling(width, query_width, self.config.heads) for _ in range(2)])
+        self.spread = nn.ModuleList([ConvBlock(width, query_width) for _ in range(self.config.blocks)])
+        self.head = nn.Conv2d(width, 1, 1)
+        # Most cells do not matter: start there, so that the first steps do not unlearn a map of halves.
+        nn.init.constant_(self.head.bias, -3.0)
+
+    def forward(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
+        """(B, 3, H, W) pictures, (B, L) characters → logits (B, rows, cols) of the cells' relevance."""
+        words, summary = self.question(question_ids)
+        features = self.stem(coarse_texture(pictures, self.config.channels).to(self.head.weight.dtype))
+        for block in self.fine:
+            features = block(features, summary)
+        features = self.down(features)
+        for block in self.middle:
+            features = block(features, summary)
+        features = self.reduce(features)
+        rows, cols = features.shape[2:]
+        places = features.flatten(2).transpose(1, 2)
+        for couple in self.couple:
+            places = couple(places, words, question_ids == 0)
+        features = places.transpose(1, 2).unflatten(2, (rows, cols))
+        for block in self.spread:
+            features = block(features, summary)
+        return self.head(features)[:, 0]
+
+    @torch.no_grad()
+    def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
+        """Relevance (B, rows, cols) in [0, 1]."""
+        return self(pictures, question_ids).float().sigmoid()
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        from safetensors.torch import save_file
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "config.json", asdict(self.config))
+        with replacing(folder / "model.safetensors") as temporary:
+            save_file({name: value.contiguous() for name, value in self.state_dict().items()}, temporary)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Scorer:
+        from safetensors.torch import load_file
+
+        folder = Path(folder)
+        if not (folder / "model.safetensors").exists():
+            raise InputError(f"no scorer in {folder}: expected config.json and model.safetensors there")
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config["channels"] = tuple(config["channels"])
+        scorer = cls(ScorerConfig(**config))
+        scorer.load_state_dict({name: value.float() for name, value in load_file(folder / "model.safetensors").items()})
+        return scorer.eval()

@@ -1,0 +1,1 @@
+"""LEARN: the trainings that made the bundled weights, from Needle World alone."""

@@ -1,0 +1,110 @@
+"""One reading step: pictures and leaves through `mini`, with its losses. Works from transformers 5.17 on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..backbones.qwen3_vl_encode import VisualTokens, foveate, leaf_positions, run_language_model
+from ..needle.characters import NUMBER_OF_IDS
+from ..needle.labels import CELL_CLASSES, FIRST_COLOUR
+from ..realizing.patches import LeafBatch
+from .mini_model import IMAGE
+from .pictures import SUBCELLS, TrainingBatch, glyph_targets, thing_targets
+from .prompts import build_prompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+BLANK_WEIGHT = 0.05
+
+
+class DenseHeads(nn.Module):
+    """What each visual token holds: the character in each of its sub-cells, and the colours and things in it.
+
+    Used in training only; the shipped model is the stock class.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.glyphs = nn.Linear(width, SUBCELLS**2 * NUMBER_OF_IDS)
+        self.things = nn.Linear(width, len(CELL_CLASSES) - FIRST_COLOUR)
+
+    def forward(self, embeds: Tensor) -> tuple[Tensor, Tensor]:
+        """(M, D) → (M, 16, characters), (M, things)."""
+        embeds = self.norm(embeds)
+        return self.glyphs(embeds).unflatten(-1, (SUBCELLS**2, -1)), self.things(embeds)
+
+
+class Reader(nn.Module):
+    """`mini` and the heads that it is trained with."""
+
+    def __init__(self, mini: PreTrainedModel, heads: DenseHeads) -> None:
+        super().__init__()
+        self.mini = mini
+        self.heads = heads
+
+
+@dataclass(frozen=True)
+class Reading:
+    """answer: mean cross entropy of the answers' characters. right: (B,) bool, every character right (teacher forced,
+    which for exact match is the same as greedy decoding). glyph, thing: losses of the dense heads, zero without them.
+    glyph_right: share of the written sub-cells that were read right."""
+
+    answer: Tensor
+    right: Tensor
+    glyph: Tensor
+    thing: Tensor
+    glyph_right: Tensor
+
+
+def normalise_pictures(pictures: Tensor) -> Tensor:
+    """uint8 → what `mini`'s image processor makes of it: [−1, 1]."""
+    return pictures.to(torch.float32).div_(127.5).sub_(1)
+
+
+def see(model: PreTrainedModel, pictures: Tensor, leaves: Tensor) -> tuple[VisualTokens, LeafBatch]:
+    """uint8 pictures (B, 3, H, W) and leaves (B, N, 3) → visual tokens."""
+    grid = pictures.shape[2] // 32, pictures.shape[3] // 32
+    batch = LeafBatch.equal(leaves, grid, int(leaves[..., 2].max()) + 1)
+    return foveate(model, normalise_pictures(pictures), batch), batch
+
+
+def read(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, heads: DenseHeads | None = None) -> Reading:
+    """Loss and exact match of a batch; call it inside `dense_vision_attention(model)` and autocast as wanted."""
+    tokens, leaf_batch = see(model, batch.pictures, leaves)
+    prompt = build_prompt(batch.question_ids, batch.answer_ids, leaves.shape[1])
+    positions, _ = leaf_positions(prompt.input_ids, leaf_batch, IMAGE)
+    output = run_language_model(model, prompt.input_ids, tokens, positions, use_cache=False)
+    said = prompt.answers[:, 1:]
+    wanted = prompt.input_ids[:, 1:][said]
+    logits = model.lm_head(output.last_hidden_state[:, :-1][said]).float()
+    answer = F.cross_entropy(logits, wanted)
+    with torch.no_grad():
+        owner = said.nonzero()[:, 0]
+        wrong = torch.zeros(len(batch), device=owner.device).index_add_(0, owner, (logits.argmax(-1) != wanted).float())
+    zero = answer.new_zeros(())
+    if heads is None:
+        return Reading(answer, wrong == 0, zero, zero, zero)
+    size = batch.pictures.shape[2], batch.pictures.shape[3]
+    glyph_logits, thing_logits = heads(tokens.embeds)
+    target = glyph_targets(batch.glyphs, leaves, size).flatten(0, 1)
+    weight = torch.ones(NUMBER_OF_IDS, device=target.device)
+    weight[0] = BLANK_WEIGHT
+    asked = (target >= 0).any(1)
+    glyph_logits, target = glyph_logits[asked].flatten(0, 1).float(), target[asked].flatten()
+    glyph = F.cross_entropy(glyph_logits, target, weight=weight) if len(target) else zero
+    with torch.no_grad():
+        written = target > 0
+        glyph_right = ((glyph_logits.argmax(-1) == target) & written).sum() / written.sum().clamp_min(1)
+    found, may = thing_targets(batch.things, leaves)
+    thing_loss = F.binary_cross_entropy_with_logits(
+        thing_logits.float(), found.flatten(0, 1).float(), reduction="none", pos_weight=weight.new_tensor(8.0)
+    )
+    thing = (thing_loss.mean(-1) * may.flatten()).sum() / may.sum().clamp_min(1)
+    return Reading(answer, wrong == 0, glyph, thing, glyph_right)

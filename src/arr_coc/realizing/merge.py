@@ -1,0 +1,204 @@
+"""Merging visual tokens after the encoder: one file of maths, no model in it.
+
+    regions of an Allocation ─→ slots (N,)      which output token each encoder token goes to, -1 = not seen
+    slots                    ─→ MergePlan       by average, by pick, or a plain selection
+    MergePlan                ─→ plan.apply(x)   tokens, DeepStack planes and positions, all by the same plan
+
+Everything is flat: the tokens of all pictures and tiles of a batch stand behind one another, and one call serves them
+all. Output tokens stand in the order of their mean input index, so a sequence stays sorted by position, and keeping
+every token changes nothing, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..values import Allocation
+
+METHODS = ("average", "pick")
+
+
+@dataclass(frozen=True)
+class MergePlan:
+    """How N tokens become `count` tokens.
+
+    members: (M,) int64: the input tokens that are seen, ascending inside each output token.
+    slots: (M,) int64: the output token each of them goes to; every slot has at least one member.
+    weights: (M,) float32: the share of each member; they sum to 1 in every slot.
+    length: N. count: number of output tokens.
+    """
+
+    members: Tensor
+    slots: Tensor
+    weights: Tensor
+    length: int
+    count: int
+
+    @property
+    def selects(self) -> bool:
+        """True where every output token is one input token: applying the plan is a gather, exact in every dtype."""
+        return len(self.members) == self.count
+
+    def apply(self, values: Tensor) -> Tensor:
+        """(N, ...) -> (count, ...) in the dtype of `values` (averages are summed in float32 at least)."""
+        if len(values) != self.length:
+            raise InputError(f"this merge plan is for {self.length} tokens, got {len(values)}")
+        members, slots = self.members.to(values.device), self.slots.to(values.device)
+        if self.selects:
+            return values.index_select(0, members)
+        wide = torch.promote_types(values.dtype, torch.float32)
+        weights = self.weights.to(values.device, wide).reshape(-1, *[1] * (values.ndim - 1))
+        merged = torch.zeros((self.count, *values.shape[1:]), dtype=wide, device=values.device)
+        merged = merged.index_add(0, slots, values.index_select(0, members).to(wide) * weights)
+        return merged.to(values.dtype) if values.is_floating_point() else merged
+
+    def positions(self, positions: Tensor) -> Tensor:
+        """(..., N) positions -> (..., count): integers stay integers where every one is, else float32."""
+        if self.selects:
+            return positions.index_select(-1, self.members.to(positions.device))
+        merged = self.apply(positions.movedim(-1, 0).double()).movedim(0, -1)
+        whole = merged.round()
+        if not positions.is_floating_point() and bool(((merged - whole).abs() < 1e-6).all()):
+            return whole.to(positions.dtype)
+        return merged.float()
+
+
+def slots_of_allocations(allocations: Sequence[Allocation]) -> np.ndarray:
+    """Slot of every level-0 cell of every picture, flat: (sum of rows * cols,) int64, -1 where nothing looks.
+
+    A region of t tokens becomes at most t slots: one for a leaf, a grid of blocks otherwise. Where regions overlap
+    (sparse strategies) the finer one has the cell. Slots are numbered region by region and may skip numbers.
+    """
+    grids = np.array([allocation.grid for allocation in allocations], dtype=np.int64).reshape(-1, 2)
+    starts = np.concatenate([[0], np.cumsum(grids.prod(1))])
+    picture = np.repeat(np.arange(len(allocations)), [len(allocation) for allocation in allocations])
+    leaves = np.concatenate([allocation.leaf_cells() for allocation in allocations] or [np.zeros((0, 3), np.int64)])
+    counts = np.concatenate([allocation.counts for allocation in allocations] or [np.zeros(0)]).astype(np.int64)
+    corner, level = leaves[:, :2], leaves[:, 2]
+    reach = _extent_in_cells(allocations)
+    # A leaf's own size, where it has one: its box was clipped to the picture and rounded to pixels.
+    reach = np.where((counts == 1)[:, None], np.maximum(reach, (1 << level)[:, None]), reach)
+    # A leaf at the edge may reach beyond the grid: what lies outside holds no token.
+    extent = np.clip(np.minimum(reach, grids[picture] - corner), 1, None)
+
+    # A region of several tokens is cut into blocks of about its own shape, never more blocks than tokens.
+    height, width = extent.T
+    block_rows = np.clip(np.rint(np.sqrt(counts * height / width)), 1, np.minimum(height, counts)).astype(np.int64)
+    block_cols = np.clip(counts // np.maximum(block_rows, 1), 1, width)
+    first_slot = np.concatenate([[0], np.cumsum(block_rows * block_cols)])
+
+    order = np.argsort(-level, kind="stable")  # coarse first: with repeated indices numpy keeps the last, finest value
+    area = (height * width)[order]
+    owner = np.repeat(order, area)
+    local = np.arange(area.sum()) - np.repeat(np.cumsum(area) - area, area)
+    row, col = local // width[owner], local % width[owner]
+    cell = (corner[owner, 0] + row) * grids[picture[owner], 1] + corner[owner, 1] + col
+    block = (row * block_rows[owner] // height[owner]) * block_cols[owner] + col * block_cols[owner] // width[owner]
+    inside = ((corner >= 0) & (corner < grids[picture])).all(axis=1)
+    seen = np.asarray(inside)[owner]
+    slots = np.full(starts[-1], -1, dtype=np.int64)
+    slots[(starts[picture[owner]] + cell)[seen]] = (first_slot[owner] + block)[seen]
+    return slots
+
+
+def _extent_in_cells(allocations: Sequence[Allocation]) -> np.ndarray:
+    """(regions, 2) int64: height and width of each region's box in whole level-0 cells, at least 1."""
+    extents = [
+        a.boxes[:, 2:] * (np.array(a.canvas or (a.height, a.width)) / (a.height, a.width) / a.cell) for a in allocations
+    ]
+    return np.clip(np.rint(np.concatenate(extents or [np.zeros((0, 2))])), 1, None).astype(np.int64)
+
+
+def plan_average(slots: Tensor, weights: Tensor | None = None) -> MergePlan:
+    """slots (N,), optional positive weights (N,) -> every output token is the (weighted) mean of its members."""
+    members, numbered, count = _renumber(slots)
+    share = torch.ones(len(members)) if weights is None else weights.detach().cpu().float()[members]
+    if weights is not None and not bool((torch.isfinite(share) & (share > 0)).all()):
+        raise InputError("merge weights must be positive, finite numbers")
+    total = torch.zeros(count).index_add(0, numbered, share)
+    return MergePlan(members, numbered, share / total[numbered], len(slots), count)
+
+
+def plan_pick(slots: Tensor, scores: Tensor) -> MergePlan:
+    """slots (N,), scores (N,) -> every output token is its slot's best-scored member; ties go to the first."""
+    slots, scores = slots.detach().cpu(), scores.detach().cpu().double()
+    _check(slots, scores)
+    members = torch.nonzero(slots >= 0).flatten()
+    # Two stable sorts make one lexicographic order (slot, best score, position); the first of each slot is picked.
+    members = members[torch.argsort(-scores[members], stable=True)]
+    members = members[torch.argsort(slots[members], stable=True)]
+    grouped = slots[members]
+    first = torch.ones_like(grouped, dtype=torch.bool)
+    first[1:] = grouped[1:] != grouped[:-1]
+    return plan_selection(members[first].sort().values, len(slots))
+
+
+def plan_top_k(scores: Tensor, count: int) -> MergePlan:
+    """scores (N,) -> the `count` best tokens, in their old order; ties go to the first."""
+    if not 0 < count <= len(scores):
+        raise InputError(f"cannot keep {count} of {len(scores)} tokens; ask for 1 to {len(scores)}")
+    best = torch.argsort(-scores.detach().cpu().double(), stable=True)[:count]
+    return plan_selection(best.sort().values, len(scores))
+
+
+def plan_selection(members: Tensor, length: int) -> MergePlan:
+    """members (K,): indices of the tokens to keep, in the order in which they will stand."""
+    count = len(members)
+    return MergePlan(members, torch.arange(count), torch.ones(count), length, count)
+
+
+def plan_slots(slots: Tensor, method: str, *, scores: Tensor | None = None, places: Tensor | None = None) -> MergePlan:
+    """The plan of one method.
+
+    average: plain mean of each slot's members.
+    pick: the member with the highest score (N,); without scores the one nearest its slot's middle, by places (N, 2).
+    """
+    if method == "average":
+        return plan_average(slots)
+    if method != "pick":
+        raise InputError(f"merge method {method!r} is not known; use one of {', '.join(METHODS)}")
+    if scores is None:
+        if places is None:
+            raise InputError("merging by pick needs a score or a place for every token")
+        scores = centrality(slots, places)
+    return plan_pick(slots, scores)
+
+
+def centrality(slots: Tensor, places: Tensor) -> Tensor:
+    """slots (N,), places (N, P) -> (N,) float64: minus the squared distance to the middle of the token's slot."""
+    slots, places = slots.detach().cpu(), places.detach().cpu().double()
+    seen = torch.nonzero(slots >= 0).flatten()
+    groups, inverse = torch.unique(slots[seen], return_inverse=True)
+    middle = torch.zeros(len(groups), places.shape[1], dtype=torch.float64).index_add(0, inverse, places[seen])
+    middle = middle / torch.bincount(inverse, minlength=len(groups))[:, None]
+    result = torch.full((len(slots),), -torch.inf, dtype=torch.float64)
+    result[seen] = -(places[seen] - middle[inverse]).square().sum(1)
+    return result
+
+
+def _renumber(slots: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Members, their new slots and the number of slots: empty slots vanish, order = mean index of the members."""
+    slots = slots.detach().cpu()
+    members = torch.nonzero(slots >= 0).flatten()
+    groups, inverse = torch.unique(slots[members], return_inverse=True)
+    count = len(groups)
+    middle = torch.zeros(count, dtype=torch.float64).index_add(0, inverse, members.double())
+    middle = middle / torch.bincount(inverse, minlength=count)
+    rank = torch.empty(count, dtype=torch.int64)
+    rank[torch.argsort(middle, stable=True)] = torch.arange(count)
+    numbered = rank[inverse]
+    order = torch.argsort(numbered, stable=True)
+    return members[order], numbered[order], count
+
+
+def _check(slots: Tensor, scores: Tensor) -> None:
+    if slots.shape != scores.shape or slots.ndim != 1:
+        raise InputError(f"merging needs one score per token: slots {tuple(slots.shape)}, scores {tuple(scores.shape)}")
+    if bool(torch.isnan(scores[slots >= 0]).any()):
+        raise InputError("merging scores contain NaN; every token needs a number")

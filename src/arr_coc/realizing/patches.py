@@ -1,0 +1,241 @@
+"""From pictures and leaves to the patches that a vision tower reads, at mixed resolution.
+
+A leaf (row, col, level) covers 2**level × 2**level level-0 cells and becomes one token: the cell's pixels at
+1 / 2**level of full resolution, cut into merge × merge patches. All leaves of all pictures, of any size and level, are
+fetched by one gather from one table (`Pyramid`), because every patch row is P neighbouring pixels of some mip level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..errors import InputError
+from ..values import Allocation
+
+# Pictures of one size, stacked: {(height, width): (numbers of the pictures, (B, C, height, width))}
+PictureGroups = Mapping[tuple[int, int], tuple[list[int], Tensor]]
+
+
+@dataclass(frozen=True)
+class Pyramid:
+    """The mip levels of a batch of pictures as one table of patch rows.
+
+    rows: (S, P) every run of P neighbouring pixels of every level, channel and picture.
+    start: (pictures, levels) int64, the table row at which a level of a picture begins.
+    height: (pictures, levels) int64, pixel rows of that level. width: (pictures, levels) int64, its runs per pixel row.
+    cell: pixels on the side of a token at level 0. channels: colour channels.
+    """
+
+    rows: Tensor
+    start: Tensor
+    height: Tensor
+    width: Tensor
+    cell: int
+    channels: int
+
+    @property
+    def patch_size(self) -> int:
+        return self.rows.shape[1]
+
+    @property
+    def levels(self) -> int:
+        return self.start.shape[1]
+
+
+def leaves_of(allocation: Allocation) -> np.ndarray:
+    """(N, 3) int64 (row, col, level) in raster order, so that level 0 everywhere is the order of an untouched model."""
+    if len(allocation) == 0:
+        raise InputError("the allocation holds no region; every picture needs at least one token")
+    if (allocation.counts != 1).any():
+        raise InputError(
+            f"strategy {allocation.strategy!r} gives some regions more than one token; foveation before the encoder "
+            "needs one token a region: use quadtree, top_k, uniform, saccades or cascade"
+        )
+    leaves = allocation.leaf_cells()
+    side = np.left_shift(1, leaves[:, 2])
+    rows, cols = allocation.grid
+    if (leaves[:, :2] % side[:, None]).any() or (leaves[:, :2] < 0).any() or (leaves[:, :2] >= [rows, cols]).any():
+        raise InputError(
+            f"the allocation has regions off the {rows}×{cols} grid of {allocation.cell}-pixel cells: a region of "
+            "level l must start inside the picture at a multiple of 2**l cells"
+        )
+    return leaves[np.lexsort((leaves[:, 2], leaves[:, 1], leaves[:, 0]))]
+
+
+def check_grid(allocation: Allocation, rows: int, cols: int) -> None:
+    """Raise `InputError` unless the allocation was made for a picture of rows × cols level-0 tokens."""
+    if allocation.grid != (rows, cols):
+        have_rows, have_cols = allocation.grid
+        raise InputError(
+            f"the allocation is for {have_rows}×{have_cols} tokens but the processor made {rows}×{cols} of this "
+            f"picture; allocate with canvas=({rows * allocation.cell}, {cols * allocation.cell})"
+        )
+
+
+@dataclass(frozen=True)
+class LeafBatch:
+    """The leaves of a batch of pictures, packed picture after picture.
+
+    leaves: (M, 3) int64 row, col, level. owner: (M,) int64, the picture of each. grid: (pictures, 2) int64 rows and
+    cols of level-0 tokens. counts: leaves of each picture, as plain numbers, so that a GPU need not be asked. levels:
+    number of mip levels, at least one more than the coarsest leaf's.
+    """
+
+    leaves: Tensor
+    owner: Tensor
+    grid: Tensor
+    counts: tuple[int, ...]
+    levels: int
+
+    @classmethod
+    def of(cls, allocations: Sequence[Allocation], device: torch.device | str = "cpu") -> LeafBatch:
+        """Allocations of any sizes and budgets, in raster order each."""
+        parts = [leaves_of(allocation) for allocation in allocations]
+        counts = tuple(len(part) for part in parts)
+        leaves = np.concatenate(parts)
+        owner = np.repeat(np.arange(len(parts)), counts)
+        grid = np.array([allocation.grid for allocation in allocations], dtype=np.int64)
+        tensors = (torch.from_numpy(array).to(device, non_blocking=True) for array in (leaves, owner, grid))
+        return cls(*tensors, counts=counts, levels=int(leaves[:, 2].max()) + 1)
+
+    @classmethod
+    def equal(cls, leaves: Tensor, grid: tuple[int, int], levels: int) -> LeafBatch:
+        """An equal-length batch that may already be on a GPU: leaves (B, N, 3), all pictures of one grid."""
+        batch, number = leaves.shape[:2]
+        owner = torch.arange(batch, device=leaves.device).repeat_interleave(number)
+        size = torch.tensor(grid, device=leaves.device).expand(batch, 2)
+        return cls(leaves.reshape(-1, 3).long(), owner, size, (number,) * batch, levels)
+
+    def select(self, chosen: Tensor) -> LeafBatch:
+        """Only the leaves where chosen (M,) bool; pictures that keep none stay, with a count of 0."""
+        owner = self.owner[chosen]
+        counts = torch.bincount(owner, minlength=len(self.counts)).tolist()
+        return LeafBatch(self.leaves[chosen], owner, self.grid, tuple(counts), self.levels)
+
+    @property
+    def spans(self) -> Tensor:
+        """(pictures,) how far text moves on after each picture: the longer side of its level-0 grid."""
+        return self.grid.amax(1)
+
+
+def unpatchify(
+    patches: Tensor, sizes: Sequence[tuple[int, int]], patch_size: int, merge: int, temporal: int
+) -> PictureGroups:
+    """The pictures inside a processor's `pixel_values`; exact, because level-0 patches tile the picture.
+
+    patches: (sum of rows·cols, C·T·P·P) in merge-block order. sizes: (patch rows, patch cols) of each picture.
+    The T temporal copies of a still picture are equal, the first is taken.
+    """
+    channels = patches.shape[1] // (temporal * patch_size**2)
+    counts = [rows * cols for rows, cols in sizes]
+    if sum(counts) != len(patches):
+        raise InputError(f"pixel_values has {len(patches)} patches but the grids {list(sizes)} need {sum(counts)}")
+    ends = np.cumsum(counts)
+    groups: dict[tuple[int, int], tuple[list[int], Tensor]] = {}
+    for rows, cols in dict.fromkeys(sizes):
+        members = [number for number, size in enumerate(sizes) if size == (rows, cols)]
+        if len(members) == len(sizes):
+            chosen = patches
+        else:
+            index = (ends[members] - rows * cols)[:, None] + np.arange(rows * cols)
+            chosen = patches[torch.from_numpy(index.ravel()).to(patches.device)]
+        blocks = chosen.view(
+            len(members), rows // merge, cols // merge, merge, merge, channels, temporal, patch_size, patch_size
+        )[:, :, :, :, :, :, 0]
+        picture = blocks.permute(0, 5, 1, 3, 6, 2, 4, 7)  # B, C, block row, row in block, y, block col, col in block, x
+        size = rows * patch_size, cols * patch_size
+        groups[size] = members, picture.reshape(len(members), channels, *size)
+    return groups
+
+
+def mip_pyramid(pictures: Tensor | PictureGroups, levels: int, cell: int = 32, patch_size: int = 16) -> Pyramid:
+    """Levels 0 … levels-1 of all pictures, each level the 2×2 average of the one below; edges are replicated.
+
+    pictures: (B, C, H, W), or groups of several sizes as `unpatchify` gives them.
+    """
+    if isinstance(pictures, Tensor):
+        pictures = {(pictures.shape[2], pictures.shape[3]): (list(range(len(pictures))), pictures)}
+    number = sum(len(members) for members, _ in pictures.values())
+    start, height, width = (np.zeros((number, levels), dtype=np.int64) for _ in range(3))
+    tables: list[Tensor] = []
+    filled, channels = 0, 0
+    for members, plane in pictures.values():
+        channels = plane.shape[1]
+        for level in range(levels):
+            if level:
+                # Canvas sides are multiples of the cell, so padding to even only happens beyond level log2(cell).
+                plane = F.avg_pool2d(_pad_to_multiple(plane, 2), 2)
+            padded = _pad_to_multiple(plane, cell)
+            tables.append(padded.reshape(-1, patch_size))
+            runs = padded.shape[3] // patch_size
+            height[members, level], width[members, level] = padded.shape[2], runs
+            start[members, level] = filled + np.arange(len(members)) * channels * padded.shape[2] * runs
+            filled += len(tables[-1])
+    rows = torch.cat(tables)
+    layout = torch.from_numpy(np.stack([start, height, width])).to(rows.device, non_blocking=True)
+    return Pyramid(rows, layout[0], layout[1], layout[2], cell, channels)
+
+
+def gather_leaf_patches(
+    pyramid: Pyramid, leaves: Tensor, owner: Tensor | None = None, *, merge: int = 2, temporal: int = 2
+) -> Tensor:
+    """Patches of all leaves, in merge-block order, by one gather.
+
+    leaves: (B, N, 3) for an equal-length batch, or (M, 3) packed with owner (M,), the picture of each leaf.
+    Returns (leaves·merge², C·T·P·P), the layout of a Qwen processor's `pixel_values`.
+    """
+    size, device = pyramid.patch_size, pyramid.rows.device
+    leaves = leaves.to(device)
+    if owner is None:
+        if leaves.ndim != 3:
+            raise InputError(f"leaves must be (batch, leaves, 3) where no owner is given, got {tuple(leaves.shape)}")
+        owner = torch.arange(len(leaves), device=device)[:, None].expand(leaves.shape[:2]).flatten()
+    row, col, level = leaves.reshape(-1, 3).unbind(1)
+    owner = owner.to(device)
+    first, height, runs = (table[owner, level] for table in (pyramid.start, pyramid.height, pyramid.width))
+    # Where the leaf begins at its own level: in pixel rows, and in runs of P pixels.
+    top = (row >> level) * pyramid.cell
+    left = (col >> level) * (pyramid.cell // size)
+    block = torch.arange(merge, device=device)
+    line = top[:, None, None] + block[:, None] * size + torch.arange(size, device=device)  # leaf, block row, y
+    channel = torch.arange(pyramid.channels, device=device)
+    # (leaf, block row, block col, channel, time, y) -> table row; time copies the still picture
+    index = (
+        first[:, None, None, None, None]
+        + (channel[:, None] * height[:, None, None, None, None] + line[:, :, None, None, :])
+        * runs[:, None, None, None, None]
+        + (left[:, None] + block)[:, None, :, None, None]
+    )
+    index = index[:, :, :, :, None, :].expand(-1, -1, -1, -1, temporal, -1)
+    picked = pyramid.rows.index_select(0, index.reshape(-1))
+    return picked.view(-1, pyramid.channels * temporal * size * size)
+
+
+def _pad_to_multiple(plane: Tensor, multiple: int) -> Tensor:
+    """Replicate the right and bottom edge of (B, C, H, W) up to a multiple; the same tensor where none is needed."""
+    bottom, right = -plane.shape[2] % multiple, -plane.shape[3] % multiple
+    return F.pad(plane, (0, right, 0, bottom), mode="replicate") if bottom or right else plane
+
+
+def match_leaves(batch: LeafBatch, known: LeafBatch) -> tuple[Tensor, Tensor]:
+    """Which leaves have been seen before, so that only the others need the vision tower.
+
+    Both batches describe the same pictures. Returns found (M,) bool and where (M,) int64, the place in `known` of each
+    leaf that was found.
+    """
+    if len(known.leaves) == 0:
+        return torch.zeros_like(batch.owner, dtype=torch.bool), torch.zeros_like(batch.owner)
+    # Pictures, rows and columns stay below 2**16 and levels below 2**8, so one integer names a leaf.
+    name, known_name = (
+        (item.owner << 40) | (item.leaves[:, 0] << 24) | (item.leaves[:, 1] << 8) | item.leaves[:, 2]
+        for item in (batch, known)
+    )
+    ordered, order = known_name.sort()
+    place = torch.searchsorted(ordered, name).clamp_max(len(ordered) - 1)
+    return ordered[place] == name, order[place]

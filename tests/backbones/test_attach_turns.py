@@ -1,0 +1,164 @@
+"""`attach` over several turns, on a cache, and from several threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import picture, prompt, tiny_model, tiny_processor
+from transformers import DynamicCache
+
+from arr_coc import InputError, attach
+
+ROWS = [
+    ([picture(256, 256)], "what colour is the square"),
+    ([picture(64, 64, 1), picture(160, 96, 2)], "where is the red square on the left"),
+    ([picture(128, 192, 3)], "how many"),
+]
+GREEDY: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False}
+
+
+@pytest.fixture(scope="module")
+def processor() -> Any:
+    return tiny_processor()
+
+
+@pytest.fixture
+def model() -> Any:
+    return tiny_model()
+
+
+@pytest.fixture(scope="module")
+def inputs(processor: Any) -> dict[str, Any]:
+    return prompt(processor, ROWS)
+
+
+def new_part(output: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
+    return output[:, inputs["input_ids"].shape[1] :]
+
+
+def test_every_turn_allocates_anew(model: Any, processor: Any) -> None:
+    asked: list[str] = []
+
+    def scorer(view: torch.Tensor, query: str) -> np.ndarray:
+        asked.append(query)
+        field = np.zeros((8, 8))
+        field[(0, 0) if "left" in query else (7, 7)] = 1
+        return field
+
+    def chat(*turns: tuple[str, str]) -> dict[str, Any]:
+        messages: list[dict[str, Any]] = [
+            {"role": role, "content": [*([{"type": "image"}] if not number else []), {"type": "text", "text": text}]}
+            for number, (role, text) in enumerate(turns)
+        ]
+        text = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        return dict(processor(text=[text], images=[picture(256, 256)], return_tensors="pt"))
+
+    with attach(model, processor, budget=16, relevance=scorer) as foveation:
+        model.generate(**chat(("user", "what is on the left")), **GREEDY)
+        first = foveation.last[0].level_map()
+        model.generate(**chat(("user", "what is on the left"), ("assistant", "a square"), ("user", "where")), **GREEDY)
+        second = foveation.last[0].level_map()
+    assert asked == ["what is on the left", "where"]
+    assert first[0, 0] == 0 < first[7, 7]
+    assert second[7, 7] == 0 < second[0, 0]
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_second_turn_on_the_same_cache_equals_one_shot(model: Any, processor: Any, rows: int) -> None:
+    inputs = prompt(processor, [ROWS[0], ROWS[2]][:rows])
+    more = processor.tokenizer(
+        "<|im_end|>\n<|im_start|>user\nwhere<|im_end|>\n<|im_start|>assistant\n", return_tensors="pt"
+    )
+    more = more["input_ids"].expand(rows, -1)
+    with attach(model, processor, budget=16) as foveation:
+        quiet = {"max_new_tokens": 4, "do_sample": False, "eos_token_id": None}
+        first = model.generate(**inputs, **quiet, return_dict_in_generate=True)
+        chosen = foveation.last
+        ids = torch.cat([first.sequences, more], 1)
+        mask = torch.cat([inputs["attention_mask"], torch.ones_like(ids[:, inputs["input_ids"].shape[1] :])], 1)
+        second = model.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            past_key_values=first.past_key_values,
+            **quiet,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
+        whole = {**inputs, "input_ids": ids, "attention_mask": mask}
+        whole.pop("mm_token_type_ids")
+        once = model.generate(**whole, allocation=chosen, **quiet, output_logits=True, return_dict_in_generate=True)
+        assert torch.equal(second.sequences, once.sequences)
+        torch.testing.assert_close(torch.stack(second.logits), torch.stack(once.logits), atol=1e-4, rtol=0)
+        with pytest.raises(InputError, match="another prompt"):
+            model.generate(input_ids=ids + 1, past_key_values=first.past_key_values, **quiet)
+
+
+def test_a_new_picture_may_come_on_the_same_cache(model: Any, processor: Any) -> None:
+    quiet = {"max_new_tokens": 3, "do_sample": False, "eos_token_id": None}
+    first_inputs = prompt(processor, ROWS[:1])
+    later = prompt(processor, [([picture(128, 128, 8)], "and this one")])
+    with attach(model, processor, budget=10) as foveation:
+        first = model.generate(**first_inputs, **quiet, return_dict_in_generate=True)
+        chosen = list(foveation.last)
+        ids = torch.cat([first.sequences, later["input_ids"]], 1)
+        pictures = {name: later[name] for name in ("pixel_values", "image_grid_thw")}
+        second = model.generate(input_ids=ids, **pictures, past_key_values=first.past_key_values, **quiet)
+        chosen += foveation.last
+        both = {name: torch.cat([first_inputs[name], later[name]]) for name in pictures}
+        assert torch.equal(second, model.generate(input_ids=ids, **both, allocation=chosen, **quiet))
+
+
+@pytest.mark.parametrize("full_mask", [False, True])
+@torch.no_grad()
+def test_plain_forward_continues_on_its_cache(model: Any, processor: Any, full_mask: bool) -> None:
+    inputs = prompt(processor, [ROWS[0], ROWS[2]])
+    tail = torch.tensor([[5, 9, 11], [12, 6, 8]]) + 20
+    with attach(model, processor, budget=16) as foveation:
+        first = model(**inputs)
+        extra = {"attention_mask": torch.cat([inputs["attention_mask"], torch.ones_like(tail)], 1)} if full_mask else {}
+        second = model(input_ids=tail, past_key_values=first.past_key_values, **extra).logits
+        third = model(input_ids=tail, past_key_values=first.past_key_values).logits
+        ids = torch.cat([inputs["input_ids"], tail, tail], 1)
+        mask = torch.cat([inputs["attention_mask"], torch.ones_like(tail), torch.ones_like(tail)], 1)
+        once = model(
+            **{**inputs, "input_ids": ids, "attention_mask": mask, "mm_token_type_ids": None}, allocation=foveation.last
+        )
+    torch.testing.assert_close(torch.cat([second, third], 1), once.logits[:, -6:], atol=1e-4, rtol=0)
+
+
+def test_a_cache_made_by_the_user_is_filled_and_remembered(model: Any, processor: Any) -> None:
+    inputs, cache = prompt(processor, ROWS[:1]), DynamicCache()
+    with attach(model, processor, budget=16):
+        first = model.generate(**inputs, **GREEDY, past_key_values=cache, eos_token_id=None)
+        assert cache.get_seq_length() < inputs["input_ids"].shape[1]
+        # The whole chat again, pictures included, as a processor gives it in the second turn.
+        again = {**inputs, "input_ids": torch.cat([first, torch.tensor([[30, 31]])], 1)}
+        again.pop("attention_mask")
+        second = model.generate(**again, **GREEDY, past_key_values=cache, eos_token_id=None)
+    assert second.shape[1] == first.shape[1] + 2 + 6
+
+
+def test_threads_share_one_model(model: Any, processor: Any) -> None:
+    prompts = [prompt(processor, [row]) for row in ROWS] + [prompt(processor, ROWS[:2])]
+    with attach(model, processor, budget=12):
+        expected = [model.generate(**item, **GREEDY) for item in prompts]
+        results: dict[tuple[int, int], torch.Tensor] = {}
+        start = threading.Barrier(len(prompts))
+
+        def work(number: int) -> None:
+            start.wait()
+            for turn in range(3):
+                results[number, turn] = model.generate(**prompts[number], **GREEDY)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(len(prompts))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(results) == 12
+    assert all(torch.equal(output, expected[number]) for (number, _), output in results.items())
+    assert model.model.rope_deltas is None, "positions travel with the call, not in the module"

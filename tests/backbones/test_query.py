@@ -1,0 +1,64 @@
+"""The question is found in the chat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import picture, tiny_model, tiny_processor
+
+from arr_coc.backbones import backbone_for, find_questions
+from arr_coc.backbones.query import find_sequence, last_turn
+
+
+@pytest.fixture(scope="module")
+def processor() -> Any:
+    return tiny_processor()
+
+
+def ask(processor: Any, *chats: list[dict[str, Any]], generation: bool = True) -> list[str]:
+    pictures = [
+        picture(64, 64) for chat in chats for turn in chat for part in turn["content"] if part["type"] == "image"
+    ]
+    texts = [processor.apply_chat_template(chat, add_generation_prompt=generation, tokenize=False) for chat in chats]
+    inputs = processor(text=texts, images=pictures or None, padding=True, return_tensors="pt")
+    return find_questions(backbone_for(tiny_model()), processor, inputs)
+
+
+def turn(role: str, *parts: str | None) -> dict[str, Any]:
+    """None stands for a picture."""
+    return {
+        "role": role,
+        "content": [{"type": "image"} if part is None else {"type": "text", "text": part} for part in parts],
+    }
+
+
+@pytest.mark.parametrize("generation", [True, False])
+def test_the_last_user_turn_of_every_row(processor: Any, generation: bool) -> None:
+    assert ask(
+        processor,
+        [turn("system", "be brief"), turn("user", None, "what colour is the square?")],
+        [turn("user", None, "how many"), turn("assistant", "three"), turn("user", "and where, exactly — left?")],
+        [turn("user", "the text comes first", None, None)],
+        generation=generation,
+    ) == ["what colour is the square?", "and where, exactly — left?", "the text comes first"]
+
+
+def test_a_turn_of_pictures_only_asks_nothing(processor: Any) -> None:
+    assert ask(processor, [turn("user", None)]) == [""]
+
+
+def test_a_prompt_without_turns_is_one_question(processor: Any) -> None:
+    inputs = processor.tokenizer("what colour", return_tensors="pt")
+    assert find_questions(backbone_for(tiny_model()), processor, inputs) == ["what colour"]
+
+
+def test_find_sequence_and_last_turn() -> None:
+    ids = torch.tensor([[1, 2, 5, 9, 1, 2, 6, 7, 9, 3], [0, 0, 1, 2, 5, 5, 5, 5, 5, 5]])
+    assert find_sequence(ids, [1, 2]).nonzero().tolist() == [[0, 0], [0, 4], [1, 2]]
+    valid = ids > 0
+    turns = last_turn(ids, valid, [1, 2], [[9], [8, 8]])
+    assert ids[0][turns[0]].tolist() == [6, 7]
+    assert ids[1][turns[1]].tolist() == [5] * 6
+    assert find_sequence(ids, []).sum() == 0

@@ -1,0 +1,336 @@
+"""Qwen3-VL and Qwen3-VL-MoE: foveation is exact where it should be, and true to an oracle where one exists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from tiny_models import picture, prompt, tiny_model, tiny_processor
+from transformers import AttentionInterface
+
+from arr_coc import InputError
+from arr_coc.attending import allocate
+from arr_coc.backbones import backbone_for
+from arr_coc.backbones.qwen3_vl import (
+    dense_vision_attention,
+    encode_leaves,
+    foveate,
+    foveated_logits,
+)
+from arr_coc.realizing import (
+    DepthRouting,
+    HierarchicalRelevance,
+    LeafBatch,
+    gather_leaf_patches,
+    mip_pyramid,
+)
+from arr_coc.values import Allocation
+
+ROWS = (
+    ([picture(96, 128)], "what colour is the square"),
+    ([picture(64, 64, 1), picture(160, 96, 2)], "where is the red square on the left"),
+    ([picture(64, 96, 3)], "how many"),
+)
+
+
+@pytest.fixture(scope="module")
+def processor() -> Any:
+    return tiny_processor()
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return tiny_model()
+
+
+def allocations(model: Any, inputs: dict[str, Any], keep: float = 1.0, **how: Any) -> list[Allocation]:
+    random = np.random.default_rng(5)
+    return [
+        allocate(
+            random.random((grid.rows, grid.cols)) ** 4,
+            max(1, round(grid.tokens * keep)),
+            image_size=(grid.height, grid.width),
+            cell=grid.cell,
+            **how,
+        )
+        for grid in backbone_for(model).grids(model, inputs)
+    ]
+
+
+@pytest.mark.parametrize("moe", [False, True], ids=["dense", "moe"])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("batch", [1, 3])
+@torch.no_grad()
+def test_level_zero_everywhere_is_the_untouched_model(processor: Any, moe: bool, attention: str, batch: int) -> None:
+    model = tiny_model(attention=attention, moe=moe)
+    inputs = prompt(processor, list(ROWS[:batch]))
+    realized = backbone_for(model).realize(model, inputs, allocations(model, inputs))
+    expected = model(**inputs).logits
+    logits = model(**realized.inputs).logits
+    valid = inputs["attention_mask"].bool()
+    assert (logits - expected)[valid].abs().max() < 1e-4
+    assert expected[valid].std() > 0.1, "the comparison would mean nothing on constant logits"
+    assert torch.equal(realized.inputs["input_ids"], inputs["input_ids"])
+    greedy = {"max_new_tokens": 6, "do_sample": False}
+    again = backbone_for(model).realize(model, inputs, allocations(model, inputs))
+    assert torch.equal(model.generate(**again.inputs, **greedy), model.generate(**inputs, **greedy))
+
+
+@torch.no_grad()
+def test_the_picture_and_its_levels_matter(model: Any, processor: Any) -> None:
+    """If logits did not depend on the picture, every exactness test would pass with anything in its place."""
+    inputs = prompt(processor, [ROWS[0]])
+    other = {**inputs, "pixel_values": prompt(processor, [([picture(96, 128, 9)], ROWS[0][1])])["pixel_values"]}
+    full, backbone = allocations(model, inputs), backbone_for(model)
+    base, moved = (model(**backbone.realize(model, item, full).inputs).logits[:, -1] for item in (inputs, other))
+    coarse = model(**backbone.realize(model, inputs, allocations(model, inputs, 0.25)).inputs).logits[:, -1]
+    assert (base - moved).abs().max() > 0.1
+    assert (base - coarse).abs().max() > 0.1
+
+
+def masked(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float, **kwargs: Any) -> Any:
+    """SDPA in which patches that were not selected cannot be seen."""
+    mixed = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=kwargs["selected"][None, None, None], scale=scaling
+    )
+    return mixed.transpose(1, 2), None
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@torch.no_grad()
+def test_a_selection_equals_the_masked_oracle(processor: Any, attention: str) -> None:
+    """A quarter of the level-0 blocks: the full model with everything else masked, in tower and language model."""
+    model = tiny_model(attention=attention)
+    inputs = prompt(processor, [([picture(128, 128, 4)], "what number")])
+    chosen = allocations(model, inputs, 0.25, strategy="top_k")
+    assert (chosen[0].levels == 0).all()
+    realized = backbone_for(model).realize(model, inputs, chosen)
+    logits = model(**realized.inputs).logits[0]
+
+    selected = torch.from_numpy(chosen[0].level_map() == 0).flatten()
+    AttentionInterface.register("oracle_masked", masked)
+    tower = model.model.visual
+    tower.set_attn_implementation("oracle_masked")
+    features = model.model.get_image_features(
+        inputs["pixel_values"], inputs["image_grid_thw"], return_dict=True, selected=selected.repeat_interleave(4)
+    )
+    ids = inputs["input_ids"]
+    mask = torch.ones_like(ids)
+    mask[ids == model.config.image_token_id] = selected.long()
+    positions, _ = model.model.get_rope_index(ids, inputs["mm_token_type_ids"], inputs["image_grid_thw"])
+    oracle = model(
+        input_ids=ids, attention_mask=mask, position_ids=positions, mm_encoder_outputs={"image": features}
+    ).logits[0]
+    assert (logits - oracle[mask[0].bool()]).abs().max() < 1e-4
+    assert logits.shape[0] == int(mask.sum()) < ids.shape[1]
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@torch.no_grad()
+def test_generation_with_cache_equals_recomputation_without(processor: Any, attention: str) -> None:
+    model = tiny_model(attention=attention)
+    inputs = prompt(processor, list(ROWS))
+    chosen, backbone = allocations(model, inputs, 0.25), backbone_for(model)
+    short = backbone.realize(model, inputs, chosen).inputs
+    generated = model.generate(**dict(short), max_new_tokens=8, do_sample=False)
+    ids, mask, positions = short["input_ids"], short["attention_mask"], short["position_ids"]
+    for _ in range(8):
+        fresh = backbone.realize(model, inputs, chosen).inputs["mm_encoder_outputs"]
+        step = model(
+            input_ids=ids, attention_mask=mask, position_ids=positions, mm_encoder_outputs=fresh, use_cache=False
+        )
+        ids = torch.cat([ids, step.logits[:, -1:].argmax(-1)], 1)
+        mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
+        positions = torch.cat([positions, positions[..., -1:] + 1], -1)
+    answers = zip(generated[:, -8:].tolist(), ids[:, -8:].tolist(), strict=True)
+    end = model.config.text_config.eos_token_id
+    for cached, computed in answers:
+        stop = cached.index(end) + 1 if end in cached else 8
+        assert cached[:stop] == computed[:stop]
+
+
+@torch.no_grad()
+def test_budgets_may_differ_inside_a_batch_and_rows_do_not_touch(model: Any, processor: Any) -> None:
+    inputs = prompt(processor, list(ROWS))
+    full, quarter = allocations(model, inputs), allocations(model, inputs, 0.25)
+    mixed = [full[0], quarter[1], full[2], quarter[3]]
+    backbone = backbone_for(model)
+    together = model(**backbone.realize(model, inputs, mixed).inputs).logits[:, -1]
+    parts = ([mixed[0]], mixed[1:3], [mixed[3]])
+    for number, (row, chosen) in enumerate(zip(ROWS, parts, strict=True)):
+        alone = model(**backbone.realize(model, prompt(processor, [row]), chosen).inputs).logits[:, -1]
+        torch.testing.assert_close(together[number : number + 1], alone, atol=1e-4, rtol=0)
+
+
+def test_training_with_labels_reaches_the_patch_embedding(processor: Any) -> None:
+    model = tiny_model().train()
+    processor.tokenizer.padding_side = "right"
+    try:
+        inputs = prompt(processor, list(ROWS), generation=False)
+    finally:
+        processor.tokenizer.padding_side = "left"
+    labels = inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)
+    labels[labels == model.config.image_token_id] = -100
+    chosen, backbone = allocations(model, inputs, 0.25), backbone_for(model)
+    realized = backbone.realize(model, {**inputs, "labels": labels}, chosen)
+    assert (realized.index[:, -1] < 0).any(), "a batch padded at the right stays padded at the right"
+    loss = model(**realized.inputs).loss
+    loss.backward()
+    assert model.model.visual.patch_embed.proj.weight.grad.abs().max() > 0
+    # The same labels, in the same order, are asked for.
+    kept, short = labels[labels >= 0], realized.inputs["labels"]
+    assert torch.equal(kept, short[short >= 0])
+    # And packing adds nothing: rows alone give the same loss, weighted by their labels.
+    total = 0.0
+    for row, part in zip(ROWS, (chosen[:1], chosen[1:3], chosen[3:]), strict=True):
+        alone = prompt(processor, [row], generation=False)
+        wanted = alone["input_ids"].masked_fill(alone["input_ids"] == model.config.image_token_id, -100)
+        one = backbone.realize(model, {**alone, "labels": wanted}, part)
+        total += model(**one.inputs).loss.item() * int((one.inputs["labels"][:, 1:] >= 0).sum())
+    assert loss.item() == pytest.approx(total / int((short[:, 1:] >= 0).sum()), abs=1e-4)
+
+
+@torch.no_grad()
+def test_bfloat16_models_keep_float32_positions(processor: Any) -> None:
+    model = tiny_model().to(torch.bfloat16)
+    inputs = prompt(processor, list(ROWS))
+    realized = backbone_for(model).realize(model, inputs, allocations(model, inputs, 0.5))
+    assert realized.inputs["position_ids"].dtype == torch.float32
+    assert (realized.inputs["position_ids"] % 1 != 0).any(), "centres of coarse leaves are fractional"
+    features = realized.inputs["mm_encoder_outputs"]["image"]
+    assert features.pooler_output[0].dtype == torch.bfloat16
+    assert torch.isfinite(model(**realized.inputs).logits).all()
+    full = backbone_for(model).realize(model, inputs, allocations(model, inputs))
+    valid = inputs["attention_mask"].bool()
+    assert torch.equal(model(**full.inputs).logits[valid], model(**inputs).logits[valid])
+
+
+@torch.no_grad()
+def test_the_training_path_equals_the_stock_forward(model: Any, processor: Any) -> None:
+    """Equal-length batches: pictures and leaves as tensors, one dense attention, no stock forward around it."""
+    inputs = prompt(processor, [([picture(128, 128, seed)], "what colour") for seed in range(3)])
+    chosen, backbone = allocations(model, inputs, 0.45), backbone_for(model)
+    expected = model(**backbone.realize(model, inputs, chosen).inputs).logits
+
+    ((_, pictures),) = backbone.normalised_pixels(model, inputs).values()
+    batch = LeafBatch.of(chosen)
+    leaves = batch.leaves.view(3, -1, 3)
+    equal = LeafBatch.equal(leaves, (4, 4), levels=3)
+    short = backbone.realize(model, inputs, chosen).inputs["input_ids"]
+    packed = foveated_logits(model, short, foveate(model, pictures, equal), equal)
+    before = model.model.visual.config._attn_implementation
+    with dense_vision_attention(model):
+        assert model.model.visual.config._attn_implementation == "arr_coc_dense"
+        dense = foveated_logits(model, short, foveate(model, pictures, equal), equal)
+        ragged = foveate(model, pictures, LeafBatch.of([*chosen[:2], allocations(model, inputs)[0]]))
+    torch.testing.assert_close(packed, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(dense, expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        ragged.embeds[: 2 * leaves.shape[1]],
+        foveate(model, pictures, equal).embeds[: 2 * leaves.shape[1]],
+        atol=1e-4,
+        rtol=0,
+    )
+    assert model.model.visual.config._attn_implementation == before
+    last = foveated_logits(model, short, foveate(model, pictures, equal), equal, logits_to_keep=1)
+    torch.testing.assert_close(last, packed[:, -1:])
+
+
+@torch.no_grad()
+def test_only_new_leaves_pass_through_the_tower(model: Any, processor: Any) -> None:
+    inputs = prompt(processor, list(ROWS))
+    backbone = backbone_for(model)
+    chosen = allocations(model, inputs, 0.5)
+    batch, pictures = LeafBatch.of(chosen), backbone.normalised_pixels(model, inputs)
+    known = (batch, foveate(model, pictures, batch))
+    counted: list[int] = []
+    handle = model.model.visual.register_forward_pre_hook(lambda _, args: counted.append(len(args[0])))
+    try:
+        same = foveate(model, pictures, batch, known)
+        assert counted == []
+        finer = LeafBatch.of([*allocations(model, inputs)[:1], *chosen[1:]])
+        mixed = foveate(model, pictures, finer, known)
+    finally:
+        handle.remove()
+    assert torch.equal(same.embeds, known[1].embeds)
+    old = {tuple(leaf) for leaf in batch.leaves[batch.owner == 0].tolist()}
+    new = [tuple(leaf) not in old for leaf in finer.leaves[finer.owner == 0].tolist()]
+    assert counted == [4 * sum(new)]
+    rest = finer.owner > 0
+    assert torch.equal(mixed.embeds[rest], known[1].embeds[batch.owner > 0])
+    # New leaves see only each other: encoding them alone is what reuse means.
+    pyramid = mip_pyramid(pictures, finer.levels)
+    fresh = torch.zeros_like(rest)
+    fresh[: len(new)] = torch.tensor(new)
+    part = finer.select(fresh)
+    alone = encode_leaves(model, gather_leaf_patches(pyramid, part.leaves, part.owner), part)
+    torch.testing.assert_close(mixed.embeds[fresh], alone.embeds)
+
+
+@torch.no_grad()
+def test_depth_routing_is_exact_when_off_and_when_everything_is_relevant(model: Any, processor: Any) -> None:
+    inputs = prompt(processor, list(ROWS))
+    chosen, backbone = allocations(model, inputs, 0.5), backbone_for(model)
+
+    def logits(**how: Any) -> torch.Tensor:
+        return model(**backbone.realize(model, inputs, chosen, **how).inputs).logits[:, -1]
+
+    ones = [np.ones((3, 3))] * 4
+    off = logits()
+    assert torch.equal(logits(relevance=ones), off)
+    assert torch.equal(logits(relevance=ones, depth=DepthRouting()), off)
+    assert (logits(relevance=[np.zeros((3, 3))] * 4, depth=DepthRouting()) - off).abs().max() > 1e-2
+    assert (logits(relevance=ones, depth=DepthRouting("spread")) - off).abs().max() > 1e-2
+    deep_only = [HierarchicalRelevance(np.zeros((3, 3)), np.zeros((3, 3)), np.ones((3, 3)))] * 4
+    flat = [HierarchicalRelevance.flat(np.ones((3, 3)))] * 4
+    assert torch.equal(logits(relevance=flat, depth=DepthRouting()), off)
+    assert (logits(relevance=deep_only, depth=DepthRouting()) - off).abs().max() > 1e-2
+    with pytest.raises(InputError, match="how relevant"):
+        logits(depth=DepthRouting())
+
+
+@torch.no_grad()
+def test_routed_planes_survive_beams_and_cache(model: Any, processor: Any) -> None:
+    inputs = prompt(processor, list(ROWS))
+    realized = backbone_for(model).realize(
+        model, inputs, allocations(model, inputs, 0.5), relevance=[np.ones((3, 3))] * 4, depth=DepthRouting("spread")
+    )
+    assert len(realized.inputs["mm_encoder_outputs"]["image"].deepstack_features) == 3
+    assert model.generate(**realized.inputs, max_new_tokens=3, num_beams=2).shape[0] == 3
+
+
+def test_pixels_are_those_of_the_picture(model: Any, processor: Any) -> None:
+    inputs = prompt(processor, list(ROWS))
+    pixels = backbone_for(model).pixels(model, processor, inputs)
+    given = [item for pictures, _ in ROWS for item in pictures]
+    for seen, original in zip(pixels, given, strict=True):
+        np.testing.assert_allclose(seen.permute(1, 2, 0), np.asarray(original) / 255, atol=1e-5)
+
+
+def test_errors_are_one_clear_line(model: Any, processor: Any) -> None:
+    backbone, inputs = backbone_for(model), prompt(processor, list(ROWS))
+    chosen = allocations(model, inputs)
+    with pytest.raises(InputError, match="shows 4 pictures, but 1 allocations"):
+        backbone.realize(model, inputs, chosen[:1])
+    with pytest.raises(InputError, match="canvas="):
+        backbone.realize(model, inputs, chosen[::-1])
+    with pytest.raises(InputError, match="both pixel_values and image_grid_thw"):
+        backbone.grids(model, {**inputs, "image_grid_thw": None})
+    with pytest.raises(InputError, match=r"image_grid_thw must be \(pictures, 3\)"):
+        backbone.grids(model, {**inputs, "image_grid_thw": torch.ones(4)})
+    with pytest.raises(InputError, match="placeholders"):
+        backbone.realize(model, {**inputs, "input_ids": inputs["input_ids"][:, :-40]}, chosen)
+    with pytest.raises(InputError, match="frames as pictures"):
+        backbone.realize(model, {**inputs, "pixel_values_videos": torch.ones(1)}, chosen)
+    batch = LeafBatch.of(chosen)
+    tokens = foveate(model, backbone.normalised_pixels(model, inputs), batch)
+    with pytest.raises(InputError, match="one placeholder"):
+        foveated_logits(
+            model,
+            torch.full((1, 3), model.config.image_token_id),
+            tokens,
+            LeafBatch.equal(batch.leaves[None, :3], (3, 4), 3),
+        )

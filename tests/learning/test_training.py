@@ -1,0 +1,76 @@
+"""The training script itself, twenty steps of it, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from arr_coc.errors import InputError
+from arr_coc.knowing.scorer import Scorer
+from arr_coc.learning import train_mini
+from arr_coc.learning.checkpoints import load_export, ship
+from arr_coc.learning.mini_model import MiniConfig, build_mini
+from arr_coc.learning.reading import DenseHeads
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    arguments = ["--scale", "0.004", "--width", "64", "--evaluate", "0", "--folder", str(folder)]
+    train_mini.main([*arguments, "--steps", "14", "--out", str(folder / "first")])
+    train_mini.main([*arguments, "--steps", "6", "--out", str(folder / "second")])
+    return folder
+
+
+def test_twenty_steps_resume_and_lower_the_loss(run):
+    record = json.loads((run / "second" / "record.json").read_text())
+    assert record["step"] == 20
+    curve = record["curve"]
+    assert [point["step"] for point in curve] == list(range(1, 21))
+    losses = [value for point in curve for name, value in point.items() if name.startswith("answer")]
+    assert sum(losses[-3:]) < sum(losses[:3])
+    assert all(value == value for value in losses)
+
+
+def load(run, name: str) -> dict:
+    modules = {"mini": build_mini(MiniConfig(width=64, heads=1)), "scorer": Scorer(), "heads": DenseHeads(64)}
+    load_export(run / name, modules)
+    return modules
+
+
+def test_what_is_shipped_is_a_stock_checkpoint(run, tmp_path):
+    from transformers import AutoTokenizer, Qwen3VLForConditionalGeneration
+
+    ship(load(run, "second"), tmp_path)
+    model, info = Qwen3VLForConditionalGeneration.from_pretrained(tmp_path / "mini", output_loading_info=True)
+    assert not info["missing_keys"]
+    assert not info["unexpected_keys"]
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "mini")
+    ids = torch.tensor([tokenizer("hello")["input_ids"]])
+    assert model(input_ids=ids).logits.shape[-1] == len(tokenizer)
+    assert all(file.stat().st_size < 16 * 2**20 for file in tmp_path.rglob("*") if file.is_file())
+    assert sum(value.numel() for value in Scorer.from_pretrained(tmp_path / "scorer").parameters()) < 2e6
+
+
+def test_a_carried_export_is_a_start(run):
+    assert len(list((run / "second").iterdir())) <= 8
+    modules = load(run, "second")
+    state = torch.load(run / "state.pt", weights_only=True)["modules"]
+    for name, module in modules.items():
+        for key, value in module.state_dict().items():
+            assert torch.allclose(value, state[name][key], atol=2e-3), key
+
+
+def test_going_on_from_an_export_keeps_the_progress(run, tmp_path):
+    arguments = ["--scale", "0.004", "--width", "64", "--evaluate", "0", "--folder", str(tmp_path), "--steps", "2"]
+    train_mini.main([*arguments, "--start-from", str(run / "second"), "--out", str(tmp_path / "out")])
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert record["step"] == 22
+    assert len(record["curve"]) == 22
+
+
+def test_an_empty_folder_is_refused_in_one_line(tmp_path):
+    with pytest.raises(InputError, match="no weights"):
+        load_export(tmp_path, {})

@@ -1,0 +1,136 @@
+"""The five paths of the classic scale: counts, order, batching by level, learning, saving."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from arr_coc.errors import InputError
+from arr_coc.realizing.compressor import MultiResolutionCompressor, level_for_tokens
+
+COUNTS = [64, 128, 256, 384, 400]
+
+
+@pytest.fixture
+def module() -> MultiResolutionCompressor:
+    torch.manual_seed(0)
+    return MultiResolutionCompressor(channels=6, width=8)
+
+
+def features(patches: int, seed: int = 0, side: int = 24) -> torch.Tensor:
+    return torch.randn(patches, 6, side, side, generator=torch.Generator().manual_seed(seed))
+
+
+def test_every_level_has_its_count(module: MultiResolutionCompressor):
+    tokens, lengths = module(features(5), torch.arange(5))
+    assert lengths.tolist() == COUNTS
+    assert tokens.shape == (sum(COUNTS), 8)
+    assert torch.isfinite(tokens).all()
+
+
+def test_batched_by_level_equals_one_by_one_in_the_order_of_the_input(module: MultiResolutionCompressor):
+    levels, patches = torch.tensor([3, 0, 4, 0, 1, 2, 3, 1]), features(8)
+    together = module(patches, levels).split()
+    for index, made in enumerate(together):
+        alone = module(patches[index : index + 1], levels[index : index + 1]).tokens
+        assert torch.allclose(made, alone, atol=1e-5)
+    assert not torch.allclose(together[1], together[3], atol=1e-2)  # two patches of one level, not one twice
+
+
+def test_work_goes_by_level_not_by_patch(module: MultiResolutionCompressor):
+    calls: list[int] = []
+    module.neck.register_forward_hook(lambda _, inputs, __: calls.append(len(inputs[0])))
+    module(features(40), torch.arange(40) % 2)
+    assert calls == [20, 20]
+
+
+def test_gradients_reach_the_neck_and_every_used_path_only(module: MultiResolutionCompressor):
+    tokens = module(features(4), torch.tensor([0, 2, 2, 4])).tokens
+    # Not a plain sum: behind a normalisation that is constant, whatever came before.
+    (tokens * torch.randn(tokens.shape, generator=torch.Generator().manual_seed(1))).sum().backward()
+    gradient = {name: p.grad is not None and bool(p.grad.abs().sum() > 0) for name, p in module.named_parameters()}
+    used = {name for name in gradient if name.startswith(("neck", "paths.0", "paths.2", "paths.4"))}
+    assert {name for name, reached in gradient.items() if reached} == used
+
+
+def test_a_coarse_level_is_the_area_average_when_nothing_is_learned(module: MultiResolutionCompressor):
+    for path in module.paths:
+        torch.nn.init.zeros_(path.refine[2].weight)
+        torch.nn.init.zeros_(path.refine[2].bias)
+        path.norm = torch.nn.Identity()
+    patches = features(1, side=16)
+    made = module(patches, torch.tensor([0])).tokens
+    expected = torch.nn.functional.avg_pool2d(module.neck(patches), 2).flatten(2)[0].T
+    assert torch.allclose(made, expected, atol=1e-5)
+
+
+def test_a_pyramid_is_read_at_the_mip_level_of_the_count(module: MultiResolutionCompressor):
+    pyramid = [features(5, seed=mip, side=32 >> mip) for mip in range(4)]
+    made = module(pyramid, torch.arange(5)).split()
+    for level, mip in enumerate([3, 2, 1, 0, 0]):
+        expected = module(pyramid[mip], torch.arange(5)).split()[level]
+        assert torch.allclose(made[level], expected, atol=1e-5)
+    shallow = module(pyramid[:2], torch.arange(5)).split()  # the coarsest there is stands in for those that are not
+    assert torch.allclose(shallow[0], module(pyramid[1], torch.arange(5)).split()[0], atol=1e-5)
+
+
+def test_training_reduces_the_loss(module: MultiResolutionCompressor):
+    """Tokens must tell the mean colour of what they cover, through a fixed read-out."""
+    torch.manual_seed(1)
+    readout = torch.nn.Linear(8, 6)
+    patches, levels = features(10, side=20), torch.arange(10) % 5
+    targets = torch.cat(
+        [
+            torch.nn.functional.adaptive_avg_pool2d(patch, grid).flatten(1).T
+            for patch, grid in zip(patches, [(8, 8), (8, 16), (16, 16), (16, 24), (20, 20)] * 2, strict=True)
+        ]
+    )
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.02)
+    losses = []
+    for _ in range(40):
+        loss = torch.nn.functional.mse_loss(readout(module(patches, levels).tokens), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_saving_and_loading_give_the_same_numbers(module: MultiResolutionCompressor, tmp_path):
+    module.save_pretrained(tmp_path / "compressor")
+    loaded = MultiResolutionCompressor.from_pretrained(tmp_path / "compressor")
+    levels = torch.arange(5)
+    assert torch.equal(module(features(5), levels).tokens, loaded(features(5), levels).tokens)
+    assert sorted(path.name for path in (tmp_path / "compressor").iterdir()) == ["config.json", "model.safetensors"]
+    with pytest.raises(InputError, match="no compressor could be read"):
+        MultiResolutionCompressor.from_pretrained(tmp_path / "nowhere")
+
+
+def test_levels_for_token_counts():
+    assert level_for_tokens(torch.tensor([64, 100, 128, 255, 256, 383, 384, 399, 400, 900])).tolist() == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+        3,
+        3,
+        4,
+        4,
+    ]
+    with pytest.raises(InputError, match="starts at 64"):
+        level_for_tokens(torch.tensor([63]))
+
+
+def test_no_patches_give_no_tokens(module: MultiResolutionCompressor):
+    tokens, lengths = module(features(0), torch.zeros(0, dtype=torch.int64))
+    assert tokens.shape == (0, 8)
+    assert lengths.tolist() == []
+
+
+def test_wrong_shapes_are_named(module: MultiResolutionCompressor):
+    with pytest.raises(InputError, match=r"shape \(2, 6, h, w\)"):
+        module(torch.zeros(2, 5, 8, 8), torch.tensor([0, 1]))
+    with pytest.raises(InputError, match="from 0 to 4"):
+        module(features(2), torch.tensor([0, 5]))

@@ -1,0 +1,124 @@
+"""Every merged family through `attach`: ordinary processor outputs in, stock `generate` and `forward` around them."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from merging_configs import FIRST_WORD, IMAGE, PAD, VOCABULARY
+from merging_families import FAMILIES, PROCESSOR, build_model, build_prompts
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from arr_coc.backbones import attach, detach
+from arr_coc.backbones.base import adapter
+from arr_coc.errors import InputError
+
+NAMES = [name for name in FAMILIES if name != "qwen3_vl"]
+GREEDY: dict[str, Any] = {"max_new_tokens": 5, "do_sample": False, "suppress_tokens": list(range(FIRST_WORD))}
+
+
+@pytest.fixture(autouse=True)
+def _no_gradients():
+    with torch.no_grad():
+        yield
+
+
+@cache
+def processor() -> Any:
+    """The image side of a stock processor and a tokenizer of numbered words; families differ in neither here."""
+    vocabulary = (
+        {"[pad]": PAD, "[image]": IMAGE} | {f"w{i}": i for i in range(2, VOCABULARY - 1)} | {"?": VOCABULARY - 1}
+    )
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[pad]", unk_token="?")
+    return SimpleNamespace(image_processor=PROCESSOR.image_processor, tokenizer=fast)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_attached_and_keeping_all_is_the_stock_model(name: str):
+    model, inputs = build_model(name), build_prompts(name, 3)
+    valid = inputs["attention_mask"].bool()
+    stock_text, stock = model.generate(**inputs, **GREEDY), model(**inputs).logits
+    with attach(model, processor(), keep=1.0):
+        assert torch.equal(model.generate(**inputs, **GREEDY), stock_text)
+        assert torch.allclose(model(**inputs).logits[valid], stock[valid], atol=1e-4)
+    assert torch.equal(model.generate(**inputs, **GREEDY), stock_text)
+
+
+@pytest.mark.parametrize("merge", ["average", "pick"])
+@pytest.mark.parametrize("name", NAMES)
+def test_attached_at_a_quarter_says_what_realize_says(name: str, merge: str):
+    model, inputs = build_model(name), build_prompts(name, 3)
+    length = inputs["input_ids"].shape[1]
+    with attach(model, processor(), keep=0.25, merge=merge) as attachment:
+        text = model.generate(**inputs, **GREEDY)
+        allocations = attachment.last
+    backbone = adapter(name)
+    grids = backbone.grids(model, inputs)
+    assert [a.grid for a in allocations] == [(grid.rows, grid.cols) for grid in grids]
+    assert sum(a.tokens for a in allocations) <= 0.25 * sum(grid.tokens for grid in grids) + len(grids)
+    relevance = [np.asarray(r) for r in _relevance(model, backbone, inputs)] if merge == "pick" else None
+    short = backbone.realize(model, inputs, allocations, merge=merge, relevance=relevance).inputs
+    alone = model.generate(**short, **GREEDY)
+    assert torch.equal(text[:, length:], alone[:, short["input_ids"].shape[1] :])
+    assert torch.equal(text[:, :length], inputs["input_ids"])
+
+
+def _relevance(model: Any, backbone: Any, inputs: dict[str, Any]) -> list[np.ndarray]:
+    from arr_coc.backbones.attachment_plan import detail_relevance
+
+    return [detail_relevance(picture).map for picture in backbone.pixels(model, processor(), inputs)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_second_turn_on_the_same_cache_equals_one_shot(name: str):
+    model, inputs = build_model(name), build_prompts(name, 3)
+    with attach(model, processor(), keep=0.25):
+        first = model.generate(**inputs, **GREEDY, return_dict_in_generate=True)
+        new = torch.full((3, 4), 30) + torch.arange(4)
+        chat = torch.cat([first.sequences, new], 1)
+        mask = torch.cat([inputs["attention_mask"], torch.ones(3, 9, dtype=torch.int64)], 1)
+        again = model.generate(input_ids=chat, attention_mask=mask, past_key_values=first.past_key_values, **GREEDY)[
+            :, chat.shape[1] :
+        ]
+        whole = inputs | {"input_ids": chat, "attention_mask": mask}
+        for kinds in ("mm_token_type_ids", "token_type_ids"):
+            if kinds in whole:
+                whole[kinds] = (chat == IMAGE).long()
+        one_shot = model.generate(**whole, **GREEDY)[:, chat.shape[1] :]
+    assert torch.equal(again, one_shot)
+
+
+@pytest.mark.parametrize("name", ["llava_next", "internvl", "qwen2_5_vl", "gemma3"])
+def test_attached_samples_beams_and_cacheless_runs(name: str):
+    model, inputs = build_model(name), build_prompts(name, 1)
+    with attach(model, processor(), keep=0.25, strategy="top_k"):
+        text = model.generate(**inputs, **GREEDY)
+        assert torch.equal(model.generate(**inputs, **GREEDY, use_cache=False), text)
+        assert torch.equal(model.generate(**inputs, **GREEDY, cache_implementation="static"), text)
+        beams = model.generate(**inputs, **GREEDY, num_beams=2, num_return_sequences=2)
+        assert torch.equal(beams[0], model.generate(**inputs, **GREEDY, num_beams=2)[0])
+
+
+def test_tiles_share_the_budget_of_their_prompt():
+    model, inputs = build_model("internvl"), build_prompts("internvl", 1)
+    with attach(model, processor(), budget=15) as attachment:
+        model.generate(**inputs, **GREEDY)
+        assert len(attachment.last) == 3
+        assert sum(a.tokens for a in attachment.last) <= 15
+
+
+def test_an_option_of_another_family_is_named():
+    model, inputs = build_model("gemma3"), build_prompts("gemma3", 1)
+    attach(model, processor(), keep=0.25, depth=object())
+    try:
+        with pytest.raises(InputError, match="depth: no such option"):
+            model.generate(**inputs, **GREEDY)
+    finally:
+        detach(model)
