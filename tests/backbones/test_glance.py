@@ -146,3 +146,14 @@ def test_wrong_use_is_one_clear_line() -> None:
         Glance(share=0)
     with pytest.raises(InputError, match="layers"):
         Glance(layers=(0.6, 0.5))
+
+
+def test_by_default_the_model_glances_unless_there_is_nothing_to_choose(processor: Any) -> None:
+    model = tiny_model()
+    inputs = prompt(processor, ROWS[:1])
+    with attach(model, processor, budget=24) as attachment:
+        chosen = attachment.plan(inputs)
+        assert "known" in chosen.options, "the coarse leaves of the glance are handed on"
+        same = attachment.plan(inputs, relevance="glance")
+        assert chosen.allocations == same.allocations
+        assert "known" not in attachment.plan(inputs, budget=64).options, "everything is kept: no glance"

@@ -74,3 +74,11 @@ def test_going_on_from_an_export_keeps_the_progress(run, tmp_path):
 def test_an_empty_folder_is_refused_in_one_line(tmp_path):
     with pytest.raises(InputError, match="no weights"):
         load_export(tmp_path, {})
+
+
+def test_a_stage_ends_when_it_is_read_well_or_its_time_is_up():
+    assert train_mini.next_stage(0, progress=0.05, glyphs_right=0.5) == 0
+    assert train_mini.next_stage(0, progress=0.05, glyphs_right=0.95) == 1
+    assert train_mini.next_stage(0, progress=0.21, glyphs_right=0.1) == 1
+    last = len(train_mini.STAGES) - 1
+    assert train_mini.next_stage(last, progress=1.0, glyphs_right=1.0) == last

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from ..lazy import resolve_lazily
 
 # public name -> module that defines it; resolved on first use, because torch and transformers are heavy
 _PUBLIC = {
@@ -22,14 +21,4 @@ _PUBLIC = {
     "load_processor": "qwen3_vl_processor",
 }
 
-__all__ = sorted(_PUBLIC)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_PUBLIC[name]}", __name__), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = resolve_lazily(__name__, _PUBLIC)

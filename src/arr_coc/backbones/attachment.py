@@ -220,7 +220,7 @@ def attach(
     budget: int | Sequence[int] | None = 256,
     *,
     keep: float | None = None,
-    relevance: Any = "detail",
+    relevance: Any = "auto",
     strategy: str = "quadtree",
     levels: int | None = None,
     seed: int = 0,
@@ -229,10 +229,11 @@ def attach(
 ) -> Attachment:
     """Let this one model instance spend at most `budget` visual tokens on a picture, where the question needs them.
 
-    budget: tokens a picture may cost; or keep: the share of its full count. relevance: "detail" (what looking coarsely
-    would lose), "glance" (the model's own attention on a coarse first look), "look" (the relevance of `arr_coc.look`),
-    a function (picture (3, H, W) in [0, 1], question) -> map, or maps. options: for the allocator. realize: for the
-    family's adapter, such as depth=DepthRouting() or merge="pick".
+    budget: tokens a picture may cost; or keep: the share of its full count. relevance: "glance" (the model's own
+    attention on a coarse first look), "detail" (what looking coarsely would lose, whatever is asked), "look" (the
+    relevance of `arr_coc.look`), a function (picture (3, H, W) in [0, 1], question) -> map, or maps; by default a
+    glance where the family can, else "detail". options: for the allocator. realize: for the family's adapter, such as
+    depth=DepthRouting() or merge="pick".
 
     >>> with attach(model, processor, budget=256):  # doctest: +SKIP
     ...     out = model.generate(**inputs, max_new_tokens=64)

@@ -33,16 +33,17 @@ class Settings:
     """What `attach` was told, and what a single call may override.
 
     budget: tokens a picture may cost (one number, or one per picture). keep: the same as a share of its full count.
-    relevance: "detail" for what would be lost by looking coarsely, "look" for the three ways of knowing behind
-    `arr_coc.look`, "glance" or a `Glance`, a function of (picture, question), or the maps themselves. query: the
-    question; found in the chat where it is None. allocation: decided by the caller.
+    relevance: "glance" or a `Glance`, "detail" for what would be lost by looking coarsely, "look" for the three ways of
+    knowing behind `arr_coc.look`, a function of (picture, question), or the maps themselves; "auto" glances where the
+    family can, and takes "detail" elsewhere. query: the question; found in the chat where it is None. allocation:
+    decided by the caller.
     """
 
     budget: int | Sequence[int] | None = 256
     keep: float | None = None
     query: str | Sequence[str] | None = None
     allocation: Allocation | Sequence[Allocation] | None = None
-    relevance: Any = "detail"
+    relevance: Any = "auto"
     strategy: str = "quadtree"
     levels: int | None = None
     seed: int = 0
@@ -96,10 +97,14 @@ def plan_prompt(
     budgets = token_budgets(grids, settings, backbone.tiled)
     queries = questions_for(backbone, processor, inputs, settings)
     source, levels = settings.relevance, [settings.levels] * len(grids)
+    if isinstance(source, str) and source == "auto":
+        # Where everything is kept there is nothing to choose, and a glance would only cost.
+        choosing = any(budget < grid.tokens for budget, grid in zip(budgets, grids, strict=True))
+        source = "glance" if backbone.can_glance and choosing else "detail"
     if isinstance(source, str) and source in SOURCES:
         source = SOURCES[source]
     if isinstance(source, str) and source != "glance":
-        names = ", ".join(map(repr, ("glance", *SOURCES)))
+        names = ", ".join(map(repr, ("auto", "glance", *SOURCES)))
         raise InputError(f"relevance={source!r} is unknown; use {names}, a function of (picture, question), or maps")
     if isinstance(source, str | Glance):
         if not backbone.can_glance:

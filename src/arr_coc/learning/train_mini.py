@@ -28,7 +28,9 @@ from .checkpoints import export, load_export, load_state, save_state
 from .evaluate import FAMILIES, format_table, table
 from .mini_model import MiniConfig, build_mini
 from .muon import BatchedMuon
+from .pictures import TrainingBatch
 from .pool import PicturePool
+from .prefetch import Prefetcher
 from .reading import DenseHeads, Reader, read
 from .twin import Twin
 
@@ -53,32 +55,49 @@ class Plan:
     compile: bool = False
 
 
-# (from which share of the training on, {canvas: weight})
-CANVASES: tuple[tuple[float, dict[tuple[int, int], float]], ...] = (
-    (0.00, {(128, 128): 1.0}),
-    (0.14, {(128, 128): 0.15, (256, 256): 0.65, (128, 256): 0.1, (256, 128): 0.1}),
-    (
-        0.40,
+@dataclass(frozen=True)
+class Stage:
+    """canvases: {(height, width): weight}. A stage ends when its largest canvas is read this well (share of glyphs read
+    right), or at the latest after this share of the training."""
+
+    canvases: dict[tuple[int, int], float]
+    read_well: float = 1.1
+    at_latest: float = 1.1
+
+
+STAGES = (
+    Stage({(128, 128): 1.0}, read_well=0.93, at_latest=0.2),
+    Stage({(128, 128): 0.12, (256, 256): 0.68, (128, 256): 0.1, (256, 128): 0.1}, read_well=0.93, at_latest=0.45),
+    Stage(
         {
-            (128, 128): 0.05,
-            (256, 256): 0.20,
-            (512, 512): 0.55,
+            (128, 128): 0.04,
+            (256, 256): 0.16,
+            (512, 512): 0.60,
             (384, 512): 0.06,
             (512, 384): 0.06,
             (768, 1024): 0.04,
             (1024, 768): 0.04,
-        },
+        }
     ),
 )
 # Pictures per step, so that a step costs about the same on every canvas.
 PIXELS_A_STEP = 144 * 512 * 512
 LARGEST_BATCH = 1024
+SAY_EVERY = 10.0
 SHARES = (1.0, 1.4, 1.2, 1.2, 1.0, 1.2, 1.0)
 
 
-def canvas_at(progress: float, chance: random.Random) -> tuple[int, int]:
-    weights = [weights for start, weights in CANVASES if progress >= start][-1]
-    return chance.choices(list(weights), list(weights.values()))[0]
+def next_stage(stage: int, progress: float, glyphs_right: float) -> int:
+    """Small canvases first, until they are read well: a run that left them too early never caught up."""
+    here = STAGES[stage]
+    return stage + 1 if glyphs_right >= here.read_well or progress >= here.at_latest else stage
+
+
+def draw_step(stage: int, progress: float, chance: random.Random) -> tuple[tuple[int, int], Kind]:
+    """The canvas of a step and the kind of its allocations."""
+    weights = STAGES[stage].canvases
+    size = chance.choices(list(weights), list(weights.values()))[0]
+    return size, kind_at(size, progress, chance)
 
 
 def kind_at(size: tuple[int, int], progress: float, chance: random.Random) -> Kind:
@@ -110,107 +129,160 @@ def make_optimizers(model: nn.Module, heads: nn.Module, scorer: nn.Module, plan:
     ]
 
 
-def train(
-    plan: Plan, mini: MiniConfig, scorer_config: ScorerConfig, folder: Path, start_from: Path | None
-) -> dict[str, Any]:
-    """Run for `plan.seconds` (or `plan.steps` steps); returns the record of the run."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    torch.manual_seed(plan.seed)
-    torch.set_float32_matmul_precision("high")
-    model, scorer = build_mini(mini), Scorer(scorer_config)
-    heads = DenseHeads(mini.width)
-    modules: dict[str, nn.Module] = {"mini": model.to(device), "scorer": scorer.to(device), "heads": heads.to(device)}
-    optimizers = make_optimizers(model, heads, scorer, plan)
-    done: dict[str, Any] = {"step": 0, "seconds": 0.0, "pictures": 0, "rendered": 0, "curve": []}
-    if (folder / "state.pt").exists():
-        done = load_state(folder, modules, optimizers)
-        print(f"resumed {folder} at step {done['step']}, {done['seconds']:.0f} s", flush=True)
-    elif start_from is not None:
-        load_export(start_from, modules)
-        record = json.loads((start_from / "record.json").read_text(encoding="utf-8"))
-        done = {name: record[name] for name in done}
-        print(f"went on from the weights in {start_from}: step {done['step']}, {done['seconds']:.0f} s", flush=True)
-    # The reader works in bfloat16 where that is fast; its master copy keeps float32.
-    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    twin = Twin(Reader(model, heads), dtype)
-    worker, worker_heads = twin.worker.mini, twin.worker.heads
-    if plan.compile:
-        compile_blocks(worker)
-    print(f"mini {count(model):.2f} M, scorer {count(scorer):.2f} M parameters, {device}", flush=True)
-    chance = random.Random(plan.seed + done["step"])
-    generator = torch.Generator(device=device).manual_seed(plan.seed + done["step"])
-    pool = PicturePool(FAMILIES, SHARES, plan.seed, device, rendered=done["rendered"])
-    began = last_saved = last_said = time.time()
-    first_step = done["step"]
-    recent: dict[str, list[torch.Tensor]] = {}
-    with dense_vision_attention(worker):
-        while True:
-            elapsed = time.time() - began
-            progress = min(1.0, (done["seconds"] + elapsed) / plan.total)
-            step = done["step"]
-            if elapsed >= plan.seconds or (plan.steps and step - first_step >= plan.steps):
-                break
-            if plan.steps:
-                progress = (step - first_step) / plan.steps
-            size = canvas_at(progress, chance)
-            kind = kind_at(size, progress, chance)
-            for optimizer, rate in zip(
-                optimizers, (plan.learning_rate, plan.learning_rate, plan.scorer_rate), strict=True
-            ):
-                for group in optimizer.param_groups:
-                    group["lr"] = rate * rate_at(progress, step - first_step, plan)
-            number = min(LARGEST_BATCH, PIXELS_A_STEP // (size[0] * size[1]))
-            number = max(len(FAMILIES), round(number * plan.scale * (1.5 if kind.keep <= 0.25 else 1.0)))
-            batch = pool.take(number, size, chance)
-            tree = tree_of(size)
-            logits = None
-            if min(size) >= 256 and (step % 2 == 0 or kind.name == "scorer"):
-                with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                    logits = scorer(batch.pictures, batch.question_ids)
-            scores = None if logits is None else logits.detach().float().sigmoid()
-            leaves = make_leaves(kind, batch, tree, generator, scores)
-            reading = read(worker, batch, leaves, worker_heads)
-            loss = reading.answer + plan.glyph_weight * reading.glyph + plan.thing_weight * reading.thing
-            scorer_loss = loss.new_zeros(())
-            if logits is not None:
-                truth = target_cells(batch, tree.rows, tree.cols)
-                scorer_loss = F.binary_cross_entropy_with_logits(logits.float(), truth, pos_weight=loss.new_tensor(3.0))
-            (loss + scorer_loss).backward()
-            twin.pull_gradients()
-            nn.utils.clip_grad_norm_([*model.parameters(), *heads.parameters()], 1.0)
-            if logits is not None:
-                nn.utils.clip_grad_norm_(scorer.parameters(), 1.0)
-            for optimizer in optimizers[: 3 if logits is not None else 2]:
-                optimizer.step()
-            for optimizer in optimizers:
-                optimizer.zero_grad(set_to_none=True)
-            twin.push_weights()
-            done["step"] += 1
-            done["pictures"] += len(batch)
-            done["rendered"] = pool.rendered
-            for name, value in (
-                (f"answer {size[0]}", reading.answer),
-                (f"right {size[0]} {kind.name}", reading.right.float().mean()),
-                (f"glyph {size[0]}", reading.glyph_right),
-                ("thing", reading.thing),
-                ("scorer", scorer_loss if logits is not None else None),
-            ):
-                if value is not None:
-                    recent.setdefault(name, []).append(value.detach())
-            now = time.time()
-            if now - last_said > 15 or plan.steps:
-                last_said = now
-                summary = {name: round(float(torch.stack(values).mean()), 4) for name, values in recent.items()}
-                recent.clear()
-                point = {"step": done["step"], "seconds": round(done["seconds"] + now - began, 1), **summary}
-                done["curve"].append(point)
-                print(json.dumps(point), flush=True)
-            if now - last_saved > plan.checkpoint_every:
-                last_saved = now
-                save_state(folder, modules, optimizers, {**done, "seconds": done["seconds"] + now - began})
-    done["seconds"] += time.time() - began
-    save_state(folder, modules, optimizers, done)
-    return {**done, "modules": modules}
+@dataclass(frozen=True)
+class Step:
+    """One step's work, made ahead: pictures, their canvas, and how they will be allocated."""
+
+    batch: TrainingBatch
+    size: tuple[int, int]
+    kind: Kind
+
+
+class Training:
+    """A run: modules, optimizers, and where it stands. `done` is all that a checkpoint must remember beside weights."""
+
+    def __init__(
+        self, plan: Plan, mini: MiniConfig, scorer: ScorerConfig, folder: Path, start_from: Path | None = None
+    ) -> None:
+        self.plan, self.folder = plan, folder
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        torch.manual_seed(plan.seed)
+        torch.set_float32_matmul_precision("high")
+        self.model, self.scorer, self.heads = build_mini(mini), Scorer(scorer), DenseHeads(mini.width)
+        modules: dict[str, nn.Module] = {"mini": self.model, "scorer": self.scorer, "heads": self.heads}
+        self.modules = {name: module.to(self.device) for name, module in modules.items()}
+        self.optimizers = make_optimizers(self.model, self.heads, self.scorer, plan)
+        self.done: dict[str, Any] = {
+            "step": 0, "seconds": 0.0, "pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0, "curve": []
+        }  # fmt: skip
+        if (folder / "state.pt").exists():
+            self.done = load_state(folder, self.modules, self.optimizers)
+            print(f"resumed {folder} at step {self.done['step']}, {self.done['seconds']:.0f} s", flush=True)
+        elif start_from is not None:
+            load_export(start_from, self.modules)
+            record = json.loads((start_from / "record.json").read_text(encoding="utf-8"))
+            self.done = {name: record[name] for name in self.done}
+            print(f"went on from {start_from}: step {self.done['step']}, {self.done['seconds']:.0f} s", flush=True)
+        # The reader works in bfloat16 where that is fast; its master copy keeps float32.
+        dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
+        self.twin = Twin(Reader(self.model, self.heads), dtype)
+        if plan.compile:
+            compile_blocks(self.twin.worker.mini)
+        self.first_step = self.done["step"]
+        self.earlier = self.done["seconds"]
+        self.began = time.time()
+        # The background thread has a source of chance of its own: a shared one would make runs depend on timing.
+        self.chance = random.Random(plan.seed + self.first_step)
+        self.generator = torch.Generator(device=self.device).manual_seed(plan.seed + self.first_step)
+        self.pool = PicturePool(FAMILIES, SHARES, plan.seed, self.device, rendered=self.done["rendered"])
+        print(
+            f"mini {count(self.model):.2f} M, scorer {count(self.scorer):.2f} M parameters, {self.device}", flush=True
+        )
+
+    @property
+    def elapsed(self) -> float:
+        return time.time() - self.began
+
+    @property
+    def progress(self) -> float:
+        if self.plan.steps:
+            return min(1.0, (self.done["step"] - self.first_step) / self.plan.steps)
+        return min(1.0, (self.earlier + self.elapsed) / self.plan.total)
+
+    @property
+    def over(self) -> bool:
+        steps = self.done["step"] - self.first_step
+        return self.elapsed >= self.plan.seconds or bool(self.plan.steps and steps >= self.plan.steps)
+
+    def make(self) -> Step:
+        """Pictures for a step to come."""
+        size, kind = draw_step(self.done["stage"], self.progress, self.chance)
+        number = min(LARGEST_BATCH, PIXELS_A_STEP // (size[0] * size[1])) * (1.5 if kind.keep <= 0.25 else 1.0)
+        batch = self.pool.take(max(len(FAMILIES), round(number * self.plan.scale)), size, self.chance)
+        return Step(batch, size, kind)
+
+    def learn(self, work: Step) -> dict[str, torch.Tensor]:
+        """One update; returns what to write down about it."""
+        step, batch, kind, plan = self.done["step"], work.batch, work.kind, self.plan
+        share = rate_at(self.progress, step - self.first_step, plan)
+        rates = (plan.learning_rate, plan.learning_rate, plan.scorer_rate)
+        for optimizer, rate in zip(self.optimizers, rates, strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * share
+        tree = tree_of(work.size)
+        logits = None
+        if min(work.size) >= 256 and (step % 2 == 0 or kind.name == "scorer"):
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+                logits = self.scorer(batch.pictures, batch.question_ids).float()
+        scores = None if logits is None else logits.detach().sigmoid()
+        leaves = make_leaves(kind, batch, tree, self.generator, scores)
+        reading = read(self.twin.worker.mini, batch, leaves, self.twin.worker.heads)
+        loss = reading.answer + plan.glyph_weight * reading.glyph + plan.thing_weight * reading.thing
+        notes = {
+            f"answer {work.size[0]}": reading.answer,
+            f"right {work.size[0]} {kind.name}": reading.right.float().mean(),
+            "thing": reading.thing,
+        }
+        if kind.name == "full":
+            notes[f"glyph {work.size[0]}"] = reading.glyph_right
+        if logits is not None:
+            truth = target_cells(batch, tree.rows, tree.cols)
+            notes["scorer"] = F.binary_cross_entropy_with_logits(logits, truth, pos_weight=loss.new_tensor(3.0))
+            loss = loss + notes["scorer"]
+        loss.backward()
+        self.twin.pull_gradients()
+        nn.utils.clip_grad_norm_([*self.model.parameters(), *self.heads.parameters()], 1.0)
+        if logits is not None:
+            nn.utils.clip_grad_norm_(self.scorer.parameters(), 1.0)
+        for optimizer in self.optimizers[: 3 if logits is not None else 2]:
+            optimizer.step()
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        self.twin.push_weights()
+        self.done["step"] += 1
+        self.done["pictures"] += len(batch)
+        self.done["rendered"] = self.pool.rendered
+        return {name: value.detach() for name, value in notes.items()}
+
+    def write_down(self, recent: dict[str, list[torch.Tensor]]) -> None:
+        """The means since the last time: printed, kept in the curve, and what decides whether a stage is over."""
+        summary = {name: round(float(torch.stack(values).mean()), 4) for name, values in recent.items()}
+        recent.clear()
+        point = {
+            "step": self.done["step"],
+            "seconds": round(self.earlier + self.elapsed, 1),
+            "stage": self.done["stage"],
+        }
+        self.done["curve"].append({**point, **summary})
+        print(json.dumps({**point, **summary}), flush=True)
+        weights = STAGES[self.done["stage"]].canvases
+        largest = max(weights, key=lambda size: weights[size])[0]
+        self.done["glyphs"] = summary.get(f"glyph {largest}", self.done["glyphs"])
+        stage = next_stage(self.done["stage"], self.progress, self.done["glyphs"])
+        if stage != self.done["stage"]:
+            self.done |= {"stage": stage, "glyphs": 0.0}
+
+    def save(self) -> None:
+        save_state(self.folder, self.modules, self.optimizers, {**self.done, "seconds": self.earlier + self.elapsed})
+
+    def run(self) -> dict[str, Any]:
+        """Train until the time or the steps are over; returns the record."""
+        last_saved = last_said = time.time()
+        recent: dict[str, list[torch.Tensor]] = {}
+        with dense_vision_attention(self.twin.worker.mini), Prefetcher(self.make, self.device) as ahead:
+            while not self.over:
+                for name, value in self.learn(ahead.next()).items():
+                    recent.setdefault(name, []).append(value)
+                now = time.time()
+                if now - last_said > SAY_EVERY or self.plan.steps:
+                    last_said = now
+                    self.write_down(recent)
+                if now - last_saved > self.plan.checkpoint_every:
+                    last_saved = now
+                    self.save()
+        self.save()
+        self.done["seconds"] = self.earlier + self.elapsed
+        return self.done
 
 
 def compile_blocks(model: Any) -> None:
@@ -254,8 +326,8 @@ def main(arguments: list[str] | None = None) -> None:
     mini = MiniConfig(width=given.width, heads=given.width // 64)
     scorer_config = ScorerConfig()
     given.folder.mkdir(parents=True, exist_ok=True)
-    result = train(plan, mini, scorer_config, given.folder, given.start_from)
-    modules = result.pop("modules")
+    training = Training(plan, mini, scorer_config, given.folder, given.start_from)
+    result, modules = training.run(), training.modules
     record: dict[str, Any] = {
         "plan": asdict(plan),
         "mini": asdict(mini),
@@ -263,7 +335,7 @@ def main(arguments: list[str] | None = None) -> None:
         **result,
         "rows": [],
     }
-    model, scorer = modules["mini"].eval(), modules["scorer"].eval()
+    model, scorer = training.model.eval(), training.scorer.eval()
     export(given.out, modules, record)
     if plan.evaluate:
         cells = (("full", 1.0), ("uniform", 0.25), ("scorer", 0.25), ("oracle", 0.25))

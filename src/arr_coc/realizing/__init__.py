@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from ..lazy import resolve_lazily
 
 # public name -> module that defines it; resolved on first use, because torch is heavy
 _PUBLIC = {
@@ -27,16 +26,16 @@ _PUBLIC = {
     "DepthRouting": "depth",
     "HierarchicalRelevance": "depth",
     "route_planes": "depth",
+    "MergePlan": "merge",
+    "plan_average": "merge",
+    "plan_pick": "merge",
+    "plan_selection": "merge",
+    "plan_slots": "merge",
+    "plan_top_k": "merge",
+    "slots_of_allocations": "merge",
+    "MultiResolutionCompressor": "compressor",
+    "RaggedTokens": "compressor",
+    "level_for_tokens": "compressor",
 }
 
-__all__ = sorted(_PUBLIC)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_PUBLIC[name]}", __name__), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = resolve_lazily(__name__, _PUBLIC)

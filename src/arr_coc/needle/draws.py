@@ -1,0 +1,165 @@
+"""Random numbers that are pure functions of (seed, split, family, picture, name, slot).
+
+A counter-based generator in whole numbers: nothing depends on the batch, on the device or on what was drawn before,
+so picture 7 of seed 5 is the same picture alone, in a batch of a thousand, on a processor and on a GPU.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import torch
+
+_MASK = 0xFFFFFFFF
+# Draws whose names begin so decide what is asked, not what is seen.
+KEYS = ("key", "place_key", "question_key")
+QUESTION_DRAWS = frozenset({"task", "target", "wording", "truth", "other", "absent", "relation", "bars"})
+
+
+def mix(value: torch.Tensor) -> torch.Tensor:
+    """A good 32-bit scrambler (the two-round multiply-shift of the `lowbias32` family), held in int64.
+
+    Both multipliers stay below 2**31, so no product leaves the 63 bits and nothing depends on overflow.
+    """
+    value = value & _MASK
+    value = ((value ^ (value >> 16)) * 0x21F0AAAD) & _MASK
+    value = ((value ^ (value >> 15)) * 0x735A2D97) & _MASK
+    return value ^ (value >> 15)
+
+
+def name_key(name: str) -> int:
+    return zlib.crc32(name.encode())
+
+
+class Plan:
+    """Which draws a layout makes, learned the first time, so that the next time they are all made at once.
+
+    Hundreds of small draws would cost a GPU more in launches than in work. The numbers are the same either way.
+    """
+
+    def __init__(self) -> None:
+        self.columns: dict[tuple[str, str, int], int] = {}
+        self.width = 0
+        self._offsets: dict[torch.device, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = {}
+
+    def add(self, request: tuple[str, str, int]) -> None:
+        """request: the kind of key, the draw's name, its number of slots."""
+        if request not in self.columns:
+            self.columns[request] = self.width
+            self.width += request[2]
+            self._offsets.clear()
+
+    def offsets(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """For every column of the table: which key, the name's number, the slot's number; each (width,) int64."""
+        if device not in self._offsets:
+            kinds = [KEYS.index(kind) for kind, _, slots in self.columns for _ in range(slots)]
+            names = [name_key(name) for _, name, slots in self.columns for _ in range(slots)]
+            numbers = [number for *_, slots in self.columns for number in range(slots)]
+            kind, name, number = (torch.tensor(values, device=device) for values in (kinds, names, numbers))
+            self._offsets[device] = (kind, name, scattered(number))
+        return self._offsets[device]
+
+
+def scattered(number: torch.Tensor) -> torch.Tensor:
+    return mix(number * 0x9E3779B1 + 1)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """All the chance of a batch.
+
+    key: (B,) int64, one per picture, for what the picture says (texts, colours, question).
+    place_key: (B,) int64 for where things stand; equal to `key` but for clips, where a cut changes it.
+    question_key: (B,) int64 for what is asked; equal to `key` for a picture's first question.
+    time: (B,) int64, the frame's number since the last cut; 0 for still pictures.
+    plan, table: all draws of a layout made at once, see `Plan`; only faster, never different.
+    """
+
+    key: torch.Tensor
+    place_key: torch.Tensor
+    question_key: torch.Tensor
+    time: torch.Tensor
+    plan: Plan | None = None
+    table: torch.Tensor | None = None
+
+    @classmethod
+    def of(
+        cls,
+        seed: int,
+        split: str,
+        family: str,
+        index: torch.Tensor,
+        *,
+        question: int = 0,
+        scene: torch.Tensor | None = None,
+        time: torch.Tensor | None = None,
+        plan: Plan | None = None,
+    ) -> Draws:
+        """index: (B,) int64 picture numbers. question: the how-manieth about each. scene, time: (B,) of clips."""
+        base = mix(torch.tensor(seed & _MASK))
+        base = mix(base ^ ((seed >> 32) & _MASK))
+        base = mix(base + name_key(f"{split}/{family}"))
+        key = mix(mix(base.to(index.device) + (index & _MASK)) + (index >> 32))
+        place = key if scene is None else torch.where(scene > 0, mix(key + mix(scene + 977)), key)
+        asked = key if question == 0 else mix(key + mix(torch.tensor(question + 4211)).to(index.device))
+        table = None
+        if plan is not None and plan.width:
+            kind, name, number = plan.offsets(index.device)
+            keys = torch.stack([key, place, asked], 1)[:, kind]
+            table = mix(mix(keys + name) + number)
+        return cls(key, place, asked, torch.zeros_like(index) if time is None else time, plan, table)
+
+    @property
+    def device(self) -> torch.device:
+        return self.key.device
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def bits(self, name: str, slots: int, place: bool = False) -> torch.Tensor:
+        """(B, slots) int64, uniform in [0, 2**32)."""
+        kind = "question_key" if name.split("/", 1)[0] in QUESTION_DRAWS else "place_key" if place else "key"
+        if self.plan is not None:
+            column = self.plan.columns.get((kind, name, slots))
+            # A plan that grew after this table was made knows columns that the table does not have.
+            if column is not None and self.table is not None and column + slots <= self.table.shape[1]:
+                return self.table[:, column : column + slots]
+            self.plan.add((kind, name, slots))
+        key: torch.Tensor = getattr(self, kind)
+        counter = torch.arange(slots, device=self.device, dtype=torch.int64)
+        return mix(mix(key + name_key(name))[:, None] + scattered(counter))
+
+    def integers(self, name: str, low: int, high: int, slots: int = 1, place: bool = False) -> torch.Tensor:
+        """(B, slots) int64, uniform in [low, high)."""
+        return low + ((self.bits(name, slots, place) * max(1, high - low)) >> 32)
+
+    def below(self, name: str, bound: torch.Tensor, slots: int = 1, place: bool = False) -> torch.Tensor:
+        """(B, slots) int64, uniform in [0, bound), where bound is a (B, slots) or (B, 1) tensor; 0 where bound <= 0."""
+        return (self.bits(name, slots, place) * bound.clamp(min=1)) >> 32
+
+    def chance(self, name: str, percent: int, slots: int = 1) -> torch.Tensor:
+        """(B, slots) bool, true with the given probability."""
+        return self.integers(name, 0, 100, slots) < percent
+
+    def order(self, name: str, slots: int, place: bool = False) -> torch.Tensor:
+        """(B, slots) int64: a random permutation of 0 … slots - 1."""
+        return self.bits(name, slots, place).argsort(dim=1, stable=True)
+
+    def pick(self, name: str, valid: torch.Tensor) -> torch.Tensor:
+        """(B,) int64: one of the true entries of valid (B, K), at random; entry 0 where there is none."""
+        return (self.bits(name, valid.shape[1]) + 1).masked_fill(~valid, 0).argmax(dim=1)
+
+    def drift(self, name: str, reach: torch.Tensor, slots: int = 1) -> torch.Tensor:
+        """(B, slots) int64 in [0, reach]: where a thing that wanders between 0 and `reach` stands at this time.
+
+        It starts anywhere and moves to and fro at its own pace, so that a still picture is a clip's first frame.
+        """
+        reach = reach.clamp(min=0).expand(len(self), slots)
+        start = self.below(f"{name}/start", 2 * reach + 1, slots, place=True)
+        pace = self.integers(f"{name}/pace", -24, 25, slots, place=True)
+        travelled = start + ((pace * self.time[:, None]) >> 3)
+        # Inside the picture the thing turns round at either end of its reach: a triangle wave.
+        period = (2 * reach).clamp(min=1)
+        wave = travelled - torch.div(travelled, period, rounding_mode="floor") * period
+        return torch.where(wave > reach, 2 * reach - wave, wave).clamp(min=0)

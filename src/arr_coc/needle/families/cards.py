@@ -1,0 +1,112 @@
+"""Cards on a table, each with a coloured shape and a number."""
+
+from __future__ import annotations
+
+import torch
+
+from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
+from ..content import ask
+from ..labels import FIRST_COLOUR, thing
+from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, Scene, Stage, Text, paints, palette, sprite, sprite_table, take
+from ..strings import choose, digits, join, literal
+from ..surfaces import table
+
+SLOT_HEIGHT, SLOT_WIDTH = 64, 128
+TASKS = ("number", "shape")
+NUMBER_WORDINGS = (
+    "What number is on the {0}?",
+    "What is the number on the {0}?",
+    "Which number is beside the {0}?",
+    "Read the number of the {0}.",
+    "What number does the {0} have?",
+    "Find the {0}. What is its number?",
+    "{0}?",
+)
+SHAPE_WORDINGS = (
+    "Which shape has the number {0}?",
+    "What is beside the number {0}?",
+    "What is on the card with {0}?",
+    "Which card has the number {0}?",
+)
+
+
+def cards(stage: Stage) -> Scene:
+    draws, knobs = stage.draws, stage.difficulty
+    rows, cols = stage.height // SLOT_HEIGHT, stage.width // SLOT_WIDTH
+    slots = rows * cols
+    items = min(slots, knobs.items or max(1, slots // 2), 64)
+    count = draws.integers("count", (items + 1) // 2, items + 1)
+    there = torch.arange(items, device=stage.device) < count
+
+    slot = draws.order("slots", slots, place=True)[:, :items]
+    row, col = torch.div(slot, cols, rounding_mode="floor"), slot % cols
+    height = draws.integers("height", 42, 57, items)
+    width = draws.integers("width", 108, 125, items)
+    y = row * SLOT_HEIGHT + draws.drift("y", SLOT_HEIGHT - 2 - height, items)
+    x = col * SLOT_WIDTH + draws.drift("x", SLOT_WIDTH - 2 - width, items)
+
+    # White shapes would vanish on white cards: the last colour is left out.
+    combination = draws.order("combination", (len(COLOUR_NAMES) - 1) * len(SHAPES))[:, :items]
+    colour, shape = torch.div(combination, len(SHAPES), rounding_mode="floor"), combination % len(SHAPES)
+    white = stage.colour("card", 244 - draws.integers("card/white", 0, 22)[:, :, None].expand(-1, items, 3), 6)
+    black = torch.zeros_like(white)
+    cards_layer = Layer(
+        y, x, height * there, width, sprite(stage, "panel", y), paints(black, white, black, opacity=(120, 255, 46)),
+        extent=(56, 124),
+    )  # fmt: skip
+    side = draws.integers("shape/side", 24, 37, items)
+    shape_y, shape_x = y - 1 + ((height - side) >> 1), x + 7 + draws.integers("shape/x", 0, 4, items)
+    body = stage.colour("shape/colour", palette(stage, colour), 12)
+    shapes_layer = Layer(
+        shape_y, shape_x, side * there, side, sprite_table(stage, SHAPES)[shape],
+        paints(black, body, torch.full_like(body, 255), opacity=(70, 255, 255)), extent=(36, 36),
+    )  # fmt: skip
+
+    # One number per band of the range: no two cards share one, so either side of a card names the other.
+    band = 9000 // items
+    number = 1000 + draws.order("number/band", items) * band + draws.integers("number", 0, band, items)
+    ids = digits(number, 4) * there[..., None]
+    left = shape_x + side + 4
+    room = x + width - 6 - left
+    size = stage.type_sizes("type", items, largest=28)
+    face = stage.face("face", items)
+    text = Text(ids, left, y, face, size, stage.ink("ink", white, items)).fitted(room)
+    text = text.aligned(right=left + text.width() + draws.below("text/x", room - text.width() + 1, items))
+    cap = text.atlas.cap[text.face, text.size]
+    text = Text(text.ids, text.x, y - 1 + ((height + cap) >> 1), face, text.size, text.ink)
+
+    wanted = there
+    if knobs.edge:
+        near = there & ((row == 0) | (row == rows - 1) | (col == 0) | (col == cols - 1))
+        wanted = torch.where(near.any(1, keepdim=True), near, there)
+    target = draws.pick("target", wanted)
+    names = join([choose(COLOUR_NAMES, colour), literal(" ", ids), choose(SHAPES, shape)], 20)
+    name, value = take(names, target), take(ids, target)
+    task = draws.chance("task", 15)[:, 0].long()
+    is_number = (task == 0)[:, None]
+    question = torch.where(
+        is_number,
+        ask(stage, "wording", NUMBER_WORDINGS, [name], QUESTION_LENGTH),
+        ask(stage, "wording/shape", SHAPE_WORDINGS, [value], QUESTION_LENGTH),
+    )
+    answer = torch.where(is_number, join([value], ANSWER_LENGTH), join([name], ANSWER_LENGTH))
+    number_box, shape_box = take(text.boxes(), target), take(shapes_layer.boxes, target)
+    yes = torch.ones(stage.number, 1, dtype=torch.bool, device=stage.device)
+    return Scene(
+        background=table(stage),
+        layers=[cards_layer, shapes_layer],
+        text=text,
+        question=question,
+        answer=answer,
+        boxes=torch.where(is_number, number_box, shape_box)[:, None],
+        box_mask=yes,
+        context=torch.where(is_number, shape_box, number_box)[:, None],
+        context_mask=yes,
+        task=task,
+        tasks=TASKS,
+        type_size=take(text.atlas.sizes[text.size], target) * (task == 0),
+        marks=[
+            Marks(shapes_layer.boxes, FIRST_COLOUR + colour, there),
+            Marks(shapes_layer.boxes, thing(SHAPES[0]) + shape, there),
+        ],
+    )

@@ -1,0 +1,271 @@
+"""Painting a batch at once, in whole numbers.
+
+Every layer is pulled, not pushed: for each pixel, which item lies here and which of its texels? Items of one layer do
+not overlap, so both are sums over items of (row part) × (column part), which is one small matrix product per batch.
+All numbers in these products are whole and below 2048, so they are exact in any float format a GPU may choose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import torch
+
+from .atlas import PANEL_SIDE, ROWS, SPRITE_SIDE, glyphs, sprites
+from .draws import Draws
+from .scene import Background, Layer, Scene, Text
+from .textures import PAPER, SIDE, textures
+
+
+def outer(rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:
+    """(B, K, H), (B, K, W) whole numbers → (B * H * W,) int32: for each pixel the sum over items of row × column."""
+    plane = torch.bmm(rows.transpose(1, 2).float(), cols.float())
+    return plane.view(-1).to(torch.int32)
+
+
+def divide_255(value: torch.Tensor) -> torch.Tensor:
+    """Rounded division by 255 of numbers from 0 to 65 025, without dividing."""
+    value = value + 128
+    return (value + (value >> 8)) >> 8
+
+
+def _channels_at_once(device: torch.device) -> int:
+    """On a GPU all three (fewer launches), on a processor one after the other (each stays in its cache)."""
+    return 1 if device.type == "cpu" else 3
+
+
+def blend(canvas: torch.Tensor, where: torch.Tensor | None, colour: torch.Tensor, alpha: torch.Tensor) -> None:
+    """Lay packed colour (N,) with alpha (N,) over the canvas (3, pixels) at the N places `where` (None: everywhere)."""
+    step = _channels_at_once(canvas.device)
+    for channel in range(0, 3, step):
+        planes = canvas[channel : channel + step]
+        under = (planes if where is None else planes.index_select(1, where)).to(torch.int32)
+        shifts = torch.arange(8 * channel, 8 * (channel + step), 8, device=canvas.device, dtype=torch.int32)[:, None]
+        # 255 * under + alpha * (colour - under), in place because these are the largest tensors there are.
+        mixed = ((colour >> shifts) & 255).sub_(under).mul_(alpha).add_(under, alpha=255).add_(128)
+        mixed = mixed.add_(mixed >> 8).__irshift__(8).to(torch.uint8)
+        if where is None:
+            planes.copy_(mixed)
+        else:
+            planes.index_copy_(1, where, mixed)
+
+
+def packed(colours: torch.Tensor) -> torch.Tensor:
+    """(…, 3 or 4) int64 channels → (…,) int32: red in the lowest byte, opacity in the highest."""
+    shifts = torch.arange(0, 8 * colours.shape[-1], 8, device=colours.device)
+    value = (colours << shifts).sum(-1)
+    return torch.where(value >= 1 << 31, value - (1 << 32), value).to(torch.int32)
+
+
+def _covered(number: torch.Tensor) -> torch.Tensor | None:
+    """The pixels that hold something; None for all of them. On a GPU all: asking how many would make it wait."""
+    if number.device.type != "cpu" or 2 * int(torch.count_nonzero(number)) > len(number):
+        return None
+    return torch.nonzero(number)[:, 0]
+
+
+def _pictures(number: int, pixels: int, where: torch.Tensor | None, device: torch.device) -> torch.Tensor:
+    """(N,) int32: the picture that each pixel belongs to."""
+    if where is not None:
+        return torch.div(where, pixels, rounding_mode="floor").to(torch.int32)
+    return torch.arange(number, device=device, dtype=torch.int32)[:, None].expand(number, pixels).reshape(-1)
+
+
+def _texel(local: torch.Tensor, extent: torch.Tensor, side: torch.Tensor, sliced: torch.Tensor) -> torch.Tensor:
+    """(B, K, n) pixel offsets inside items of (B, K) extent → texel coordinates.
+
+    Stretched items scale the sprite; sliced ones keep its corners and repeat its middle.
+    """
+    extent = extent[..., None].clamp(min=1)
+    stretched = torch.div((2 * local + 1) * side[..., None], 2 * extent, rounding_mode="floor")
+    half = PANEL_SIDE // 2 - 1
+    end = extent - 1 - local
+    cut = torch.where(local <= end, local.clamp(max=half), PANEL_SIDE - 1 - end.clamp(max=half))
+    return torch.where(sliced[..., None], cut, stretched)
+
+
+def _sampling(layer: Layer) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """For every item (B, K): is it sliced, the side of the resolution it is read at, and its first texel."""
+    sliced = sprites(layer.y.device).sliced[layer.sprite]
+    largest = torch.maximum(layer.height, layer.width)
+    mip = torch.where(sliced, 0, (largest <= 64).long() + (largest <= 32).long())
+    return sliced, SPRITE_SIDE >> mip, (layer.sprite * 3 + mip) * SPRITE_SIDE**2
+
+
+def paint_layer(canvas: torch.Tensor, layer: Layer, height: int, width: int) -> None:
+    """canvas: (3, B * height * width + 1) uint8, changed in place; its last pixel is spare.
+
+    Small items are painted as tiles, large ones over the whole plane; the result is the same.
+    """
+    items = layer.y.shape[1]
+    if layer.extent is not None and 4 * items * layer.extent[0] * layer.extent[1] < 3 * height * width:
+        paint_tiles(canvas, layer, height, width, layer.extent)
+    else:
+        paint_plane(canvas[:, :-1], layer, height, width)
+
+
+def paint_tiles(canvas: torch.Tensor, layer: Layer, height: int, width: int, extent: tuple[int, int]) -> None:
+    """One tile of `extent` per item: K tiles cost less than the plane while the items are small."""
+    device = canvas.device
+    number = len(layer.y)
+    sliced, side, base = _sampling(layer)
+    local_y, local_x = torch.arange(extent[0], device=device), torch.arange(extent[1], device=device)
+    y, x = layer.y[..., None] + local_y, layer.x[..., None] + local_x
+    rows = (local_y < layer.height[..., None]) & (y >= 0) & (y < height)
+    cols = (local_x < layer.width[..., None]) & (x >= 0) & (x < width)
+    spare = canvas.shape[1] - 1
+    first = (torch.arange(number, device=device) * height)[:, None, None]
+    inside = rows[..., :, None] & cols[..., None, :]
+    place = torch.where(inside, ((first + y) * width)[..., :, None] + x[..., None, :], spare).view(-1)
+    texel_y = _texel(local_y.expand_as(y), layer.height, side, sliced) * rows
+    texel_x = _texel(local_x.expand_as(x), layer.width, side, sliced) * cols
+    texel = ((base[..., None] + texel_y * SPRITE_SIDE)[..., :, None] + texel_x[..., None, :]).view(-1)
+    colours = packed(layer.colours).view(-1, 3)
+    item = torch.arange(len(colours), device=device)[:, None].expand(-1, extent[0] * extent[1]).reshape(-1)
+    if device.type == "cpu":  # a processor does not mind the list of those that are really there
+        kept = torch.nonzero(inside.view(-1))[:, 0]
+        place, texel, item = place[kept], texel[kept], item[kept]
+    masks = sprites(device).texels.index_select(0, texel.to(torch.int32))
+    for mask in layer.masks:
+        colour = colours[:, mask].contiguous().index_select(0, item)
+        blend(canvas, place, colour, divide_255(((masks >> (8 * mask)) & 255) * ((colour >> 24) & 255)))
+
+
+def paint_plane(canvas: torch.Tensor, layer: Layer, height: int, width: int) -> None:
+    """Every pixel asks which item it shows. canvas: (3, B * height * width) uint8."""
+    device = canvas.device
+    number, items = layer.y.shape
+    sliced, side, base = _sampling(layer)
+    local_y = torch.arange(height, device=device) - layer.y[..., None]
+    local_x = torch.arange(width, device=device) - layer.x[..., None]
+    rows = (local_y >= 0) & (local_y < layer.height[..., None])
+    cols = (local_x >= 0) & (local_x < layer.width[..., None])
+    texel_y = _texel(local_y, layer.height, side, sliced) * rows
+    texel_x = _texel(local_x, layer.width, side, sliced) * cols
+    names = torch.arange(1, items + 1, device=device)[None, :, None]
+    item = outer(rows * names, cols)
+    vertical, horizontal = outer(texel_y, cols), outer(rows, texel_x)
+
+    where = _covered(item)
+    if where is not None:
+        item, vertical, horizontal = (plane.index_select(0, where) for plane in (item, vertical, horizontal))
+    # Entry 0 of every picture's list stands for "nothing here" and has no opacity.
+    entry = _pictures(number, height * width, where, device) * (items + 1) + item
+    bases = torch.nn.functional.pad(base, (1, 0)).view(-1).to(torch.int32)
+    colours = packed(torch.nn.functional.pad(layer.colours, (0, 0, 0, 0, 1, 0))).view(-1, 3)
+    place = bases.index_select(0, entry).add_(vertical, alpha=SPRITE_SIDE).add_(horizontal)
+    masks = sprites(device).texels.index_select(0, place)
+    for mask in layer.masks:
+        colour = colours[:, mask].contiguous().index_select(0, entry)
+        blend(canvas, where, colour, divide_255(((masks >> (8 * mask)) & 255) * ((colour >> 24) & 255)))
+
+
+def paint_text(canvas: torch.Tensor, text: Text, height: int, width: int) -> None:
+    """All lines of all pictures. canvas: (3, B * height * width) uint8, changed in place."""
+    device = canvas.device
+    atlas = glyphs(device)
+    number, lines = text.x.shape
+    advance = text.advances()
+    end = text.x[..., None] + advance.cumsum(-1)
+    start = end - advance
+    across = torch.arange(width, device=device).expand(number, lines, width).contiguous()
+    letter = (torch.searchsorted(start.contiguous(), across, right=True) - 1).clamp(min=0)
+    first = atlas.first[text.face[..., None], text.size[..., None], text.ids] - start
+    cols = (across >= text.x[..., None]) & (across < end[..., -1:])
+    # For each line and each column of the picture: the column of the atlas that is seen there; 0 is empty.
+    column = (first.gather(-1, letter) + across) * cols
+    column = torch.nn.functional.pad(column, (0, 0, 1, 0)).view(-1).to(torch.int32)
+
+    down = torch.arange(height, device=device) - text.top()[..., None]
+    rows = (down >= 0) & (down < text.height()[..., None])
+    names = torch.arange(1, lines + 1, device=device)[None, :, None]
+    line = outer(rows * names, cols)
+    depth = outer(down * rows, cols)
+    where = _covered(line)
+    if where is not None:
+        line, depth = line.index_select(0, where), depth.index_select(0, where)
+        x = (where % width).to(torch.int32)
+    else:
+        x = torch.arange(width, device=device, dtype=torch.int32).expand(number * height, width).reshape(-1)
+    entry = _pictures(number, height * width, where, device) * (lines + 1) + line
+    seen = column.index_select(0, entry * width + x).mul_(ROWS).add_(depth)
+    coverage = atlas.columns.view(-1).index_select(0, seen).to(torch.int32)
+    ink = packed(torch.nn.functional.pad(text.ink, (0, 0, 1, 0))).view(-1)
+    blend(canvas, where, ink.index_select(0, entry), coverage)
+
+
+def _texture(kind: torch.Tensor, draws: Draws, name: str, height: int, width: int) -> torch.Tensor:
+    """(B, height, width) int32 texture values, each picture from its own corner of the tile."""
+    device = kind.device
+    shift = draws.integers(name, 0, SIDE, 2)
+    y = (torch.arange(height, device=device) + shift[:, :1]) % SIDE
+    x = (torch.arange(width, device=device) + shift[:, 1:]) % SIDE
+    place = (kind[:, None] * SIDE**2 + y * SIDE)[:, :, None] + x[:, None, :]
+    return textures(device).view(-1).index_select(0, place.view(-1).to(torch.int32)).view_as(place)
+
+
+def paint_background(background: Background, draws: Draws, height: int, width: int) -> torch.Tensor:
+    """(3, B * height * width + 1) uint8: the canvas, with one spare pixel at its end."""
+    device = background.top.device
+    number = len(draws)
+    weight = torch.div(torch.arange(height, device=device) * 256, height, rounding_mode="floor")
+    gradient = background.top[:, :, None] * (256 - weight) + background.bottom[:, :, None] * weight
+    gradient = (gradient >> 8).to(torch.int32)
+    surface = _texture(background.texture, draws, "background", height, width)
+    surface = (surface * background.strength.to(torch.int32)[:, None, None]) >> 6
+    canvas = torch.empty(3, number * height * width + 1, dtype=torch.uint8, device=device)
+    for channel in range(3):
+        plane = (surface + gradient[:, channel, :, None]).clamp_(0, 255)
+        canvas[channel, :-1].copy_(plane.view(-1))
+    return canvas
+
+
+def finish(canvas: torch.Tensor, draws: Draws, height: int, width: int) -> torch.Tensor:
+    """Light that falls from one side and a little grain: the canvas → (B, 3, height, width) uint8."""
+    device = canvas.device
+    slope = draws.integers("light", -20, 21, 2, place=True)
+    level = 250 + draws.integers("light/level", -8, 9, place=True)
+    down = torch.div((torch.arange(height, device=device) - height // 2) * slope[:, :1], height, rounding_mode="floor")
+    side = torch.div((torch.arange(width, device=device) - width // 2) * slope[:, 1:], width, rounding_mode="floor")
+    light = ((level + down)[:, :, None] + side[:, None, :]).to(torch.int32)
+    kind = torch.full((len(draws),), PAPER, device=device)
+    grain = _texture(kind, draws, "grain", height, width)
+    grain = (grain * draws.integers("grain/strength", 0, 6).to(torch.int32)[:, :, None]) >> 6
+    result = torch.empty(len(draws), 3, height, width, dtype=torch.uint8, device=device)
+    for channel in range(3):
+        lit = (canvas[channel, :-1].view(-1, height, width).to(torch.int32) * light) >> 8
+        result[:, channel] = lit.add_(grain).clamp_(0, 255).to(torch.uint8)
+    return result
+
+
+def paint(scene: Scene, draws: Draws, height: int, width: int) -> torch.Tensor:
+    """The whole picture: (B, 3, height, width) uint8."""
+    canvas = paint_background(scene.background, draws, height, width)
+    for layer in scene.layers:
+        paint_layer(canvas, layer, height, width)
+    paint_text(canvas[:, :-1], scene.text, height, width)
+    return finish(canvas, draws, height, width)
+
+
+def part(value: Any, rows: slice) -> Any:
+    """Some pictures of a batch: slices every tensor of a (nested) dataclass along its first dimension."""
+    if isinstance(value, torch.Tensor):
+        return value[rows]
+    if isinstance(value, list):
+        return [part(entry, rows) for entry in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: part(getattr(value, field.name), rows) for field in fields(value)})
+    return value
+
+
+def paint_in_parts(scene: Scene, draws: Draws, height: int, width: int, pixels: int) -> torch.Tensor:
+    """`paint`, a few pictures at a time: on a processor what fits its cache, on a GPU what fits its memory."""
+    step = max(1, pixels // (height * width))
+    if step >= len(draws):
+        return paint(scene, draws, height, width)
+    result = torch.empty(len(draws), 3, height, width, dtype=torch.uint8, device=draws.device)
+    for first in range(0, len(draws), step):
+        rows = slice(first, first + step)
+        result[rows] = paint(part(scene, rows), part(draws, rows), height, width)
+    return result

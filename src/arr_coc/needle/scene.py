@@ -1,0 +1,270 @@
+"""What a family lays out, before anything is painted: background, layers of sprites, lines of text, the question.
+
+All positions are whole pixels. B pictures, K items in a layer, R lines of text of at most L characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import torch
+
+from .atlas import GlyphAtlas, glyphs, sprite_numbers
+from .difficulty import Difficulty
+from .draws import Draws
+
+COLOURS: dict[str, tuple[int, int, int]] = {
+    "red": (208, 44, 44),
+    "green": (46, 150, 66),
+    "blue": (44, 84, 204),
+    "yellow": (232, 200, 44),
+    "purple": (132, 62, 172),
+    "orange": (238, 132, 32),
+    "pink": (240, 138, 180),
+    "brown": (122, 78, 46),
+    "black": (34, 34, 38),
+    "gray": (136, 140, 146),
+    "cyan": (46, 186, 202),
+    "white": (246, 246, 244),
+}
+COLOUR_NAMES = tuple(COLOURS)
+SHAPES = ("circle", "square", "triangle", "diamond", "ring", "cross", "star", "heart", "hexagon", "moon")
+ANIMALS = ("tiger", "elephant", "penguin", "giraffe", "flamingo", "bear")
+THINGS = (*SHAPES, *ANIMALS, "packet", "bars", "bar", "sign")
+
+
+def _frozen(values: Any) -> Any:
+    return tuple(map(_frozen, values)) if isinstance(values, list | tuple) else values
+
+
+@cache
+def _constant(values: tuple[Any, ...], device: torch.device) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int64, device=device)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What every family is given: chance, canvas, knobs and the typefaces it may use."""
+
+    draws: Draws
+    height: int
+    width: int
+    difficulty: Difficulty
+    faces: torch.Tensor
+    moving: bool = False
+
+    @property
+    def device(self) -> torch.device:
+        return self.draws.device
+
+    @property
+    def number(self) -> int:
+        return len(self.draws)
+
+    @property
+    def atlas(self) -> GlyphAtlas:
+        return glyphs(self.device)
+
+    def constant(self, values: Sequence[Any]) -> torch.Tensor:
+        """Whole numbers on the right device, sent there once. Never change it in place."""
+        return _constant(_frozen(values), self.device)
+
+    def face(self, name: str, slots: int = 1) -> torch.Tensor:
+        """(B, slots) typefaces."""
+        return self.faces[self.draws.integers(name, 0, len(self.faces), slots)]
+
+    def size_index(self, pixels: torch.Tensor) -> torch.Tensor:
+        """The largest size of the atlas not above the wish: type sizes in pixels → indices."""
+        return (torch.searchsorted(self.atlas.sizes, pixels.contiguous(), right=True) - 1).clamp(min=0)
+
+    def type_sizes(self, name: str, slots: int, largest: int = 40) -> torch.Tensor:
+        """(B, slots) size indices: mostly small type, a share of large, by the difficulty's knobs."""
+        knobs = self.difficulty
+        small = self.draws.integers(f"{name}/small", knobs.small[0], knobs.small[1] + 1, slots)
+        large = self.draws.integers(f"{name}/large", knobs.large[0], knobs.large[1] + 1, slots)
+        pixels = torch.where(self.draws.chance(f"{name}/which", knobs.large_share, slots), large, small)
+        return self.size_index(pixels.clamp(max=largest))
+
+    def colour(self, name: str, base: torch.Tensor, jitter: int = 10) -> torch.Tensor:
+        """(B, K, 3) colours near the given ones (B, K, 3): no two red things are quite the same red."""
+        noise = self.draws.integers(name, -jitter, jitter + 1, base.shape[1] * 3).view(base.shape[0], -1, 3)
+        return (base + noise).clamp(0, 255)
+
+    def ink(self, name: str, paper: torch.Tensor, slots: int = 1) -> torch.Tensor:
+        """(B, slots, 3) ink that stands out from the paper (B, slots or 1, 3) by the difficulty's contrast."""
+        paper = paper.expand(self.number, slots, 3)
+        dark = (
+            self.draws.integers(name, 8, 60, slots)[..., None] + self.draws.integers(f"{name}/hue", 0, 24, 3)[:, None]
+        )
+        # Luminance to the eye, in eighths: light ink on blue, red and green; dark ink on yellow, cyan and grey.
+        brightness = (paper * self.constant([2, 5, 1])).sum(-1, keepdim=True) >> 3
+        target = torch.where(brightness > 125, dark, 255 - (dark >> 1))
+        spread = self.draws.integers(f"{name}/spread", -8, 9, slots)[..., None]
+        strength = (self.difficulty.contrast + spread).clamp(20, 100)
+        return (paper * (100 - strength) + target * strength) // 100
+
+
+@dataclass(frozen=True)
+class Background:
+    """A gradient from top to bottom (B, 3) with a texture (B,) of some strength (B,) in 1/64."""
+
+    top: torch.Tensor
+    bottom: torch.Tensor
+    texture: torch.Tensor
+    strength: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Sprites that do not overlap one another.
+
+    y, x, height, width, sprite: (B, K) int64; height or width 0: not there.
+    colours: (B, K, 3, 4) int64: red, green, blue and opacity of the sprite's three masks.
+    masks: which of the three are painted. extent: no item is higher or wider than this; small extents paint faster.
+    """
+
+    y: torch.Tensor
+    x: torch.Tensor
+    height: torch.Tensor
+    width: torch.Tensor
+    sprite: torch.Tensor
+    colours: torch.Tensor
+    masks: tuple[int, ...] = (0, 1, 2)
+    extent: tuple[int, int] | None = None
+
+    @property
+    def boxes(self) -> torch.Tensor:
+        """(B, K, 4) x0, y0, x1, y1 in pixels."""
+        return torch.stack([self.x, self.y, self.x + self.width, self.y + self.height], dim=-1)
+
+
+@dataclass(frozen=True)
+class Text:
+    """Lines of text that do not overlap one another.
+
+    ids: (B, R, L) characters, left-justified. x: (B, R) left edge. baseline: (B, R).
+    face, size: (B, R) typeface and index of the type size. ink: (B, R, 3).
+    """
+
+    ids: torch.Tensor
+    x: torch.Tensor
+    baseline: torch.Tensor
+    face: torch.Tensor
+    size: torch.Tensor
+    ink: torch.Tensor
+
+    @property
+    def atlas(self) -> GlyphAtlas:
+        return glyphs(self.ids.device)
+
+    def advances(self) -> torch.Tensor:
+        """(B, R, L) columns of every character."""
+        return self.atlas.advance[self.face[..., None], self.size[..., None], self.ids]
+
+    def width(self) -> torch.Tensor:
+        """(B, R) pixels from the first column to the last."""
+        return self.advances().sum(-1)
+
+    def top(self) -> torch.Tensor:
+        return self.baseline - self.atlas.ascent[self.face, self.size]
+
+    def height(self) -> torch.Tensor:
+        return self.atlas.height[self.face, self.size]
+
+    def boxes(self) -> torch.Tensor:
+        """(B, R, 4) x0, y0, x1, y1 of the lines, in pixels."""
+        top = self.top()
+        return torch.stack([self.x, top, self.x + self.width(), top + self.height()], dim=-1)
+
+    def fitted(self, limit: torch.Tensor | int, steps: int = 6) -> Text:
+        """The same text, set smaller where it is wider than `limit` pixels."""
+        text = self
+        for _ in range(steps):
+            text = replace(text, size=torch.where(text.width() > limit, (text.size - 1).clamp(min=0), text.size))
+        return text
+
+    def aligned(self, right: torch.Tensor | None = None, centre: torch.Tensor | None = None) -> Text:
+        """The same text with its right edge or its middle at the given x (B, R)."""
+        if right is not None:
+            return replace(self, x=right - self.width())
+        assert centre is not None
+        return replace(self, x=centre - (self.width() >> 1))
+
+    def only(self, keep: torch.Tensor) -> Text:
+        """The same text without the lines that are not kept (B, R)."""
+        return replace(self, ids=self.ids * keep[..., None])
+
+
+def stack_text(parts: list[Text]) -> Text:
+    """Several blocks of lines as one."""
+    length = max(part.ids.shape[-1] for part in parts)
+    padded = [torch.nn.functional.pad(part.ids, (0, length - part.ids.shape[-1])) for part in parts]
+    rest = {name: torch.cat([getattr(p, name) for p in parts], 1) for name in ("x", "baseline", "face", "size", "ink")}
+    return Text(ids=torch.cat(padded, dim=1), **rest)
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Things for the cells' labels: boxes (B, K, 4) in pixels, classes (B, K), and which of them are there (B, K)."""
+
+    boxes: torch.Tensor
+    classes: torch.Tensor
+    there: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All that is needed to paint a batch and to ask about it.
+
+    question, answer: (B, L) characters. boxes, context: (B, n, 4) pixels with masks (B, n).
+    task: (B,) index into `tasks`. type_size: (B,) pixels of the answer's type, 0 where it is not written.
+    """
+
+    background: Background
+    layers: list[Layer]
+    text: Text
+    question: torch.Tensor
+    answer: torch.Tensor
+    boxes: torch.Tensor
+    box_mask: torch.Tensor
+    context: torch.Tensor
+    context_mask: torch.Tensor
+    task: torch.Tensor
+    tasks: tuple[str, ...]
+    type_size: torch.Tensor
+    marks: list[Marks] = field(default_factory=list)
+
+
+def palette(stage: Stage, index: torch.Tensor) -> torch.Tensor:
+    """(B, K) colour numbers → (B, K, 3)."""
+    return stage.constant(list(COLOURS.values()))[index]
+
+
+def paints(*slots: torch.Tensor | None, opacity: tuple[int, int, int] = (255, 255, 255)) -> torch.Tensor:
+    """(B, K, 3) per mask → (B, K, 3, 4); None leaves a mask out."""
+    first = next(slot for slot in slots if slot is not None)
+    result = torch.zeros(*first.shape[:2], 3, 4, dtype=torch.int64, device=first.device)
+    for index, slot in enumerate(slots):
+        if slot is not None:
+            result[:, :, index, :3] = slot
+            result[:, :, index, 3] = opacity[index]
+    return result
+
+
+def sprite(stage: Stage, name: str, like: torch.Tensor) -> torch.Tensor:
+    """(B, K) of one sprite's number."""
+    return torch.full_like(like, sprite_numbers()[name])
+
+
+def sprite_table(stage: Stage, names: tuple[str, ...]) -> torch.Tensor:
+    """(n,) sprite numbers of several names, to be indexed."""
+    return stage.constant([sprite_numbers()[name] for name in names])
+
+
+def take(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+    """(B, K, …), (B,) → (B, …); or (B, n) → (B, n, …)."""
+    rows = torch.arange(len(values), device=values.device)
+    return values[rows.view(-1, *[1] * (which.dim() - 1)), which]

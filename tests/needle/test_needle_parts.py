@@ -1,0 +1,173 @@
+"""The parts under the renderer: chance, strings, clips, files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from arr_coc import needle
+from arr_coc.errors import InputError
+from arr_coc.needle.characters import CHARACTERS, decode, encode, string_table
+from arr_coc.needle.draws import Draws
+from arr_coc.needle.strings import capitalise, choose, digits, fill, join, money, upper
+
+
+def draws(number: int = 4000, seed: int = 1) -> Draws:
+    return Draws.of(seed, "train", "cards", torch.arange(number))
+
+
+def test_draws_are_even_and_independent() -> None:
+    values = draws().integers("dice", 0, 10, 4)
+    counts = torch.bincount(values.flatten(), minlength=10).float() / values.numel()
+    assert (counts - 0.1).abs().max() < 0.01
+    together = torch.corrcoef(torch.cat([values, draws().integers("other", 0, 10, 4)], 1).float().T)
+    assert (together - torch.eye(8)).abs().max() < 0.06
+
+
+def test_draws_follow_names_seeds_and_numbers() -> None:
+    first = draws().bits("a", 2)
+    assert torch.equal(first, draws().bits("a", 2))
+    assert not torch.equal(first, draws().bits("b", 2))
+    assert not torch.equal(first, draws(seed=2).bits("a", 2))
+    assert torch.equal(draws(10).bits("a", 2), first[:10])
+    assert torch.equal(draws().bits("a", 1), first[:, :1])
+
+
+def test_a_large_seed_counts_in_full() -> None:
+    assert not torch.equal(draws(seed=7).key, draws(seed=7 + 2**32).key)
+
+
+def test_orders_are_permutations() -> None:
+    order = draws(200).order("deck", 12)
+    assert torch.equal(order.sort(1).values, torch.arange(12).expand(200, 12))
+    assert len({tuple(row) for row in order.tolist()}) > 190
+
+
+def test_pick_takes_only_what_is_valid() -> None:
+    valid = torch.rand(4000, 6, generator=torch.Generator().manual_seed(0)) < 0.5
+    valid[:, 2] |= ~valid.any(1)
+    picked = draws().pick("one", valid)
+    assert valid[torch.arange(4000), picked].all()
+    assert len(picked.unique()) == 6
+
+
+@given(st.text(alphabet=CHARACTERS, max_size=20))
+def test_text_round_trips(text: str) -> None:
+    assert decode(torch.tensor(encode(text), dtype=torch.long)) == text
+
+
+def test_foreign_characters_are_refused() -> None:
+    with pytest.raises(InputError, match="alphabet"):
+        encode("Füße")
+
+
+@given(st.lists(st.text(alphabet=CHARACTERS, min_size=0, max_size=6), min_size=1, max_size=4))
+@settings(max_examples=50)
+def test_join_closes_gaps(pieces: list[str]) -> None:
+    tables = [string_table((piece,)) for piece in pieces]
+    joined = join(tables, 30)
+    assert decode(joined[0]) == "".join(pieces)
+    length = len("".join(pieces))
+    assert (joined[0, :length] > 0).all()
+    assert (joined[0, length:] == 0).all()
+
+
+@given(st.integers(0, 999_999))
+def test_numbers_and_amounts(value: int) -> None:
+    number = torch.tensor([value])
+    assert decode(digits(number, 6)[0]) == str(value)
+    assert decode(digits(number, 6, leading_zeros=True)[0]) == f"{value:06d}"
+    assert decode(money(number)[0]) == f"${value // 100}.{value % 100:02d}"
+
+
+def test_templates_are_filled() -> None:
+    words = choose(("cat", "horse"), torch.tensor([0, 1]))
+    text = fill(("A {0} and a {1}.", "{0}, {1}"), torch.tensor([0, 1]), [words, words.flip(0)], 30)
+    assert [decode(row) for row in text] == ["A cat and a horse.", "horse, cat"]
+    assert decode(upper(words[1])) == "HORSE"
+    assert decode(capitalise(words[1])) == "Horse"
+
+
+@pytest.mark.parametrize("family", tuple(needle.FAMILIES))
+def test_clips_move_and_keep_their_question(family: str) -> None:
+    clip = needle.render_clip(family, 3, frames=6, size=(256, 256), seed=2, cuts=1)
+    assert clip.pictures.shape == (3, 6, 3, 256, 256)
+    assert (clip.cuts.sum(1) == 1).all()
+    assert not clip.cuts[:, 0].any()
+    for row in range(3):
+        frames = slice(row * 6, row * 6 + 6)
+        assert len(set(clip.frames.questions[frames])) == 1
+        assert len(set(clip.frames.answers[frames])) == 1
+        steps = (clip.pictures[row, 1:].int() - clip.pictures[row, :-1].int()).abs().float().mean((1, 2, 3))
+        cut = int(clip.cuts[row].nonzero()[0]) - 1
+        # A page that pans changes as many pixels as a cut does; among scattered things the cut stands out.
+        assert steps[cut] > 1
+        assert steps.argmax() == cut or family in ("forms", "receipts", "charts")
+        assert clip.questions[row] == clip.frames.questions[row * 6]
+
+
+def test_boxes_follow_what_moves() -> None:
+    clip = needle.render_clip("cards", 4, frames=8, size=(256, 256), seed=3)
+    assert not clip.cuts.any()
+    steps = (clip.boxes[:, 1:, 0] - clip.boxes[:, :-1, 0]).abs().amax(-1) * 256
+    assert steps.max() > 0.5
+    assert steps.max() <= 4
+
+
+def test_a_clip_needs_more_frames_than_cuts() -> None:
+    with pytest.raises(InputError, match="cuts"):
+        needle.render_clip("cards", 1, frames=2, cuts=2)
+
+
+def test_a_dataset_on_disk(tmp_path: Path) -> None:
+    written = needle.write_dataset("forms", 5, 7, tmp_path / "set", size=(256, 320), start=3)
+    lines = [json.loads(line) for line in (tmp_path / "set" / "records.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert lines == written
+    assert len(lines) == 5
+    batch = needle.render("forms", 5, (256, 320), seed=7, start=3)
+    for row, record in enumerate(lines):
+        image = Image.open(tmp_path / "set" / record["image"])
+        assert image.size == (record["w"], record["h"]) == (320, 256)
+        assert image.tobytes() == batch.pictures[row].permute(1, 2, 0).contiguous().numpy().tobytes()
+        assert record["query"] == batch.questions[row]
+        assert record["answer"] == batch.answers[row]
+        (x0, y0, x1, y1) = record["boxes"][0]
+        assert 0 <= x0 < x1 <= 1
+        assert 0 <= y0 < y1 <= 1
+        assert {"id", "source", "box_kind", "any_of", "ctx_boxes"} <= set(record)
+    assert Image.open(tmp_path / "set" / "contact_sheet.png").width > 900
+
+
+def test_a_dataset_is_not_written_over_a_file(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("x")
+    with pytest.raises(InputError, match="folder"):
+        needle.write_dataset("cards", 1, 0, tmp_path / "taken")
+
+
+def test_example_pictures_are_small_and_have_questions() -> None:
+    folder = Path(needle.__file__).parents[1] / "examples"
+    listed = json.loads((folder / "questions.json").read_text(encoding="utf-8"))
+    assert set(listed) == {"receipt.png", "chart.png", "street.png", "form.png"}
+    for name, questions in listed.items():
+        image = Image.open(folder / name)
+        assert image.width % 32 == 0
+        assert image.height % 32 == 0
+        assert (folder / name).stat().st_size <= 500_000
+        assert len({(entry["query"], entry["answer"]) for entry in questions}) >= 3
+        for entry in questions:
+            for x0, y0, x1, y1 in entry["boxes"]:
+                assert 0 <= x0 < x1 <= 1
+                assert 0 <= y0 < y1 <= 1
+                # Something is really written there: the box is not one flat colour.
+                scale = (image.width, image.height) * 2
+                box = [round(side * length) for side, length in zip((x0, y0, x1, y1), scale, strict=True)]
+                crop = image.convert("L").crop((box[0], box[1], box[2], box[3]))
+                values = np.asarray(crop)
+                assert int(values.max()) - int(values.min()) > 60

@@ -1,0 +1,226 @@
+"""The renderer: one picture per (family, seed, split, number), whatever the batch; nothing collides."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+
+import pytest
+import torch
+
+from arr_coc import needle
+from arr_coc.errors import InputError
+from arr_coc.needle import paint as painting
+from arr_coc.needle.atlas import glyphs
+from arr_coc.needle.difficulty import as_difficulty
+from arr_coc.needle.draws import Draws
+from arr_coc.needle.paint import paint, paint_plane, paint_text, paint_tiles
+from arr_coc.needle.renderer import lay_out
+from arr_coc.needle.scene import Scene
+
+FAMILIES = tuple(needle.FAMILIES)
+# crc32 of eight pictures of 256² under seed 1 with all that belongs to them; the same on processors and on CUDA.
+CHECKSUMS = {
+    "cards": "923f5799",
+    "forms": "b4c012f0",
+    "receipts": "072bd5b8",
+    "scenes": "92f8d967",
+    "charts": "2348516a",
+    "signs": "eb9ae917",
+    "zoo": "86c68d96",
+}
+SIZES = [(128, 128), (256, 256), (256, 384), (512, 320), (512, 512)]
+
+
+def scene_of(family: str, number: int, size: tuple[int, int], difficulty: str | None = None, seed: int = 3) -> Scene:
+    draws = Draws.of(seed, "train", family, torch.arange(number))
+    return lay_out(family, draws, size, "train", as_difficulty(difficulty, size))
+
+
+def checksum(batch: needle.NeedleBatch) -> str:
+    value = 0
+    for part in (batch.pictures, batch.question_ids, batch.answer_ids, batch.boxes, batch.cell_labels):
+        value = zlib.crc32(part.contiguous().numpy().tobytes(), value)
+    return f"{value:08x}"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_machine_draws_the_same_pictures(family: str) -> None:
+    assert checksum(needle.render(family, 8, (256, 256), seed=1)) == CHECKSUMS[family]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_gpu_draws_the_same_pictures(family: str) -> None:
+    assert checksum(needle.render(family, 8, (256, 256), seed=1, device="cuda").to("cpu")) == CHECKSUMS[family]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_picture_does_not_depend_on_its_batch(family: str) -> None:
+    together = needle.render(family, 6, (128, 256), seed=9)
+    alone = needle.render(family, 1, (128, 256), seed=9, start=4)
+    for name in ("pictures", "question_ids", "answer_ids", "boxes", "ctx_boxes", "cell_labels", "tasks"):
+        assert torch.equal(getattr(together, name)[4], getattr(alone, name)[0]), name
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("size", SIZES)
+def test_shapes_of_a_batch(family: str, size: tuple[int, int]) -> None:
+    batch = needle.render(family, 3, size, seed=2)
+    rows, cols = size[0] // 32, size[1] // 32
+    assert batch.pictures.shape == (3, 3, *size)
+    assert batch.pictures.dtype == torch.uint8
+    assert batch.question_ids.shape == (3, needle.QUESTION_LENGTH)
+    assert batch.answer_ids.shape == (3, needle.ANSWER_LENGTH)
+    assert batch.boxes.shape == (3, needle.MAX_BOXES, 4)
+    assert batch.cell_labels.shape == (3, rows, cols, len(needle.CELL_CLASSES))
+    assert all(batch.questions)
+    assert all(batch.answers)
+    inside = batch.boxes[batch.box_mask]
+    assert ((inside >= 0) & (inside <= 1)).all()
+    assert (inside[:, 2:] > inside[:, :2]).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_splits_seeds_and_numbers_never_share_a_picture(family: str) -> None:
+    pictures = [needle.render(family, 4, (128, 128), 5, split).pictures for split in needle.SPLITS]
+    pictures.append(needle.render(family, 4, (128, 128), 6, "train").pictures)
+    flat = torch.cat(pictures).flatten(1)
+    assert len({row.numpy().tobytes() for row in flat}) == len(flat)
+
+
+def overlaps(boxes: torch.Tensor) -> torch.Tensor:
+    """(B, K, 4) → (B,) whether any two boxes with an area share a pixel."""
+    first, second = boxes[:, :, None], boxes[:, None]
+    wide = torch.minimum(first[..., 2], second[..., 2]) - torch.maximum(first[..., 0], second[..., 0])
+    high = torch.minimum(first[..., 3], second[..., 3]) - torch.maximum(first[..., 1], second[..., 1])
+    shared = (wide > 0) & (high > 0)
+    return (shared & ~torch.eye(boxes.shape[1], dtype=torch.bool)).flatten(1).any(1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("difficulty", [None, "hard", "nursery"])
+@pytest.mark.parametrize("size", [*SIZES, (1024, 768)])
+def test_nothing_collides(family: str, difficulty: str | None, size: tuple[int, int]) -> None:
+    """Two lines of text, or two items of one layer, on one pixel would paint garbage there."""
+    scene = scene_of(family, 48, size, difficulty)
+    assert not overlaps(scene.text.boxes() * (scene.text.width() > 0)[..., None]).any(), "text"
+    for number, layer in enumerate(scene.layers):
+        there = (layer.height > 0) & (layer.width > 0)
+        assert not overlaps(layer.boxes * there[..., None]).any(), f"layer {number}"
+        if layer.extent is not None:
+            assert (layer.height * there).max() <= layer.extent[0], f"layer {number} is higher than it says"
+            assert (layer.width * there).max() <= layer.extent[1], f"layer {number} is wider than it says"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("difficulty", [None, "hard"])
+def test_all_text_is_inside_the_picture(family: str, difficulty: str | None) -> None:
+    for size in ((128, 128), (256, 256), (512, 320)):
+        scene = scene_of(family, 64, size, difficulty)
+        boxes = scene.text.boxes()[scene.text.width() > 0]
+        assert (boxes[:, :2] >= 0).all()
+        assert (boxes[:, 2] <= size[1]).all()
+        assert (boxes[:, 3] <= size[0]).all()
+
+
+@pytest.mark.parametrize("family", ["cards", "signs", "zoo"])
+def test_tiles_and_planes_paint_the_same(family: str) -> None:
+    scene = scene_of(family, 2, (256, 256))
+    for layer in scene.layers:
+        if layer.extent is None:
+            continue
+        canvas = torch.randint(
+            0, 256, (3, 2 * 256 * 256 + 1), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+        )
+        tiles, plane = canvas.clone(), canvas.clone()
+        paint_tiles(tiles, layer, 256, 256, layer.extent)
+        paint_plane(plane[:, :-1], layer, 256, 256)
+        assert torch.equal(tiles[:, :-1], plane[:, :-1])
+        assert not torch.equal(plane, canvas) or not (layer.height > 0).any()
+
+
+@pytest.mark.parametrize("family", ["forms", "charts", "signs"])
+def test_the_whole_plane_path_needs_no_list_of_pixels(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU does (every pixel and channel at once) equals what a processor does (only the covered pixels)."""
+    draws = Draws.of(3, "train", family, torch.arange(2))
+    scene = scene_of(family, 2, (256, 256))
+    usual = paint(scene, draws, 256, 256)
+    monkeypatch.setattr(painting, "_covered", lambda number: None)
+    monkeypatch.setattr(painting, "_channels_at_once", lambda device: 3)
+    assert torch.equal(paint(scene, draws, 256, 256), usual)
+
+
+@pytest.mark.parametrize("family", ["cards", "forms", "charts", "signs", "zoo"])
+def test_held_out_typefaces_only_in_test(family: str) -> None:
+    atlas = glyphs("cpu")
+    assert len(atlas.test) == 3
+    assert len(atlas.train) + len(atlas.test) >= 12
+    for split in needle.SPLITS:
+        draws = Draws.of(4, split, family, torch.arange(32))
+        text = lay_out(family, draws, (256, 256), split, needle.NORMAL).text
+        used = set(text.face[text.width() > 0].tolist())
+        assert used <= set((atlas.test if split == "test" else atlas.train).tolist())
+        assert len(used) >= 3
+    forced = lay_out(family, draws, (256, 256), "train", needle.Difficulty(held_out=True)).text
+    assert set(forced.face[forced.width() > 0].tolist()) <= set(atlas.test.tolist())
+
+
+def test_typefaces_have_names() -> None:
+    assert "Caladea" in needle.typefaces("test")
+    assert "Caladea" not in needle.typefaces("train")
+    assert len(needle.typefaces()) == len(needle.typefaces("train")) + len(needle.typefaces("test"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"family": "cats"}, "cats"),
+        ({"size": (100, 128)}, "multiples of 32"),
+        ({"size": (64, 64)}, "128"),
+        ({"split": "dev"}, "dev"),
+        ({"n": 0}, "at least 1"),
+        ({"difficulty": "brutal"}, "brutal"),
+    ],
+)
+def test_bad_input_is_one_clear_line(arguments: dict, word: str) -> None:
+    call = {"family": "cards", "n": 1, "size": (128, 128)} | arguments
+    with pytest.raises(InputError, match=word) as caught:
+        needle.render(**call)
+    assert "\n" not in str(caught.value)
+
+
+def test_knobs_are_checked() -> None:
+    with pytest.raises(InputError, match="small"):
+        needle.Difficulty(small=(5, 8))
+    with pytest.raises(InputError, match="items"):
+        needle.Difficulty(items=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_several_questions_about_one_picture(family: str) -> None:
+    batches = [needle.render(family, 6, (256, 256), seed=5, question=question) for question in range(4)]
+    for batch in batches[1:]:
+        assert torch.equal(batch.pictures, batches[0].pictures)
+    asked = [{batch.questions[row] for batch in batches} for row in range(6)]
+    assert sum(map(len, asked)) >= 18
+    answers = {(row, batch.answers[row]) for row in range(6) for batch in batches}
+    assert len(answers) > 8
+
+
+def test_lines_are_set_glyph_by_glyph() -> None:
+    """White type on black, against a plain loop over characters that pastes their columns from the atlas."""
+    text = scene_of("forms", 1, (256, 256)).text
+    canvas = torch.zeros(3, 256 * 256, dtype=torch.uint8)
+    paint_text(canvas, replace(text, ink=torch.full_like(text.ink, 255)), 256, 256)
+    expected = torch.zeros(256, 256, dtype=torch.uint8)
+    atlas = text.atlas
+    for line in range(text.ids.shape[1]):
+        face, size = int(text.face[0, line]), int(text.size[0, line])
+        x, y, height = int(text.x[0, line]), int(text.top()[0, line]), int(atlas.height[face, size])
+        for character in text.ids[0, line].tolist():
+            wide, first = int(atlas.advance[face, size, character]), int(atlas.first[face, size, character])
+            expected[y : y + height, x : x + wide] = atlas.columns[first : first + wide, :height].T
+            x += wide
+    assert expected.max() > 200
+    assert torch.equal(canvas[0].view(256, 256), expected)

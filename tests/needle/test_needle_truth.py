@@ -1,0 +1,268 @@
+"""Questions, answers and boxes are true: checked against what is painted and against a second, plain-Python reading."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from arr_coc import needle
+from arr_coc.needle.characters import decode
+from arr_coc.needle.difficulty import as_difficulty
+from arr_coc.needle.draws import Draws
+from arr_coc.needle.labels import FIRST_COLOUR, FIRST_THING, cell_labels
+from arr_coc.needle.paint import paint
+from arr_coc.needle.renderer import lay_out
+from arr_coc.needle.scene import ANIMALS, COLOUR_NAMES, SHAPES, THINGS, Scene
+
+WRITTEN = ("cards", "forms", "receipts", "charts", "signs", "zoo")
+SIZE = (256, 256)
+
+
+def scene_of(family: str, number: int, size: tuple[int, int] = SIZE, seed: int = 11) -> tuple[Scene, Draws]:
+    draws = Draws.of(seed, "train", family, torch.arange(number))
+    return lay_out(family, draws, size, "train", as_difficulty(None, size)), draws
+
+
+def lines_of(scene: Scene, row: int) -> list[tuple[list[int], str]]:
+    """Every line of one picture: its box and its text."""
+    boxes = scene.text.boxes()[row].tolist()
+    texts = [decode(ids) for ids in scene.text.ids[row]]
+    return [(box, text) for box, text in zip(boxes, texts, strict=True) if text]
+
+
+def within(box: list[int], outer: list[int]) -> bool:
+    return box[0] >= outer[0] and box[1] >= outer[1] and box[2] <= outer[2] and box[3] <= outer[3]
+
+
+def task_names(scene: Scene) -> list[str]:
+    return [scene.tasks[index] for index in scene.task.tolist()]
+
+
+def answer_boxes(scene: Scene, row: int) -> list[list[int]]:
+    return scene.boxes[row][scene.box_mask[row]].tolist()
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+def test_the_answers_ink_lies_in_its_box(family: str) -> None:
+    """Paint once with and once without the lines in the answer's box: what changes lies in the box, all of it."""
+    scene, draws = scene_of(family, 10)
+    written = scene.type_size > 0
+    assert written.any()
+    outer = (scene.boxes * scene.box_mask[..., None]).amax(1)[:, None]
+    boxes = scene.text.boxes()
+    inside = (boxes[..., :2] >= outer[..., :2]).all(-1) & (boxes[..., 2:] <= outer[..., 2:]).all(-1)
+    without = replace(scene, text=scene.text.only(~inside))
+    changed = (paint(scene, draws, *SIZE) != paint(without, draws, *SIZE)).any(1)
+    for row in torch.nonzero(written)[:, 0].tolist():
+        x0, y0, x1, y1 = outer[row, 0].tolist()
+        ink = torch.nonzero(changed[row])
+        assert len(ink) > 12
+        assert (ink[:, 0] >= y0).all()
+        assert (ink[:, 0] < y1).all()
+        assert (ink[:, 1] >= x0).all()
+        assert (ink[:, 1] < x1).all()
+        # The box is not generous either: the ink spans nearly all of its width.
+        assert ink[:, 1].max() - ink[:, 1].min() + 5 >= x1 - x0 - 4
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+@pytest.mark.parametrize("size", [(128, 128), (256, 256), (512, 384)])
+def test_what_stands_in_the_box_is_the_answer(family: str, size: tuple[int, int]) -> None:
+    scene, _ = scene_of(family, 64, size)
+    for row in torch.nonzero(scene.type_size > 0)[:, 0].tolist():
+        (box,) = answer_boxes(scene, row)
+        found = sorted(
+            (entry for entry in lines_of(scene, row) if within(entry[0], box)), key=lambda entry: entry[0][1]
+        )
+        read = " ".join(text for _, text in found)
+        answer = decode(scene.answer[row])
+        # A field's or an item's name is asked for in small letters, however it is printed.
+        if task_names(scene)[row] in ("field", "item"):
+            read = read.lower().removesuffix(":")
+        assert read == answer, decode(scene.question[row])
+
+
+@pytest.mark.parametrize("family", ["forms", "receipts", "charts", "cards"])
+def test_the_context_names_what_the_question_names(family: str) -> None:
+    scene, _ = scene_of(family, 64)
+    checked = 0
+    for row, task in enumerate(task_names(scene)):
+        if task not in ("value", "price", "sum", "detail") or not scene.context_mask[row, 0]:
+            continue
+        (label,) = [text for box, text in lines_of(scene, row) if box == scene.context[row, 0].tolist()]
+        assert label.lower().removesuffix(":") in decode(scene.question[row]).lower()
+        checked += 1
+    assert checked > 20 or family == "cards"
+
+
+def test_receipts_add_up() -> None:
+    scene, _ = scene_of("receipts", 40, (512, 512))
+    for row in range(40):
+        rows: dict[int, list[tuple[int, str]]] = {}
+        lines = [(index, decode(ids)) for index, ids in enumerate(scene.text.ids[row])]
+        for index, text in lines:
+            if text:
+                rows.setdefault(int(scene.text.baseline[row, index]), []).append((int(scene.text.x[row, index]), text))
+        table = {
+            pair[0][1].lower(): pair[1][1] for pair in (sorted(entry) for entry in rows.values()) if len(pair) == 2
+        }
+        cents = {name: round(float(value[1:]) * 100) for name, value in table.items() if value[0] in "$€"}
+        sums = {name: cents.pop(name) for name in ("subtotal", "tax", "total", "cash", "change")}
+        assert cents
+        assert sum(cents.values()) == sums["subtotal"]
+        assert sums["subtotal"] + sums["tax"] == sums["total"]
+        assert sums["cash"] - sums["total"] == sums["change"] >= 0
+
+
+def things_of(scene: Scene, row: int) -> list[dict]:
+    colours, things = scene.marks
+    return [
+        {
+            "colour": COLOUR_NAMES[int(colours.classes[row, item]) - FIRST_COLOUR],
+            "shape": THINGS[int(things.classes[row, item]) - FIRST_THING],
+            "box": things.boxes[row, item].tolist(),
+            "item": item,
+        }
+        for item in torch.nonzero(things.there[row])[:, 0].tolist()
+    ]
+
+
+def middle(box: list[int]) -> tuple[float, float]:
+    return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+
+
+@pytest.mark.parametrize("size", [(128, 128), (256, 256), (512, 512)])
+def test_scenes_are_answered_rightly(size: tuple[int, int]) -> None:
+    scene, _ = scene_of("scenes", 240, size)
+    seen = set()
+    for row, task in enumerate(task_names(scene)):
+        question, answer = (
+            decode(scene.question[row]).lower().replace("?", "").replace(".", ""),
+            decode(scene.answer[row]),
+        )
+        things = things_of(scene, row)
+        named = [thing for thing in things if f"{thing['colour']} {thing['shape']}" in question]
+        boxes = answer_boxes(scene, row)
+        seen.add(task)
+        if task == "colour":
+            (only,) = [thing for thing in things if f" {thing['shape']}" in question]
+            assert answer == only["colour"]
+            assert boxes == [only["box"]]
+        elif task == "shape":
+            (only,) = [thing for thing in things if f" {thing['colour']}" in question]
+            assert answer == only["shape"]
+        elif task == "count":
+            shape = next(shape for shape in SHAPES if shape + "s" in question or shape + "es" in question)
+            colour = next((colour for colour in COLOUR_NAMES if colour in question.split()), None)
+            matching = [thing for thing in things if thing["shape"] == shape and colour in (None, thing["colour"])]
+            assert int(answer) == len(matching) == len(boxes)
+        elif task == "where":
+            (only,) = named
+            x, y = middle(only["box"])
+            words = [("top", "", "bottom")[int(y * 3 / size[0])], ("left", "", "right")[int(x * 3 / size[1])]]
+            assert answer == (" ".join(word for word in words if word) or "center")
+        elif task == "exists":
+            assert answer == ("yes" if named else "no")
+            assert len(boxes) == len(named)
+        else:
+            first, second = sorted(named, key=lambda thing: question.index(f"{thing['colour']} {thing['shape']}"))
+            (x1, y1), (x2, y2) = middle(first["box"]), middle(second["box"])
+            truth = {"left of": x1 < x2, "right of": x1 > x2, "above": y1 < y2, "below": y1 > y2}
+            (word,) = [word for word in truth if word in question]
+            assert answer == ("yes" if truth[word] else "no")
+            assert len(boxes) == 2
+    assert seen == set(scene.tasks) or size == (128, 128)
+
+
+def test_charts_know_their_extremes() -> None:
+    scene, _ = scene_of("charts", 120, (384, 512))
+    checked = 0
+    for row, task in enumerate(task_names(scene)):
+        if task not in ("highest", "lowest", "label", "count"):
+            continue
+        bars = scene.marks[1].boxes[row][scene.marks[1].there[row]].tolist()
+        if task == "count":
+            assert int(decode(scene.answer[row])) == len(bars)
+            continue
+        lines = lines_of(scene, row)
+
+        def beside(box: list[int], below: bool, lines: list = lines) -> str:
+            """The line centred on a bar, under its foot or over its head."""
+            near = [
+                (abs(middle(line)[1] - box[3 if below else 1]), text)
+                for line, text in lines
+                if abs(middle(line)[0] - middle(box)[0]) <= 2
+                and (line[1] > box[3] - 3 if below else line[3] <= box[1] + 1)
+            ]
+            return min(near)[1]
+
+        values = {beside(box, True): int(beside(box, False)) for box in bars}
+        answer = decode(scene.answer[row])
+        if task == "label":
+            assert str(values[answer]) in decode(scene.question[row])
+        else:
+            extreme = max(values.values()) if task == "highest" else min(values.values())
+            assert values[answer] == extreme
+            assert list(values.values()).count(extreme) == 1
+        checked += 1
+    assert checked > 20
+
+
+def test_the_zoo_is_answered_rightly() -> None:
+    scene, _ = scene_of("zoo", 200, (384, 384))
+    animals, bars = scene.marks[0], scene.marks[1]
+    for row, task in enumerate(task_names(scene)):
+        question, answer = decode(scene.question[row]), decode(scene.answer[row])
+        there = animals.there[row]
+        names = [THINGS[index - FIRST_THING] for index in animals.classes[row][there].tolist()]
+        if task == "count":
+            assert int(answer) == len(names)
+        elif task == "exists":
+            (asked,) = [animal for animal in ANIMALS if animal in question]
+            assert answer == ("yes" if asked in names else "no")
+        elif task == "bars":
+            (asked,) = [animal for animal in ANIMALS if animal in question]
+            assert answer == ("yes" if bars.there[row][there].tolist()[names.index(asked)] else "no")
+        elif task == "ingredients":
+            assert answer.count(", ") == 2
+
+
+@pytest.mark.parametrize("family", WRITTEN)
+def test_cells_name_the_answers_characters(family: str) -> None:
+    scene, _ = scene_of(family, 32)
+    labels = cell_labels(scene, *SIZE)
+    assert labels[..., 0].sum() == 0
+    for row in torch.nonzero(scene.type_size > 0)[:, 0].tolist():
+        (box,) = answer_boxes(scene, row)
+        cells = labels[
+            row, max(0, box[1]) // 32 : (box[3] - 1) // 32 + 1, max(0, box[0]) // 32 : (box[2] - 1) // 32 + 1
+        ]
+        present = {needle.CELL_CLASSES[index] for index in torch.nonzero(cells.flatten(0, 1).amax(0))[:, 0].tolist()}
+        wanted = decode(scene.answer[row]).replace(" ", "")
+        assert set(wanted.lower()) <= {character.lower() for character in present if len(character) == 1}
+
+
+def test_cells_name_colours_and_shapes() -> None:
+    scene, _ = scene_of("cards", 32)
+    labels = cell_labels(scene, *SIZE)
+    colours, shapes = scene.marks
+    for row in range(32):
+        for item in torch.nonzero(shapes.there[row])[:, 0].tolist():
+            x, y = middle(shapes.boxes[row, item].tolist())
+            cell = labels[row, int(y) // 32, int(x) // 32]
+            assert cell[colours.classes[row, item]] == 1
+            assert cell[shapes.classes[row, item]] == 1
+
+
+@pytest.mark.parametrize("family", ["cards", "forms", "receipts", "signs"])
+def test_type_comes_small_and_large(family: str) -> None:
+    """Most answers are in type that half the resolution destroys; a good share survives it."""
+    scene, _ = scene_of(family, 600, (512, 512))
+    sizes = scene.type_size[(scene.type_size > 0) & (scene.task == 0)]
+    small, large = (sizes <= 13).float().mean(), (sizes >= 16).float().mean()
+    assert 0.45 <= small <= 0.8
+    assert 0.2 <= large <= 0.5
+    hard = lay_out(family, Draws.of(1, "train", family, torch.arange(200)), (512, 512), "train", needle.HARD)
+    assert hard.type_size[hard.type_size > 0].float().median() <= 11
