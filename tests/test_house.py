@@ -12,7 +12,9 @@ PACKAGE = Path(__file__).parents[1] / "src" / "arr_coc"
 # Ground floor first. A room may import itself and what stands before it.
 ORDER = (
     "errors",
+    "lazy",
     "files",
+    "arrays",
     "values",
     "pictures",
     "needle",

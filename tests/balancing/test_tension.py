@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from arr_coc.balancing import TensionBalancer, balance
+from arr_coc.balancing import TensionBalancer, balance, sharpen
 from arr_coc.balancing.tension import distance_to_top, normalise
 
 
@@ -82,3 +83,31 @@ def test_tensions_may_differ_from_place_to_place():
     tensions = left.expand(1, 8, 8, 3).clone()
     tensions[:, :, 4:] = right
     assert balance(readable, NOTHING, asked, tensions).shape == (1, 8, 8)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (1, 1), (7, 33), (192, 256)])
+@pytest.mark.parametrize("flat", [False, True])
+def test_numpy_and_torch_balance_alike(shape: tuple[int, int], flat: bool):
+    generator = np.random.default_rng(shape[1])
+    maps = [generator.random((2, *shape), dtype=np.float32) * (not flat) for _ in range(3)]
+    for tensions in (None, {"focus_diversify": 1.0, "exploit_explore": 0.7}):
+        in_numpy = balance(*maps, tensions)
+        in_torch = balance(*map(torch.from_numpy, maps), tensions).numpy()
+        assert in_numpy.dtype == np.float32
+        np.testing.assert_allclose(sharpen(in_numpy), sharpen(in_torch), atol=2e-6)
+
+
+def test_no_gradient_flows_through_the_choice_of_the_top():
+    scores = torch.rand(1, 5, 5, requires_grad=True)
+    assert not distance_to_top(scores).requires_grad
+    balance(scores, NOTHING[:, :5, :5], NOTHING[:, :5, :5]).sum().backward()
+    assert scores.grad is not None
+
+
+def test_sharpening_keeps_order_and_range():
+    relevance = np.linspace(0, 1, 9, dtype=np.float32)
+    sharp = sharpen(relevance)
+    assert sharp[0] == 0
+    assert sharp[-1] == 1
+    assert (np.diff(sharp) > 0).all()
+    assert sharp[4] == pytest.approx(0.5**4)

@@ -1,11 +1,50 @@
-"""ATTEND: from relevance and a budget to an `Allocation`. One call for every strategy."""
+"""ATTEND: from relevance and a budget to an `Allocation`. One call for every strategy.
 
-from .allocate import STRATEGIES, allocate, allocate_batch, strategy_names
-from .grids import Frame, boxes_to_cells, to_cells
-from .power_curve import PowerCurve
-from .quadtree import Leaves, quadtree
-from .saccades import Fixations, fixate
-from .tree import Tree, build_tree, grid_of, tokens_for, tree_for
+Names are resolved on first use: one picture's quadtree needs no torch, everything else does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy import resolve_lazily
+
+if TYPE_CHECKING:
+    from .allocate import allocate
+    from .allocate_batch import allocate_batch
+    from .frame import Frame, to_cells
+    from .grids import boxes_to_cells
+    from .power_curve import PowerCurve
+    from .quadtree import Leaves, quadtree
+    from .quadtree_numpy import quadtree_numpy
+    from .saccades import Fixations, fixate
+    from .strategies import STRATEGIES, check_strategy, strategy_names
+    from .tree import Tree, build_tree, grid_of, tokens_for, tree_for
+
+resolve_lazily(
+    __name__,
+    {
+        "STRATEGIES": "strategies",
+        "Fixations": "saccades",
+        "Frame": "frame",
+        "Leaves": "quadtree",
+        "PowerCurve": "power_curve",
+        "Tree": "tree",
+        "allocate": "allocate",
+        "allocate_batch": "allocate_batch",
+        "boxes_to_cells": "grids",
+        "build_tree": "tree",
+        "check_strategy": "strategies",
+        "fixate": "saccades",
+        "grid_of": "tree",
+        "quadtree": "quadtree",
+        "quadtree_numpy": "quadtree_numpy",
+        "strategy_names": "strategies",
+        "to_cells": "frame",
+        "tokens_for": "tree",
+        "tree_for": "tree",
+    },
+)
 
 __all__ = [
     "STRATEGIES",
@@ -18,9 +57,11 @@ __all__ = [
     "allocate_batch",
     "boxes_to_cells",
     "build_tree",
+    "check_strategy",
     "fixate",
     "grid_of",
     "quadtree",
+    "quadtree_numpy",
     "strategy_names",
     "to_cells",
     "tokens_for",

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .grids import Frame
+from .frame import Frame, to_cells
+from .grids import as_maps
 from .tree import Tree, build_tree, tree_for
 
 
@@ -60,8 +61,6 @@ class Request:
 
     def map_option(self, name: str, strategy: str, what: str) -> Tensor:
         """An option that is a map like the relevance, brought to the grid of cells: (B, rows, cols)."""
-        from .grids import as_maps, to_cells
-
         maps = to_cells(as_maps(self.need(name, strategy, what)), self.frame).to(self.cells)
         if len(maps) not in (1, self.batch):
             raise InputError(f"{name}= has {len(maps)} maps for a batch of {self.batch}; give one for each picture")

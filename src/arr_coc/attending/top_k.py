@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from ..errors import InputError
-from .quadtree import Leaves, _pool
+from .gains import pool
+from .quadtree import Leaves
 from .request import Request
 
 
@@ -14,7 +15,7 @@ def top_k(request: Request) -> Leaves:
     level = int(request.option("level", 0))
     total, count = request.cells.float(), torch.ones_like(request.cells[:1])
     for _ in range(level):
-        total, count = _pool(total, "sum"), _pool(count, "sum")
+        total, count = pool(total, "sum"), pool(count, "sum")
     scores = (total / count).flatten(1)
     cols = total.shape[2]
     number = scores.shape[1]

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..lazy import resolve_lazily
+
+if TYPE_CHECKING:
+    from .attachment import Attachment as Attachment
+    from .attachment import attach as attach
+    from .attachment import detach as detach
+    from .base import ADAPTERS as ADAPTERS
+    from .base import Backbone as Backbone
+    from .base import Realized as Realized
+    from .base import VisualGrid as VisualGrid
+    from .base import backbone_for as backbone_for
+    from .base import supported_families as supported_families
+    from .glance import Glance as Glance
+    from .glance import glance_relevance as glance_relevance
+    from .query import find_questions as find_questions
+    from .qwen3_vl_processor import load_processor as load_processor
 
 # public name -> module that defines it; resolved on first use, because torch and transformers are heavy
 _PUBLIC = {

@@ -3,14 +3,18 @@
 - compress ↔ particularize: what is there to be read, against what this question couples to;
 - exploit ↔ explore: what stands out, against what does not (or was not examined yet);
 - focus ↔ diversify: the score itself, against the score plus a bonus for being far from the places already on top.
+
+The formulas are written once and run on numpy arrays (one picture, no torch) and on tensors (batches, gradients).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
-from torch import Tensor, nn
+import numpy as np
+
+from .. import arrays
+from ..arrays import Array
 
 TENSION_NAMES = ("compress_particularize", "exploit_explore", "focus_diversify")
 # What `look` uses without training. Exploring and diversifying are kept small: at one half, a map and its complement
@@ -23,31 +27,34 @@ DEFAULT_TENSIONS: Mapping[str, float] = {
 WEIGHTS = (0.4, 0.3, 0.3)
 DIVERSITY = 0.3
 TOP_PLACES = 8
+# The balanced map to this power is what is allocated by. A tree splits by mass, so that a wide lukewarm field outbids a
+# small hot place unless the map is sharp; unsharpened, the result is close to uniform down-sampling.
+SHARPNESS = 4
 
 
 def balance(
-    propositional: Tensor,
-    perspectival: Tensor,
-    participatory: Tensor,
-    tensions: Mapping[str, float] | Tensor | None = None,
+    propositional: Array,
+    perspectival: Array,
+    participatory: Array,
+    tensions: Mapping[str, float] | Array | None = None,
     *,
-    examined: Tensor | None = None,
-    correction: Tensor | None = None,
-) -> Tensor:
+    examined: Array | None = None,
+    correction: Array | None = None,
+) -> Array:
     """Three maps (B, h, w) in [0, 1] → one relevance map (B, h, w), normalised to [0, 1] for each picture.
 
-    tensions: by name, or a tensor whose last dimension is the three of them (broadcast over the maps, so that they may
+    tensions: by name, or an array whose last dimension is the three of them (broadcast over the maps, so that they may
     differ from place to place). examined: (B, h, w) in [0, 1]; given, exploring seeks what it has not covered instead
     of what does not stand out. correction: (B, h, w), added before normalisation (a learned residual).
     """
     if tensions is None:
         tensions = DEFAULT_TENSIONS
-    if isinstance(tensions, Tensor):
-        particularize, explore, diversify = tensions.unbind(-1)
-    else:
+    if isinstance(tensions, Mapping):
         particularize, explore, diversify = (
-            propositional.new_tensor(float(tensions.get(name, DEFAULT_TENSIONS[name]))) for name in TENSION_NAMES
+            float(tensions.get(name, DEFAULT_TENSIONS[name])) for name in TENSION_NAMES
         )
+    else:
+        particularize, explore, diversify = (tensions[..., place] for place in range(len(TENSION_NAMES)))
     first = (1 - particularize) * propositional + particularize * participatory
     unexplored = 1 - (perspectival if examined is None else examined)
     second = (1 - explore) * perspectival + explore * unexplored
@@ -57,57 +64,29 @@ def balance(
     return normalise(score if correction is None else score + correction)
 
 
-def normalise(maps: Tensor) -> Tensor:
+def normalise(maps: Array) -> Array:
     """(B, h, w) → each picture stretched to [0, 1]; a flat picture becomes all zero."""
-    low = maps.amin((1, 2), keepdim=True)
-    return (maps - low) / (maps.amax((1, 2), keepdim=True) - low).clamp_min(1e-6)
+    library = arrays.namespace(maps)
+    low = library.amin(maps, axis=(1, 2), keepdims=True)
+    span = library.amax(maps, axis=(1, 2), keepdims=True) - low
+    return (maps - low) / span.clip(1e-6)
 
 
-@torch.no_grad()
-def distance_to_top(scores: Tensor, places: int = TOP_PLACES) -> Tensor:
+def sharpen(relevance: Array, power: float = SHARPNESS) -> Array:
+    """A map in [0, 1] → the map that a tree is split by; order and range stay the same."""
+    return relevance**power
+
+
+def distance_to_top(scores: Array, places: int = TOP_PLACES) -> Array:
     """(B, h, w) → distance to the nearest of the top-scored places, in units of the picture's diagonal.
 
     Which places are on top is a choice, not a quantity, so no gradient flows through it.
     """
-    _, height, width = scores.shape
-    best = scores.flatten(1).topk(min(places, height * width), dim=1).indices
-    y, x = torch.meshgrid(
-        torch.arange(height, device=scores.device), torch.arange(width, device=scores.device), indexing="ij"
-    )
-    cells = torch.stack([y, x], dim=-1).view(1, -1, 2).to(scores.dtype)
-    tops = torch.stack([best // width, best % width], dim=-1).to(scores.dtype)
-    nearest = torch.cdist(cells.expand(len(scores), -1, -1), tops).amin(-1)
-    return nearest.view_as(scores) / max(height**2 + width**2, 1) ** 0.5
-
-
-class TensionBalancer(nn.Module):
-    """The three tensions as learned numbers, each starting at exactly one half, plus a small network of the scores.
-
-    The network's last layer starts at zero, so an untrained balancer is `balance` at one half.
-    """
-
-    def __init__(self, hidden: int = 8) -> None:
-        super().__init__()
-        # A sigmoid of zero is one half; a raw parameter of one half would not be.
-        self.raw = nn.Parameter(torch.zeros(len(TENSION_NAMES)))
-        last = nn.Linear(hidden, 1)
-        nn.init.zeros_(last.weight)
-        nn.init.zeros_(last.bias)
-        self.network = nn.Sequential(nn.Linear(3, hidden), nn.GELU(), last)
-
-    @property
-    def tensions(self) -> Tensor:
-        return torch.sigmoid(self.raw)
-
-    def named_tensions(self) -> dict[str, float]:
-        return dict(zip(TENSION_NAMES, self.tensions.detach().tolist(), strict=True))
-
-    def forward(
-        self, propositional: Tensor, perspectival: Tensor, participatory: Tensor, examined: Tensor | None = None
-    ) -> Tensor:
-        """Three maps (B, h, w) → relevance (B, h, w) in [0, 1], differentiable."""
-        scores = torch.stack([propositional, perspectival, participatory], dim=-1)
-        correction = self.network(scores)[..., 0]
-        return balance(
-            propositional, perspectival, participatory, self.tensions, examined=examined, correction=correction
-        )
+    library = arrays.namespace(scores)
+    batch, height, width = scores.shape
+    best = arrays.largest_first(scores.reshape(batch, -1), min(places, height * width))
+    down = (arrays.like(np.arange(height), scores)[:, None] - (best // width)[:, None, :]) ** 2
+    across = (arrays.like(np.arange(width), scores)[:, None] - (best % width)[:, None, :]) ** 2
+    # Whole numbers up to here, so that both libraries find the very same nearest place.
+    nearest = library.amin(down[:, :, None, :] + across[:, None, :, :], axis=-1)
+    return arrays.float32(library.sqrt(arrays.float64(nearest))) / (height**2 + width**2) ** 0.5

@@ -156,6 +156,7 @@ class Scorer(nn.Module):
         self.spread = nn.ModuleList([ConvBlock(width, query_width) for _ in range(self.config.blocks)])
         self.head = nn.Conv2d(width, 1, 1)
         # Most cells do not matter: start there, so that the first steps do not unlearn a map of halves.
+        assert self.head.bias is not None
         nn.init.constant_(self.head.bias, -3.0)
 
     def forward(self, pictures: Tensor, question_ids: Tensor) -> Tensor:

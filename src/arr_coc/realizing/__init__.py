@@ -2,7 +2,41 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..lazy import resolve_lazily
+
+if TYPE_CHECKING:
+    from .compressor import MultiResolutionCompressor as MultiResolutionCompressor
+    from .compressor import RaggedTokens as RaggedTokens
+    from .compressor import level_for_tokens as level_for_tokens
+    from .depth import DepthRouting as DepthRouting
+    from .depth import HierarchicalRelevance as HierarchicalRelevance
+    from .depth import route_planes as route_planes
+    from .merge import MergePlan as MergePlan
+    from .merge import plan_average as plan_average
+    from .merge import plan_pick as plan_pick
+    from .merge import plan_selection as plan_selection
+    from .merge import plan_slots as plan_slots
+    from .merge import plan_top_k as plan_top_k
+    from .merge import slots_of_allocations as slots_of_allocations
+    from .patches import LeafBatch as LeafBatch
+    from .patches import Pyramid as Pyramid
+    from .patches import check_grid as check_grid
+    from .patches import gather_leaf_patches as gather_leaf_patches
+    from .patches import leaves_of as leaves_of
+    from .patches import match_leaves as match_leaves
+    from .patches import mip_pyramid as mip_pyramid
+    from .patches import unpatchify as unpatchify
+    from .positions import language_positions as language_positions
+    from .positions import position_taps as position_taps
+    from .positions import prompt_positions as prompt_positions
+    from .positions import vision_positions as vision_positions
+    from .splice import pack as pack
+    from .splice import padding_side as padding_side
+    from .splice import placeholder_owner as placeholder_owner
+    from .splice import shorten as shorten
+    from .splice import take as take
 
 # public name -> module that defines it; resolved on first use, because torch is heavy
 _PUBLIC = {

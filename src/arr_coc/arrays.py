@@ -1,0 +1,78 @@
+"""The few array operations that numpy and torch spell differently, so that a formula can be written once for both.
+
+numpy serves one picture on a CPU, where importing torch would take longer than the work; torch serves batches,
+gradients and other devices. A formula uses operators, `namespace(array)` for the functions that both libraries have
+under one name (`maximum`, `where`, `sqrt`, `amin(…, axis=, keepdims=)`), and this module for the rest. Torch is never
+imported here: a tensor can only come from a caller who has.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+# A numpy array or a torch tensor.
+Array = Any
+
+
+def namespace(array: Array) -> Any:
+    """The library that the array belongs to, as a module: numpy or torch."""
+    return np if isinstance(array, np.ndarray | np.generic) else sys.modules["torch"]
+
+
+def like(values: np.ndarray, array: Array) -> Array:
+    """`values` in the library and on the device of `array`, with a dtype of its own."""
+    if isinstance(array, np.ndarray):
+        return values
+    torch = sys.modules["torch"]
+    return torch.from_numpy(values).to(array.device)
+
+
+def float32(array: Array) -> Array:
+    return array.astype(np.float32, copy=False) if isinstance(array, np.ndarray) else array.float()
+
+
+def float64(array: Array) -> Array:
+    """Double precision where the device has it; a tensor on Apple's GPUs stays as it is."""
+    if isinstance(array, np.ndarray):
+        return array.astype(np.float64, copy=False)
+    return array if array.device.type == "mps" else array.double()
+
+
+def pad_end(grid: Array, bottom: int, right: int) -> Array:
+    """(…, h, w) with rows of zeros below and columns of zeros to the right."""
+    if not (bottom or right):
+        return grid
+    if isinstance(grid, np.ndarray):
+        return np.pad(grid, [(0, 0)] * (grid.ndim - 2) + [(0, bottom), (0, right)])
+    return sys.modules["torch"].nn.functional.pad(grid, (0, right, 0, bottom))
+
+
+def pad_edge(grid: Array) -> Array:
+    """(h, w) or (B, h, w) with its edge repeated once on every side."""
+    if isinstance(grid, np.ndarray):
+        return np.pad(grid, [(0, 0)] * (grid.ndim - 2) + [(1, 1), (1, 1)], mode="edge")
+    functional = sys.modules["torch"].nn.functional
+    return functional.pad(grid[None], (1, 1, 1, 1), mode="replicate")[0]
+
+
+def doubled(grid: Array, rows: int, cols: int) -> Array:
+    """(B, h, w) → (B, rows, cols): every value on a 2×2 block, cut off at rows and cols."""
+    if isinstance(grid, np.ndarray):
+        return grid.repeat(2, axis=1).repeat(2, axis=2)[:, :rows, :cols]
+    return grid.repeat_interleave(2, 1).repeat_interleave(2, 2)[:, :rows, :cols]
+
+
+def largest_first(rows: Array, count: int) -> Array:
+    """(B, N) → (B, count) indices of the largest values; the earlier position comes first among equals."""
+    if isinstance(rows, np.ndarray):
+        return np.argsort(-rows, axis=1, kind="stable")[:, :count]
+    return rows.argsort(dim=1, descending=True, stable=True)[:, :count]
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a torch tensor; false, without an import, where torch was never imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)

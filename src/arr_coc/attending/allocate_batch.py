@@ -1,0 +1,232 @@
+"""`allocate_batch`: every strategy, batched, on any device, in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..values import DEFAULT_CELL, Allocation, Relevance
+from . import controls
+from .cascade import KEEPS, SIDES, cascade_places
+from .classic import PRESETS, mip_level, select_patches
+from .clusters import cluster_places
+from .frame import Frame, to_cells
+from .grids import as_maps
+from .lod import lod_tokens
+from .power_curve import power_curve_tokens
+from .quadtree import Leaves, quadtree
+from .request import Request
+from .saccades import saccades
+from .strategies import CLASSIC_SCALE, check_strategy
+from .top_k import top_k
+from .tree import check_budget
+
+RelevanceLike = Relevance | np.ndarray | Tensor | Sequence[Relevance]
+
+
+def _quadtree(request: Request) -> Leaves:
+    return quadtree(request.cells, request.tree(), request.budgets, request.option("criterion", "mass"))
+
+
+_LEAF_STRATEGIES: dict[str, Callable[[Request], Leaves]] = {
+    "quadtree": _quadtree,
+    "saccades": saccades,
+    "top_k": top_k,
+    "uniform": controls.uniform,
+    "random": controls.random,
+    "shuffled": controls.shuffled,
+    "edge": controls.edge,
+    "center": controls.center,
+    "oracle": controls.oracle,
+    "full": controls.full,
+}
+
+
+def _classic(request: Request, strategy: str) -> list[Allocation]:
+    """Patches of the classic scale: 64 to 400 tokens for each of the K best cells."""
+    preset = PRESETS[request.option("preset", "classic")]
+    patches = int(request.option("patches", preset.patches))
+    index, scores = select_patches(request.cells, patches)
+    if strategy == "lod":
+        tokens = lod_tokens(scores, request.budget, request.option("mapping", "linear"))
+    else:
+        tokens = power_curve_tokens(scores, request.budget, request.option("steepness", 2.0))
+    cols = request.frame.grid[1]
+    cells = torch.stack([index // cols, index % cols, torch.zeros_like(index)], dim=-1).cpu().numpy()
+    levels = mip_level(tokens).cpu().numpy()
+    results = []
+    for picture in range(request.batch):
+        boxes = request.frame.boxes(cells[picture])
+        results.append(
+            _with_boxes(
+                request,
+                strategy,
+                boxes=boxes,
+                levels=levels[picture],
+                counts=tokens[picture].cpu().numpy(),
+                scores=scores[picture].cpu().numpy(),
+                budget=request.budgets[picture],
+            )
+        )
+    return results
+
+
+def _power_curve(request: Request) -> list[Allocation]:
+    return _classic(request, "power_curve")
+
+
+def _lod(request: Request) -> list[Allocation]:
+    return _classic(request, "lod")
+
+
+def _cascade(request: Request) -> list[Allocation]:
+    """Places on the finest grid of the cascade, one token each."""
+    sides = tuple(request.option("sides", SIDES))
+    keeps = tuple(request.option("keeps", (*KEEPS[:-1], min(KEEPS[-1], request.budget))))
+    places, scores = cascade_places(request.maps, sides, keeps)
+    edges = np.linspace(0, 1, sides[-1] + 1)
+    return _from_places(request, "cascade", places.cpu().numpy(), scores.cpu().numpy(), edges, edges)
+
+
+def _clusters(request: Request) -> list[Allocation]:
+    """Places inside the best clusters, one token each; `labels=` from sensing's clusters."""
+    labels = torch.as_tensor(request.need("labels", "clusters", "a map of cluster identifiers, from sensing.slic"))
+    labels = labels.to(request.maps.device)
+    labels = labels[None] if labels.ndim == 2 else labels
+    relevance = request.maps
+    if relevance.shape[1:] != labels.shape[1:]:
+        size = tuple(labels.shape[1:])
+        relevance = torch.nn.functional.interpolate(relevance[:, None], size=size, mode="bilinear")[:, 0]
+    saliency = request.option("saliency")
+    found = cluster_places(
+        relevance,
+        labels.expand(request.batch, -1, -1),
+        saliency=None if saliency is None else as_maps(saliency).to(relevance).expand_as(relevance),
+        parents=request.option("parents"),
+        gaze=request.option("gaze"),
+        keep=min(int(request.option("keep", 273)), request.budget),
+    )
+    height, width = labels.shape[1:]
+    places = torch.stack([found.index // width, found.index % width], dim=-1).cpu().numpy()
+    down, across = np.linspace(0, 1, height + 1), np.linspace(0, 1, width + 1)
+    valid = found.valid.cpu().numpy()
+    return _from_places(request, "clusters", places, found.scores.cpu().numpy(), down, across, valid)
+
+
+def _from_places(
+    request: Request,
+    strategy: str,
+    places: np.ndarray,
+    scores: np.ndarray,
+    down: np.ndarray,
+    across: np.ndarray,
+    valid: np.ndarray | None = None,
+) -> list[Allocation]:
+    """(B, K, 2) places on a grid with the given edges (in 0–1) → regions of at least one pixel, one token each."""
+    size = np.array(request.frame.image_size)
+    start = np.stack([down[places[..., 0]], across[places[..., 1]]], axis=-1) * size
+    stop = np.stack([down[places[..., 0] + 1], across[places[..., 1] + 1]], axis=-1) * size
+    start = np.minimum(np.floor(start).astype(np.int32), size - 1)
+    extent = np.maximum(np.ceil(stop).astype(np.int32) - start, 1)
+    boxes = np.concatenate([start, np.minimum(extent, size - start)], axis=-1)
+    results = []
+    for picture in range(request.batch):
+        keep = slice(None) if valid is None else valid[picture]
+        chosen = boxes[picture][keep]
+        blank = np.zeros(len(chosen), dtype=np.int32)
+        results.append(
+            _with_boxes(
+                request,
+                strategy,
+                boxes=chosen,
+                levels=blank,
+                counts=blank + 1,
+                scores=scores[picture][keep],
+                budget=request.budgets[picture],
+            )
+        )
+    return results
+
+
+def _with_boxes(request: Request, strategy: str, **columns: Any) -> Allocation:
+    frame = request.frame
+    return Allocation(
+        height=frame.image_size[0],
+        width=frame.image_size[1],
+        full=frame.full,
+        strategy=strategy,
+        sparse=True,
+        cell=frame.cell,
+        canvas=frame.canvas,
+        **columns,
+    )
+
+
+_PLACE_STRATEGIES: dict[str, Callable[[Request], list[Allocation]]] = {
+    "power_curve": _power_curve,
+    "lod": _lod,
+    "cascade": _cascade,
+    "clusters": _clusters,
+}
+_SPARSE = {"top_k"}
+
+
+def allocate_batch(
+    relevance: RelevanceLike,
+    budget: int | Sequence[int],
+    *,
+    image_size: tuple[int, int] | None = None,
+    strategy: str = "quadtree",
+    cell: int = DEFAULT_CELL,
+    canvas: tuple[int, int] | None = None,
+    levels: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> list[Allocation]:
+    """A batch of relevance maps (B, h, w) of pictures of one size → one `Allocation` each.
+
+    budget: one for all or one for each. image_size: (height, width) of the pictures as given; without it the maps are
+    taken to have one value for each cell. canvas: the size the backbone resizes the picture to. levels: the coarsest
+    level; by default 3, or coarser where the budget needs it. options: what a strategy takes by name: `criterion`
+    (quadtree: mass, variance, peak), `boxes` (oracle), `edges` (edge), `level` (top_k), `labels`,
+    `saliency`, `parents`, `gaze` (clusters), `preset`, `patches`, `steepness`, `mapping` (power_curve, lod), `fovea`
+    (saccades).
+    """
+    check_strategy(strategy)
+    maps = as_maps(relevance)
+    if image_size is None:
+        image_size = canvas or (maps.shape[1] * cell, maps.shape[2] * cell)
+    frame = Frame((int(image_size[0]), int(image_size[1])), cell, canvas)
+    budgets = list(budget) if isinstance(budget, Sequence) else [budget]
+    if len(budgets) not in (1, len(maps)):
+        raise InputError(f"got {len(budgets)} budgets for {len(maps)} relevance maps; give one, or one for each map")
+    limit = 2**31 if strategy in CLASSIC_SCALE else frame.full
+    checked = [check_budget(one, limit) for one in budgets]
+    request = Request(
+        maps=maps,
+        cells=to_cells(maps, frame),
+        budgets=tuple(checked * (len(maps) if len(checked) == 1 else 1)),
+        frame=frame,
+        seed=seed,
+        levels=levels,
+        options=options,
+    )
+    if strategy in _PLACE_STRATEGIES:
+        return _PLACE_STRATEGIES[strategy](request)
+    leaves = _LEAF_STRATEGIES[strategy](request)
+    cells, scores = leaves.cells.cpu().numpy(), leaves.scores.cpu().numpy()
+    return [
+        frame.allocation(
+            cells[picture, :length],
+            scores[picture, :length],
+            frame.full if strategy == "full" else request.budgets[picture],
+            strategy,
+            sparse=strategy in _SPARSE,
+        )
+        for picture, length in enumerate(leaves.lengths.tolist())
+    ]

@@ -1,0 +1,82 @@
+"""What splitting a node gains, and what a set of splits leaves: the quadtree's arithmetic, for numpy and torch alike.
+
+Sums over 2×2 children are written out, so that both libraries add in the same order and agree to the last bit: where
+two nodes gain almost the same, the last bit decides which of them is split.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .. import arrays
+from ..arrays import Array
+from ..errors import InputError
+from .tree import Tree
+
+Criterion = Literal["mass", "variance", "peak"]
+
+
+def split_gains(relevance: Array, tree: Tree, criterion: Criterion = "mass") -> Array:
+    """(B, rows, cols) → (B, M): what splitting each node gains.
+
+    mass: the relevance inside the node. variance: the squared deviations inside it, so that flat ground, relevant or
+    not, stays coarse. peak: the largest relevance inside it, so that one hot cell outweighs a warm field.
+    """
+    library = arrays.namespace(relevance)
+    cells = arrays.float32(relevance).clip(0)
+    levels: list[Array] = []
+    if criterion == "variance":
+        count, total, square = library.ones_like(cells), cells, cells * cells
+        within = library.zeros_like(cells)
+        for _ in range(tree.levels):
+            count, total, square = (pool(part, "sum") for part in (count, total, square))
+            # Rounding must not put a child before its parent, hence the maximum with the children's own value.
+            within = library.maximum(square - total * total / count, pool(within, "max"))
+            levels.append(within)
+    elif criterion in ("mass", "peak"):
+        for _ in range(tree.levels):
+            cells = pool(cells, "sum" if criterion == "mass" else "max")
+            levels.append(cells)
+    else:
+        raise InputError(f"unknown split criterion {criterion!r}; choose mass, variance or peak")
+    flat = [level.reshape(len(relevance), -1) for level in reversed(levels)]
+    return library.concatenate(flat, axis=1) if flat else cells.reshape(len(relevance), -1)[:, :0]
+
+
+def pool(grid: Array, how: Literal["sum", "max"]) -> Array:
+    """(B, h, w) → (B, ⌈h/2⌉, ⌈w/2⌉). Padding is zero: nothing lies beyond the edge, and nothing here is negative."""
+    grid = arrays.pad_end(grid, grid.shape[1] % 2, grid.shape[2] % 2)
+    upper_left, upper_right = grid[:, ::2, ::2], grid[:, ::2, 1::2]
+    lower_left, lower_right = grid[:, 1::2, ::2], grid[:, 1::2, 1::2]
+    if how == "sum":
+        return (upper_left + upper_right) + (lower_left + lower_right)
+    larger = arrays.namespace(grid).maximum
+    return larger(larger(upper_left, upper_right), larger(lower_left, lower_right))
+
+
+def leaf_planes(selected: Array, relevance: Array, tree: Tree) -> tuple[Array, Array]:
+    """(B, M) bool splits → each leaf marked at its first cell, in two planes (B, rows, cols).
+
+    The first holds 1 + the level (0 where no leaf begins), the second the mean relevance of the leaf.
+    """
+    library = arrays.namespace(selected)
+    total = arrays.float32(relevance)
+    levels = library.zeros_like(total, dtype=library.int64)
+    scores, count = library.zeros_like(total), library.ones_like(total[:1])
+    means = [total]
+    for _ in range(tree.levels):
+        total, count = pool(total, "sum"), pool(count, "sum")
+        means.append(total / count)
+    exists = library.ones_like(total, dtype=library.bool)
+    for level in range(tree.levels, -1, -1):
+        stride = 1 << level
+        if level:
+            split = selected[:, tree.nodes(level)].reshape(len(selected), *tree.shape(level)) & exists
+            leaf = exists & ~split
+        else:
+            leaf = split = exists
+        levels[:, ::stride, ::stride] += leaf * (level + 1)
+        scores[:, ::stride, ::stride] += leaf * means[level]
+        if level:
+            exists = arrays.doubled(split, *tree.shape(level - 1))
+    return levels, scores

@@ -1,0 +1,105 @@
+"""The homunculus: a picture beside the relevance that was found, the leaves it earned, and what the model will see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from ..errors import InputError
+from ..pictures import Picture, load_picture
+from ..values import Allocation, Relevance
+from .foveated import foveated
+from .heat import heat
+from .layout import GAP, MARGIN, TALLEST, fit, page, place, resize
+from .legend import BAR_HEIGHT, budget_bar, level_legend, relevance_bar, share_words, spent_words
+from .lens import lens, places_of_interest
+from .lettering import BOLD, line_height, wrap, write
+from .overlay import overlay
+from .palette import MUTED
+
+TITLE, TEXT, CAPTION = 26, 15, 14
+LEGEND_HEIGHT = 56
+
+
+def homunculus(
+    picture: Any,
+    allocation: Allocation,
+    relevance: Relevance | np.ndarray | None = None,
+    query: str = "",
+    *,
+    width: int = 1280,
+) -> Image.Image:
+    """One page, `width` pixels wide: question and numbers, the panes side by side, the legend of levels.
+
+    picture: anything `load_picture` takes; a reduced `Picture` will do. relevance: shown as a pane where given.
+    """
+    picture = load_picture(picture)
+    check_same_picture(picture.size, allocation)
+    inner = width - 2 * MARGIN
+    captions = ["The picture", *(["Relevance"] if relevance is not None else [])]
+    captions += ["Where the tokens go", "What the model sees"]
+    columns = len(captions) if picture.width < 0.9 * picture.height else min(len(captions), 2)
+    rows = -(-len(captions) // columns)
+    pane = (inner - (columns - 1) * GAP) // columns
+    shown = fit(picture.height, picture.width, round(TALLEST * width), pane)
+    caption_height = line_height(CAPTION) + 8
+
+    closer = _closer(picture, allocation, inner)
+    lines = wrap(query, inner - 300, TITLE, weight=BOLD, lines=2)
+    top = MARGIN + len(lines) * line_height(TITLE) + line_height(TEXT) + 14 + BAR_HEIGHT + 22
+    closer_top = top + rows * (caption_height + shown[0] + GAP)
+    legend_top = closer_top + (caption_height + closer[0][1].shape[0] + GAP if closer else 0)
+    canvas = page(legend_top + LEGEND_HEIGHT + MARGIN, width)
+
+    heading(canvas, lines, f"{picture.name}, {picture.width}×{picture.height} px, {allocation.strategy}", allocation)
+    pixels = resize(picture.pixels, shown)
+    panes = [pixels]
+    if relevance is not None:
+        panes.append(heat(relevance, shown, pixels))
+    panes += [overlay(pixels, allocation), foveated(picture, allocation, shown)]
+    for number, (caption, image) in enumerate(zip(captions, panes, strict=True)):
+        x = MARGIN + (number % columns) * (pane + GAP)
+        y = top + (number // columns) * (caption_height + shown[0] + GAP)
+        write(canvas, caption, x, y, size=CAPTION, weight=BOLD)
+        if relevance is not None and number == 1:
+            relevance_bar(canvas, x + pane, y, width=min(120, pane // 3))
+        place(canvas, image, x, y + caption_height, (shown[0], pane))
+    for number, (caption, image) in enumerate(closer):
+        x = MARGIN + number * (image.shape[1] + GAP)
+        write(canvas, caption, x, closer_top, size=CAPTION, weight=BOLD)
+        place(canvas, image, x, closer_top + caption_height, image.shape[:2])
+    level_legend(canvas, allocation, MARGIN, legend_top, inner)
+    return Image.fromarray(canvas)
+
+
+def _closer(picture: Picture, allocation: Allocation, inner: int) -> list[tuple[str, np.ndarray]]:
+    """The row of cut-outs: the best-scored place and a coarsely seen one, as they are and as they are seen."""
+    pane = (inner - 3 * GAP) // 4
+    result = []
+    for level, centre in places_of_interest(picture, allocation).items():
+        given, seen = lens(picture, allocation, centre, (round(0.62 * pane), pane))
+        result += [(f"Close-up at level {level}", given), ("As the model sees it", seen)]
+    return result
+
+
+def heading(canvas: np.ndarray, lines: list[str], details: str, allocation: Allocation) -> None:
+    """The question on the left, the numbers on the right, the budget bar beneath."""
+    width = canvas.shape[1]
+    y = MARGIN - 6
+    for line in lines:
+        write(canvas, line, MARGIN, y, size=TITLE, weight=BOLD)
+        y += line_height(TITLE)
+    write(canvas, details, MARGIN, y, size=TEXT, colour=MUTED)
+    write(canvas, share_words(allocation), width - MARGIN, MARGIN - 6, size=TITLE, weight=BOLD, align="right")
+    write(canvas, spent_words(allocation), width - MARGIN, y, size=TEXT, colour=MUTED, align="right")
+    budget_bar(canvas, allocation, MARGIN, y + line_height(TEXT) + 10, width - 2 * MARGIN)
+
+
+def check_same_picture(size: tuple[int, int], allocation: Allocation) -> None:
+    if size != (allocation.height, allocation.width):
+        raise InputError(
+            f"the allocation is for a picture of {allocation.width}×{allocation.height}, this one is "
+            f"{size[1]}×{size[0]}; draw it over the picture it was made for"
+        )

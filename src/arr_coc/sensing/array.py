@@ -1,0 +1,134 @@
+"""The texture array: named channels over one picture or a batch of pictures.
+
+The channels of one picture may be a numpy array (no torch needed) or a tensor; those of a batch are a tensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import arrays
+from ..arrays import Array
+from ..errors import InputError
+from .backend import Backend, BackendMap, get_backend
+from .layout import SEMANTIC_NAMES, Layout
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, eq=False)
+class Texture:
+    """What was sensed of a picture, channel by channel.
+
+    data: (C, H, W) or, for a batch, (B, C, H, W) float32; `sense` gives tensors, `sense_one` numpy.
+    layout: which channel is which; `texture["saliency"]` is the way in.
+    height, width: the rows and columns that are picture; what lies beyond them, to the right and below, is padding.
+    notes: what a reader should know ("no image-text encoder: the semantic channels are zero").
+    """
+
+    data: Array
+    layout: Layout
+    height: int
+    width: int
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        shape = tuple(self.data.shape)
+        if self.data.ndim not in (3, 4) or shape[-3] != len(self.layout):
+            raise InputError(
+                f"a {self.layout.name} texture needs data of shape ({len(self.layout)}, H, W) or "
+                f"(B, {len(self.layout)}, H, W), got {shape}"
+            )
+        if not (0 < self.height <= shape[-2] and 0 < self.width <= shape[-1]):
+            raise InputError(f"the picture's {self.height}×{self.width} must lie inside the data's {shape[-2:]}")
+
+    @property
+    def batched(self) -> bool:
+        return self.data.ndim == 4
+
+    @property
+    def padding(self) -> tuple[int, int]:
+        """(rows below, columns to the right) that are not picture."""
+        return self.data.shape[-2] - self.height, self.data.shape[-1] - self.width
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.layout.names
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.layout
+
+    def __getitem__(self, name: str) -> Array:
+        """(H, W) or (B, H, W): one channel by name, without a copy."""
+        return self.data[..., self.layout.index(name), :, :]
+
+    @property
+    def ops(self) -> Backend:
+        """The back end whose operations understand this texture's planes."""
+        return get_backend("opencv" if isinstance(self.data, np.ndarray) else "torch")
+
+    def plane(self, name: str) -> BackendMap:
+        """One channel as `ops` takes it: (H, W) numpy or (B, H, W) tensor, with B = 1 for a single picture."""
+        found = self[name]
+        return found if self.batched or isinstance(self.data, np.ndarray) else found[None]
+
+    def shaped(self, maps: BackendMap) -> Array:
+        """A map as `ops` gives it, in the shape of this texture's own channels: (H, W) or (B, H, W)."""
+        return maps if self.batched or isinstance(self.data, np.ndarray) else maps[0]
+
+    def stack(self, *names: str) -> Array:
+        """(len(names), H, W) or (B, len(names), H, W): several channels by name, in the order asked for."""
+        places = [self.layout.index(name) for name in names]
+        first = places[0]
+        if places == list(range(first, first + len(places))):
+            return self.data[..., first : first + len(places), :, :]
+        return self.data[..., places, :, :]
+
+    @property
+    def rgb(self) -> Array:
+        """(3, H, W) or (B, 3, H, W) in [0, 1]."""
+        return self.stack("red", "green", "blue")
+
+    @property
+    def semantic(self) -> Array:
+        """(16, H, W) or (B, 16, H, W): unit vectors, or zeros where no encoder was given."""
+        return self.stack(*SEMANTIC_NAMES)
+
+    def batch(self) -> Array:
+        """(B, C, H, W), with B = 1 for a single picture."""
+        return self.data if self.batched else self.data[None]
+
+    def replacing(self, **maps: Array) -> Texture:
+        """A copy with some channels exchanged, each (H, W) or (B, H, W), of the texture's own library."""
+        planes = [self[name] for name in self.names]
+        for name, plane in maps.items():
+            if isinstance(self.data, np.ndarray):
+                exchanged = np.broadcast_to(np.asarray(plane, dtype=np.float32), planes[0].shape)
+            else:
+                exchanged = plane.to(self.data).expand_as(planes[0])
+            planes[self.layout.index(name)] = exchanged
+        return replace(self, data=arrays.namespace(self.data).stack(planes, -3))
+
+    def noting(self, *notes: str) -> Texture:
+        """The same texture with more notes; a note already there is not repeated."""
+        return replace(self, notes=tuple(dict.fromkeys((*self.notes, *notes))))
+
+    def tensors(self) -> Texture:
+        """The same texture with its channels as a tensor; numpy's memory is shared, not copied."""
+        if not isinstance(self.data, np.ndarray):
+            return self
+        import torch
+
+        return replace(self, data=torch.from_numpy(self.data))
+
+    def to(self, device: torch.device | str) -> Texture:
+        texture = self.tensors()
+        return replace(texture, data=texture.data.to(device))
+
+    def cropped(self) -> Texture:
+        """Without the padding."""
+        return replace(self, data=self.data[..., : self.height, : self.width])

@@ -1,0 +1,107 @@
+"""Dense optical flow (DIS), warping by it, and the motion channel.
+
+A flow is (H, W, 2) for OpenCV or (B, 2, H, W) for torch, in pixels, x first: the pixel of the earlier frame at p is
+found in the later one at p + flow(p). `backward_flow` is the other way round, which is the one that warps: it says,
+for each pixel of the later frame, where it came from.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..errors import InputError
+
+# Moving by this share of the longer side between two frames, or more, is full motion.
+FULL_MOTION = 0.05
+# Flow is found on a view of at most this many pixels: motion is a coarse matter, and DIS costs by the pixel.
+VIEW = 512
+Quality = Literal["ultrafast", "fast", "medium"]
+
+
+def optical_flow(earlier: np.ndarray, later: np.ndarray, quality: Quality = "fast") -> np.ndarray:
+    """(H, W, 2) float32 flow from `earlier` to `later`, both (H, W) luminance in [0, 1] or uint8."""
+    import cv2
+
+    if earlier.shape != later.shape or earlier.ndim != 2:
+        raise InputError(f"flow needs two luminance maps of one size, got {earlier.shape} and {later.shape}")
+    presets = {
+        "ultrafast": cv2.DISOPTICAL_FLOW_PRESET_ULTRAFAST,
+        "fast": cv2.DISOPTICAL_FLOW_PRESET_FAST,
+        "medium": cv2.DISOPTICAL_FLOW_PRESET_MEDIUM,
+    }
+    if quality not in presets:
+        raise InputError(f"no flow quality is called {quality!r}; choose {', '.join(presets)}")
+    height, width = earlier.shape
+    first, second = _grey(earlier), _grey(later)
+    if min(first.shape) < 16:
+        # DIS matches 8-pixel patches over scales and refuses less; nothing that small moves measurably.
+        return np.zeros((height, width, 2), dtype=np.float32)
+    found = np.zeros((*first.shape, 2), dtype=np.float32)
+    flow = np.asarray(cv2.DISOpticalFlow.create(presets[quality]).calc(first, second, found))
+    if flow.shape[:2] != (height, width):
+        scale = np.array([width / flow.shape[1], height / flow.shape[0]], dtype=np.float32)
+        flow = cv2.resize(flow, (width, height), interpolation=cv2.INTER_LINEAR) * scale
+    return flow
+
+
+def _grey(luminance: np.ndarray) -> np.ndarray:
+    """uint8, at most `VIEW` pixels along the longer side."""
+    import cv2
+
+    height, width = luminance.shape
+    scale = min(1.0, VIEW / max(height, width))
+    if scale < 1:
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        luminance = cv2.resize(luminance, size, interpolation=cv2.INTER_AREA)
+    if luminance.dtype == np.uint8:
+        return luminance
+    return cv2.convertScaleAbs(luminance, alpha=255.0)
+
+
+def backward_flow(earlier: np.ndarray, later: np.ndarray, quality: Quality = "fast") -> np.ndarray:
+    """(H, W, 2): for each pixel of `later`, where it was in `earlier`, relative to itself."""
+    return optical_flow(later, earlier, quality)
+
+
+def batch_flow(earlier: torch.Tensor, later: torch.Tensor, quality: Quality = "fast") -> torch.Tensor:
+    """(B, 2, H, W) flow of luminance maps (B, H, W), by OpenCV on the CPU: DIS knows single pictures only."""
+    before, after = earlier.detach().cpu().numpy(), later.detach().cpu().numpy()
+    flows = [optical_flow(one, other, quality) for one, other in zip(before, after, strict=True)]
+    return torch.from_numpy(np.stack(flows)).permute(0, 3, 1, 2).to(earlier.device)
+
+
+def warp(image: np.ndarray, backward: np.ndarray) -> np.ndarray:
+    """Carry (H, W) or (H, W, C) along `backward` (H, W, 2), bilinearly; beyond the border the edge repeats."""
+    import cv2
+
+    height, width = backward.shape[:2]
+    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+    places = (x + backward[..., 0], y + backward[..., 1])
+    return cv2.remap(image, *places, interpolation=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+
+
+def warp_batch(images: torch.Tensor, backward: torch.Tensor) -> torch.Tensor:
+    """As `warp`, for (B, C, H, W) images and (B, 2, H, W) flows; differentiable, any device."""
+    _, _, height, width = images.shape
+    y = torch.arange(height, device=images.device, dtype=torch.float32)[:, None]
+    x = torch.arange(width, device=images.device, dtype=torch.float32)[None, :]
+    # grid_sample wants coordinates in [-1, 1] from outer edge to outer edge (align_corners=False).
+    across = (x + backward[:, 0] + 0.5) * (2 / width) - 1
+    down = (y + backward[:, 1] + 0.5) * (2 / height) - 1
+    grid = torch.stack([across, down], dim=-1)
+    return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def motion(flow: np.ndarray) -> np.ndarray:
+    """(H, W) in [0, 1] from (H, W, 2): length of the flow; 1 = `FULL_MOTION` of the longer side, or more."""
+    length = np.sqrt(np.square(flow).sum(-1))
+    return np.minimum(length * np.float32(1 / (FULL_MOTION * max(flow.shape[:2]))), np.float32(1))
+
+
+def motion_batch(flow: torch.Tensor) -> torch.Tensor:
+    """As `motion`: (B, 2, H, W) → (B, H, W)."""
+    return (flow.square().sum(1).add(1e-12).sqrt() / (FULL_MOTION * max(flow.shape[-2:]))).clamp(0, 1)

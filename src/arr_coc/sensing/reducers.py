@@ -1,0 +1,178 @@
+"""Three more ways down a pyramid: learned, weighted by attention, and through time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..errors import InputError
+from ..files import replacing, write_json
+from .array import Texture
+from .blocks import block_majority, majority, unit
+from .layout import Layout, get_layout
+from .pyramid import LEVELS, Pyramid, pad_to, voters_of
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+
+
+class LearnedDownsampler(nn.Module):
+    """Halves a texture with one 3×3 convolution of stride 2 per channel group; cluster_id keeps its majority.
+
+    It starts as the plain 2×2 mean, so training begins from the pyramid it replaces. (B, C, H, W) → (B, C, H/2, W/2).
+    """
+
+    def __init__(self, layout: str | Layout = "full40") -> None:
+        super().__init__()
+        self.layout = get_layout(layout)
+        voters = set(self.layout.having("majority"))
+        groups = self.layout.groups().items()
+        kept = {name: [place for place in places if place not in voters] for name, places in groups}
+        self.groups = {name: places for name, places in kept.items() if places}
+        self.convolutions = nn.ModuleDict(
+            {name: nn.Conv2d(len(places), len(places), 3, stride=2) for name, places in self.groups.items()}
+        )
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        for convolution in self.convolutions.values():
+            assert isinstance(convolution, nn.Conv2d)
+            weight = torch.zeros_like(convolution.weight)
+            each = torch.arange(len(weight))
+            # The window starts one pixel before its cell: only its last two rows and columns lie inside.
+            weight[each, each, 1:, 1:] = 0.25
+            convolution.weight.copy_(weight)
+            if convolution.bias is not None:
+                convolution.bias.zero_()
+
+    def forward(self, data: torch.Tensor) -> torch.Tensor:
+        """(B, C, H, W) with even sides → (B, C, H/2, W/2)."""
+        if data.shape[1] != len(self.layout) or data.shape[2] % 2 or data.shape[3] % 2:
+            raise InputError(f"need (B, {len(self.layout)}, H, W) with even sides, got {tuple(data.shape)}")
+        padded = F.pad(data, (1, 0, 1, 0), mode="replicate")
+        planes: dict[int, torch.Tensor] = {}
+        for name, places in self.groups.items():
+            reduced = self.convolutions[name](padded[:, places])
+            if name == "semantic":
+                reduced = unit(reduced, 1)
+            planes.update(zip(places, reduced.unbind(1), strict=True))
+        for place in self.layout.having("majority"):
+            planes[place] = block_majority(data[:, place], 2)
+        return torch.stack([planes[place] for place in range(len(self.layout))], dim=1)
+
+    def pyramid(self, texture: Texture, levels: int = LEVELS) -> Pyramid:
+        """A whole pyramid, every step by this module."""
+        current = pad_to(texture, 1 << (levels - 1))
+        found = [current]
+        for _ in range(levels - 1):
+            data = self(current.batch())
+            height, width = -(-current.height // 2), -(-current.width // 2)
+            data = data if current.batched else data[0]
+            current = replace(current, data=data, height=height, width=width)
+            found.append(current)
+        return Pyramid(tuple(found))
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        from safetensors.torch import save_file
+
+        folder = Path(folder)
+        write_json(folder / CONFIG, {"layout": self.layout.name, "channels": list(self.layout.names)})
+        with replacing(folder / WEIGHTS) as temporary:
+            save_file({name: value.contiguous() for name, value in self.state_dict().items()}, temporary)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> LearnedDownsampler:
+        from safetensors.torch import load_file
+
+        config = read_config(folder)
+        module = cls(Layout.of(config["layout"], config["channels"]))
+        module.load_state_dict(load_file(Path(folder) / WEIGHTS))
+        return module
+
+
+def read_config(folder: str | Path) -> dict:
+    """The configuration beside saved weights."""
+    import json
+
+    path = Path(folder) / CONFIG
+    if not path.is_file() or not (Path(folder) / WEIGHTS).is_file():
+        raise InputError(f"{folder} holds no saved module; it needs {CONFIG} and {WEIGHTS} from save_pretrained")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def attention_weighted(texture: Texture, attention: torch.Tensor, levels: int = LEVELS, floor: float = 0.05) -> Pyramid:
+    """A pyramid whose averages are weighted by how much the question cares about each pixel.
+
+    attention: (H, W) or (B, H, W) relevance in [0, 1] at the texture's size. floor: the weight of an irrelevant pixel,
+    so that ground nobody asks about is still averaged rather than undefined. x and y come to hold the centre of
+    attention of each cell. Votes and maxima are not weighted.
+    """
+    texture = texture.cropped()
+    weights = attention.to(texture.data)
+    weights = weights[None] if weights.ndim == 2 else weights
+    if tuple(weights.shape[-2:]) != (texture.height, texture.width) or len(weights) not in (1, len(texture.batch())):
+        raise InputError(
+            f"attention must be ({texture.height}, {texture.width}) like the texture, got {tuple(attention.shape)}"
+        )
+    finest = pad_to(texture, 1 << (levels - 1))
+    below, beside = finest.padding
+    # Padding weighs nothing; a cell made of nothing else is given its nearest neighbour's value below.
+    weights = F.pad(weights.clamp_min(0) + floor, (0, beside, 0, below))[:, None]
+    source = finest.batch()
+    layout = finest.layout
+    voters = voters_of(finest)
+    weighted = source * weights
+    found = [finest]
+    for level in range(1, levels):
+        side = 1 << level
+        weighted, weights = F.avg_pool2d(weighted, 2), F.avg_pool2d(weights, 2)
+        height, width = -(-finest.height // side), -(-finest.width // side)
+        planes = list((weighted / weights.clamp_min(1e-12)).unbind(1))
+        for place in layout.having("maximum"):
+            planes[place] = F.max_pool2d(source[:, place], side)
+        for place, votes in zip(layout.having("majority"), block_majority(voters, side).unbind(1), strict=True):
+            planes[place] = votes
+        vectors = layout.having("unit_mean")
+        if vectors:
+            units = unit(torch.stack([planes[place] for place in vectors], 1), 1).unbind(1)
+            for place, plane in zip(vectors, units, strict=True):
+                planes[place] = plane
+        data = torch.stack(planes, dim=1)[..., :height, :width]
+        data = F.pad(data, (0, weighted.shape[-1] - width, 0, weighted.shape[-2] - height), mode="replicate")
+        found.append(replace(finest, data=data if finest.batched else data[0], height=height, width=width))
+    return Pyramid(tuple(found))
+
+
+def temporal_mips(frames: torch.Tensor, layout: str | Layout, levels: int = 3) -> tuple[torch.Tensor, ...]:
+    """Mips of a clip through time, height and width: (T, C, H, W) → levels of (T/2^k, C, H/2^k, W/2^k).
+
+    Odd sizes repeat their last frame, row or column first. Each channel by its own reducer, over 2×2×2 blocks.
+    """
+    chosen = get_layout(layout)
+    if frames.ndim != 4 or frames.shape[1] != len(chosen):
+        raise InputError(f"a {chosen.name} clip must be (T, {len(chosen)}, H, W), got {tuple(frames.shape)}")
+    voters, largest, vectors = (chosen.having(kind) for kind in ("majority", "maximum", "unit_mean"))
+    found = [frames]
+    for _ in range(levels - 1):
+        clip = frames.transpose(0, 1)  # (C, T, H, W)
+        odd = [side % 2 for side in clip.shape[1:]]
+        clip = F.pad(clip[None], (0, odd[2], 0, odd[1], 0, odd[0]), mode="replicate")[0]
+        planes = list(F.avg_pool3d(clip[None], 2)[0].unbind(0))
+        for place in largest:
+            planes[place] = F.max_pool3d(clip[None, place], 2)[0]
+        for place in voters:
+            time, height, width = clip.shape[1:]
+            tiles = clip[place].reshape(time // 2, 2, height // 2, 2, width // 2, 2)
+            planes[place] = majority(tiles.permute(0, 2, 4, 1, 3, 5).flatten(3))
+        if vectors:
+            units = unit(torch.stack([planes[place] for place in vectors]), 0).unbind(0)
+            for place, plane in zip(vectors, units, strict=True):
+                planes[place] = plane
+        frames = torch.stack(planes, dim=1)
+        found.append(frames)
+    return tuple(found)

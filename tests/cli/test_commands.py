@@ -1,0 +1,233 @@
+"""What the commands print and write."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from cli_pictures import Outcome, street
+from PIL import Image
+
+import arr_coc as library
+from arr_coc.cli import COMMANDS
+from arr_coc.cli.look import parse_compare, split_inputs
+from arr_coc.cli.targets import expand, result_names
+from arr_coc.errors import InputError
+from arr_coc.looking import DEFAULT_KEEP, examine, prepare, tokens_to_spend
+
+ArrCoc = Callable[..., Outcome]
+
+
+def test_help_lists_every_command_without_importing_it(arr_coc: ArrCoc) -> None:
+    outcome = arr_coc("--help")
+    assert outcome.code == 0
+    for name, command in COMMANDS.items():
+        assert name in outcome.out
+        assert command.summary in outcome.out
+    code = (
+        "import sys\nfrom arr_coc.cli import main\ntry:\n main(['--help'])\nexcept SystemExit: pass\n"
+        "heavy = {'torch', 'transformers', 'cv2', 'numpy', 'PIL', 'rich.console'} & set(sys.modules)\n"
+        "print(sorted(heavy), file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stderr.strip() == "[]"
+
+
+def test_help_is_quick() -> None:
+    """The bar is half a second; the best of three, because other work on the machine is no fault of ours."""
+    times = []
+    for _ in range(3):
+        started = perf_counter()
+        subprocess.run([sys.executable, "-m", "arr_coc", "--help"], capture_output=True, check=True)
+        times.append(perf_counter() - started)
+    assert min(times) < 0.5
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_help_with_examples(arr_coc: ArrCoc, name: str) -> None:
+    outcome = arr_coc(name, "--help")
+    assert outcome.code == 0
+    assert f"arr-coc {name} " in outcome.out
+    assert "Examples:" in outcome.out
+
+
+def test_version_and_no_arguments(arr_coc: ArrCoc) -> None:
+    assert arr_coc("--version").out.strip() == f"arr-coc {library.__version__}"
+    assert "Commands:" in arr_coc().out
+
+
+def test_look_writes_both_files_and_a_table(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
+    outcome = arr_coc(
+        "look", photo, "What number is on the red sign?", "--budget", 12, "--out", tmp_path / "new" / "out"
+    )
+    assert outcome.code == 0, outcome.err
+    assert sorted(path.name for path in (tmp_path / "new" / "out").iterdir()) == ["allocation.json", "homunculus.png"]
+    allocation = library.Allocation.from_json((tmp_path / "new" / "out" / "allocation.json").read_text())
+    assert allocation.tokens == 12
+    assert allocation == library.look(photo, "What number is on the red sign?", budget=12)
+    for word in ("level", "tokens", "of area", "budget 12", "seconds:"):
+        assert word in outcome.out
+    with Image.open(tmp_path / "new" / "out" / "homunculus.png") as page:
+        assert page.width == 1280
+
+
+def test_json_is_all_that_is_printed(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
+    outcome = arr_coc("look", photo, "the red sign", "--json", "--out", tmp_path)
+    document = json.loads(outcome.out)
+    assert outcome.err == ""
+    (found,) = document["looks"]
+    assert found["query"] == "the red sign"
+    assert found["tokens"] == sum(found["tokens_by_level"].values()) <= found["budget"] == 12
+    assert library.Allocation.from_json(found["allocation"]).tokens == found["tokens"]
+    assert Path(found["files"]["homunculus"]).exists()
+    broken = arr_coc("look", tmp_path / "none.png", "the red sign", "--json", "--out", tmp_path)
+    assert broken.code == 2
+    assert "does not exist" in json.loads(broken.out)["errors"][0]["error"]
+
+
+def test_compare_spends_equal_tokens(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
+    outcome = arr_coc("look", photo, "the red sign", "--compare", "quadtree, uniform", "--json", "--out", tmp_path)
+    first, second = json.loads(outcome.out)["looks"]
+    assert (first["strategy"], second["strategy"]) == ("quadtree", "uniform")
+    assert first["tokens"] == second["tokens"]
+    names = {path.name for path in tmp_path.glob("*.*")}
+    assert {"comparison.png", "homunculus.quadtree.png", "allocation.uniform.json"} <= names
+
+
+def test_two_questions_are_compared_side_by_side(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    outcome = arr_coc("look", photo, "-q", "the red sign", "-q", "the blue sign", "--out", out)
+    assert outcome.code == 0, outcome.err
+    assert sorted(path.name for path in out.iterdir()) == [
+        "allocation.1.json",
+        "allocation.2.json",
+        "comparison.png",
+        "homunculus.1.png",
+        "homunculus.2.png",
+    ]
+    assert "side by side" in outcome.out
+
+
+def test_folders_globs_and_lists_are_batches(arr_coc: ArrCoc, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("b.png", "a.jpg", "a.png"):
+        Image.fromarray(street()).save(folder / name)
+    (folder / "notes.txt").write_text("not a picture, and not looked at")
+    outcome = arr_coc("look", folder, "the red sign", "--out", tmp_path / "out")
+    assert outcome.code == 0, outcome.err
+    assert "3 pictures" in outcome.out
+    assert len(list((tmp_path / "out").glob("*.homunculus.png"))) == 3
+    assert expand([str(folder)]) == expand([str(folder / "*.[jp][pn]g")])
+    assert expand([str(folder / "b.png"), str(folder)])[0].name == "b.png"
+    assert result_names(expand([str(folder)])) == ["a.jpg", "a.png", "b"]
+
+
+def test_ctrl_c_keeps_what_was_written(arr_coc: ArrCoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import arr_coc.cli.batch as batch
+
+    for name in ("a.png", "b.png", "c.png"):
+        Image.fromarray(street()).save(tmp_path / name)
+
+    def impatient(path: Path):  # type: ignore[no-untyped-def]
+        if Path(path).name == "b.png":
+            raise KeyboardInterrupt
+        return prepare(path)
+
+    monkeypatch.setattr(batch, "prepare", impatient)
+    outcome = arr_coc("look", tmp_path / "*.png", "the red sign", "--out", tmp_path / "out")
+    assert outcome.code == 130
+    assert "stopped; 1 results" in outcome.err
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.allocation.json", "a.homunculus.png"]
+
+
+def test_needle_writes_pictures_and_records(arr_coc: ArrCoc, tmp_path: Path) -> None:
+    outcome = arr_coc("needle", "--family", "cards", "--n", 3, "--seed", 5, "--size", "128x160", "--out", tmp_path)
+    assert outcome.code == 0, outcome.err
+    lines = (tmp_path / "records.jsonl").read_text().splitlines()
+    assert len(lines) == len(list((tmp_path / "img").glob("*.png"))) == 3
+    record = json.loads(lines[0])
+    assert (record["h"], record["w"]) == (128, 160)
+    assert arr_coc("needle", "--family", "dragons", "--out", tmp_path).code == 2
+    assert arr_coc("needle", "--n", 0, "--out", tmp_path).code == 2
+
+
+def test_look_does_not_import_transformers(photo: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom arr_coc.cli import main\n"
+        f"try:\n main(['look', {str(photo)!r}, 'the red sign', '--json', '--out', {str(tmp_path)!r}])\n"
+        "except SystemExit as stopped: print(stopped.code, 'transformers' in sys.modules, file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stderr.split() == ["0", "False"]
+
+
+# ---- the Python side ------------------------------------------------------------------------------------------------
+
+
+def test_examine_gives_everything_that_led_to_it(photo: Path) -> None:
+    found = examine(photo, "the red sign", keep=0.5)
+    assert found.allocation.budget == 24
+    assert found.relevance.query == "the red sign"
+    assert 0 <= found.relevance.map.min() <= found.relevance.map.max() <= 1
+    assert found.picture.size == (192, 256)
+    assert {"load", "sense", "know", "attend"} <= set(found.seconds)
+    assert examine(photo, "the red sign", keep=0.5).allocation == found.allocation
+
+
+def test_relevance_is_higher_on_what_the_question_names(photo: Path) -> None:
+    """The sign of the whole path: each colour word must raise its own sign above the other one."""
+    prepared = prepare(photo)
+    means = {}
+    for colour in ("red", "blue"):
+        relevance = prepared.look(f"the {colour} sign").relevance.map
+        means[colour] = relevance[38:76, 25:67].mean(), relevance[67:105, 102:144].mean()  # the red, the blue sign
+    assert means["red"][0] > 2 * means["red"][1]
+    assert means["blue"][1] > 2 * means["blue"][0]
+
+
+def test_the_default_is_a_quarter(photo: Path) -> None:
+    allocation = library.look(photo, "the red sign")
+    assert allocation.budget == DEFAULT_KEEP * allocation.full == 12
+
+
+def test_a_prepared_picture_is_sensed_once(photo: Path) -> None:
+    prepared = prepare(photo)
+    first, second = prepared.look("the red sign"), prepared.look("the red sign", budget=24)
+    assert first.allocation == library.look(photo, "the red sign")
+    assert second.allocation.tokens > first.allocation.tokens
+    assert first.seconds["sense"] == second.seconds["sense"]
+
+
+@pytest.mark.parametrize("strategy", ["top_k", "saccades", "cascade", "clusters", "edge", "center", "random", "full"])
+def test_every_strategy_can_be_drawn(photo: Path, strategy: str) -> None:
+    from arr_coc.draw import homunculus
+
+    found = examine(photo, "the red sign", strategy=strategy)
+    assert found.allocation.strategy == strategy
+    assert homunculus(found.picture, found.allocation, found.relevance, "the red sign").width == 1280
+
+
+def test_the_classic_scale_has_its_own_budget(photo: Path) -> None:
+    assert library.look(photo, "the red sign", strategy="power_curve").tokens <= 100_000
+    with pytest.raises(InputError, match="budget, not keep"):
+        library.look(photo, "the red sign", keep=0.5, strategy="lod")
+
+
+def test_budgets_from_shares() -> None:
+    assert tokens_to_spend(1024, None, None, "quadtree", "x") == 256
+    assert tokens_to_spend(10, None, 0.3, "quadtree", "x") == 3  # not 2, although 0.3 * 10 is below 3 in binary
+    assert tokens_to_spend(3, None, 0.01, "quadtree", "x") == 1
+    with pytest.raises(InputError, match="at most 10"):
+        tokens_to_spend(10, 11, None, "quadtree", "x")
+
+
+def test_the_question_is_the_last_argument_or_named() -> None:
+    assert split_inputs(["a.png", "b.png", "what?"], None) == (["a.png", "b.png"], ["what?"])
+    assert split_inputs(["a.png", "b.png"], ["what?", "who?"]) == (["a.png", "b.png"], ["what?", "who?"])
+    assert parse_compare("quadtree , uniform") == ["quadtree", "uniform"]

@@ -1,0 +1,135 @@
+"""`arr-coc look` of a picture never imports torch, and what it finds is what the torch lane finds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cli_pictures import street
+from PIL import Image
+
+from arr_coc.attending import allocate, allocate_batch, tokens_for
+from arr_coc.looking import CHANNELS, SENSE_SIDE, prepare, relevance_of
+from arr_coc.sensing import Layout, sense
+from arr_coc.values import Relevance, compare
+
+QUESTIONS = ("What number is on the red sign?", "what is at the top left", "is anybody happy", "the blue price")
+MAPS = ("propositional", "perspectival", "participatory", "map")
+
+# Runs each list of arguments of a JSON list as one call of the command line, with heavy imports made impossible.
+WITHOUT = """
+import json, sys
+
+class Forbidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "transformers", "scipy"}:
+            raise ImportError(f"{name} may not be imported here")
+
+sys.meta_path.insert(0, Forbidden())
+from arr_coc.cli import main
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(arguments)
+    except SystemExit as stopped:
+        if stopped.code:
+            raise
+"""
+
+
+def cloudy(height: int, width: int, seed: int = 0) -> np.ndarray:
+    """(height, width, 3) uint8: structure of every size, no two places alike."""
+    generator = np.random.default_rng(seed)
+    total = np.full((height, width, 3), 128.0)
+    for side, strength in ((5, 50), (30, 30), (120, 20)):
+        coarse = generator.normal(0, 1, (max(2, side * height // width), side, 3)) * 60 + 128
+        image = Image.fromarray(np.clip(coarse, 0, 255).astype(np.uint8)).resize(
+            (width, height), Image.Resampling.BICUBIC
+        )
+        total += (np.asarray(image, dtype=np.float64) - 128) * (strength / 60)
+    return np.clip(total, 0, 255).astype(np.uint8)
+
+
+PICTURES = {
+    "street": street(),
+    "odd": street(333, 517),
+    "cloudy": cloudy(401, 613),
+    "tall": cloudy(900, 211),
+    "large": cloudy(1111, 1733),
+    "tiny": cloudy(7, 5),
+    "blank": np.full((300, 400, 3), 200, dtype=np.uint8),
+    "point": np.full((1, 1, 3), 7, dtype=np.uint8),
+}
+
+
+def in_torch(picture: np.ndarray, query: str, **how: Any) -> Relevance:
+    """The relevance as torch finds it, from the same sensed channels or, with backend="torch", from its own."""
+    pixels = prepare(picture).picture.pixels
+    side = min(SENSE_SIDE, max(pixels.shape[:2]))
+    texture = sense(pixels, Layout.of("look", CHANNELS), size=side, **how)
+    assert isinstance(texture.data, torch.Tensor)
+    return relevance_of(texture, query)
+
+
+def assert_same_allocation(document: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Equal but for the scores' last digits."""
+    scores = [[region.pop("score") for region in each["regions"]] for each in (document, expected)]
+    assert document == expected
+    np.testing.assert_allclose(*scores, atol=1e-5)
+
+
+def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_path: Path):
+    calls, expected = [], {}
+    for number, (name, pixels) in enumerate(PICTURES.items()):
+        Image.fromarray(pixels).save(tmp_path / f"{name}.png")
+        full = -(-pixels.shape[0] // 32) * -(-pixels.shape[1] // 32)
+        budget = max(1, (full // 10, full // 4, full * 2 // 3)[number % 3])
+        query, out = QUESTIONS[number % len(QUESTIONS)], tmp_path / name
+        calls.append(["look", str(tmp_path / f"{name}.png"), query, "--budget", str(budget), "--out", str(out)])
+        relevance = torch.from_numpy(in_torch(pixels, query).map)
+        expected[out] = allocate_batch(relevance, budget, image_size=pixels.shape[:2])[0]
+    done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps(calls)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for out, allocation in expected.items():
+        document = json.loads((out / "allocation.json").read_text(encoding="utf-8"))
+        assert_same_allocation(document, json.loads(json.dumps(allocation.to_json())))
+        assert (out / "homunculus.png").stat().st_size > 1000
+
+
+def test_the_hook_does_stop_what_needs_torch(tmp_path: Path):
+    Image.fromarray(street()).save(tmp_path / "street.png")
+    call = ["look", str(tmp_path / "street.png"), "the red sign", "--strategy", "uniform", "--out", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps([call])], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "torch may not be imported here" in done.stderr
+
+
+@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("query", QUESTIONS)
+def test_relevance_and_allocation_are_equal_in_numpy_and_torch(name: str, query: str):
+    picture = PICTURES[name]
+    in_numpy, tensors = prepare(picture).look(query, keep=1.0).relevance, in_torch(picture, query)
+    for part in MAPS:
+        np.testing.assert_allclose(getattr(in_numpy, part), getattr(tensors, part), atol=2e-5, err_msg=part)
+    assert in_numpy.notes == tensors.notes
+    full = tokens_for(picture.shape[:2])
+    for budget in {max(1, full // 20), max(1, full // 4), max(1, full * 3 // 5), full}:
+        one = allocate(in_numpy, budget, image_size=picture.shape[:2])
+        batch = allocate_batch(torch.from_numpy(tensors.map), budget, image_size=picture.shape[:2])
+        assert_same_allocation(one.to_json(), batch[0].to_json())
+
+
+@pytest.mark.parametrize("name", ["street", "odd", "cloudy", "tiny", "blank", "large"])
+def test_sensing_by_torch_as_well_changes_next_to_nothing(name: str):
+    """Pictures that are shrunk are rounded to bytes by one back end and not by the other, hence the larger bound."""
+    picture, query = PICTURES[name], QUESTIONS[0]
+    look, tensors = prepare(picture).look(query, keep=0.25), in_torch(picture, query, backend="torch")
+    bound = 0.02 if name == "large" else 5e-4
+    np.testing.assert_allclose(look.relevance.map, tensors.map, atol=bound)
+    other = allocate_batch(torch.from_numpy(tensors.map), look.allocation.budget, image_size=picture.shape[:2])[0]
+    assert compare(look.allocation, other).similarity > 0.95

@@ -1,0 +1,66 @@
+"""Memory of dead textures is used again, and never while anything made from it lives."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import torch
+
+from arr_coc.sensing import sense
+from arr_coc.sensing.recycling import RecycledMemory
+
+
+def test_a_block_comes_back_only_after_its_last_holder_is_gone():
+    memory = RecycledMemory()
+    array = memory.take((4, 100))
+    address = array.ctypes.data
+    tensor = torch.from_numpy(array)
+    part = tensor[1:3].numpy()
+    del array, tensor
+    gc.collect()
+    assert memory.take((4, 100)).ctypes.data != address
+    del part
+    gc.collect()
+    assert address in {memory.take((4, 100)).ctypes.data for _ in range(1)} | {memory.take((4, 90)).ctypes.data}
+
+
+def test_a_view_of_a_view_in_numpy_holds_the_block_as_well():
+    memory = RecycledMemory()
+    array = memory.take((4, 100))
+    address = array.ctypes.data
+    part = array[1][:50]
+    del array
+    gc.collect()
+    assert memory.take((4, 100)).ctypes.data != address
+    memory.forget()
+    del part
+    gc.collect()
+    assert memory.take((4, 100)).ctypes.data == address
+
+
+def test_too_large_a_block_is_not_kept_and_a_much_smaller_wish_gets_its_own():
+    memory = RecycledMemory(most_kept=1000)
+    memory.take((1000,))
+    gc.collect()
+    assert not memory._free
+    roomy = RecycledMemory()
+    roomy.take((1000,))
+    gc.collect()
+    tiny = roomy.take((10,))
+    assert tiny.base.size == 10
+    assert len(roomy._free) == 1
+    roomy.forget()
+    assert not roomy._free
+
+
+def test_channels_of_a_living_texture_survive_many_others():
+    generator = np.random.default_rng(0)
+    first = generator.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    saliency = sense(first, "full40")["saliency"]
+    kept = saliency.clone()
+    for _ in range(5):
+        sense(generator.integers(0, 256, (64, 64, 3), dtype=np.uint8), "full40")
+    assert torch.equal(saliency, kept)
+    # And what was in the block before does not shine through channels that are zero now.
+    assert not sense(first, "full40").stack("motion", "gaze", "previous_relevance", "semantic_3").any()

@@ -1,0 +1,88 @@
+"""SAM and SAM 2 on tiny random models of the stock classes, saved to a folder and loaded from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from arr_coc.errors import InputError
+from arr_coc.sensing import MaskGenerator, sam
+from arr_coc.sensing.sam import distinct_masks, labels_from_masks
+
+LENIENT = {"quality": -10.0, "stability": 0.0}
+
+
+def save_model(kind: str, folder: Path) -> Path:
+    from transformers import Sam2Config, Sam2Model, SamConfig, SamModel
+
+    torch.manual_seed(0)
+    decoder = {"hidden_size": 16, "mlp_dim": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    decoder |= {"iou_head_hidden_dim": 16, "iou_head_depth": 2}
+    prompt = {"hidden_size": 16, "image_size": 64, "mask_input_channels": 4}
+    if kind == "sam":
+        vision = {"hidden_size": 16, "output_channels": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        vision |= {"image_size": 64, "patch_size": 8, "window_size": 4, "global_attn_indexes": [0]}
+        vision |= {"num_pos_feats": 8, "mlp_dim": 32, "initializer_range": 0.1}
+        prompt |= {"patch_size": 8, "image_embedding_size": 8}
+        model = SamModel(SamConfig(vision_config=vision, prompt_encoder_config=prompt, mask_decoder_config=decoder))
+    else:
+        backbone = {"model_type": "sam2_hiera_det_model", "hidden_size": 8, "image_size": [64, 64]}
+        backbone |= {"blocks_per_stage": [1, 2, 2, 1], "embed_dim_per_stage": [8, 16, 32, 64]}
+        backbone |= {"num_attention_heads_per_stage": [1, 1, 2, 2], "window_size_per_stage": [4, 2, 2, 2]}
+        backbone |= {"global_attention_blocks": [4]}
+        vision = {"backbone_config": backbone, "backbone_channel_list": [64, 32, 16, 8], "fpn_hidden_size": 16}
+        vision |= {"backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]}
+        prompt |= {"patch_size": 16}
+        model = Sam2Model(Sam2Config(vision_config=vision, prompt_encoder_config=prompt, mask_decoder_config=decoder))
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["sam", "sam2"])
+def test_masks_and_clusters_from_a_saved_model(kind: str, tmp_path: Path):
+    picture = np.random.default_rng(0).integers(0, 256, (48, 80, 3), dtype=np.uint8)
+    generator = MaskGenerator.from_pretrained(save_model(kind, tmp_path))
+    masks = generator.masks(picture, points=3, **LENIENT)
+    assert masks.dtype == torch.bool
+    # SAM pads to a square, so its masks are cut to the picture's shape; SAM 2 squeezes, so its masks are square.
+    assert tuple(masks.shape[1:]) == ((19, 32) if kind == "sam" else (16, 16))
+    clusters = sam(picture, generator, points=3, **LENIENT)
+    assert clusters.labels.shape == (48, 80)
+    assert np.array_equal(np.unique(clusters.labels), np.arange(clusters.count))
+    none_pass = sam(picture, tmp_path, points=2, quality=1e9)
+    assert none_pass.count >= 1
+
+
+def test_duplicates_and_unsteady_masks_go_and_the_best_stay():
+    logits = torch.full((4, 8, 8), -9.0)
+    logits[0, :4] = 9  # the upper half
+    logits[1, :4] = 9
+    logits[1, 3, 7] = -9  # nearly the same
+    logits[2, 5:, 5:] = 9  # a corner
+    logits[3, :, :3] = 0.5  # drawn tightly it vanishes
+    scores = torch.tensor([0.9, 0.95, 0.93, 0.99])
+    kept = distinct_masks(logits, scores, quality=0.88, stability=0.92, overlap=0.7)
+    assert len(kept) == 2
+    assert torch.equal(kept[0], logits[1] > 0)
+    assert torch.equal(kept[1], logits[2] > 0)
+
+
+def test_the_smallest_mask_wins_and_uncovered_ground_keeps_its_superpixels():
+    ground = np.zeros((6, 6), np.int32)
+    ground[:, 3:] = 1
+    masks = np.zeros((2, 6, 6), bool)
+    masks[0, 2:4, 2:4] = True
+    masks[1, 1:5, 1:5] = True
+    labels = labels_from_masks(masks, ground)
+    assert labels[0, 0] != labels[0, 5]
+    assert labels[1, 1] == labels[4, 4] != labels[2, 2]
+    assert labels.max() + 1 == 4
+    assert np.array_equal(labels_from_masks(masks[:0], ground), ground)
+
+
+def test_a_missing_model_is_named(tmp_path: Path):
+    with pytest.raises(InputError, match="nothing-here"):
+        MaskGenerator.from_pretrained(tmp_path / "nothing-here")

@@ -1,0 +1,45 @@
+"""Rooms open without their heavy furniture, and a name means the same thing whoever asked first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+ROOMS = ("attending", "balancing", "knowing", "sensing")
+
+
+def python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_is_there_and_no_other(room: str):
+    module = import_module(f"arr_coc.{room}")
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+        assert name in dir(module)
+    assert set(module.__all__) == set(module._public)
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = module.no_such_thing
+
+
+def test_a_function_named_like_its_file_stays_the_function():
+    code = (
+        "import arr_coc.attending.quadtree, arr_coc.attending as room; first = room.quadtree;"
+        "from arr_coc.attending import quadtree; from arr_coc.attending.quadtree import quadtree as inner;"
+        "print(first is quadtree is inner, callable(inner))"
+    )
+    assert python(code) == "True True"
+
+
+def test_one_picture_needs_no_torch():
+    code = (
+        "import sys, numpy as np; sys.modules['torch'] = None;"
+        "from arr_coc.attending import allocate, tokens_for; from arr_coc.balancing import balance;"
+        "maps = [np.random.default_rng(n).random((1, 20, 30), dtype=np.float32) for n in range(3)];"
+        "print(allocate(balance(*maps), 200).tokens == tokens_for((640, 960), 200) == 200)"
+    )
+    assert python(code) == "True"
