@@ -26,6 +26,7 @@ ORDER = (
     "realizing",
     "backbones",
     "looking",
+    "asking",
     "esper",
     "video",
     "learning",

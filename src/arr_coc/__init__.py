@@ -27,6 +27,8 @@ _PUBLIC = {
     "allocate": "attending",
     "tokens_for": "attending",
     "look": "looking",
+    "Eye": "asking",
+    "ask": "asking",
     "attach": "backbones",
     "detach": "backbones",
 }

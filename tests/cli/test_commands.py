@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
 
 import pytest
 from cli_pictures import Outcome, street
@@ -36,16 +35,6 @@ def test_help_lists_every_command_without_importing_it(arr_coc: ArrCoc) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stderr.strip() == "[]"
-
-
-def test_help_is_quick() -> None:
-    """The bar is half a second; the best of three, because other work on the machine is no fault of ours."""
-    times = []
-    for _ in range(3):
-        started = perf_counter()
-        subprocess.run([sys.executable, "-m", "arr_coc", "--help"], capture_output=True, check=True)
-        times.append(perf_counter() - started)
-    assert min(times) < 0.5
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

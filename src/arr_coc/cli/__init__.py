@@ -25,6 +25,7 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "look": Command("look", "Where would the tokens go? Needs no language model."),
+    "ask": Command("ask", "A vision-language model's answer, from a budget of tokens."),
     "demo": Command("demo", "The library at work on the pictures that come with it."),
     "needle": Command("needle", "Make pictures with small things in them, questions and true boxes."),
     "bench": Command("bench", "Tables of what is measured, JSON beside them."),
@@ -72,7 +73,7 @@ def build(arguments: Sequence[str]) -> typer.Typer:
             continue
         module = import_module(f".{command.module}", __name__)
         if hasattr(module, "app"):
-            app.add_typer(module.app, name=name, help=command.summary)
+            app.add_typer(module.app, name=name)
         else:
             app.command(name)(module.command)
     return app

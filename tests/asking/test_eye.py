@@ -1,0 +1,126 @@
+"""Asking: on a tiny random Qwen3-VL saved by the stock class, and on a freshly made `mini`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from arr_coc import Eye, InputError, ask, look
+from arr_coc.knowing.scorer import Scorer
+from arr_coc.learning.checkpoints import ship
+from arr_coc.learning.mini_model import MiniConfig, build_mini
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "backbones"))
+from tiny_models import picture, save_stock
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory) -> Path:
+    return save_stock(tmp_path_factory.mktemp("stock"))
+
+
+@pytest.fixture(scope="module")
+def mini(tmp_path_factory) -> Path:
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("shipped")
+    ship({"mini": build_mini(MiniConfig(width=64, heads=1)), "scorer": Scorer()}, folder)
+    return folder / "mini"
+
+
+@pytest.mark.parametrize("relevance", ["auto", "detail", "look"])
+def test_an_answer_says_what_was_seen_and_what_it_cost(stock, relevance):
+    eye = Eye.from_pretrained(str(stock), relevance=relevance).set_image(picture(250, 380))
+    answer = eye.ask("what colour is the square", budget=24, max_new_tokens=4)
+    allocation = answer.allocation
+    assert answer.tokens == allocation.tokens <= 24 < allocation.full
+    assert 0 <= answer.uncertainty <= 1
+    assert set(answer.seconds) == {"load", "read", "look", "encode", "answer"}
+    # Boxes are in pixels of the picture as given, though the model resized it.
+    assert (allocation.height, allocation.width) == (250, 380)
+    assert int((allocation.boxes[:, 2] * allocation.boxes[:, 3]).sum()) == 250 * 380
+
+
+def test_all_tokens_give_the_stock_answer(mini):
+    """Two routes: the eye at full budget, and the stock class with its own processor, without this library."""
+    from PIL import Image
+    from transformers import AutoImageProcessor, AutoTokenizer, Qwen3VLForConditionalGeneration
+
+    image = picture(128, 192, 3)
+    answer = Eye.from_pretrained(str(mini)).set_image(image).ask("what is it?", keep=1.0, max_new_tokens=6)
+    model = Qwen3VLForConditionalGeneration.from_pretrained(mini).float().eval()
+    tokenizer = AutoTokenizer.from_pretrained(mini)
+    pixels = AutoImageProcessor.from_pretrained(mini)(images=[image], return_tensors="pt")
+    assert isinstance(image, Image.Image)
+    text = tokenizer.apply_chat_template(
+        [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "what is it?"}]}],
+        tokenize=False,
+        add_generation_prompt=True,
+    ).replace("<|image_pad|>", "<|image_pad|>" * 24)
+    inputs = tokenizer([text], return_tensors="pt")
+    kinds = (inputs["input_ids"] == model.config.image_token_id).long()
+    output = model.generate(**inputs, **pixels, mm_token_type_ids=kinds, max_new_tokens=6, do_sample=False)
+    said = tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True).strip()
+    assert answer.text == said
+    assert answer.tokens == answer.allocation.full == 24
+
+
+def test_one_picture_many_questions_and_the_one_shot_agree(stock):
+    image = picture(256, 256, 1)
+    eye = Eye.from_pretrained(str(stock)).set_image(image)
+    first = eye.ask("where is the red square", budget=20, max_new_tokens=3)
+    eye.ask("what colour", budget=20, max_new_tokens=3)
+    again = eye.ask("where is the red square", budget=20, max_new_tokens=3)
+    assert (again.text, again.allocation) == (first.text, first.allocation)
+    alone = ask(image, "where is the red square", 20, model=eye, max_new_tokens=3)
+    assert (alone.text, alone.allocation) == (first.text, first.allocation)
+    assert alone.uncertainty == pytest.approx(first.uncertainty, abs=1e-5)
+
+
+def test_relevance_may_come_from_any_function(stock):
+    def lower_right(pixels: torch.Tensor, query: str) -> np.ndarray:
+        assert query == "anything"
+        assert pixels.shape[0] == 3
+        spot = np.zeros((8, 8), dtype=np.float32)
+        spot[6:, 6:] = 1
+        return spot
+
+    eye = Eye.from_pretrained(str(stock), relevance=lower_right).set_image(picture(256, 256))
+    levels = eye.ask("anything", budget=16, max_new_tokens=2).allocation.level_map()
+    assert levels[7, 7] == 0 < levels[0, 0]
+
+
+def test_an_allocation_of_look_can_be_asked_with(stock):
+    image = picture(256, 256)
+    allocation = look(image, "the red square", budget=32)
+    answer = Eye.from_pretrained(str(stock)).set_image(image).ask("x", allocation=allocation, max_new_tokens=2)
+    assert answer.allocation.level_map().tolist() == allocation.level_map().tolist()
+
+
+def test_a_higher_temperature_makes_less_sure(stock):
+    cold = Eye.from_pretrained(str(stock), temperature=0.2).set_image(picture(128, 128))
+    warm = Eye(cold.model, cold.processor, temperature=5.0).set_image(picture(128, 128))
+    question = {"query": "what colour", "keep": 1.0, "max_new_tokens": 3}
+    assert cold.ask(**question).uncertainty < warm.ask(**question).uncertainty
+
+
+def test_mistakes_get_one_clear_line(stock, tmp_path):
+    eye = Eye.from_pretrained(str(stock))
+    with pytest.raises(InputError, match="set_image"):
+        eye.ask("what")
+    eye.set_image(picture(128, 128))
+    for wrong, word in (
+        ({"query": " "}, "question"),
+        ({"query": "x", "budget": 0}, "budget"),
+        ({"query": "x", "budget": 17}, "in full"),
+        ({"query": "x", "budget": 4, "keep": 0.5}, "keep"),
+    ):
+        with pytest.raises(InputError, match=word):
+            eye.ask(**wrong)
+    with pytest.raises(InputError, match="cannot load"):
+        Eye.from_pretrained(str(tmp_path))
+    with pytest.raises(InputError, match="temperature"):
+        Eye(eye.model, eye.processor, temperature=0)

@@ -1,0 +1,63 @@
+"""`arr-coc ask` on a tiny random Qwen3-VL in a folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from arr_coc.values import Allocation
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "backbones"))
+from tiny_models import picture, save_stock
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return save_stock(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def image(tmp_path) -> Path:
+    path = tmp_path / "square.png"
+    picture(256, 320).save(path)
+    return path
+
+
+def test_a_table_for_people_and_files_for_later(arr_coc, model, image, tmp_path):
+    out = tmp_path / "out"
+    outcome = arr_coc("ask", image, "what colour", "--model", model, "--budget", 20, "--new-tokens", 3, "--out", out)
+    assert outcome.code == 0, outcome.err
+    for word in ("answer", "uncertainty", "20 of 80", "seconds"):
+        assert word in outcome.out
+    assert sorted(path.name for path in out.iterdir()) == ["allocation.json", "answer.json", "homunculus.png"]
+    assert Allocation.from_json((out / "allocation.json").read_text()).tokens == 20
+
+
+def test_json_for_machines(arr_coc, model, image):
+    outcome = arr_coc("ask", image, "what colour", "-m", model, "--keep", 0.25, "--new-tokens", 2, "--json")
+    document = json.loads(outcome.out)
+    assert document["tokens"] == 20
+    assert document["query"] == "what colour"
+    assert 0 <= document["uncertainty"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["missing.png", "x", "-m", "anything"], "missing.png"),
+        (["{image}", " ", "-m", "anything"], "question"),
+        (["{image}", "x", "-m", "{image}"], "cannot load"),
+        (["{image}", "x", "-m", "{model}", "--budget", "81"], "80 tokens"),
+        (["{image}", "x", "-m", "{model}", "--strategy", "wishful"], "wishful"),
+        (["{image}", "x", "-m", "{model}", "--relevance", "wishful"], "wishful"),
+        (["{image}", "x"], "--model"),
+    ],
+)
+def test_mistakes_get_one_line_and_exit_code_two(arr_coc, model, image, arguments, word):
+    outcome = arr_coc("ask", *(argument.format(image=image, model=model) for argument in arguments))
+    assert outcome.code == 2
+    assert word in outcome.err
+    assert len(outcome.err.strip().splitlines()) == 1
