@@ -36,7 +36,7 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 test: lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 bench: setup
 	$(BIN)/arr-coc bench speed

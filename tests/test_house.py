@@ -16,6 +16,7 @@ ORDER = (
     "files",
     "arrays",
     "values",
+    "pretrained",
     "pictures",
     "needle",
     "sensing",

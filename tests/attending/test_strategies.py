@@ -149,7 +149,7 @@ def test_power_curve_spends_within_its_bounds_and_never_drops(patches, seed, ste
 
 def test_power_curve_learns_its_steepness_inside_its_range():
     curve = PowerCurve()
-    assert float(curve.steepness) == pytest.approx(2.5)
+    assert curve.steepness.item() == pytest.approx(2.5)
     scores = torch.tensor([[0.2, 0.5, 0.9]])
     target = 64 + 336 * scores**1.2
     optimizer = torch.optim.Adam(curve.parameters(), lr=0.1)
@@ -157,10 +157,10 @@ def test_power_curve_learns_its_steepness_inside_its_range():
         optimizer.zero_grad()
         (curve(scores) - target).square().mean().backward()
         optimizer.step()
-    assert float(curve.steepness) == pytest.approx(1.2, abs=0.05)
+    assert curve.steepness.item() == pytest.approx(1.2, abs=0.05)
     with torch.no_grad():
         curve.raw.fill_(100)
-    assert float(curve.steepness) <= 4.5
+    assert curve.steepness.item() <= 4.5
 
 
 @settings(max_examples=60, deadline=None)

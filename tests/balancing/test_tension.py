@@ -111,3 +111,11 @@ def test_sharpening_keeps_order_and_range():
     assert sharp[-1] == 1
     assert (np.diff(sharp) > 0).all()
     assert sharp[4] == pytest.approx(0.5**4)
+
+
+def test_a_trained_balancer_is_saved_and_read_back(tmp_path):
+    balancer = TensionBalancer()
+    with torch.no_grad():
+        balancer.raw.copy_(torch.tensor([0.5, -1.0, 2.0]))
+    balancer.save_pretrained(tmp_path)
+    assert TensionBalancer.from_pretrained(tmp_path).named_tensions() == balancer.named_tensions()

@@ -18,7 +18,7 @@ from arr_coc.learning.reading import DenseHeads
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    arguments = ["--scale", "0.004", "--width", "64", "--evaluate", "0", "--folder", str(folder)]
+    arguments = ["--scale", "0.004", "--width", "64", "--evaluate", "0", "--largest", "256", "--folder", str(folder)]
     train_mini.main([*arguments, "--steps", "14", "--out", str(folder / "first")])
     train_mini.main([*arguments, "--steps", "6", "--out", str(folder / "second")])
     return folder
@@ -64,8 +64,9 @@ def test_a_carried_export_is_a_start(run):
 
 
 def test_going_on_from_an_export_keeps_the_progress(run, tmp_path):
-    arguments = ["--scale", "0.004", "--width", "64", "--evaluate", "0", "--folder", str(tmp_path), "--steps", "2"]
-    train_mini.main([*arguments, "--start-from", str(run / "second"), "--out", str(tmp_path / "out")])
+    arguments = ["--scale", "0.004", "--width", "64", "--evaluate", "0", "--largest", "256", "--steps", "2"]
+    places = ["--folder", str(tmp_path), "--start-from", str(run / "second"), "--out", str(tmp_path / "out")]
+    train_mini.main([*arguments, *places])
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["step"] == 22
     assert len(record["curve"]) == 22

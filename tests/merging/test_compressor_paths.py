@@ -102,7 +102,7 @@ def test_saving_and_loading_give_the_same_numbers(module: MultiResolutionCompres
     levels = torch.arange(5)
     assert torch.equal(module(features(5), levels).tokens, loaded(features(5), levels).tokens)
     assert sorted(path.name for path in (tmp_path / "compressor").iterdir()) == ["config.json", "model.safetensors"]
-    with pytest.raises(InputError, match="no compressor could be read"):
+    with pytest.raises(InputError, match="no MultiResolutionCompressor could be read"):
         MultiResolutionCompressor.from_pretrained(tmp_path / "nowhere")
 
 

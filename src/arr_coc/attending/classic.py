@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..errors import InputError
+from ..knowing.edge_lod import CLASSIC_TOKENS
 
 CLASSIC_GRIDS: tuple[tuple[int, int], ...] = ((8, 8), (8, 16), (16, 16), (16, 24), (20, 20))
-CLASSIC_TOKENS: tuple[int, ...] = tuple(height * width for height, width in CLASSIC_GRIDS)
+# height × width of each grid; the selectors in `knowing`, a lower room, count in the same steps.
 LEAST, MOST = CLASSIC_TOKENS[0], CLASSIC_TOKENS[-1]
 
 

@@ -14,34 +14,71 @@ if TYPE_CHECKING:
     from .edge_lod import CLASSIC_TOKENS, EdgeLOD, edge_density
     from .lexical import Coupling, lexical
     from .participatory import Calibration, fit_calibration, participatory
+    from .patch_trunk import TrunkConfig, patch_features
     from .perspectival import perspectival
     from .propositional import propositional
+    from .query_aware_lod import LevelChoice, QueryAwareLOD, choose_levels, expected_tokens
+    from .query_encoders import (
+        BackboneQueryEncoder,
+        EncodedQuery,
+        ImageTextQueryEncoder,
+        QueryEncoder,
+        load_query_encoder,
+        stack_queries,
+    )
+    from .realizer import RelevanceRealizer
 
 resolve_lazily(
     __name__,
     {
+        "BackboneQueryEncoder": "query_encoders",
         "CLASSIC_TOKENS": "edge_lod",
         "Calibration": "participatory",
         "Coupling": "lexical",
         "EdgeLOD": "edge_lod",
+        "EncodedQuery": "query_encoders",
+        "ImageTextQueryEncoder": "query_encoders",
+        "LevelChoice": "query_aware_lod",
+        "QueryAwareLOD": "query_aware_lod",
+        "QueryEncoder": "query_encoders",
+        "RelevanceRealizer": "realizer",
+        "TrunkConfig": "patch_trunk",
+        "choose_levels": "query_aware_lod",
         "edge_density": "edge_lod",
+        "expected_tokens": "query_aware_lod",
         "fit_calibration": "participatory",
         "lexical": "lexical",
+        "load_query_encoder": "query_encoders",
         "participatory": "participatory",
+        "patch_features": "patch_trunk",
         "perspectival": "perspectival",
         "propositional": "propositional",
+        "stack_queries": "query_encoders",
     },
 )
 
 __all__ = [
     "CLASSIC_TOKENS",
+    "BackboneQueryEncoder",
     "Calibration",
     "Coupling",
     "EdgeLOD",
+    "EncodedQuery",
+    "ImageTextQueryEncoder",
+    "LevelChoice",
+    "QueryAwareLOD",
+    "QueryEncoder",
+    "RelevanceRealizer",
+    "TrunkConfig",
+    "choose_levels",
     "edge_density",
+    "expected_tokens",
     "fit_calibration",
     "lexical",
+    "load_query_encoder",
     "participatory",
+    "patch_features",
     "perspectival",
     "propositional",
+    "stack_queries",
 ]

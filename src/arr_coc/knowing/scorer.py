@@ -8,16 +8,14 @@ single key the attention would be 1 everywhere and every place would get the sam
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..errors import InputError
-from ..files import replacing, write_json
+from ..pretrained import Pretrained
 
 CELL = 32
 VIEW = 2  # the view has 1 / VIEW of the resolution
@@ -37,6 +35,9 @@ class ScorerConfig:
     alphabet: int = 97
     blocks: int = 3
     heads: int = 4
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "channels", tuple(self.channels))  # JSON has lists only
 
 
 def coarse_texture(pictures: Tensor, channels: tuple[str, ...] = TEXTURE) -> Tensor:
@@ -135,12 +136,14 @@ class QuestionReader(nn.Module):
         return words, summary
 
 
-class Scorer(nn.Module):
+class Scorer(Pretrained):
     """Texture and question → relevance of every cell. Under 2 M parameters."""
 
+    config_class = ScorerConfig
+    config: ScorerConfig
+
     def __init__(self, config: ScorerConfig | None = None) -> None:
-        super().__init__()
-        self.config = config or ScorerConfig()
+        super().__init__(config or ScorerConfig())
         width, query_width = self.config.width, self.config.query_width
         self.question = QuestionReader(self.config.alphabet, query_width)
         self.stem = nn.Sequential(
@@ -182,25 +185,3 @@ class Scorer(nn.Module):
     def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
         """Relevance (B, rows, cols) in [0, 1]."""
         return self(pictures, question_ids).float().sigmoid()
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        from safetensors.torch import save_file
-
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "config.json", asdict(self.config))
-        with replacing(folder / "model.safetensors") as temporary:
-            save_file({name: value.contiguous() for name, value in self.state_dict().items()}, temporary)
-
-    @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Scorer:
-        from safetensors.torch import load_file
-
-        folder = Path(folder)
-        if not (folder / "model.safetensors").exists():
-            raise InputError(f"no scorer in {folder}: expected config.json and model.safetensors there")
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        config["channels"] = tuple(config["channels"])
-        scorer = cls(ScorerConfig(**config))
-        scorer.load_state_dict({name: value.float() for name, value in load_file(folder / "model.safetensors").items()})
-        return scorer.eval()

@@ -37,7 +37,7 @@ from .twin import Twin
 
 @dataclass(frozen=True)
 class Plan:
-    """seconds: of this run. total: of the whole training, over which learning rate and canvases move; spent: before."""
+    """seconds: of this run. total: of the whole training, over which learning rate and canvases move."""
 
     seconds: float = 480
     total: float = 960
@@ -53,6 +53,7 @@ class Plan:
     evaluate: int = 2048
     steps: int = 0
     compile: bool = False
+    largest: int = 1024
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,9 @@ def next_stage(stage: int, progress: float, glyphs_right: float) -> int:
     return stage + 1 if glyphs_right >= here.read_well or progress >= here.at_latest else stage
 
 
-def draw_step(stage: int, progress: float, chance: random.Random) -> tuple[tuple[int, int], Kind]:
-    """The canvas of a step and the kind of its allocations."""
-    weights = STAGES[stage].canvases
+def draw_step(stage: int, progress: float, chance: random.Random, largest: int = 1024) -> tuple[tuple[int, int], Kind]:
+    """The canvas of a step, no side above `largest`, and the kind of its allocations."""
+    weights = {size: weight for size, weight in STAGES[stage].canvases.items() if max(size) <= largest}
     size = chance.choices(list(weights), list(weights.values()))[0]
     return size, kind_at(size, progress, chance)
 
@@ -196,7 +197,7 @@ class Training:
 
     def make(self) -> Step:
         """Pictures for a step to come."""
-        size, kind = draw_step(self.done["stage"], self.progress, self.chance)
+        size, kind = draw_step(self.done["stage"], self.progress, self.chance, self.plan.largest)
         number = min(LARGEST_BATCH, PIXELS_A_STEP // (size[0] * size[1])) * (1.5 if kind.keep <= 0.25 else 1.0)
         batch = self.pool.take(max(len(FAMILIES), round(number * self.plan.scale)), size, self.chance)
         return Step(batch, size, kind)
@@ -303,6 +304,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--total", type=float, default=Plan.total, help="seconds of the whole training, all runs together"
     )
     parser.add_argument("--steps", type=int, default=0, help="stop after so many steps instead (for tests)")
+    parser.add_argument("--largest", type=int, default=Plan.largest, help="leave out canvases with a longer side")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the usual batch size")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--learning-rate", type=float, default=Plan.learning_rate)
@@ -318,6 +320,7 @@ def main(arguments: list[str] | None = None) -> None:
         total=given.total,
         steps=given.steps,
         scale=given.scale,
+        largest=given.largest,
         seed=given.seed,
         learning_rate=given.learning_rate,
         compile=given.compile,

@@ -9,22 +9,16 @@ is ragged and stands in the order of the input.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ..attending.classic import CLASSIC_GRIDS, CLASSIC_TOKENS, mip_level
 from ..errors import InputError
-from ..files import replacing, write_json
-
-CONFIG_NAME, WEIGHTS_NAME = "config.json", "model.safetensors"
-KIND = "multi_resolution_compressor"
+from ..pretrained import Pretrained
 
 
 class RaggedTokens(NamedTuple):
@@ -62,17 +56,31 @@ class ResolutionPath(nn.Module):
         return self.norm((coarse + self.refine(coarse)).flatten(2).transpose(1, 2))
 
 
-class MultiResolutionCompressor(nn.Module):
+@dataclass(frozen=True)
+class CompressorConfig:
+    """channels: C of the patch features. width: D of the tokens."""
+
+    channels: int
+    width: int
+
+
+class MultiResolutionCompressor(Pretrained):
     """Shared neck, five paths. Trained like any module; `save_pretrained` and `from_pretrained` use safetensors."""
+
+    config_class = CompressorConfig
 
     def __init__(self, channels: int, width: int) -> None:
         """channels: C of the patch features. width: D of the tokens (the language model's hidden size)."""
-        super().__init__()
+        super().__init__(CompressorConfig(channels, width))
         if channels < 1 or width < 1:
             raise InputError(f"channels and width must be positive, got {channels} and {width}")
         self.channels, self.width = channels, width
         self.neck = nn.Conv2d(channels, width, kernel_size=1)
         self.paths = nn.ModuleList([ResolutionPath(width, grid) for grid in CLASSIC_GRIDS])
+
+    @classmethod
+    def from_config(cls, config: CompressorConfig) -> MultiResolutionCompressor:
+        return cls(config.channels, config.width)
 
     def forward(self, features: Tensor | Sequence[Tensor], levels: Tensor) -> RaggedTokens:
         """features (patches, C, h, w), levels (patches,) int64 in 0 … 4 -> `RaggedTokens`.
@@ -108,24 +116,3 @@ class MultiResolutionCompressor(nn.Module):
                 )
         if levels.ndim != 1 or levels.is_floating_point() or bool(((levels < 0) | (levels >= len(self.paths))).any()):
             raise InputError(f"levels must be whole numbers from 0 to {len(self.paths) - 1}, one per patch")
-
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write config.json and model.safetensors."""
-        folder = Path(folder)
-        with replacing(folder / WEIGHTS_NAME) as temporary:
-            save_file({name: value.contiguous() for name, value in self.state_dict().items()}, temporary)
-        write_json(folder / CONFIG_NAME, {"kind": KIND, "channels": self.channels, "width": self.width})
-
-    @classmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str]) -> MultiResolutionCompressor:
-        """Read what `save_pretrained` wrote."""
-        folder = Path(folder)
-        try:
-            config: dict[str, Any] = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
-            if config.get("kind") != KIND:
-                raise InputError(f"{folder} holds {config.get('kind')!r}, not a {KIND}")
-            module = cls(channels=int(config["channels"]), width=int(config["width"]))
-            module.load_state_dict(load_file(folder / WEIGHTS_NAME))
-        except (OSError, KeyError, json.JSONDecodeError) as error:
-            raise InputError(f"no compressor could be read from {folder}: {error}") from error
-        return module

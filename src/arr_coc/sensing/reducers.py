@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from ..errors import InputError
-from ..files import replacing, write_json
+from ..pretrained import Pretrained
 from .array import Texture
 from .blocks import block_majority, majority, unit
 from .layout import Layout, get_layout
 from .pyramid import LEVELS, Pyramid, pad_to, voters_of
 
-WEIGHTS = "model.safetensors"
-CONFIG = "config.json"
+
+@dataclass(frozen=True)
+class DownsamplerConfig:
+    """The layout: its name and its channels in order."""
+
+    layout: str
+    channels: list[str]
 
 
-class LearnedDownsampler(nn.Module):
+class LearnedDownsampler(Pretrained):
     """Halves a texture with one 3×3 convolution of stride 2 per channel group; cluster_id keeps its majority.
 
     It starts as the plain 2×2 mean, so training begins from the pyramid it replaces. (B, C, H, W) → (B, C, H/2, W/2).
     """
 
+    config_class = DownsamplerConfig
+
     def __init__(self, layout: str | Layout = "full40") -> None:
-        super().__init__()
-        self.layout = get_layout(layout)
+        layout = get_layout(layout)
+        super().__init__(DownsamplerConfig(layout.name, list(layout.names)))
+        self.layout = layout
         voters = set(self.layout.having("majority"))
         groups = self.layout.groups().items()
         kept = {name: [place for place in places if place not in voters] for name, places in groups}
@@ -37,6 +44,10 @@ class LearnedDownsampler(nn.Module):
             {name: nn.Conv2d(len(places), len(places), 3, stride=2) for name, places in self.groups.items()}
         )
         self.reset_parameters()
+
+    @classmethod
+    def from_config(cls, config: DownsamplerConfig) -> LearnedDownsampler:
+        return cls(Layout.of(config.layout, config.channels))
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -76,33 +87,6 @@ class LearnedDownsampler(nn.Module):
             current = replace(current, data=data, height=height, width=width)
             found.append(current)
         return Pyramid(tuple(found))
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        from safetensors.torch import save_file
-
-        folder = Path(folder)
-        write_json(folder / CONFIG, {"layout": self.layout.name, "channels": list(self.layout.names)})
-        with replacing(folder / WEIGHTS) as temporary:
-            save_file({name: value.contiguous() for name, value in self.state_dict().items()}, temporary)
-
-    @classmethod
-    def from_pretrained(cls, folder: str | Path) -> LearnedDownsampler:
-        from safetensors.torch import load_file
-
-        config = read_config(folder)
-        module = cls(Layout.of(config["layout"], config["channels"]))
-        module.load_state_dict(load_file(Path(folder) / WEIGHTS))
-        return module
-
-
-def read_config(folder: str | Path) -> dict:
-    """The configuration beside saved weights."""
-    import json
-
-    path = Path(folder) / CONFIG
-    if not path.is_file() or not (Path(folder) / WEIGHTS).is_file():
-        raise InputError(f"{folder} holds no saved module; it needs {CONFIG} and {WEIGHTS} from save_pretrained")
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def attention_weighted(texture: Texture, attention: torch.Tensor, levels: int = LEVELS, floor: float = 0.05) -> Pyramid:

@@ -1,0 +1,71 @@
+"""What arousal does to a relevance map: nothing when calm, a sharper map when alert, tunnel vision in fear.
+
+Written once for numpy and torch, like `balance`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import arrays
+from ..arrays import Array
+from ..errors import InputError
+
+ALERT, FEAR = 0.3, 0.7
+# Above one: values below 1 shrink, small ones most. (Its inverse would lift them and flatten the map.)
+GAMMA = 1.5
+FEARED_PLACES = 5
+BOOST, SUPPRESSION = 2.0, 0.3
+STAKES_WEIGHT, UNCERTAINTY_WEIGHT, FAILURES_WEIGHT = 0.6, 0.3, 0.1
+MANY_FAILURES = 10
+
+
+def arousal_of(stakes: Array, uncertainty: Array, failures: Array) -> Array:
+    """.6 stakes + .3 uncertainty + .1 recent failures (ten or more count as all); numbers or arrays, in [0, 1]."""
+    share = failures / MANY_FAILURES
+    recent = min(share, 1.0) if isinstance(share, float) else share.clip(None, 1.0)
+    return STAKES_WEIGHT * stakes + UNCERTAINTY_WEIGHT * uncertainty + FAILURES_WEIGHT * recent
+
+
+def mood(arousal: float) -> str:
+    """calm below .3, alert from there, fear from .7."""
+    return "fear" if arousal >= FEAR else "alert" if arousal >= ALERT else "calm"
+
+
+def modulate(relevance: Array, arousal: Array | float) -> Array:
+    """(B, h, w) relevance in [0, 1] and arousal, one number or (B,) → (B, h, w) in [0, 1].
+
+    Calm leaves the map alone; alert raises it to the power 1.5; fear doubles the top 5 places and suppresses the rest
+    to 30 %.
+    """
+    if relevance.ndim != 3:
+        raise InputError(f"relevance must be (B, h, w), got {tuple(relevance.shape)}; add a first dimension of 1")
+    library = arrays.namespace(relevance)
+    level = for_each_picture("arousal", arousal, relevance)
+    alert = relevance**GAMMA
+    afraid = library.where(top_places(relevance), relevance * BOOST, relevance * SUPPRESSION)
+    aroused = library.where(level >= FEAR, afraid, alert).clip(0, 1)
+    return library.where(level >= ALERT, aroused, relevance)
+
+
+def for_each_picture(name: str, value: Any, maps: Array) -> Array:
+    """One number, or one for each picture (B,), made to broadcast with maps (B, h, w), in their library and device."""
+    if arrays.is_tensor(value) and arrays.is_tensor(maps):
+        numbers = value.to(maps.device)
+    elif arrays.is_tensor(value):
+        numbers = value.detach().cpu().numpy()
+    else:
+        numbers = arrays.like(np.asarray(value, dtype=np.float32), maps)
+    if numbers.ndim > 1 or (numbers.ndim == 1 and len(numbers) not in (1, len(maps))):
+        raise InputError(f"{name} must be one number or ({len(maps)},), got {tuple(numbers.shape)}")
+    return numbers.reshape(-1, 1, 1)
+
+
+def top_places(relevance: Array, places: int = FEARED_PLACES) -> Array:
+    """(B, h, w) → (B, h, w) bool: the highest places of each picture, ties by position."""
+    flat = relevance.reshape(len(relevance), -1)
+    best = arrays.largest_first(flat, min(places, flat.shape[1]))
+    position = arrays.like(np.arange(flat.shape[1]), relevance)
+    return (best[:, :, None] == position).any(1).reshape(relevance.shape)

@@ -1,0 +1,138 @@
+"""Arousal: whole words, the weights, the sign of sharpening, and what fear keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arr_coc.balancing.arousal import ArousalConfig, ArousalEstimator
+from arr_coc.balancing.modulation import ALERT, FEAR, arousal_of, modulate, mood, top_places
+from arr_coc.balancing.stakes import STAKES, UNKNOWN, keyword_stakes
+from arr_coc.errors import InputError
+from arr_coc.values import Relevance
+
+
+def a_map(seed: int = 0) -> torch.Tensor:
+    return torch.rand(1, 8, 8, generator=torch.Generator().manual_seed(seed))
+
+
+def entropy(relevance: torch.Tensor) -> float:
+    return Relevance(relevance[0].numpy()).entropy
+
+
+def test_words_count_only_whole():
+    assert keyword_stakes("What is the total?").words == ("total",)
+    assert keyword_stakes("When does totality begin?").value == UNKNOWN
+    assert keyword_stakes("Which gunmetal colour?").value == UNKNOWN
+    assert keyword_stakes("Is there a TUMOUR, here?").words == ("tumour",)
+    assert keyword_stakes("is it a stop, sign").words == ("stop sign",)  # punctuation does not split a phrase
+    assert keyword_stakes("stop signs").value == UNKNOWN
+
+
+def test_the_highest_word_decides_and_the_table_leaves_room_for_learning():
+    both = keyword_stakes("describe the gun and the invoice")
+    assert both.words == ("gun",)
+    assert both.value == STAKES["gun"]
+    # Log-odds are finite only strictly inside.
+    assert all(0 < value < 1 for value in (*STAKES.values(), UNKNOWN))
+
+
+def test_the_weights_and_the_cap_on_failures():
+    assert arousal_of(1.0, 0.0, 0) == pytest.approx(0.6)
+    assert arousal_of(0.0, 1.0, 0) == pytest.approx(0.3)
+    assert arousal_of(0.0, 0.0, 5) == pytest.approx(0.05)
+    assert arousal_of(0.0, 0.0, 50) == pytest.approx(0.1)
+    assert arousal_of(np.ones(2), np.ones(2), np.array([3, 30])).tolist() == pytest.approx([0.93, 1.0])
+    tensors = arousal_of(torch.ones(2), torch.ones(2), torch.tensor([3, 30]))
+    assert tensors.tolist() == pytest.approx([0.93, 1.0])
+    assert [mood(value) for value in (0.29, 0.3, 0.69, 0.7)] == ["calm", "alert", "alert", "fear"]
+
+
+def test_a_question_of_high_stakes_sharpens_and_a_casual_one_leaves_the_map_alone():
+    estimator, relevance = ArousalEstimator(), a_map()
+    casual, grave, panic = (
+        estimator("describe the mood", uncertainty=0.2),
+        estimator("is there a fracture?", uncertainty=0.1),
+        estimator("is there a fracture?", uncertainty=0.9, failures=4),
+    )
+    assert casual < ALERT <= grave < FEAR <= panic
+    assert torch.equal(modulate(relevance, casual), relevance)
+    assert entropy(modulate(relevance, grave)) < entropy(relevance) - 0.01
+    assert entropy(modulate(relevance, panic)) < entropy(modulate(relevance, grave))
+    # The sign: the inverse exponent would have flattened.
+    torch.testing.assert_close(modulate(relevance, grave), relevance**1.5)
+    assert entropy(relevance ** (1 / 1.5)) > entropy(relevance)
+
+
+def test_fear_doubles_the_top_five_suppresses_the_rest_and_stays_in_range():
+    relevance = torch.linspace(0.0, 0.8, 16).view(1, 4, 4)
+    afraid = modulate(relevance, 0.7).flatten()
+    plain = relevance.flatten()
+    torch.testing.assert_close(afraid[:-5], plain[:-5] * 0.3)
+    torch.testing.assert_close(afraid[-5:], (plain[-5:] * 2).clamp(max=1))
+    assert afraid.max() == 1
+    faint = modulate(relevance / 4, 0.9).flatten()
+    torch.testing.assert_close(faint[-5:], plain[-5:] / 2)
+
+
+def test_the_top_is_exactly_five_whatever_the_ties_and_fewer_where_there_are_fewer():
+    assert top_places(torch.ones(2, 4, 4)).flatten(1).nonzero()[:, 1].tolist() == [0, 1, 2, 3, 4] * 2
+    assert top_places(np.ones((1, 1, 3))).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1000), st.floats(0, 1), st.floats(0, 1))
+def test_numpy_and_torch_agree_each_picture_by_its_own_arousal(seed: int, first: float, second: float):
+    relevance = np.random.default_rng(seed).random((2, 4, 5), dtype=np.float32)
+    levels = np.array([first, second], dtype=np.float32)
+    in_numpy = modulate(relevance, levels)
+    in_torch = modulate(torch.from_numpy(relevance), torch.from_numpy(levels))
+    assert in_numpy.dtype == np.float32
+    np.testing.assert_allclose(in_numpy, in_torch.numpy(), atol=1e-6)
+    assert in_numpy.min() >= 0
+    assert in_numpy.max() <= 1
+    for place, level in enumerate((first, second)):
+        alone = modulate(relevance[place : place + 1], float(np.float32(level)))
+        np.testing.assert_allclose(in_numpy[place], alone[0], atol=1e-6)
+
+
+def test_the_head_starts_at_the_table_learns_and_is_saved(tmp_path: Path):
+    torch.manual_seed(0)
+    estimator = ArousalEstimator(ArousalConfig(query_width=6, hidden=8))
+    questions = ["what is written here"] * 4 + ["is that a tumour"] * 4
+    query = torch.randn(8, 6)
+    torch.testing.assert_close(estimator.stakes(questions, query), estimator.stakes(questions))
+    target = torch.tensor([1.0, 0, 1, 0, 1, 0, 1, 0])  # the table is wrong about half of each
+    optimizer = torch.optim.Adam(estimator.parameters(), lr=0.02)
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.binary_cross_entropy(estimator.stakes(questions, query), target)
+        loss.backward()
+        optimizer.step()
+    assert ((estimator.stakes(questions, query) > 0.5) == target.bool()).all()
+    estimator.save_pretrained(tmp_path)
+    again = ArousalEstimator.from_pretrained(tmp_path)
+    assert torch.equal(again(questions, query, uncertainty=0.4), estimator(questions, query, uncertainty=0.4))
+    ArousalEstimator().save_pretrained(tmp_path / "table")
+    assert ArousalEstimator.from_pretrained(tmp_path / "table").head is None
+
+
+def test_bad_input_is_named():
+    estimator = ArousalEstimator()
+    with pytest.raises(InputError, match="uncertainty"):
+        estimator("what", uncertainty=1.2)
+    with pytest.raises(InputError, match="failures"):
+        estimator("what", failures=-1)
+    with pytest.raises(InputError, match="no learned head"):
+        estimator("what", torch.zeros(1, 6))
+    with pytest.raises(InputError, match=r"must be \(1, 6\)"):
+        ArousalEstimator(ArousalConfig(query_width=6))("what", torch.zeros(2, 6))
+    with pytest.raises(InputError, match=r"\(B, h, w\)"):
+        modulate(torch.zeros(4, 4), 0.5)
+    with pytest.raises(InputError, match="arousal must be one number"):
+        modulate(torch.zeros(2, 4, 4), torch.zeros(3))

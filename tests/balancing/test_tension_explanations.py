@@ -1,0 +1,107 @@
+"""Tensions read, plotted and explained: the words say what the formula does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from arr_coc.balancing import TENSION_NAMES, TensionBalancer, balance
+from arr_coc.balancing.explain import POLES, explain_history, explain_tensions, tension_curves, tension_maps
+from arr_coc.errors import InputError
+
+
+def test_every_tension_has_its_sentence_by_name_by_array_and_by_tensor():
+    values = {"compress_particularize": 0.72, "exploit_explore": 0.2, "focus_diversify": 0.52}
+    sentences = explain_tensions(values)
+    assert sentences[0].startswith(
+        "compress ↔ particularize at 0.72 leans to particularize (72%): more weight on what this"
+    )
+    assert "leans to exploit" in sentences[1]
+    assert "80%" in sentences[1]
+    assert "is even" in sentences[2]
+    assert explain_tensions(np.array(list(values.values()))) == sentences
+    assert explain_tensions(torch.tensor(list(values.values())).requires_grad_()) == sentences
+    assert all("is even" in sentence for sentence in explain_tensions(TensionBalancer().tensions))
+
+
+def test_the_poles_are_on_the_side_where_the_formula_has_them():
+    assert tuple(POLES) == TENSION_NAMES
+    assert ["_".join((zero, one)) for (zero, _), (one, _) in POLES.values()] == list(TENSION_NAMES)
+    readable, asked, nothing = torch.zeros(3, 1, 4, 4)
+    readable, asked = readable.clone(), asked.clone()
+    readable[0, 0, 0], asked[0, 3, 3] = 1, 1
+    tensions = {"compress_particularize": 0.9, "exploit_explore": 0.0, "focus_diversify": 0.0}
+    assert "leans to particularize (90%): more weight on what this question couples to" in explain_tensions(tensions)[0]
+    assert balance(readable, nothing, asked, tensions)[0].argmax() == 15
+
+
+def test_tensions_that_differ_from_place_to_place_are_said_to():
+    places = torch.full((1, 4, 4, 3), 0.5)
+    places[:, :, 2:, 0] = 0.9
+    first, second, _ = explain_tensions(places)
+    assert "differs from place to place (0.50 to 0.90, 50% of them towards particularize)" in first
+    assert "differs" not in second
+    maps = tension_maps(places[0])
+    assert maps["compress_particularize"].shape == (4, 4)
+    assert maps["compress_particularize"][0].tolist() == pytest.approx([0.5, 0.5, 0.9, 0.9])
+
+
+def test_a_history_becomes_curves_and_a_story():
+    moving = 0.5 + 0.3 * np.minimum(np.arange(11) / 6, 1)
+    history = [{"compress_particularize": value, "exploit_explore": 0.5, "focus_diversify": 0.5} for value in moving]
+    history[5]["focus_diversify"] = 0.6
+    steps = np.arange(11) * 100
+    curves = tension_curves(history, steps)
+    time, mean, low, high = curves.curve("compress_particularize")
+    assert time.tolist() == steps.tolist()
+    np.testing.assert_allclose(mean, moving)
+    np.testing.assert_allclose(low, high)
+    first, second, third = explain_history(history, steps)
+    assert "moved from 0.50 to 0.80 from step 0 to 1000, towards particularize, settled since step 600" in first
+    assert "exploit ↔ explore stayed at 0.50" in second
+    assert "ended where it began, at 0.50, after moving 0.50 to 0.60" in third
+    assert "still moving" in explain_history(history[:5])[0]
+    falling = explain_history(history[::-1])[0]
+    assert "from 0.80 to 0.50" in falling
+    assert "towards compress" in falling
+    assert "stayed" in explain_history(history[:1])[0]
+
+
+def test_curves_of_places_hold_their_spread():
+    generator = torch.Generator().manual_seed(0)
+    history = [torch.rand(2, 8, 8, 3, generator=generator) * spread for spread in (0.1, 1.0)]
+    curves = tension_curves(history)
+    assert curves.mean.shape == curves.low.shape == (2, 3)
+    assert ((curves.low < curves.mean) & (curves.mean < curves.high)).all()
+    spread = curves.high - curves.low
+    assert (spread[1] > 5 * spread[0]).all()
+
+
+def test_bad_input_is_named():
+    with pytest.raises(InputError, match="after the sigmoid"):
+        explain_tensions(np.array([1.7, 0, 0]))
+    with pytest.raises(InputError, match="no tension is named"):
+        explain_tensions({"compress": 0.5})
+    with pytest.raises(InputError, match="must be"):
+        explain_tensions(np.zeros(4))
+    with pytest.raises(InputError, match="empty"):
+        tension_curves([])
+    with pytest.raises(InputError, match="rising"):
+        tension_curves([np.full(3, 0.5)] * 2, [1, 1])
+    with pytest.raises(InputError, match="choose from"):
+        tension_curves([np.full(3, 0.5)]).curve("mood")
+
+
+def test_explaining_and_modulating_need_neither_torch_nor_matplotlib():
+    code = (
+        "import sys, numpy as np; from arr_coc.balancing.explain import explain_tensions; "
+        "from arr_coc.balancing.modulation import modulate; from arr_coc.balancing.stakes import keyword_stakes; "
+        "explain_tensions(np.full(3, .5)); modulate(np.ones((1, 2, 2), np.float32), .5); keyword_stakes('total'); "
+        "print(sorted({'torch', 'matplotlib', 'scipy'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
