@@ -1,0 +1,176 @@
+"""The scorer's training script on a tiny frozen reader: judging, resuming, both sources; one process and two."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
+from arr_coc.errors import InputError
+from arr_coc.knowing.scorer import Scorer, ScorerConfig
+from arr_coc.learning import train_scorer
+from arr_coc.learning.allocations import tree_of
+from arr_coc.learning.checkpoints import export, load_export
+from arr_coc.learning.curriculum import Curriculum
+from arr_coc.learning.distributed import Devices
+from arr_coc.learning.evaluate import FAMILIES
+from arr_coc.learning.judging import Judgement, judge, load_reader
+from arr_coc.learning.mini_model import MiniConfig, build_mini
+from arr_coc.learning.monitors import Monitors
+from arr_coc.learning.pictures import TrainingBatch, render_family
+from arr_coc.learning.policy import draw_noise, node_logits, sample_allocations
+from arr_coc.learning.pool import cut, join
+from arr_coc.learning.reading import read
+from arr_coc.learning.rewards import Outcome
+from arr_coc.learning.sources import Sources
+
+TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory) -> Path:
+    """A tiny untrained reader, exported as `train mini` exports it."""
+    folder = tmp_path_factory.mktemp("reader")
+    torch.manual_seed(0)
+    config = MiniConfig(**TINY)
+    export(folder, {"mini": build_mini(config)}, {"mini": {**TINY, "deepstack": [0]}})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def batch() -> TrainingBatch:
+    return join([render_family(family, 2, (256, 256), 0, 0, "cpu") for family in ("cards", "scenes")])
+
+
+def test_judging_a_group_is_reading_each_of_its_allocations(reader, batch):
+    """Two routes: groups that share their pictures, and plain reading of every allocation by itself."""
+    model = load_reader(reader, torch.device("cpu"))
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+    tree = tree_of((256, 256))
+    generator = torch.Generator().manual_seed(0)
+    leaves = sample_allocations(
+        node_logits(torch.randn(4, 8, 8, generator=generator), tree), tree, 16, draw_noise(4, 3, tree, generator)
+    ).leaves
+    with dense_vision_attention(model):
+        found = judge(model, batch, leaves)
+        in_parts = judge(model, batch, leaves, most=6)
+        for member in range(3):
+            for picture in range(4):
+                one = read(model, cut(batch, picture, picture + 1), leaves[picture : picture + 1, member])
+                assert float(-found.log_likelihood[picture, member]) == pytest.approx(float(one.answer), abs=1e-4)
+                assert bool(found.right[picture, member]) == bool(one.right)
+    assert torch.allclose(found.log_likelihood, in_parts.log_likelihood, atol=1e-5)
+    assert found.confidence.min() > 0
+    assert found.confidence.max() <= 1
+
+
+def test_a_judgement_is_worth_what_the_rewards_say():
+    judgement = Judgement(
+        right=torch.tensor([[True, False, False]]),
+        share=torch.tensor([[1.0, 0.6, 0.2]]),
+        log_likelihood=torch.tensor([[-0.1, -1.0, -4.0]]),
+        confidence=torch.tensor([[0.9, 0.5, 0.95]]),
+    )
+    assert judgement.outcome.tolist() == [[Outcome.RIGHT, Outcome.PARTLY, Outcome.WRONG]]
+    bare = judgement.reward(64, 256)
+    assert bare[0].tolist() == pytest.approx([1.015, 0.5, -1], abs=1e-3)
+    assert torch.allclose(judgement.reward(64, 256, likelihood_weight=0.5) - bare, 0.5 * judgement.log_likelihood)
+    assert judgement.reward(2400, 2400, "simple")[0].tolist() == pytest.approx([1, 0.5, -1.5])
+
+
+def arguments(reader: Path, folder: Path, *more: str) -> list[str]:
+    numbers = {"batch": 8, "group": 2, "size": 128, "keeps": 7 / 16, "width": 32, "probe": 7, "evaluate": 0}
+    plan = [part for name, value in numbers.items() for part in (f"--{name}", str(value))]
+    return ["--reader", str(reader), "--folder", str(folder), "--out", str(folder / "out"), *plan, "--cpu", *more]
+
+
+def test_the_script_runs_resumes_and_leaves_a_record(reader, tmp_path):
+    train_scorer.main(arguments(reader, tmp_path, "--steps", "3"))
+    first = torch.load(tmp_path / "state.pt", weights_only=True)["modules"]["scorer"]
+    train_scorer.main(arguments(reader, tmp_path, "--steps", "2"))
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert record["step"] == 5
+    assert record["plan"]["likelihood_weight"] == 1.0
+    rewards = [point for point in record["curve"] if "reward" in point]
+    assert [point["step"] for point in rewards] == [1, 2, 3, 4, 5]
+    assert {point["stage"] for point in rewards} == {"static", "video"}
+    probes = [point for point in record["curve"] if "probe right" in point]
+    assert "probe random" in probes[0]
+    assert len(probes) >= 3
+    monitors = Monitors.from_json(record["monitors"])
+    assert monitors.series("budget_share")[1] == [1.0] * 5
+    shipped = Scorer(ScorerConfig(width=32))
+    load_export(tmp_path / "out", {"scorer": shipped})
+    moved = max(float((value - first[name]).abs().max()) for name, value in shipped.state_dict().items())
+    assert moved > 1e-4, "two more steps must have changed the scorer"
+
+
+def test_boxes_teach_the_scorer_by_every_stake(reader, tmp_path):
+    losses = {}
+    for stakes in ("cross_entropy", "medical"):
+        folder = tmp_path / stakes
+        train_scorer.main(
+            arguments(reader, folder, "--from", "boxes", "--stakes", stakes, "--steps", "12", "--probe", "0")
+        )
+        record = json.loads((folder / "out" / "record.json").read_text())
+        losses[stakes] = [point["loss"] for point in record["curve"]]
+    for stakes, values in losses.items():
+        assert sum(values[-3:]) < 0.9 * sum(values[:3]), stakes
+
+
+def test_the_sources_follow_the_curriculum():
+    import random
+
+    sources = Sources(Curriculum(), FAMILIES[:2], (1.0, 1.0), 0, "cpu")
+    for number in (1, 4, 7):
+        batch, weights = sources.take(number, (128, 128), 0.0, random.Random(0))
+        assert len(batch) == len(weights) == number
+    assert sources.rendered["video"] == 0
+    batch, weights = sources.take(10, (128, 128), 1.0, random.Random(0))
+    assert float(weights.mean()) == pytest.approx(1)
+    assert float(weights.max() / weights.min()) == pytest.approx(2), "hard cases count double"
+    assert min(sources.rendered.values()) > 0
+
+
+def test_what_cannot_be_done_is_said_in_one_line(tmp_path):
+    with pytest.raises(InputError, match="no reader"):
+        load_reader(tmp_path, torch.device("cpu"))
+    with pytest.raises(InputError, match="outcomes or from boxes"):
+        train_scorer.ScorerPlan(source="guesses")
+    with pytest.raises(InputError, match="cross_entropy or one of"):
+        train_scorer.ScorerPlan(stakes="none at all")
+    with pytest.raises(InputError, match="2 processes wanted"):
+        Devices(cpu=True, processes=2)
+
+
+def test_two_processes_do_what_one_does(reader, tmp_path):
+    """The whole script under torchrun with gloo, half of every batch in each process, against one process."""
+    pytest.importorskip("accelerate")
+    plan = ("--steps", "2", "--probe", "0")
+    train_scorer.main(arguments(reader, tmp_path / "one", *plan))
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*launcher, "-m", "arr_coc.learning.train_scorer", *arguments(reader, tmp_path / "two", *plan)]
+    path = os.pathsep.join([str(Path(train_scorer.__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    one, two = (torch.load(tmp_path / name / "state.pt", weights_only=True) for name in ("one", "two"))
+
+    def gradients(state: dict) -> torch.Tensor:
+        """The running mean of the clipped gradients. (AdamW's steps would blow rounding up where they are tiny.)"""
+        moments = state["optimizers"][0]["state"].values()
+        return torch.cat([moment["exp_avg"].flatten() for moment in moments])
+
+    assert float(gradients(one).norm()) > 1e-3
+    assert float((gradients(one) - gradients(two)).norm() / gradients(one).norm()) < 1e-3
+    for name, value in one["modules"]["scorer"].items():
+        assert torch.allclose(value, two["modules"]["scorer"][name], atol=2e-4), name
+    for first, second in zip(one["progress"]["curve"], two["progress"]["curve"], strict=True):
+        for name in ("reward", "loss", "gradient", "map entropy"):
+            assert first[name] == pytest.approx(second[name], abs=3e-4), name
