@@ -41,6 +41,20 @@ def float64(array: Array) -> Array:
     return array if array.device.type == "mps" else array.double()
 
 
+def zeros(shape: tuple[int, ...], dtype: Any, array: Array) -> Array:
+    """Zeros in the library and on the device of `array`."""
+    if isinstance(array, np.ndarray):
+        return np.zeros(shape, dtype)
+    return sys.modules["torch"].zeros(shape, dtype=dtype, device=array.device)
+
+
+def take_along(rows: Array, index: Array) -> Array:
+    """(B, N) values and (B, n) places in each row → (B, n)."""
+    if isinstance(rows, np.ndarray):
+        return np.take_along_axis(rows, index, axis=1)
+    return rows.gather(1, index)
+
+
 def pad_end(grid: Array, bottom: int, right: int) -> Array:
     """(…, h, w) with rows of zeros below and columns of zeros to the right."""
     if not (bottom or right):
@@ -62,7 +76,9 @@ def doubled(grid: Array, rows: int, cols: int) -> Array:
     """(B, h, w) → (B, rows, cols): every value on a 2×2 block, cut off at rows and cols."""
     if isinstance(grid, np.ndarray):
         return grid.repeat(2, axis=1).repeat(2, axis=2)[:, :rows, :cols]
-    return grid.repeat_interleave(2, 1).repeat_interleave(2, 2)[:, :rows, :cols]
+    batch, height, width = grid.shape
+    spread = grid[:, :, None, :, None].expand(batch, height, 2, width, 2)
+    return spread.reshape(batch, 2 * height, 2 * width)[:, :rows, :cols]
 
 
 def largest_first(rows: Array, count: int) -> Array:

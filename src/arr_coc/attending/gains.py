@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+
 from .. import arrays
 from ..arrays import Array
 from ..errors import InputError
@@ -54,29 +56,33 @@ def pool(grid: Array, how: Literal["sum", "max"]) -> Array:
     return larger(larger(upper_left, upper_right), larger(lower_left, lower_right))
 
 
-def leaf_planes(selected: Array, relevance: Array, tree: Tree) -> tuple[Array, Array]:
-    """(B, M) bool splits → each leaf marked at its first cell, in two planes (B, rows, cols).
-
-    The first holds 1 + the level (0 where no leaf begins), the second the mean relevance of the leaf.
-    """
+def leaf_marks(selected: Array, tree: Tree) -> Array:
+    """(B, M) bool splits → (B, rows, cols) int8: 1 + the level where a leaf has its first cell, 0 elsewhere."""
     library = arrays.namespace(selected)
+    batch = len(selected)
+    marks = arrays.zeros((batch, tree.rows, tree.cols), library.int8, selected)
+    exists = arrays.zeros((batch, *tree.shape(tree.levels)), library.bool, selected) == 0
+    for level in range(tree.levels, 0, -1):
+        split = selected[:, tree.nodes(level)].reshape(batch, *tree.shape(level)) & exists
+        leaf = exists & ~split
+        marks[:, :: 1 << level, :: 1 << level] += leaf.view(library.int8) * (level + 1)
+        exists = arrays.doubled(split, *tree.shape(level - 1))
+    marks += exists.view(library.int8)
+    return marks
+
+
+def leaf_scores(relevance: Array, row: Array, col: Array, level: Array, tree: Tree) -> Array:
+    """(B, rows, cols) relevance and the leaves (B, N) → (B, N) mean relevance of each leaf."""
+    library = arrays.namespace(relevance)
     total = arrays.float32(relevance)
-    levels = library.zeros_like(total, dtype=library.int64)
-    scores, count = library.zeros_like(total), library.ones_like(total[:1])
-    means = [total]
+    sums = [total.reshape(len(total), -1)]
     for _ in range(tree.levels):
-        total, count = pool(total, "sum"), pool(count, "sum")
-        means.append(total / count)
-    exists = library.ones_like(total, dtype=library.bool)
-    for level in range(tree.levels, -1, -1):
-        stride = 1 << level
-        if level:
-            split = selected[:, tree.nodes(level)].reshape(len(selected), *tree.shape(level)) & exists
-            leaf = exists & ~split
-        else:
-            leaf = split = exists
-        levels[:, ::stride, ::stride] += leaf * (level + 1)
-        scores[:, ::stride, ::stride] += leaf * means[level]
-        if level:
-            exists = arrays.doubled(split, *tree.shape(level - 1))
-    return levels, scores
+        total = pool(total, "sum")
+        sums.append(total.reshape(len(total), -1))
+    start, width = np.cumsum([0, *(part.shape[1] for part in sums[:-1])]), [tree.shape(n)[1] for n in range(len(sums))]
+    starts, widths = (arrays.like(np.array(values), row)[level] for values in (start, width))
+    place = starts + (row >> level) * widths + (col >> level)
+    # Cells of a leaf that lie in the picture: fewer than its square only at the right and bottom edge.
+    side = 1 << level
+    tall, wide = (tree.rows - row).clip(max=side), (tree.cols - col).clip(max=side)
+    return arrays.take_along(library.concatenate(sums, axis=1), place) / arrays.float32(tall * wide)

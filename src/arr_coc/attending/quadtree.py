@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..errors import InputError
-from .gains import Criterion, leaf_planes, split_gains
+from .gains import Criterion, leaf_marks, leaf_scores, split_gains
 from .tree import Tree
 
 
@@ -52,16 +52,12 @@ def select_splits(gains: Tensor, tree: Tree, budget: int | Sequence[int] | Tenso
     if len(budgets) not in (1, batch):
         raise InputError(f"got {len(budgets)} budgets for a batch of {batch}; give one, or one for each picture")
     reached = [tree.reach_and_order(int(one)) for one in budgets]
+    if len(budgets) == 1 and not tree.has_odd_edge:
+        return _largest(gains, (reached[0][0] - tree.floor) // 3)
     spend = torch.tensor([count - tree.floor for count, _ in reached], device=device).expand(batch)
     costs = torch.from_numpy(tree.costs).to(device)
     order = gains.argsort(dim=1, descending=True, stable=True)
-    if not tree.has_odd_edge:
-        # Every split costs 3 (or nothing), so the first spend / 3 of them are the answer.
-        paid = (costs == 3)[order].cumsum(1) * 3
-        taken = paid <= spend[:, None]
-    else:
-        spent = costs[order].cumsum(1)
-        taken = spent <= spend[:, None]
+    taken = costs[order].cumsum(1) <= spend[:, None]
     selected = torch.zeros_like(taken).scatter(1, order, taken) | (costs == 0)
     if tree.has_odd_edge:
         short = ((selected * costs).sum(1) < spend).nonzero()[:, 0]
@@ -69,6 +65,22 @@ def select_splits(gains: Tensor, tree: Tree, budget: int | Sequence[int] | Tenso
             choice = torch.tensor([index for _, index in reached]).expand(batch)[short.cpu()]
             selected[short] = _settle(order[short], taken[short], spend[short], costs, tree, choice)
     return selected
+
+
+def _largest(gains: Tensor, count: int) -> Tensor:
+    """(B, M) → (B, M) bool: the `count` largest of each row, ties by position.
+
+    Where every split costs 3 that is the whole answer, and finding one rank is much cheaper than sorting all of them.
+    """
+    if count in (0, gains.shape[1]):
+        return torch.full_like(gains, bool(count), dtype=torch.bool)
+    below = gains.shape[1] - count + 1
+    if count < below:
+        least = gains.topk(count, dim=1, sorted=False).values.amin(1, keepdim=True)
+    else:
+        least = gains.topk(below, dim=1, largest=False, sorted=False).values.amax(1, keepdim=True)
+    above, level = gains > least, gains == least
+    return above | (level & (level.cumsum(1) <= count - above.sum(1, keepdim=True)))
 
 
 def _settle(order: Tensor, taken: Tensor, spend: Tensor, costs: Tensor, tree: Tree, choice: Tensor) -> Tensor:
@@ -143,20 +155,21 @@ def _edge_dependencies(place: Tensor, edge: Tensor, tree: Tree, number: int) -> 
 
 
 def gather_leaves(selected: Tensor, relevance: Tensor, tree: Tree) -> Leaves:
-    """(B, M) bool splits → the leaves: the marks of `leaf_planes`, whose non-zeros come in raster order."""
+    """(B, M) bool splits → the leaves: the marks of `leaf_marks`, whose non-zeros come in raster order."""
     batch, device = len(selected), selected.device
-    levels, scores = leaf_planes(selected, relevance, tree)
-    flat = levels.flatten(1)
-    lengths = (flat > 0).sum(1)
+    marks = leaf_marks(selected, tree).flatten(1)
+    lengths = (marks > 0).sum(1)
     longest = int(lengths.max())
+    valid = None
     if bool((lengths == longest).all()):
-        index = flat.nonzero()[:, 1].view(batch, longest)
-        valid = None
+        index = marks.nonzero()[:, 1].view(batch, longest)
     else:
-        index = (flat == 0).to(torch.int8).argsort(dim=1, stable=True)[:, :longest]
+        index = (marks == 0).to(torch.int8).argsort(dim=1, stable=True)[:, :longest]
         valid = torch.arange(longest, device=device) < lengths[:, None]
-    cells = torch.stack([index // tree.cols, index % tree.cols, flat.gather(1, index) - 1], dim=-1)
-    values = scores.flatten(1).gather(1, index)
+    row = torch.div(index, tree.cols, rounding_mode="floor")
+    col = index - row * tree.cols
+    level = (marks.gather(1, index).long() - 1).clamp_min(0)
+    cells, scores = torch.stack([row, col, level], dim=-1), leaf_scores(relevance, row, col, level, tree)
     if valid is not None:
-        cells, values = cells.masked_fill(~valid[..., None], -1), values.masked_fill(~valid, 0)
-    return Leaves(cells, values, lengths)
+        cells, scores = cells.masked_fill(~valid[..., None], -1), scores.masked_fill(~valid, 0)
+    return Leaves(cells, scores, lengths)

@@ -128,21 +128,26 @@ class Tree:
 
     def reach_and_order(self, budget: int) -> tuple[int, int]:
         """`reach(budget)` and which of `edge_orders` is sure to hit it."""
-        if budget >= self.full:
-            return self.full, 0
-        if budget < self.floor:
-            raise InputError(
-                f"a budget of {budget} tokens cannot cover a grid of {self.rows}×{self.cols} cells at level "
-                f"{self.levels}; the coarsest tiling needs {self.floor}"
-            )
-        low, high = self._reachable
-        top = np.minimum(budget, high)
-        counts = np.where(top >= low, top - (top - low) % 3, -1).max(axis=1)
-        return int(counts.max()), int(counts.argmax())
+        return _reach_and_order(self, budget)
 
     def reach(self, budget: int) -> int:
         """The token count that an allocation of this budget has, whatever the relevance."""
         return self.reach_and_order(budget)[0]
+
+
+@lru_cache(maxsize=4096)
+def _reach_and_order(tree: Tree, budget: int) -> tuple[int, int]:
+    if budget >= tree.full:
+        return tree.full, 0
+    if budget < tree.floor:
+        raise InputError(
+            f"a budget of {budget} tokens cannot cover a grid of {tree.rows}×{tree.cols} cells at level "
+            f"{tree.levels}; the coarsest tiling needs {tree.floor}"
+        )
+    low, high = tree._reachable
+    top = np.minimum(budget, high)
+    counts = np.where(top >= low, top - (top - low) % 3, -1).max(axis=1)
+    return int(counts.max()), int(counts.argmax())
 
 
 def edge_dependencies(tree: Tree, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

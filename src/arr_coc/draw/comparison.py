@@ -116,7 +116,7 @@ def comparison(
         y += line_height(TEXT) + 4
     for words in (
         f"{result.moved:.0f} tokens moved",
-        f"{100 * result.overlap:.0f} % of the finely seen ground in common",
+        f"{100 * result.overlap:.0f} % of the tokens in the same places",
         f"similarity {result.similarity:.2f}",
     ):
         write(canvas, words, x, y + 8, size=TEXT, colour=MUTED)

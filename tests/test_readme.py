@@ -1,0 +1,64 @@
+"""The README's Python runs as it stands, and prints what it says it prints."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
+
+
+def promised(block: str) -> list[str]:
+    """What the comments behind a block's print calls say."""
+    return re.findall(r"^ *print\(.*\)  # (.*)$", block, flags=re.MULTILINE)
+
+
+def stock_model() -> dict[str, Any]:
+    """model, processor and inputs for blocks about attaching: the stock classes, tiny, with random weights."""
+    sys.path.insert(0, str(ROOT / "tests" / "backbones"))
+    try:
+        from tiny_models import prompt, tiny_model, tiny_processor
+    finally:
+        sys.path.pop(0)
+    from PIL import Image
+
+    processor = tiny_processor()
+    picture = Image.open(ROOT / "src" / "arr_coc" / "examples" / "street.png").convert("RGB")
+    inputs = prompt(processor, [([picture], "What is on the red sign?")])
+    return {"model": tiny_model(), "processor": processor, "inputs": inputs}
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_python_prints_what_it_promises(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert promised(block), "a snippet ends with the value it prints"
+    assert block.count("print(") == len(promised(block)), "every print says what it prints"
+    monkeypatch.chdir(ROOT)
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        exec(compile(block, "README.md", "exec"), stock_model() if "attach" in block else {})
+    assert printed.getvalue().splitlines() == promised(block)
+
+
+def test_the_first_block_is_five_lines() -> None:
+    assert len(BLOCKS) >= 2
+    assert len(BLOCKS[0].strip().splitlines()) == 5
+
+
+def test_files_and_commands_named_exist() -> None:
+    from arr_coc.cli import COMMANDS
+
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
+    missing = [target for target in targets if not (ROOT / target).exists()]
+    assert not missing
+    assert {"look", "demo", "bench"} <= set(COMMANDS)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert set(re.findall(r"\barr-coc (\w+)", README)) <= set(COMMANDS)
+    assert all(f"\n{target}:" in makefile for target in re.findall(r"(?:`|^)make (\w+)", README, flags=re.MULTILINE))
