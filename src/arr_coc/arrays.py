@@ -48,13 +48,6 @@ def zeros(shape: tuple[int, ...], dtype: Any, array: Array) -> Array:
     return sys.modules["torch"].zeros(shape, dtype=dtype, device=array.device)
 
 
-def take_along(rows: Array, index: Array) -> Array:
-    """(B, N) values and (B, n) places in each row → (B, n)."""
-    if isinstance(rows, np.ndarray):
-        return np.take_along_axis(rows, index, axis=1)
-    return rows.gather(1, index)
-
-
 def pad_end(grid: Array, bottom: int, right: int) -> Array:
     """(…, h, w) with rows of zeros below and columns of zeros to the right."""
     if not (bottom or right):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
 from .. import arrays
 from ..arrays import Array
 from ..errors import InputError
@@ -24,6 +22,8 @@ def split_gains(relevance: Array, tree: Tree, criterion: Criterion = "mass") -> 
     mass: the relevance inside the node. variance: the squared deviations inside it, so that flat ground, relevant or
     not, stays coarse. peak: the largest relevance inside it, so that one hot cell outweighs a warm field.
     """
+    if criterion == "mass":
+        return node_sums(relevance, tree)[:, : len(tree.costs)]
     library = arrays.namespace(relevance)
     cells = arrays.float32(relevance).clip(0)
     levels: list[Array] = []
@@ -35,9 +35,9 @@ def split_gains(relevance: Array, tree: Tree, criterion: Criterion = "mass") -> 
             # Rounding must not put a child before its parent, hence the maximum with the children's own value.
             within = library.maximum(square - total * total / count, pool(within, "max"))
             levels.append(within)
-    elif criterion in ("mass", "peak"):
+    elif criterion == "peak":
         for _ in range(tree.levels):
-            cells = pool(cells, "sum" if criterion == "mass" else "max")
+            cells = pool(cells, "max")
             levels.append(cells)
     else:
         raise InputError(f"unknown split criterion {criterion!r}; choose mass, variance or peak")
@@ -56,33 +56,29 @@ def pool(grid: Array, how: Literal["sum", "max"]) -> Array:
     return larger(larger(upper_left, upper_right), larger(lower_left, lower_right))
 
 
-def leaf_marks(selected: Array, tree: Tree) -> Array:
-    """(B, M) bool splits → (B, rows, cols) int8: 1 + the level where a leaf has its first cell, 0 elsewhere."""
-    library = arrays.namespace(selected)
-    batch = len(selected)
-    marks = arrays.zeros((batch, tree.rows, tree.cols), library.int8, selected)
+def leaf_names(selected: Array, tree: Tree) -> Array:
+    """(B, M) bool splits → (B, rows, cols) int32: 1 + the place in `tree.nodes_table` of the leaf that begins there.
+
+    0 where none begins, so the non-zeros are the leaves in raster order.
+    """
+    library, batch = arrays.namespace(selected), len(selected)
+    names = arrays.zeros((batch, tree.rows, tree.cols), library.int32, selected)
     exists = arrays.zeros((batch, *tree.shape(tree.levels)), library.bool, selected) == 0
     for level in range(tree.levels, 0, -1):
+        stride = 1 << level
         split = selected[:, tree.nodes(level)].reshape(batch, *tree.shape(level)) & exists
-        leaf = exists & ~split
-        marks[:, :: 1 << level, :: 1 << level] += leaf.view(library.int8) * (level + 1)
+        # What exists and is not split is a leaf; exclusive or, because only what exists can be split.
+        names[:, ::stride, ::stride] += (exists ^ split) * arrays.like(tree.names(level), selected)
         exists = arrays.doubled(split, *tree.shape(level - 1))
-    marks += exists.view(library.int8)
-    return marks
+    names += exists * arrays.like(tree.names(0), selected)
+    return names
 
 
-def leaf_scores(relevance: Array, row: Array, col: Array, level: Array, tree: Tree) -> Array:
-    """(B, rows, cols) relevance and the leaves (B, N) → (B, N) mean relevance of each leaf."""
-    library = arrays.namespace(relevance)
-    total = arrays.float32(relevance)
-    sums = [total.reshape(len(total), -1)]
+def node_sums(relevance: Array, tree: Tree) -> Array:
+    """(B, rows, cols) → (B, nodes): the relevance inside every node of `tree.nodes_table`, level 0 last."""
+    cells = arrays.float32(relevance).clip(0)
+    levels = [cells]
     for _ in range(tree.levels):
-        total = pool(total, "sum")
-        sums.append(total.reshape(len(total), -1))
-    start, width = np.cumsum([0, *(part.shape[1] for part in sums[:-1])]), [tree.shape(n)[1] for n in range(len(sums))]
-    starts, widths = (arrays.like(np.array(values), row)[level] for values in (start, width))
-    place = starts + (row >> level) * widths + (col >> level)
-    # Cells of a leaf that lie in the picture: fewer than its square only at the right and bottom edge.
-    side = 1 << level
-    tall, wide = (tree.rows - row).clip(max=side), (tree.cols - col).clip(max=side)
-    return arrays.take_along(library.concatenate(sums, axis=1), place) / arrays.float32(tall * wide)
+        levels.append(pool(levels[-1], "sum"))
+    flat = [level.reshape(len(cells), -1) for level in reversed(levels)]
+    return arrays.namespace(cells).concatenate(flat, axis=1)

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .. import arrays
 from ..errors import InputError
-from .gains import Criterion, leaf_marks, leaf_scores, split_gains
+from .gains import Criterion, leaf_names, node_sums, split_gains
 from .tree import Tree
 
 
@@ -38,8 +39,9 @@ def quadtree(
     """(B, rows, cols) relevance of level-0 cells → the leaves of each picture's tree, on its budget."""
     if relevance.ndim != 3 or relevance.shape[1:] != (tree.rows, tree.cols):
         raise InputError(f"relevance must be (batch, {tree.rows}, {tree.cols}), got {tuple(relevance.shape)}")
-    selected = select_splits(split_gains(relevance, tree, criterion), tree, budget)
-    return gather_leaves(selected, relevance, tree)
+    sums = node_sums(relevance, tree)
+    gains = sums[:, : len(tree.costs)] if criterion == "mass" else split_gains(relevance, tree, criterion)
+    return gather_leaves(select_splits(gains, tree, budget), relevance, tree, sums)
 
 
 def select_splits(gains: Tensor, tree: Tree, budget: int | Sequence[int] | Tensor) -> Tensor:
@@ -154,22 +156,23 @@ def _edge_dependencies(place: Tensor, edge: Tensor, tree: Tree, number: int) -> 
     return need, seed
 
 
-def gather_leaves(selected: Tensor, relevance: Tensor, tree: Tree) -> Leaves:
-    """(B, M) bool splits → the leaves: the marks of `leaf_marks`, whose non-zeros come in raster order."""
+def gather_leaves(selected: Tensor, relevance: Tensor, tree: Tree, sums: Tensor | None = None) -> Leaves:
+    """(B, M) bool splits → the leaves. sums: `node_sums(relevance, tree)`, where they are known already."""
     batch, device = len(selected), selected.device
-    marks = leaf_marks(selected, tree).flatten(1)
-    lengths = (marks > 0).sum(1)
+    names = leaf_names(selected, tree).flatten(1)
+    begins = names > 0
+    lengths = begins.count_nonzero(1)
     longest = int(lengths.max())
     valid = None
-    if bool((lengths == longest).all()):
-        index = marks.nonzero()[:, 1].view(batch, longest)
+    if int(lengths.min()) == longest:
+        node = names.masked_select(begins).view(batch, longest).long() - 1
     else:
-        index = (marks == 0).to(torch.int8).argsort(dim=1, stable=True)[:, :longest]
+        first = (~begins).to(torch.int8).argsort(dim=1, stable=True)[:, :longest]
         valid = torch.arange(longest, device=device) < lengths[:, None]
-    row = torch.div(index, tree.cols, rounding_mode="floor")
-    col = index - row * tree.cols
-    level = (marks.gather(1, index).long() - 1).clamp_min(0)
-    cells, scores = torch.stack([row, col, level], dim=-1), leaf_scores(relevance, row, col, level, tree)
+        node = (names.gather(1, first).long() - 1).clamp_min(0)
+    cells = arrays.like(tree.nodes_table, node).index_select(0, node.flatten()).view(batch, longest, 3)
+    sums = node_sums(relevance, tree) if sums is None else sums
+    scores = sums.gather(1, node) / arrays.like(tree.areas, node).index_select(0, node.flatten()).view_as(node)
     if valid is not None:
         cells, scores = cells.masked_fill(~valid[..., None], -1), scores.masked_fill(~valid, 0)
     return Leaves(cells, scores, lengths)

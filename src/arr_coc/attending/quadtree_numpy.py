@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from .gains import Criterion, leaf_marks, leaf_scores, split_gains
+from .gains import Criterion, leaf_names, node_sums, split_gains
 from .tree import Tree, edge_dependencies
 
 
@@ -30,11 +30,10 @@ def quadtree_numpy(relevance: np.ndarray, tree: Tree, budget: int, criterion: Cr
     if relevance.shape != (tree.rows, tree.cols):
         raise InputError(f"relevance must be ({tree.rows}, {tree.cols}), got {relevance.shape}")
     selected = select_splits(split_gains(relevance[None], tree, criterion)[0], tree, budget)
-    marks = leaf_marks(selected[None], tree)[0]
-    rows, cols = marks.nonzero()
-    levels = marks[rows, cols].astype(np.int64) - 1
-    scores = leaf_scores(relevance[None], rows[None], cols[None], levels[None], tree)[0]
-    return PictureLeaves(np.stack([rows, cols, levels], axis=1), scores)
+    names = leaf_names(selected[None], tree)[0]
+    node = names[names > 0] - 1
+    scores = node_sums(relevance[None], tree)[0, node] / tree.areas[node]
+    return PictureLeaves(tree.nodes_table[node], scores)
 
 
 def select_splits(gains: np.ndarray, tree: Tree, budget: int) -> np.ndarray:

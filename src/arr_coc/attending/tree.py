@@ -58,6 +58,36 @@ class Tree:
         return result
 
     @cached_property
+    def nodes_table(self) -> np.ndarray:
+        """(nodes, 3) int64: row and col of the first cell, and the level, of every node; coarse first, level 0 last."""
+        parts = []
+        for level in range(self.levels, -1, -1):
+            rows, cols = self.shape(level)
+            row, col = np.meshgrid(np.arange(rows) << level, np.arange(cols) << level, indexing="ij")
+            parts.append(np.stack([row, col, np.full_like(row, level)], axis=-1).reshape(-1, 3))
+        return np.concatenate(parts)
+
+    @cached_property
+    def areas(self) -> np.ndarray:
+        """(nodes,) float32: cells of each node that lie in the picture."""
+        row, col, level = self.nodes_table.T
+        side = 1 << level
+        return (np.minimum(self.rows - row, side) * np.minimum(self.cols - col, side)).astype(np.float32)
+
+    @cached_property
+    def _names(self) -> dict[int, np.ndarray]:
+        result, start = {}, 1
+        for level in range(self.levels, -1, -1):
+            count = math.prod(self.shape(level))
+            result[level] = np.arange(start, start + count, dtype=np.int32).reshape(self.shape(level))
+            start += count
+        return result
+
+    def names(self, level: int) -> np.ndarray:
+        """(rows, cols) int32 of a level: 1 + the place of each of its nodes in `nodes_table`."""
+        return self._names[level]
+
+    @cached_property
     def costs(self) -> np.ndarray:
         """(M,) int64: tokens that splitting each node adds: 3, 1 or 0."""
         parts = []
