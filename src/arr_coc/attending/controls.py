@@ -34,10 +34,10 @@ def random(request: Request) -> Leaves:
     """
     tree = request.tree()
     noise = torch.rand(request.batch, len(tree.costs), generator=request.generator()).to(request.cells.device)
-    return gather_leaves(select_splits(_inherited(noise, tree), tree, request.budgets), request.cells, tree)
+    return gather_leaves(select_splits(inherited_gains(noise, tree), tree, request.budgets), request.cells, tree)
 
 
-def _inherited(noise: Tensor, tree: Tree) -> Tensor:
+def inherited_gains(noise: Tensor, tree: Tree) -> Tensor:
     """(B, M) uniform numbers → gains that never exceed the parent's."""
     gains = noise.clone()
     parents = torch.from_numpy(tree.parents).to(noise.device)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..attending.controls import _inherited
+from ..attending.controls import inherited_gains
 from ..attending.quadtree import gather_leaves, quadtree, select_splits
 from ..attending.tree import Tree, build_tree
 from .pictures import TrainingBatch
@@ -78,7 +78,7 @@ def make_leaves(
         return quadtree(torch.ones(shape, device=device), tree, budget).cells
     if kind.name == "random":
         noise = torch.rand(number, len(tree.costs), generator=generator, device=device)
-        selected = select_splits(_inherited(noise, tree), tree, budget)
+        selected = select_splits(inherited_gains(noise, tree), tree, budget)
         return gather_leaves(selected, torch.ones(shape, device=device), tree).cells
     if kind.name == "scorer" and scores is not None:
         return quadtree(scores.float(), tree, budget).cells
