@@ -126,7 +126,7 @@ class Eye:
                 seed=seed,
                 options=options,
             )
-            self._check_budget(budget, inputs)
+            self._check(budget, inputs)
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
         with timed(seconds, "encode"):
@@ -135,9 +135,13 @@ class Eye:
             )
         with timed(seconds, "answer"):
             text, uncertainty = self._speak(realized.inputs, max_new_tokens)
+        # What counts is what the prompts hold, not what was planned.
+        spent, full = (self._visual_tokens(prompt) for prompt in (realized.inputs, inputs))
         seen = self._in_picture(plan.allocations[0])
-        step = Pass(seen, seen.tokens, text=text, uncertainty=uncertainty)
-        return Answer(text, uncertainty, (step,), seconds)
+        return Answer(text, uncertainty, (Pass(seen, spent, text=text, uncertainty=uncertainty),), seconds, full)
+
+    def _visual_tokens(self, prompt: Mapping[str, Any]) -> int:
+        return int((prompt["input_ids"] == self.backbone.image_token_id(self.model)).sum())
 
     def _prompt(self, query: str) -> dict[str, Any]:
         """The chat with one picture: patches are cut once, the text is set for every question."""
@@ -163,10 +167,15 @@ class Eye:
         device = self.model.device
         return {name: value.to(device) if hasattr(value, "to") else value for name, value in inputs.items()}
 
-    def _check_budget(self, budget: int | None, inputs: Mapping[str, Any]) -> None:
-        full = sum(grid.tokens for grid in self.backbone.grids(self.model, inputs))
-        if budget is not None and budget > full:
-            raise InputError(f"budget {budget} is above the {full} tokens that this picture costs in full")
+    def _check(self, budget: int | None, inputs: Mapping[str, Any]) -> None:
+        grids = self.backbone.grids(self.model, inputs)
+        if len(grids) != 1:
+            raise InputError(
+                f"{self.name} shows this picture as {len(grids)} tiles or views, and one answer cannot tell where they "
+                "lie; use attach(), which gives an allocation for each"
+            )
+        if budget is not None and budget > grids[0].tokens:
+            raise InputError(f"budget {budget} is above the {grids[0].tokens} tokens that this picture costs in full")
 
     def _speak(self, inputs: dict[str, Any], max_new_tokens: int) -> tuple[str, float]:
         """The greedy answer and how unsure the model is of it: 1 − the probability it gives to this very text."""

@@ -223,12 +223,16 @@ class Pass:
 
 @dataclass(frozen=True)
 class Answer:
-    """text, its calibrated uncertainty in [0, 1], the passes that led to it, and seconds per stage."""
+    """text, its uncertainty in [0, 1], the passes that led to it, seconds per stage.
+
+    full: the visual tokens that the untouched model would have spent on the picture.
+    """
 
     text: str
     uncertainty: float
     passes: tuple[Pass, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+    full: int = 0
 
     @property
     def tokens(self) -> int:
@@ -245,6 +249,7 @@ class Answer:
             "text": self.text,
             "uncertainty": self.uncertainty,
             "tokens": self.tokens,
+            "full": self.full,
             "seconds": dict(self.seconds),
             "passes": [
                 {

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from merging_configs import IMAGE, PAD, PINPOINTS, VOCABULARY
+from merging_families import build_model
+from tiny_models import picture, save_stock
 
 from arr_coc import Eye, InputError, ask, look
 from arr_coc.knowing.scorer import Scorer
 from arr_coc.learning.checkpoints import ship
 from arr_coc.learning.mini_model import MiniConfig, build_mini
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "backbones"))
-from tiny_models import picture, save_stock
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,7 @@ def test_an_answer_says_what_was_seen_and_what_it_cost(stock, relevance):
     eye = Eye.from_pretrained(str(stock), relevance=relevance).set_image(picture(250, 380))
     answer = eye.ask("what colour is the square", budget=24, max_new_tokens=4)
     allocation = answer.allocation
-    assert answer.tokens == allocation.tokens <= 24 < allocation.full
+    assert answer.tokens == allocation.tokens <= 24 < allocation.full == answer.full
     assert 0 <= answer.uncertainty <= 1
     assert set(answer.seconds) == {"load", "read", "look", "encode", "answer"}
     # Boxes are in pixels of the picture as given, though the model resized it.
@@ -124,3 +123,54 @@ def test_mistakes_get_one_clear_line(stock, tmp_path):
         Eye.from_pretrained(str(tmp_path))
     with pytest.raises(InputError, match="temperature"):
         Eye(eye.model, eye.processor, temperature=0)
+
+
+def save_family(folder: Path, name: str) -> Path:
+    """A tiny merged family in a folder, with its stock processor and a tokenizer of numbered words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlavaNextProcessor, PreTrainedTokenizerFast
+    from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    build_model(name).save_pretrained(folder)
+    token = {"llava_next": "<image>", "qwen2_5_vl": "<|image_pad|>"}[name]
+    words = {"[pad]": PAD, token: IMAGE} | {f"w{i}": i for i in range(2, VOCABULARY - 1)} | {"?": VOCABULARY - 1}
+    plain = Tokenizer(models.WordLevel(words, unk_token="?"))
+    plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    special = {"image_token": token, "video_token": "w3", "vision_start_token": "w4", "vision_end_token": "w5"}
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=plain, pad_token="[pad]", unk_token="?", extra_special_tokens=special
+    )
+    chat = "{% for m in messages %}{% for c in m['content'] %}{{ c['text'] if c['type'] == 'text' else 'IMAGE' }} "
+    tokenizer.chat_template = (chat + "{% endfor %}{% endfor %}").replace("IMAGE", token)
+    colours = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    if name == "qwen2_5_vl":
+        tokenizer.save_pretrained(folder)
+        sizes = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2, "min_pixels": 64, "max_pixels": 4096}
+        Qwen2VLImageProcessorPil(**sizes, **colours).save_pretrained(folder)
+    else:
+        sizes = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}
+        LlavaNextProcessor(
+            image_processor=LlavaNextImageProcessorPil(image_grid_pinpoints=PINPOINTS, **sizes, **colours),
+            tokenizer=tokenizer,
+            patch_size=4,
+            vision_feature_select_strategy="default",
+            num_additional_image_tokens=1,
+            chat_template=tokenizer.chat_template,
+        ).save_pretrained(folder)
+    return folder
+
+
+def test_a_family_that_merges_after_its_encoder_can_be_asked(tmp_path):
+    eye = Eye.from_pretrained(str(save_family(tmp_path, "qwen2_5_vl"))).set_image(picture(60, 90))
+    answer = eye.ask("w20 w21", keep=0.25, max_new_tokens=3)
+    assert (answer.tokens, answer.full) == (14, 54)
+    assert answer.tokens == answer.allocation.tokens
+    assert eye.ask("w20 w21", keep=1.0, max_new_tokens=3).tokens == 54
+
+
+def test_a_picture_in_several_views_is_refused_rather_than_undercounted(tmp_path):
+    """LLaVA-NeXT sees this picture twice and adds newlines: one allocation would hide three quarters of the cost."""
+    eye = Eye.from_pretrained(str(save_family(tmp_path, "llava_next"))).set_image(picture(60, 90))
+    with pytest.raises(InputError, match="2 tiles or views"):
+        eye.ask("w20 w21", keep=0.25)

@@ -10,38 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import picture, prompt, save_stock, tiny_model, tiny_processor
+from tiny_models import GREEDY, ROWS, new_part, prompt, save_stock, tiny_model
 from transformers import Qwen3VLForConditionalGeneration, TextStreamer
 
 from arr_coc import InputError, Relevance, attach, detach
 from arr_coc.attending import allocate, tokens_for
 from arr_coc.backbones import supported_families
-
-ROWS = [
-    ([picture(256, 256)], "what colour is the square"),
-    ([picture(64, 64, 1), picture(160, 96, 2)], "where is the red square on the left"),
-    ([picture(128, 192, 3)], "how many"),
-]
-GREEDY: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False}
-
-
-@pytest.fixture(scope="module")
-def processor() -> Any:
-    return tiny_processor()
-
-
-@pytest.fixture
-def model() -> Any:
-    return tiny_model()
-
-
-@pytest.fixture(scope="module")
-def inputs(processor: Any) -> dict[str, Any]:
-    return prompt(processor, ROWS)
-
-
-def new_part(output: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
-    return output[:, inputs["input_ids"].shape[1] :]
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])

@@ -8,36 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import picture, prompt, tiny_model, tiny_processor
+from tiny_models import GREEDY, ROWS, picture, prompt
 from transformers import DynamicCache
 
 from arr_coc import InputError, attach
-
-ROWS = [
-    ([picture(256, 256)], "what colour is the square"),
-    ([picture(64, 64, 1), picture(160, 96, 2)], "where is the red square on the left"),
-    ([picture(128, 192, 3)], "how many"),
-]
-GREEDY: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False}
-
-
-@pytest.fixture(scope="module")
-def processor() -> Any:
-    return tiny_processor()
-
-
-@pytest.fixture
-def model() -> Any:
-    return tiny_model()
-
-
-@pytest.fixture(scope="module")
-def inputs(processor: Any) -> dict[str, Any]:
-    return prompt(processor, ROWS)
-
-
-def new_part(output: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
-    return output[:, inputs["input_ids"].shape[1] :]
 
 
 def test_every_turn_allocates_anew(model: Any, processor: Any) -> None:

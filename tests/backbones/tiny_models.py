@@ -178,3 +178,17 @@ def save_stock(folder: Path, dtype: torch.dtype = torch.float32, **options: Any)
     processor.tokenizer.save_pretrained(folder)
     (folder / "chat_template.jinja").write_text(CHAT, encoding="utf-8")
     return folder
+
+
+# Three prompts of different lengths, one of them with two pictures; and how they are answered.
+ROWS = [
+    ([picture(256, 256)], "what colour is the square"),
+    ([picture(64, 64, 1), picture(160, 96, 2)], "where is the red square on the left"),
+    ([picture(128, 192, 3)], "how many"),
+]
+GREEDY: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False}
+
+
+def new_part(output: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
+    """What was generated after the prompt."""
+    return output[:, inputs["input_ids"].shape[1] :]

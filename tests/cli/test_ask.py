@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from tiny_models import picture, save_stock
 
 from arr_coc.values import Allocation
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "backbones"))
-from tiny_models import picture, save_stock
 
 
 @pytest.fixture(scope="module")

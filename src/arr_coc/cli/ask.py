@@ -32,7 +32,8 @@ def command(
 ) -> int:
     """The answer, its uncertainty, the tokens it took, and the seconds of each stage.
 
-    The model is a stock one: Qwen3-VL is foveated before its encoder, other families are merged after theirs.
+    The model is a stock one: Qwen3-VL is foveated before its encoder, other families are merged after theirs. A
+    picture that a family cuts into several tiles or views is left to `arr_coc.attach`.
 
     \b
     Examples:
@@ -78,11 +79,10 @@ def print_answer(image: str, query: str, answer: Any, files: dict[str, str]) -> 
 
     from .tables import seconds_line
 
-    allocation = answer.allocation
     table = Table(show_header=False, title=f"{Path(image).name}: {escape(query)}", title_justify="left")
     table.add_row("answer", f"[bold]{escape(answer.text) or '(nothing)'}[/bold]")
     table.add_row("uncertainty", f"{answer.uncertainty:.2f}")
-    table.add_row("tokens", f"{answer.tokens} of {allocation.full} ({100 * allocation.keep:.1f} %)")
+    table.add_row("tokens", f"{answer.tokens} of {answer.full} ({100 * answer.tokens / answer.full:.1f} %)")
     table.add_row("seconds", seconds_line(answer.seconds))
     for name, path in files.items():
         table.add_row(name, escape(path))
