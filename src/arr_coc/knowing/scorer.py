@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from ..errors import InputError
 from ..pretrained import Pretrained
+from ..sensing.backend_torch import sobel
 
 CELL = 32
 VIEW = 2  # the view has 1 / VIEW of the resolution
@@ -53,11 +54,9 @@ def coarse_texture(pictures: Tensor, channels: tuple[str, ...] = TEXTURE) -> Ten
     batch, _, height, width = view.shape
     planes = dict(zip(RGB, view.unbind(1), strict=True))
     if "sobel_x" in channels or "sobel_y" in channels:
-        grey = F.pad(pixels.mean(1, keepdim=True), (1, 1, 1, 1), mode="replicate")
-        across = grey[:, :, 1:-1, 2:] - grey[:, :, 1:-1, :-2]
-        down = grey[:, :, 2:, 1:-1] - grey[:, :, :-2, 1:-1]
-        planes["sobel_x"] = F.avg_pool2d(across.abs(), VIEW)[:, 0] * 2
-        planes["sobel_y"] = F.avg_pool2d(down.abs(), VIEW)[:, 0] * 2
+        # A hard edge from black to white is 4 in Sobel's weights.
+        along = (part.abs() / 4 for part in sobel(pixels.mean(1)))
+        planes["sobel_x"], planes["sobel_y"] = (F.avg_pool2d(part[:, None], VIEW)[:, 0] for part in along)
     y = (torch.arange(height, device=view.device) + 0.5) / height
     x = (torch.arange(width, device=view.device) + 0.5) / width
     planes["y"] = y[:, None].expand(batch, height, width)

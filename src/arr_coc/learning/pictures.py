@@ -53,6 +53,12 @@ class TrainingBatch:
     things: Tensor
     glyphs: Glyphs
 
+    @classmethod
+    def of(cls, batch: NeedleBatch, glyphs: Glyphs) -> TrainingBatch:
+        same = ("pictures", "question_ids", "answer_ids", "boxes", "box_mask", "ctx_boxes", "ctx_mask")
+        things = batch.cell_labels[..., FIRST_COLOUR:]
+        return cls(**{name: getattr(batch, name) for name in same}, things=things, glyphs=glyphs)
+
     def __len__(self) -> int:
         return len(self.pictures)
 
@@ -69,18 +75,7 @@ def render_family(
     split: str = "train",
 ) -> TrainingBatch:
     """Pictures `start` … of one family, with every glyph."""
-    batch, glyphs = render_with_glyphs(family, number, size, seed, start, device, difficulty, split)
-    return TrainingBatch(
-        pictures=batch.pictures,
-        question_ids=batch.question_ids,
-        answer_ids=batch.answer_ids,
-        boxes=batch.boxes,
-        box_mask=batch.box_mask,
-        ctx_boxes=batch.ctx_boxes,
-        ctx_mask=batch.ctx_mask,
-        things=batch.cell_labels[..., FIRST_COLOUR:],
-        glyphs=glyphs,
-    )
+    return TrainingBatch.of(*render_with_glyphs(family, number, size, seed, start, device, difficulty, split))
 
 
 @torch.no_grad()
@@ -103,14 +98,10 @@ def render_with_glyphs(
         scene = lay_out(family, draws, size, split, knobs)
         batch = finish_batch(scene, draws, index, family, split, seed, size)
     text = scene.text
-    advance = text.advances()
-    middle = text.x[..., None] + advance.cumsum(-1) - ((advance + 1) >> 1)
-    line = (text.baseline - (text.atlas.cap[text.face, text.size] >> 1))[..., None].expand_as(middle)
-    pixels = text.atlas.sizes[text.size][..., None].expand_as(middle)
-    written = (text.ids > 0) & (text.ids != SPACE)
-    inside = (middle >= 0) & (middle < size[1]) & (line >= 0) & (line < size[0])
-    character = text.ids * (written & inside)
-    return batch, Glyphs(*(item.flatten(1) for item in (line, middle, character, pixels)))
+    y, x = text.middles()
+    there = (text.ids > 0) & (text.ids != SPACE) & (y >= 0) & (y < size[0]) & (x >= 0) & (x < size[1])
+    pixels = text.atlas.sizes[text.size][..., None].expand_as(x)
+    return batch, Glyphs(*(item.flatten(1) for item in (y, x, text.ids * there, pixels)))
 
 
 def glyph_targets(glyphs: Glyphs, leaves: Tensor, size: tuple[int, int]) -> Tensor:

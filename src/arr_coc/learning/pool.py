@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field, fields
+from itertools import accumulate, pairwise
 
 import torch
 from torch.nn import functional as F
@@ -33,26 +34,36 @@ class PicturePool:
     waiting: dict[tuple[int, tuple[int, int]], tuple[TrainingBatch, int]] = field(default_factory=dict)
 
     def take(self, number: int, size: tuple[int, int], chance: random.Random) -> TrainingBatch:
-        """About `number` fresh pictures, the families in their shares, difficulties mixed."""
-        total = sum(self.shares)
+        """Exactly `number` fresh pictures, so that they divide among processes; the families' shares hold on average.
+
+        Borders between families stand at the cumulated shares, all shifted by one random offset before rounding.
+        """
+        offset, total = chance.random(), sum(self.shares)
+        borders = [int(number * share / total + offset) for share in accumulate(self.shares, initial=0.0)]
+        # The last border is the number itself, whatever rounding made of the sum.
+        borders[-1] = number
         parts = []
-        for index, share in enumerate(self.shares):
-            count = max(1, round(number * share / total))
-            batch, used = self.waiting.get((index, size), (None, 0))
-            if batch is None or len(batch) - used < count:
-                batch, used = self._render(index, count, size, chance), 0
-            self.waiting[index, size] = batch, used + count
-            parts.append(cut(batch, used, used + count))
+        for index, (start, stop) in enumerate(pairwise(borders)):
+            if stop > start:
+                batch, used = self.waiting.get((index, size), (None, 0))
+                if batch is None or len(batch) - used < stop - start:
+                    batch, used = self._ahead(index, stop - start, size, chance), 0
+                self.waiting[index, size] = batch, used + stop - start
+                parts.append(cut(batch, used, used + stop - start))
         return join(parts)
 
-    def _render(self, index: int, count: int, size: tuple[int, int], chance: random.Random) -> TrainingBatch:
+    def _ahead(self, index: int, count: int, size: tuple[int, int], chance: random.Random) -> TrainingBatch:
         number = max(count, min(count * AHEAD, PIXELS_AHEAD // (size[0] * size[1])))
-        difficulty = choose_difficulty(size, chance)
-        batch = render_family(
-            self.families[index], number, size, self.seed, self.rendered, self.device, difficulty, self.split
-        )
+        start = self.rendered
         self.rendered += number
-        return batch
+        return self.render(self.families[index], number, size, start, chance)
+
+    def render(
+        self, family: str, number: int, size: tuple[int, int], start: int, chance: random.Random
+    ) -> TrainingBatch:
+        """At least `number` pictures of one family."""
+        difficulty = choose_difficulty(size, chance)
+        return render_family(family, number, size, self.seed, start, self.device, difficulty, self.split)
 
 
 def choose_difficulty(size: tuple[int, int], chance: random.Random) -> Difficulty | str | None:

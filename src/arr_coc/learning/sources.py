@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
 
 from ..needle.clips import render_clip
-from ..needle.labels import FIRST_COLOUR
 from .curriculum import SOURCES, Curriculum
 from .pictures import Glyphs, TrainingBatch, render_family
-from .pool import AHEAD, PIXELS_AHEAD, PicturePool, cut, join
+from .pool import PicturePool, join
 
 FRAMES = 4
 
@@ -24,32 +22,11 @@ class SourcePool(PicturePool):
 
     source: str = "static"
 
-    def take(self, number: int, size: tuple[int, int], chance: random.Random) -> TrainingBatch:
-        """Exactly `number` fresh pictures, so that they divide among processes; the families' shares hold on average.
-
-        Borders between families stand at the cumulated shares, all shifted by one random offset before rounding.
-        """
-        offset, total = chance.random(), sum(self.shares)
-        borders = [int(number * share / total + offset) for share in accumulate(self.shares, initial=0.0)]
-        # The last border is the number itself, whatever rounding made of the sum.
-        borders[-1] = number
-        parts = []
-        for index, (start, stop) in enumerate(pairwise(borders)):
-            if stop > start:
-                batch, used = self.waiting.get((index, size), (None, 0))
-                if batch is None or len(batch) - used < stop - start:
-                    batch, used = self._render(index, stop - start, size, chance), 0
-                self.waiting[index, size] = batch, used + stop - start
-                parts.append(cut(batch, used, used + stop - start))
-        return join(parts)
-
-    def _render(self, index: int, count: int, size: tuple[int, int], chance: random.Random) -> TrainingBatch:
-        number = max(count, min(count * AHEAD, PIXELS_AHEAD // (size[0] * size[1])))
-        family, start = self.families[index], self.rendered
-        self.rendered += number
+    def render(
+        self, family: str, number: int, size: tuple[int, int], start: int, chance: random.Random
+    ) -> TrainingBatch:
         if self.source == "video":
-            clips = -(-number // FRAMES)
-            return clip_frames(family, clips, size, self.seed, start, self.device, self.split)
+            return clip_frames(family, -(-number // FRAMES), size, self.seed, start, self.device, self.split)
         difficulty = "hard" if self.source == "hard" else chance.choices((None, "easy"), (0.7, 0.3))[0]
         return render_family(family, number, size, self.seed, start, self.device, difficulty, self.split)
 
@@ -61,17 +38,7 @@ def clip_frames(
     scorer does not."""
     frames = render_clip(family, clips, FRAMES, size, seed, split, None, device, start, cuts=1).frames
     none = torch.zeros(len(frames), 0, dtype=torch.int64, device=frames.pictures.device)
-    return TrainingBatch(
-        pictures=frames.pictures,
-        question_ids=frames.question_ids,
-        answer_ids=frames.answer_ids,
-        boxes=frames.boxes,
-        box_mask=frames.box_mask,
-        ctx_boxes=frames.ctx_boxes,
-        ctx_mask=frames.ctx_mask,
-        things=frames.cell_labels[..., FIRST_COLOUR:],
-        glyphs=Glyphs(none, none, none, none),
-    )
+    return TrainingBatch.of(frames, Glyphs(none, none, none, none))
 
 
 class Sources:

@@ -32,12 +32,8 @@ def cell_labels(scene: Scene, height: int, width: int) -> torch.Tensor:
         place = torch.where(inside, (row * cols + column) * classes + which, nowhere)
         labels.scatter_(1, place.reshape(number, -1), 1)
 
-    advance = text.advances()
-    middle = text.x[..., None] + advance.cumsum(-1) - ((advance + 1) >> 1)
-    # The optical middle of a line: half a capital's height above the baseline.
-    height_of_line = text.baseline - (text.atlas.cap[text.face, text.size] >> 1)
-    written = (text.ids > 0) & (text.ids != SPACE)
-    mark(middle, height_of_line[..., None].expand_as(middle), text.ids, written)
+    y, x = text.middles()
+    mark(x, y, text.ids, (text.ids > 0) & (text.ids != SPACE))
     if scene.marks:
         boxes, which, there = (
             torch.cat([getattr(group, name) for group in scene.marks], 1) for name in ("boxes", "classes", "there")

@@ -164,6 +164,13 @@ class Text:
         """(B, R, L) columns of every character."""
         return self.atlas.advance[self.face[..., None], self.size[..., None], self.ids]
 
+    def middles(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """y and x (B, R, L) of every character's middle; upright that is half a capital above the baseline."""
+        advance = self.advances()
+        x = self.x[..., None] + advance.cumsum(-1) - ((advance + 1) >> 1)
+        y = self.baseline - (self.atlas.cap[self.face, self.size] >> 1)
+        return y[..., None].expand_as(x), x
+
     def width(self) -> torch.Tensor:
         """(B, R) pixels from the first column to the last."""
         return self.advances().sum(-1)
