@@ -211,6 +211,15 @@ def test_leaves_come_in_raster_order_and_level_zero_everywhere_is_the_plain_grid
     assert (some[1:, 0] * 5 + some[1:, 1] > some[:-1, 0] * 5 + some[:-1, 1]).all()
 
 
+@pytest.mark.parametrize(("rows", "cols"), [(8, 8), (7, 5), (9, 13)])
+def test_the_score_of_a_leaf_is_the_mean_of_what_it_covers_inside_the_picture(rows, cols):
+    relevance, tree = random_map(rows, cols, 3), build_tree(rows, cols, 3)
+    leaves = quadtree(relevance, tree, tree.reach(rows * cols // 2))
+    for (row, col, level), score in zip(leaves.cells[0].tolist(), leaves.scores[0].tolist(), strict=True):
+        side = 2**level
+        assert score == pytest.approx(float(relevance[0, row : row + side, col : col + side].mean()), rel=1e-5)
+
+
 def test_ties_go_to_the_earlier_position():
     tree = build_tree(8, 8, 2)
     leaves = quadtree(torch.ones(1, 8, 8), tree, tree.floor + 3)

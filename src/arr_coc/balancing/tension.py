@@ -28,7 +28,8 @@ WEIGHTS = (0.4, 0.3, 0.3)
 DIVERSITY = 0.3
 TOP_PLACES = 8
 # The balanced map to this power is what is allocated by. A tree splits by mass, so that a wide lukewarm field outbids a
-# small hot place unless the map is sharp; unsharpened, the result is close to uniform down-sampling.
+# small hot place unless the map is sharp; unsharpened, the result is close to uniform down-sampling. Chosen among seven
+# powers by the coverage of true boxes on 150 real pictures' questions, so a benchmark that uses those is not held out.
 SHARPNESS = 4
 
 
