@@ -1,83 +1,91 @@
-"""Where a training step's time goes: rendering, allocating and reading, by canvas. `--tiny` runs it on a CPU."""
+"""Where a training step's time goes, by canvas and allocation: printing pages, the reader's lesson, the scorer's.
+
+    python benchmarks/training_gpu.py            # on a CUDA device
+    python benchmarks/training_gpu.py --tiny     # on the processor, to see that it runs
+
+`launched` is how long the processor needs to ask for a step, `done` how long the device needs to do it: where the first
+is the larger of the two, the device waits.
+"""
 
 from __future__ import annotations
 
 import argparse
-import random
+import tempfile
 import time
+from pathlib import Path
 
 import torch
 
-from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
-from arr_coc.knowing.scorer import Scorer
-from arr_coc.learning.allocations import Kind, make_leaves, tree_of
+from arr_coc.knowing.scorer import ScorerConfig
+from arr_coc.learning.allocations import Kind
 from arr_coc.learning.evaluate import FAMILIES
-from arr_coc.learning.mini_model import MiniConfig, build_mini
-from arr_coc.learning.pool import PicturePool
-from arr_coc.learning.reading import DenseHeads, Reader, read
-from arr_coc.learning.train_mini import LARGEST_BATCH, PIXELS_A_STEP, SHARES, Plan, compile_blocks, make_optimizers
-from arr_coc.learning.twin import Twin
+from arr_coc.learning.mini_model import MiniConfig
+from arr_coc.learning.schedule import Plan, pictures_a_step
+from arr_coc.learning.train_mini import Training
+
+KINDS = (Kind("full", 1, 1), Kind("uniform", 0.25, 1), Kind("oracle", 0.25, 1), Kind("oracle", 1 / 16, 1))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tiny", action="store_true")
-    parser.add_argument("--compile", action="store_true")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true", help="a tiny model and batch")
     parser.add_argument("--repeats", type=int, default=8)
+    parser.add_argument("--profile", type=Path, help="write the operations of one 512² step there")
     given = parser.parse_args()
-    device = torch.device("cuda" if torch.cuda.is_available() and not given.tiny else "cpu")
-    torch.set_float32_matmul_precision("high")
-    config = MiniConfig(width=64, heads=1) if given.tiny else MiniConfig()
-    model, scorer, heads = build_mini(config).to(device), Scorer().to(device), DenseHeads(config.width).to(device)
-    optimizers = make_optimizers(model, heads, scorer, Plan())
-    pool, chance = PicturePool(FAMILIES, SHARES, 0, device), random.Random(0)
-    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    twin = Twin(Reader(model, heads), dtype)
-    worker, worker_heads = twin.worker.mini, twin.worker.heads
-    if given.compile:
-        compile_blocks(worker)
-    generator = torch.Generator(device=device).manual_seed(0)
+    plan = Plan(scale=0.02 if given.tiny else 1.0, scorer_every=10**9)
+    mini = MiniConfig(width=64, heads=1) if given.tiny else MiniConfig()
+    with tempfile.TemporaryDirectory() as folder:
+        training = Training(plan, mini, ScorerConfig(), Path(folder))
+    training.done |= {"stage": 2, "step": 1}
 
     def now() -> float:
-        if device.type == "cuda":
+        if training.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    print("| canvas | kind | pictures | render ms | allocate ms | scorer ms | read ms | update ms | pictures/s |")
+    print("| canvas | pages | print ms | kind | pictures | launched ms | done ms | scorer ms | pictures/s |")
     print("|---" * 9 + "|")
-    for size in ((128, 128), (256, 256), (512, 512), (768, 1024)):
-        for kind in (Kind("full", 1, 1), Kind("uniform", 0.25, 1), Kind("oracle", 0.25, 1)):
-            number = 7 if given.tiny else min(LARGEST_BATCH, PIXELS_A_STEP // (size[0] * size[1]))
-            spent = [0.0] * 5
-            for repeat in range(given.repeats + 1):
-                marks = [now()]
-                batch = pool.take(number, size, chance)
-                marks.append(now())
-                leaves = make_leaves(kind, batch, tree_of(size), generator, None)
-                marks.append(now())
-                with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                    scorer(batch.pictures, batch.question_ids).float().mean().backward()
-                marks.append(now())
-                with dense_vision_attention(worker):
-                    reading = read(worker, batch, leaves, worker_heads)
-                    (reading.answer + reading.glyph + reading.thing).backward()
-                marks.append(now())
-                twin.pull_gradients()
-                for optimizer in optimizers:
-                    optimizer.step()
-                    optimizer.zero_grad(set_to_none=True)
-                twin.push_weights()
-                marks.append(now())
-                if repeat:
-                    spent = [total + b - a for total, a, b in zip(spent, marks, marks[1:], strict=False)]
-            each = [1000 * value / given.repeats for value in spent]
+    for size in ((128, 128), (256, 256), (512, 512)):
+        pages_each = training.pictures_a_print(size)
+        for turn in range(len(FAMILIES)):
+            training.shelve(training.printer.print(pages_each, size, None, turn))
+        start = now()
+        for turn in range(len(FAMILIES)):
+            training.shelve(training.printer.print(pages_each, size, None, turn))
+        printing = (now() - start) / len(FAMILIES)
+        for kind in KINDS:
+            number = max(2, round(pictures_a_step(size, kind) * plan.scale))
+
+            def lesson(size=size, kind=kind, number=number) -> None:
+                pages = training.draw(size, number, every_question=kind.name == "full")
+                training.learn(pages, kind)
+
+            for _ in range(2):
+                lesson()
+            start = now()
+            for _ in range(given.repeats):
+                lesson()
+            launched = (time.perf_counter() - start) / given.repeats
+            done = (now() - start) / given.repeats
+            training.learn_to_search(size)
+            start = now()
+            for _ in range(3):
+                training.learn_to_search(size)
+            search = (now() - start) / 3
             print(
-                f"| {size[0]}×{size[1]} | {kind.name} {kind.keep} | {len(batch)} | "
-                + " | ".join(f"{value:.1f}" for value in each)
-                + f" | {1000 * len(batch) / sum(each):.0f} |",
+                f"| {size[0]}×{size[1]} | {pages_each} | {1000 * printing:.1f} | {kind.name} {kind.keep} | {number} | "
+                f"{1000 * launched:.1f} | {1000 * done:.1f} | {1000 * search:.1f} | {number / done:.0f} |",
                 flush=True,
             )
-    if device.type == "cuda":
+            if given.profile and size == (512, 512) and kind.name in ("full", "oracle"):
+                with torch.profiler.profile() as profile:
+                    lesson()
+                    now()
+                key = "self_device_time_total" if training.device.type == "cuda" else "self_cpu_time_total"
+                text = profile.key_averages().table(sort_by=key, row_limit=30, max_name_column_width=60)
+                with given.profile.open("a", encoding="utf-8") as file:
+                    file.write(f"{kind}\n{text}\n")
+    if training.device.type == "cuda":
         print(f"peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
 
 

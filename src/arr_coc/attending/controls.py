@@ -37,10 +37,11 @@ def random(request: Request) -> Leaves:
     return gather_leaves(select_splits(inherited_gains(noise, tree), tree, request.budgets), request.cells, tree)
 
 
-def inherited_gains(noise: Tensor, tree: Tree) -> Tensor:
-    """(B, M) uniform numbers → gains that never exceed the parent's."""
+def inherited_gains(noise: Tensor, tree: Tree, parents: Tensor | None = None) -> Tensor:
+    """(B, M) uniform numbers → gains that never exceed the parent's. parents: `tree.parents`, where already at hand."""
     gains = noise.clone()
-    parents = torch.from_numpy(tree.parents).to(noise.device)
+    if parents is None:
+        parents = torch.from_numpy(tree.parents).to(noise.device)
     for level in range(tree.levels - 1, 0, -1):
         gains[:, tree.nodes(level)] *= gains[:, parents[tree.nodes(level)]]
     return gains

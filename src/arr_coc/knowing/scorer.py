@@ -87,33 +87,64 @@ class ConvBlock(nn.Module):
         return features + self.contract(hidden)
 
 
-class Coupling(nn.Module):
-    """Every place attends to every character of the question and to every other place; both with residuals."""
+class Matching(nn.Module):
+    """Every place asks every character of the question; with a residual."""
 
     def __init__(self, width: int, query_width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(3)])
+        self.norm = nn.LayerNorm(width)
         self.ask = nn.Linear(width, width)
         self.key_value = nn.Linear(query_width, 2 * width)
         self.answer = nn.Linear(width, width)
+
+    def forward(self, places: Tensor, words: Tensor, padding: Tensor) -> Tensor:
+        """places (B, P, D), words (B, L, Q), padding (B, L) bool → (B, P, D)."""
+        key, value = self.key_value(words).chunk(2, dim=-1)
+        query = self.ask(self.norm(places))
+        mask = ~padding[:, None, None, :]
+        mixed = F.scaled_dot_product_attention(
+            *(split_heads(item, self.heads) for item in (query, key, value)), attn_mask=mask
+        )
+        return places + self.answer(join_heads(mixed))
+
+
+def split_heads(item: Tensor, heads: int) -> Tensor:
+    """(B, P, D) → (B, heads, P, D / heads)."""
+    return item.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join_heads(item: Tensor) -> Tensor:
+    """The inverse of `split_heads`."""
+    return item.transpose(1, 2).flatten(2)
+
+
+class Coupling(nn.Module):
+    """Every place asks the question, then looks at every other place; both with residuals."""
+
+    def __init__(self, width: int, query_width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.match = Matching(width, query_width, heads)
+        self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(2)])
         self.look = nn.Linear(width, 3 * width)
         self.relate = nn.Linear(width, width)
         self.think = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
 
     def forward(self, places: Tensor, words: Tensor, padding: Tensor) -> Tensor:
         """places (B, P, D), words (B, L, Q), padding (B, L) bool → (B, P, D)."""
-        split = lambda item: item.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # noqa: E731
-        join = lambda item: item.transpose(1, 2).flatten(2)  # noqa: E731
-        key, value = self.key_value(words).chunk(2, dim=-1)
-        mask = ~padding[:, None, None, :]
-        mixed = F.scaled_dot_product_attention(
-            split(self.ask(self.norms[0](places))), split(key), split(value), attn_mask=mask
-        )
-        places = places + self.answer(join(mixed))
-        query, key, value = self.look(self.norms[1](places)).chunk(3, dim=-1)
-        places = places + self.relate(join(F.scaled_dot_product_attention(split(query), split(key), split(value))))
-        return places + self.think(self.norms[2](places))
+        places = self.match(places, words, padding)
+        parts = self.look(self.norms[0](places)).chunk(3, dim=-1)
+        query, key, value = (split_heads(part, self.heads) for part in parts)
+        mixed = F.scaled_dot_product_attention(query, key, value)
+        places = places + self.relate(join_heads(mixed))
+        return places + self.think(self.norms[1](places))
+
+
+def on_places(module: nn.Module, features: Tensor, words: Tensor, padding: Tensor) -> Tensor:
+    """Apply a module of places (B, P, D) to a map (B, D, rows, cols)."""
+    places = module(features.flatten(2).transpose(1, 2), words, padding)
+    return places.transpose(1, 2).unflatten(2, features.shape[2:])
 
 
 class QuestionReader(nn.Module):
@@ -153,6 +184,8 @@ class Scorer(Pretrained):
         self.fine = nn.ModuleList([ConvBlock(width // 2, query_width) for _ in range(self.config.blocks)])
         self.down = nn.Conv2d(width // 2, width, 2, stride=2)
         self.middle = nn.ModuleList([ConvBlock(width, query_width) for _ in range(self.config.blocks)])
+        # Words are found where they are still several places wide; what they mean for their neighbours comes after.
+        self.match = Matching(width, query_width, self.config.heads)
         self.reduce = nn.Conv2d(width, width, 2, stride=2)
         self.couple = nn.ModuleList([Coupling(width, query_width, self.config.heads) for _ in range(2)])
         self.spread = nn.ModuleList([ConvBlock(width, query_width) for _ in range(self.config.blocks)])
@@ -163,22 +196,26 @@ class Scorer(Pretrained):
 
     def forward(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
         """(B, 3, H, W) pictures, (B, L) characters → logits (B, rows, cols) of the cells' relevance."""
+        return self.with_features(pictures, question_ids)[0]
+
+    def with_features(self, pictures: Tensor, question_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits, and the finest features (B, width / 2, H / 8, W / 8), which a training may ask for glyphs."""
         words, summary = self.question(question_ids)
-        features = self.stem(coarse_texture(pictures, self.config.channels).to(self.head.weight.dtype))
+        padding = question_ids == 0
+        fine = self.stem(coarse_texture(pictures, self.config.channels).to(self.head.weight.dtype))
         for block in self.fine:
+            fine = block(fine, summary)
+        features = self.down(fine)
+        for index, block in enumerate(self.middle):
             features = block(features, summary)
-        features = self.down(features)
-        for block in self.middle:
-            features = block(features, summary)
+            if index == 0:
+                features = on_places(self.match, features, words, padding)
         features = self.reduce(features)
-        rows, cols = features.shape[2:]
-        places = features.flatten(2).transpose(1, 2)
         for couple in self.couple:
-            places = couple(places, words, question_ids == 0)
-        features = places.transpose(1, 2).unflatten(2, (rows, cols))
+            features = on_places(couple, features, words, padding)
         for block in self.spread:
             features = block(features, summary)
-        return self.head(features)[:, 0]
+        return self.head(features)[:, 0], fine
 
     @torch.no_grad()
     def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ has a signal in every token from the first step; without one, runs never left ch
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +17,8 @@ from ..needle.characters import SPACE
 from ..needle.difficulty import Difficulty, as_difficulty
 from ..needle.draws import Draws
 from ..needle.labels import CELL, FIRST_COLOUR
-from ..needle.renderer import finish_batch, lay_out
+from ..needle.renderer import finish_batch, lay_out, plan_of
+from ..needle.scene import Scene
 
 SUBCELLS = 4
 # Type below this many pixels at the leaf's own resolution is not asked for: it cannot be read there.
@@ -94,40 +96,58 @@ def render_with_glyphs(
     device = torch.device(device)
     with torch.autocast(device.type, enabled=False):
         index = torch.arange(start, start + number, device=device)
-        draws = Draws.of(seed, split, family, index)
+        draws = Draws.of(seed, split, family, index, plan=plan_of(family, (size[0], size[1]), knobs, False))
         scene = lay_out(family, draws, size, split, knobs)
         batch = finish_batch(scene, draws, index, family, split, seed, size)
+    return batch, glyphs_of(scene, size)
+
+
+def glyphs_of(scene: Scene, size: tuple[int, int]) -> Glyphs:
+    """Every glyph of a scene that is inside the picture; the others have character 0."""
     text = scene.text
     y, x = text.middles()
     there = (text.ids > 0) & (text.ids != SPACE) & (y >= 0) & (y < size[0]) & (x >= 0) & (x < size[1])
     pixels = text.atlas.sizes[text.size][..., None].expand_as(x)
-    return batch, Glyphs(*(item.flatten(1) for item in (y, x, text.ids * there, pixels)))
+    return Glyphs(*(item.flatten(1) for item in (y, x, text.ids * there, pixels)))
 
 
-def glyph_targets(glyphs: Glyphs, leaves: Tensor, size: tuple[int, int]) -> Tensor:
-    """Leaves (B, N, 3) → (B, N, 16) int64: the character in each sub-cell, 0 for none, −100 for "do not ask"."""
+def glyph_board(glyphs: Glyphs, size: tuple[int, int], depth: int) -> Tensor:
+    """(B, rows, cols) int64: the character in each sub-cell of the picture at 1 / 2**depth of its resolution.
+
+    0 for none, −100 for "do not ask". Coarse leaves at the edge reach beyond the picture: the board has one more leaf
+    of blank ground on each side.
+    """
+    pixels = CELL // SUBCELLS << depth
+    rows, cols = (-(-side // pixels) + SUBCELLS for side in size)
+    number, nowhere = len(glyphs.y), rows * cols
+    board = torch.zeros(number, nowhere + 1, dtype=torch.int64, device=glyphs.y.device)
+    place = (glyphs.y.clamp_min(0) // pixels) * cols + glyphs.x.clamp_min(0) // pixels
+    there = glyphs.character > 0
+    legible = there & (glyphs.size >> depth >= LEGIBLE)
+    board.scatter_(1, torch.where(legible, place, nowhere), glyphs.character)
+    board.scatter_(1, torch.where(there & ~legible, place, nowhere), IGNORE)
+    return board[:, :-1].view(number, rows, cols)
+
+
+def board_targets(boards: Sequence[Tensor], leaves: Tensor) -> Tensor:
+    """Boards of depth 0, 1, … and leaves (B, N, 3) → (B, N, 16) int64: what each sub-cell of each leaf holds."""
     batch, number = leaves.shape[:2]
     row, col, level = leaves.unbind(-1)
     sub = torch.arange(SUBCELLS, device=leaves.device)
     result = leaves.new_full((batch, number, SUBCELLS**2), IGNORE)
-    for depth in range(READING_LEVELS):
-        pixels = CELL // SUBCELLS << depth
-        rows, cols = -(-size[0] // pixels), -(-size[1] // pixels)
-        # Coarse leaves at the edge reach beyond the picture: one more leaf of blank ground on each side.
-        rows, cols = rows + SUBCELLS, cols + SUBCELLS
-        board = torch.zeros(batch, rows * cols + 1, dtype=torch.int64, device=leaves.device)
-        nowhere = rows * cols
-        place = (glyphs.y.clamp_min(0) // pixels) * cols + glyphs.x.clamp_min(0) // pixels
-        there = glyphs.character > 0
-        legible = there & (glyphs.size >> depth >= LEGIBLE)
-        board.scatter_(1, torch.where(legible, place, nowhere), glyphs.character)
-        board.scatter_(1, torch.where(there & ~legible, place, nowhere), IGNORE)
+    for depth, board in enumerate(boards):
+        cols = board.shape[2]
         y = ((row >> depth) * SUBCELLS)[..., None] + sub
         x = ((col >> depth) * SUBCELLS)[..., None] + sub
-        index = (y[..., :, None] * cols + x[..., None, :]).flatten(1).clamp(0, nowhere - 1)
-        found = board.gather(1, index).view(batch, number, -1)
-        result = torch.where((level == depth)[..., None], found, result)
+        index = (y[..., :, None] * cols + x[..., None, :]).flatten(1).clamp(0, board[0].numel() - 1)
+        found = board.flatten(1).gather(1, index).view(batch, number, -1)
+        result = torch.where((level == depth)[..., None], found.to(result.dtype), result)
     return result
+
+
+def glyph_targets(glyphs: Glyphs, leaves: Tensor, size: tuple[int, int]) -> Tensor:
+    """Leaves (B, N, 3) → (B, N, 16) int64: the character in each sub-cell, 0 for none, −100 for "do not ask"."""
+    return board_targets([glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)], leaves)
 
 
 def thing_targets(things: Tensor, leaves: Tensor) -> tuple[Tensor, Tensor]:

@@ -67,6 +67,11 @@ class Prefetcher(Generic[Item]):
         except BaseException as error:  # handed to the reader, who raises it
             self._ready.put(error)
 
+    @property
+    def ready(self) -> bool:
+        """Whether `next()` would return at once, or is the only way to get anything."""
+        return self._thread is None or not self._ready.empty()
+
     def next(self) -> Item:
         if self._thread is None:
             return self._make()

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from .mini_model import ASSISTANT, IMAGE, NEWLINE, TURN_END, TURN_START, USER, VISION_END, VISION_START
 
+# What stands before the picture's tokens.
+HEAD = (TURN_START, USER, VISION_START)
+
 
 class Prompt(NamedTuple):
     """input_ids (B, L), padded with 0 on the right; answers (B, L) bool: the tokens that the model must say."""
@@ -17,26 +20,31 @@ class Prompt(NamedTuple):
     answers: Tensor
 
 
-def build_prompt(question_ids: Tensor, answer_ids: Tensor, visual_tokens: int) -> Prompt:
-    """(B, Q) and (B, A) characters, 0 = padding → the whole chat in the layout of the chat template.
+def chat_tail(question_ids: Tensor, answer_ids: Tensor, length: int | None = None) -> tuple[Tensor, Tensor]:
+    """What follows the picture: (B, Q) and (B, A) characters, 0 = padding → tokens (B, T) and which the model must say.
 
-    Padding stands on the right, behind everything real, so causal attention needs no mask for it.
+    Padding stands on the right, behind everything real, so causal attention needs no mask for it. With a fixed `length`
+    the tokens are uint8, and the device need not be asked how long the longest is.
     """
     batch, device = len(question_ids), question_ids.device
 
     def constant(*tokens: int) -> Tensor:
         return torch.tensor(tokens, device=device).expand(batch, -1)
 
-    head = torch.cat(
-        [constant(TURN_START, USER, VISION_START), constant(IMAGE).expand(batch, visual_tokens), constant(VISION_END)],
-        1,
-    )
-    end_of_answer = constant(TURN_END)
     middle = constant(TURN_END, NEWLINE, TURN_START, ASSISTANT)
-    tail = torch.cat([question_ids, middle, answer_ids, end_of_answer], dim=1)
+    tail = torch.cat([question_ids, middle, answer_ids, constant(TURN_END)], dim=1)
     said = torch.zeros_like(tail, dtype=torch.bool)
     said[:, question_ids.shape[1] + middle.shape[1] :] = True
     there = tail > 0
-    order = (~there).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(there.sum(1).max())]
-    tail, said = tail.gather(1, order), (said & there).gather(1, order)
+    order = (~there).to(torch.uint8).argsort(dim=1, stable=True)
+    longest = int(there.sum(1).max()) if length is None else length
+    tail, said = tail.gather(1, order)[:, :longest], (said & there).gather(1, order)[:, :longest]
+    return (tail, said) if length is None else (tail.to(torch.uint8), said)
+
+
+def build_prompt(question_ids: Tensor, answer_ids: Tensor, visual_tokens: int) -> Prompt:
+    """(B, Q) and (B, A) characters, 0 = padding → the whole chat in the layout of the chat template."""
+    batch, device = len(question_ids), question_ids.device
+    head = torch.tensor([*HEAD, *[IMAGE] * visual_tokens, VISION_END], device=device).expand(batch, -1)
+    tail, said = chat_tail(question_ids, answer_ids)
     return Prompt(torch.cat([head, tail], dim=1), torch.cat([torch.zeros_like(head, dtype=torch.bool), said], dim=1))

@@ -26,7 +26,8 @@ BLANK_WEIGHT = 0.05
 class DenseHeads(nn.Module):
     """What each visual token holds: the character in each of its sub-cells, and the colours and things in it.
 
-    Used in training only; the shipped model is the stock class.
+    The same is asked of the tower's patches before four of them are merged into a token: reading is a local matter, and
+    is learned sooner where it happens. Used in training only; the shipped model is the stock class.
     """
 
     def __init__(self, width: int) -> None:
@@ -34,11 +35,19 @@ class DenseHeads(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.glyphs = nn.Linear(width, SUBCELLS**2 * NUMBER_OF_IDS)
         self.things = nn.Linear(width, len(CELL_CLASSES) - FIRST_COLOUR)
+        self.patch_norm = nn.LayerNorm(width)
+        self.patch_glyphs = nn.Linear(width, SUBCELLS**2 // 4 * NUMBER_OF_IDS)
 
     def forward(self, embeds: Tensor) -> tuple[Tensor, Tensor]:
-        """(M, D) → (M, 16, characters), (M, things)."""
+        """Tokens (M, D) → (M, 16, characters), (M, things)."""
         embeds = self.norm(embeds)
         return self.glyphs(embeds).unflatten(-1, (SUBCELLS**2, -1)), self.things(embeds)
+
+    def read_patches(self, patches: Tensor) -> Tensor:
+        """Patches (M·4, D) in merge-block order → (M, 16, characters), sub-cells in the order of the tokens'."""
+        half = SUBCELLS // 2
+        glyphs = self.patch_glyphs(self.patch_norm(patches)).view(-1, 2, 2, half, half, NUMBER_OF_IDS)
+        return glyphs.transpose(2, 3).reshape(-1, SUBCELLS**2, NUMBER_OF_IDS)
 
 
 class Reader(nn.Module):
@@ -94,17 +103,29 @@ def read(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, heads: De
     size = batch.pictures.shape[2], batch.pictures.shape[3]
     glyph_logits, thing_logits = heads(tokens.embeds)
     target = glyph_targets(batch.glyphs, leaves, size).flatten(0, 1)
-    weight = torch.ones(NUMBER_OF_IDS, device=target.device)
-    weight[0] = BLANK_WEIGHT
-    asked = (target >= 0).any(1)
-    glyph_logits, target = glyph_logits[asked].flatten(0, 1).float(), target[asked].flatten()
-    glyph = F.cross_entropy(glyph_logits, target, weight=weight) if len(target) else zero
-    with torch.no_grad():
-        written = target > 0
-        glyph_right = ((glyph_logits.argmax(-1) == target) & written).sum() / written.sum().clamp_min(1)
-    found, may = thing_targets(batch.things, leaves)
-    thing_loss = F.binary_cross_entropy_with_logits(
-        thing_logits.float(), found.flatten(0, 1).float(), reduction="none", pos_weight=weight.new_tensor(8.0)
-    )
-    thing = (thing_loss.mean(-1) * may.flatten()).sum() / may.sum().clamp_min(1)
-    return Reading(answer, wrong == 0, glyph, thing, glyph_right)
+    glyph = glyph_loss(glyph_logits, target)
+    thing = thing_loss(thing_logits, *thing_targets(batch.things, leaves))
+    return Reading(answer, wrong == 0, glyph, thing, glyphs_read(glyph_logits, target))
+
+
+def glyph_loss(logits: Tensor, target: Tensor) -> Tensor:
+    """(M, 16, characters) and (M, 16) → cross entropy; blank ground counts little, −100 not at all."""
+    classes = torch.arange(logits.shape[-1], device=logits.device)
+    weight = torch.where(classes == 0, BLANK_WEIGHT, 1.0)
+    total = F.cross_entropy(logits.flatten(0, 1).float(), target.flatten(), weight=weight, reduction="sum")
+    return total / ((target > 0) + BLANK_WEIGHT * (target == 0)).sum().clamp_min(1)
+
+
+@torch.no_grad()
+def glyphs_read(logits: Tensor, target: Tensor) -> Tensor:
+    """The share of the written sub-cells that were read right."""
+    written = target > 0
+    return ((logits.argmax(-1) == target) & written).sum() / written.sum().clamp_min(1)
+
+
+def thing_loss(logits: Tensor, found: Tensor, may: Tensor) -> Tensor:
+    """(M, classes) logits, found (B, N, classes), may (B, N) → cross entropy where it may be asked."""
+    logits, found = logits.float(), found.flatten(0, 1).float()
+    # What is there is rare: it counts eight times.
+    each = F.binary_cross_entropy_with_logits(logits, found, weight=1 + 7 * found, reduction="none").mean(-1)
+    return (each * may.flatten()).sum() / may.sum().clamp_min(1)

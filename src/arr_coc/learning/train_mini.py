@@ -1,18 +1,17 @@
 """`arr-coc train mini`: one resumable run that makes the reader and, beside it, the scorer.
 
 Small canvases first, a dense target in every visual token, Muon for the matrices, mixed allocations from the start: the
-recipe that worked. Straight questions on large canvases never left chance.
+recipe that worked. Straight questions on large canvases never left chance, and large batches left too few steps.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import random
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,101 +19,39 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..backbones.qwen3_vl_attention import dense_vision_attention
 from ..files import write_json
 from ..knowing.scorer import Scorer, ScorerConfig
-from .allocations import KINDS, NURSERY_KINDS, SCORER_KINDS, Kind, make_leaves, target_cells, tree_of
-from .checkpoints import export, load_export, load_state, save_state
+from ..needle.characters import NUMBER_OF_IDS
+from ..needle.difficulty import Difficulty
+from .album import Album, Pages, Printer
+from .allocations import Kind, LeafTable, even_tree_of
+from .checkpoints import export, load_export, load_state, save_state, ship
 from .evaluate import FAMILIES, format_table, table
 from .mini_model import MiniConfig, build_mini
 from .muon import BatchedMuon
-from .pictures import TrainingBatch
-from .pool import PicturePool
+from .pool import choose_difficulty
 from .prefetch import Prefetcher
-from .reading import DenseHeads, Reader, read
-from .twin import Twin
-
-
-@dataclass(frozen=True)
-class Plan:
-    """seconds: of this run. total: of the whole training, over which learning rate and canvases move."""
-
-    seconds: float = 480
-    total: float = 960
-    learning_rate: float = 2e-3
-    scorer_rate: float = 1e-3
-    warm_up: int = 150
-    decay_from: float = 0.55
-    scale: float = 1.0
-    seed: int = 0
-    glyph_weight: float = 1.0
-    thing_weight: float = 1.0
-    checkpoint_every: float = 120
-    evaluate: int = 2048
-    steps: int = 0
-    compile: bool = False
-    largest: int = 1024
-
-
-@dataclass(frozen=True)
-class Stage:
-    """canvases: {(height, width): weight}. A stage ends when its largest canvas is read this well (share of glyphs read
-    right), or at the latest after this share of the training."""
-
-    canvases: dict[tuple[int, int], float]
-    read_well: float = 1.1
-    at_latest: float = 1.1
-
-
-STAGES = (
-    Stage({(128, 128): 1.0}, read_well=0.93, at_latest=0.2),
-    Stage({(128, 128): 0.12, (256, 256): 0.68, (128, 256): 0.1, (256, 128): 0.1}, read_well=0.93, at_latest=0.45),
-    Stage(
-        {
-            (128, 128): 0.04,
-            (256, 256): 0.16,
-            (512, 512): 0.60,
-            (384, 512): 0.06,
-            (512, 384): 0.06,
-            (768, 1024): 0.04,
-            (1024, 768): 0.04,
-        }
-    ),
+from .reading import DenseHeads, Reader, glyph_loss
+from .schedule import (
+    PIXELS_A_GLANCE,
+    PIXELS_A_PRINT,
+    PIXELS_AN_ALBUM,
+    QUESTIONS,
+    SAY_EVERY,
+    SHARES,
+    STAGES,
+    Plan,
+    draw_step,
+    next_stage,
+    pictures_a_step,
+    rate_at,
 )
-# Pictures per step, so that a step costs about the same on every canvas.
-PIXELS_A_STEP = 144 * 512 * 512
-LARGEST_BATCH = 1024
-SAY_EVERY = 10.0
-SHARES = (1.0, 1.4, 1.2, 1.2, 1.0, 1.2, 1.0)
+from .studying import study
+from .twin import Twin
+from .varying import vary
 
 
-def next_stage(stage: int, progress: float, glyphs_right: float) -> int:
-    """Small canvases first, until they are read well: a run that left them too early never caught up."""
-    here = STAGES[stage]
-    return stage + 1 if glyphs_right >= here.read_well or progress >= here.at_latest else stage
-
-
-def draw_step(stage: int, progress: float, chance: random.Random, largest: int = 1024) -> tuple[tuple[int, int], Kind]:
-    """The canvas of a step, no side above `largest`, and the kind of its allocations."""
-    weights = {size: weight for size, weight in STAGES[stage].canvases.items() if max(size) <= largest}
-    size = chance.choices(list(weights), list(weights.values()))[0]
-    return size, kind_at(size, progress, chance)
-
-
-def kind_at(size: tuple[int, int], progress: float, chance: random.Random) -> Kind:
-    kinds: tuple[Kind, ...] = NURSERY_KINDS if min(size) <= 128 else KINDS
-    if min(size) >= 256 and progress > 0.5:
-        kinds = (*kinds, *SCORER_KINDS)
-    return chance.choices(kinds, [kind.weight for kind in kinds])[0]
-
-
-def rate_at(progress: float, step: int, plan: Plan) -> float:
-    """Share of the full learning rate: warm-up, plateau, cosine to zero."""
-    fall = max(0.0, (progress - plan.decay_from) / (1 - plan.decay_from))
-    return min(1.0, (step + 1) / plan.warm_up) * 0.5 * (1 + math.cos(math.pi * min(1.0, fall)))
-
-
-def make_optimizers(model: nn.Module, heads: nn.Module, scorer: nn.Module, plan: Plan) -> list[Any]:
+def make_optimizers(model: nn.Module, heads: nn.Module, scorer: nn.Module, plan: Plan, fused: bool) -> list[Any]:
     """Muon for the matrices of the blocks, AdamW for everything else."""
     matrices = [
         value
@@ -123,20 +60,20 @@ def make_optimizers(model: nn.Module, heads: nn.Module, scorer: nn.Module, plan:
     ]
     known = {id(value) for value in matrices}
     rest = [value for value in [*model.parameters(), *heads.parameters()] if id(value) not in known]
+    how: dict[str, Any] = {"weight_decay": 0.01, "betas": (0.9, 0.98), "fused": fused}
     return [
         BatchedMuon(matrices, lr=plan.learning_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(rest, lr=plan.learning_rate, weight_decay=0.01, betas=(0.9, 0.98)),
-        torch.optim.AdamW(scorer.parameters(), lr=plan.scorer_rate, weight_decay=0.01, betas=(0.9, 0.98)),
+        torch.optim.AdamW(rest, lr=plan.learning_rate, **how),
+        torch.optim.AdamW(scorer.parameters(), lr=plan.scorer_rate, **how),
     ]
 
 
-@dataclass(frozen=True)
-class Step:
-    """One step's work, made ahead: pictures, their canvas, and how they will be allocated."""
+class ScorerHeads(nn.Module):
+    """What the scorer's finest features are asked for in training: the character in each 8 pixels."""
 
-    batch: TrainingBatch
-    size: tuple[int, int]
-    kind: Kind
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.glyphs = nn.Linear(width, NUMBER_OF_IDS)
 
 
 class Training:
@@ -150,9 +87,15 @@ class Training:
         torch.manual_seed(plan.seed)
         torch.set_float32_matmul_precision("high")
         self.model, self.scorer, self.heads = build_mini(mini), Scorer(scorer), DenseHeads(mini.width)
-        modules: dict[str, nn.Module] = {"mini": self.model, "scorer": self.scorer, "heads": self.heads}
+        self.scorer_heads = ScorerHeads(scorer.width // 2)
+        modules: dict[str, nn.Module] = {
+            "mini": self.model, "scorer": self.scorer, "heads": self.heads, "scorer_heads": self.scorer_heads
+        }  # fmt: skip
         self.modules = {name: module.to(self.device) for name, module in modules.items()}
-        self.optimizers = make_optimizers(self.model, self.heads, self.scorer, plan)
+        self.searching = nn.ModuleList([self.scorer, self.scorer_heads])
+        self.optimizers = make_optimizers(
+            self.model, self.heads, self.searching, plan, fused=self.device.type == "cuda"
+        )
         self.done: dict[str, Any] = {
             "step": 0, "seconds": 0.0, "pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0, "curve": []
         }  # fmt: skip
@@ -165,17 +108,24 @@ class Training:
             self.done = {name: record[name] for name in self.done}
             print(f"went on from {start_from}: step {self.done['step']}, {self.done['seconds']:.0f} s", flush=True)
         # The reader works in bfloat16 where that is fast; its master copy keeps float32.
-        dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
-        self.twin = Twin(Reader(self.model, self.heads), dtype)
-        if plan.compile:
-            compile_blocks(self.twin.worker.mini)
+        self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
+        self.twin = Twin(Reader(self.model, self.heads), self.dtype)
         self.first_step = self.done["step"]
         self.earlier = self.done["seconds"]
         self.began = time.time()
         # The background thread has a source of chance of its own: a shared one would make runs depend on timing.
         self.chance = random.Random(plan.seed + self.first_step)
         self.generator = torch.Generator(device=self.device).manual_seed(plan.seed + self.first_step)
-        self.pool = PicturePool(FAMILIES, SHARES, plan.seed, self.device, rendered=self.done["rendered"])
+        self.printer = Printer(
+            FAMILIES, SHARES, plan.seed, self.device, random.Random(f"{plan.seed}/{self.first_step}"), QUESTIONS,
+            printed=self.done["rendered"],
+        )  # fmt: skip
+        self.albums: dict[tuple[int, int], Album] = {}
+        self.tables: dict[tuple[int, int], LeafTable] = {}
+        # Prints so far and pictures studied so far, by canvas: what decides which canvas is printed next.
+        self.prints: dict[tuple[int, int], int] = {}
+        self.shelved: dict[tuple[int, int], int] = {}
+        self.studied: dict[tuple[int, int], int] = {}
         print(
             f"mini {count(self.model):.2f} M, scorer {count(self.scorer):.2f} M parameters, {self.device}", flush=True
         )
@@ -195,55 +145,127 @@ class Training:
         steps = self.done["step"] - self.first_step
         return self.elapsed >= self.plan.seconds or bool(self.plan.steps and steps >= self.plan.steps)
 
-    def make(self) -> Step:
-        """Pictures for a step to come."""
-        size, kind = draw_step(self.done["stage"], self.progress, self.chance, self.plan.largest)
-        number = min(LARGEST_BATCH, PIXELS_A_STEP // (size[0] * size[1])) * (1.5 if kind.keep <= 0.25 else 1.0)
-        batch = self.pool.take(max(len(FAMILIES), round(number * self.plan.scale)), size, self.chance)
-        return Step(batch, size, kind)
+    def canvases(self) -> list[tuple[int, int]]:
+        return [size for size in STAGES[self.done["stage"]].canvases if max(size) <= self.plan.largest]
 
-    def learn(self, work: Step) -> dict[str, torch.Tensor]:
-        """One update; returns what to write down about it."""
-        step, batch, kind, plan = self.done["step"], work.batch, work.kind, self.plan
-        share = rate_at(self.progress, step - self.first_step, plan)
-        rates = (plan.learning_rate, plan.learning_rate, plan.scorer_rate)
-        for optimizer, rate in zip(self.optimizers, rates, strict=True):
-            for group in optimizer.param_groups:
-                group["lr"] = rate * share
-        tree = tree_of(work.size)
-        logits = None
-        if min(work.size) >= 256 and (step % 2 == 0 or kind.name == "scorer"):
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-                logits = self.scorer(batch.pictures, batch.question_ids).float()
-        scores = None if logits is None else logits.detach().sigmoid()
-        leaves = make_leaves(kind, batch, tree, self.generator, scores)
-        reading = read(self.twin.worker.mini, batch, leaves, self.twin.worker.heads)
-        loss = reading.answer + plan.glyph_weight * reading.glyph + plan.thing_weight * reading.thing
-        notes = {
-            f"answer {work.size[0]}": reading.answer,
-            f"right {work.size[0]} {kind.name}": reading.right.float().mean(),
-            "thing": reading.thing,
-        }
-        if kind.name == "full":
-            notes[f"glyph {work.size[0]}"] = reading.glyph_right
-        if logits is not None:
-            truth = target_cells(batch, tree.rows, tree.cols)
-            notes["scorer"] = F.binary_cross_entropy_with_logits(logits, truth, pos_weight=loss.new_tensor(3.0))
-            loss = loss + notes["scorer"]
+    def pictures_a_print(self, size: tuple[int, int]) -> int:
+        return max(1, round(min(2048, PIXELS_A_PRINT // (size[0] * size[1])) * self.plan.scale))
+
+    def missing(self, size: tuple[int, int], prints: dict[tuple[int, int], int]) -> float:
+        """How many pictures of a canvas are due, beyond those printed: a few of each family first, then by use."""
+        due = len(FAMILIES) * self.pictures_a_print(size) + self.studied.get(size, 0) / self.plan.reuse
+        return due - prints.get(size, 0) * self.pictures_a_print(size)
+
+    def make(self) -> Pages:
+        """Pages for lessons to come, of the canvas that misses them most."""
+        # Small canvases first where nothing is there yet: those are the ones that are waited for.
+        size = max(self.canvases(), key=lambda size: self.missing(size, self.prints) / self.pictures_a_print(size))
+        turn = self.prints.get(size, 0)
+        self.prints[size] = turn + 1
+        difficulty: Difficulty | str | None = choose_difficulty(size, self.printer.chance)
+        return self.printer.print(self.pictures_a_print(size), size, difficulty, turn)
+
+    def shelve(self, pages: Pages) -> None:
+        """Put pages into the album of their canvas."""
+        if pages.size not in self.albums:
+            room = min(16_384, PIXELS_AN_ALBUM // (pages.size[0] * pages.size[1]))
+            self.albums[pages.size] = Album(max(len(FAMILIES) * len(pages), round(room * self.plan.scale)))
+            self.tables[pages.size] = LeafTable(even_tree_of(pages.size), self.device)
+        self.albums[pages.size].add(pages)
+        self.shelved[pages.size] = self.shelved.get(pages.size, 0) + 1
+
+    def lesson(self, ahead: Prefetcher[Pages]) -> tuple[Pages, Kind]:
+        """What to study next: pictures of one canvas and how they are allocated."""
+        size, kind = draw_step(self.done["stage"], self.progress, self.chance, self.plan.largest)
+        while self.shelved.get(size, 0) < len(FAMILIES):
+            self.shelve(ahead.next())
+        if (ahead.ready or self.plan.steps) and any(self.missing(each, self.shelved) > 0 for each in self.canvases()):
+            self.shelve(ahead.next())
+        number = max(2, round(pictures_a_step(size, kind) * self.plan.scale))
+        self.studied[size] = self.studied.get(size, 0) + number
+        return self.draw(size, number, every_question=kind.name == "full"), kind
+
+    def draw(self, size: tuple[int, int], number: int, every_question: bool = False) -> Pages:
+        """Pictures of a canvas, varied, with all their questions or one of them."""
+        pages = self.albums[size].draw(number, self.generator)
+        if not every_question:
+            which = torch.randint(QUESTIONS, (number,), generator=self.generator, device=self.device)
+            pages = pages.one_question(which)
+        return replace(pages, pictures=vary(pages.pictures, self.generator, self.dtype))
+
+    def learn(self, pages: Pages, kind: Kind) -> dict[str, torch.Tensor]:
+        """One update of the reader, and every few steps one of the scorer; returns what to write down about it."""
+        step, plan, size = self.done["step"], self.plan, pages.size
+        self.set_rates()
+        leaf_table = self.tables[size]
+        blocks = self.blocks(pages, kind)
+        reading, near = study(self.twin.worker, pages, blocks, leaf_table.tree.levels + 1)
+        loss = (
+            reading.answer
+            + plan.glyph_weight * reading.glyph
+            + plan.patch_weight * near
+            + plan.thing_weight * reading.thing
+        )
         loss.backward()
         self.twin.pull_gradients()
         nn.utils.clip_grad_norm_([*self.model.parameters(), *self.heads.parameters()], 1.0)
-        if logits is not None:
-            nn.utils.clip_grad_norm_(self.scorer.parameters(), 1.0)
-        for optimizer in self.optimizers[: 3 if logits is not None else 2]:
+        for optimizer in self.optimizers[:2]:
             optimizer.step()
-        for optimizer in self.optimizers:
-            optimizer.zero_grad(set_to_none=True)
         self.twin.push_weights()
+        notes = {
+            f"answer {size[0]}": reading.answer,
+            f"right {size[0]} {kind.name}": reading.right.float().mean(),
+            "thing": reading.thing,
+        }
+        if kind.name == "full":
+            notes[f"glyph {size[0]}"] = reading.glyph_right
+        if min(size) >= 256 and step % plan.scorer_every == 0:
+            notes |= self.learn_to_search(size)
         self.done["step"] += 1
-        self.done["pictures"] += len(batch)
-        self.done["rendered"] = self.pool.rendered
+        self.done["pictures"] += len(pages)
+        self.done["rendered"] = self.printer.printed
         return {name: value.detach() for name, value in notes.items()}
+
+    def blocks(self, pages: Pages, kind: Kind) -> list[torch.Tensor]:
+        """The leaves of every look of this kind at these pages."""
+        leaf_table, truth = self.tables[pages.size], pages.targets[:, 0].float()
+        # Every other time a first look follows chance: the scorer must not be the only guide that the reader knows.
+        guided = kind.name == "scorer" or (kind.name == "again" and self.chance.random() < 0.5)
+        scores = None
+        if guided:
+            with torch.no_grad(), self.autocast():
+                scores = self.scorer(pages.pictures, pages.questions[:, 0].long()).float().sigmoid()
+        if kind.name == "again":
+            return leaf_table.again(truth, self.generator, scores, leaf_table.tree.full // 16)
+        return [leaf_table.leaves(kind, truth, self.generator, scores)]
+
+    def learn_to_search(self, size: tuple[int, int]) -> dict[str, torch.Tensor]:
+        """One update of the scorer: where the question's cells are, and what stands in the finest places."""
+        number = max(2, round(min(512, PIXELS_A_GLANCE // (size[0] * size[1])) * self.plan.scale))
+        pages = self.draw(size, number)
+        rows, cols = pages.targets.shape[2:]
+        with self.autocast():
+            logits, fine = self.scorer.with_features(pages.pictures, pages.questions[:, 0].long())
+            glyphs = self.scorer_heads.glyphs(fine.flatten(2).transpose(1, 2))
+        truth, logits = pages.targets[:, 0].float(), logits.float()
+        found = F.binary_cross_entropy_with_logits(logits, truth, weight=1 + 2 * truth)
+        board = pages.boards()[0][:, : 4 * rows, : 4 * cols].flatten(1)
+        read = glyph_loss(glyphs, board)
+        (found + 0.1 * read).backward()
+        nn.utils.clip_grad_norm_(self.searching.parameters(), 1.0)
+        self.optimizers[2].step()
+        self.optimizers[2].zero_grad(set_to_none=True)
+        return {"scorer": found, "scorer glyph": read}
+
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
+
+    def set_rates(self) -> None:
+        share = rate_at(self.progress, self.done["step"] - self.first_step, self.plan)
+        rates = (self.plan.learning_rate, self.plan.learning_rate, self.plan.scorer_rate)
+        for optimizer, rate in zip(self.optimizers, rates, strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * share
 
     def write_down(self, recent: dict[str, list[torch.Tensor]]) -> None:
         """The means since the last time: printed, kept in the curve, and what decides whether a stage is over."""
@@ -270,9 +292,9 @@ class Training:
         """Train until the time or the steps are over; returns the record."""
         last_saved = last_said = time.time()
         recent: dict[str, list[torch.Tensor]] = {}
-        with dense_vision_attention(self.twin.worker.mini), Prefetcher(self.make, self.device) as ahead:
+        with Prefetcher(self.make, self.device) as ahead:
             while not self.over:
-                for name, value in self.learn(ahead.next()).items():
+                for name, value in self.learn(*self.lesson(ahead)).items():
                     recent.setdefault(name, []).append(value)
                 now = time.time()
                 if now - last_said > SAY_EVERY or self.plan.steps:
@@ -284,12 +306,6 @@ class Training:
         self.save()
         self.done["seconds"] = self.earlier + self.elapsed
         return self.done
-
-
-def compile_blocks(model: Any) -> None:
-    """Fuse what lies between the matrix products of every block; attention itself stays the library's."""
-    for block in (*model.model.visual.blocks, *model.model.language_model.layers):
-        block.compile(dynamic=True)
 
 
 def count(module: nn.Module) -> float:
@@ -308,12 +324,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="share of the usual batch size")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--learning-rate", type=float, default=Plan.learning_rate)
-    parser.add_argument("--compile", action="store_true", help="fuse the blocks (a minute at the start, faster after)")
     parser.add_argument("--width", type=int, default=MiniConfig.width)
     parser.add_argument("--evaluate", type=int, default=Plan.evaluate, help="test questions for each cell of the table")
     parser.add_argument("--folder", type=Path, default=Path("runs/mini"), help="where the checkpoint is kept")
     parser.add_argument("--start-from", type=Path, help="an export of an earlier training")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "runs/mini/export")))
+    parser.add_argument("--ship", type=Path, help="also write mini and scorer there, as the package has them")
     given = parser.parse_args(arguments)
     plan = Plan(
         seconds=given.seconds,
@@ -323,7 +339,6 @@ def main(arguments: list[str] | None = None) -> None:
         largest=given.largest,
         seed=given.seed,
         learning_rate=given.learning_rate,
-        compile=given.compile,
         evaluate=given.evaluate,
     )
     mini = MiniConfig(width=given.width, heads=given.width // 64)
@@ -345,6 +360,8 @@ def main(arguments: list[str] | None = None) -> None:
         record["rows"] = table(model, scorer, cells=cells, number=plan.evaluate, split="validation")
         write_json(given.out / "record.json", record)
         print(format_table(record["rows"]), flush=True)
+    if given.ship:
+        ship(modules, given.ship)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import torch
 
@@ -46,21 +47,35 @@ def _fixed_text(text: torch.Tensor, length: int) -> torch.Tensor:
     return torch.nn.functional.pad(text, (0, max(0, length - text.shape[1])))[:, :length]
 
 
+class Asked(NamedTuple):
+    """What is asked about each picture of a batch; the fields are those of `NeedleBatch`."""
+
+    question_ids: torch.Tensor
+    answer_ids: torch.Tensor
+    boxes: torch.Tensor
+    box_mask: torch.Tensor
+    ctx_boxes: torch.Tensor
+    ctx_mask: torch.Tensor
+
+
+def asked_of(scene: Scene, size: tuple[int, int]) -> Asked:
+    """The questions of a scene, in fixed sizes."""
+    return Asked(
+        _fixed_text(scene.question, QUESTION_LENGTH),
+        _fixed_text(scene.answer, ANSWER_LENGTH),
+        *fixed_boxes(scene.boxes, scene.box_mask, MAX_BOXES, *size),
+        *fixed_boxes(scene.context, scene.context_mask, MAX_CONTEXT, *size),
+    )
+
+
 def finish_batch(
     scene: Scene, draws: Draws, index: torch.Tensor, family: str, split: str, seed: int, size: tuple[int, int]
 ) -> NeedleBatch:
     """Paint a scene and put it into a batch."""
     height, width = size
-    boxes, box_mask = fixed_boxes(scene.boxes, scene.box_mask, MAX_BOXES, height, width)
-    ctx_boxes, ctx_mask = fixed_boxes(scene.context, scene.context_mask, MAX_CONTEXT, height, width)
     return NeedleBatch(
         pictures=paint_in_parts(scene, draws, height, width, PIXELS_AT_ONCE.get(index.device.type, 1 << 18)),
-        question_ids=_fixed_text(scene.question, QUESTION_LENGTH),
-        answer_ids=_fixed_text(scene.answer, ANSWER_LENGTH),
-        boxes=boxes,
-        box_mask=box_mask,
-        ctx_boxes=ctx_boxes,
-        ctx_mask=ctx_mask,
+        **asked_of(scene, size)._asdict(),
         cell_labels=cell_labels(scene, height, width),
         tasks=scene.task,
         type_sizes=scene.type_size,

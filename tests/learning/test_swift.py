@@ -1,0 +1,184 @@
+"""The swift path of the training against the stock class: same losses, same gradients."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from arr_coc.learning.album import Album, Pages, Printer, print_pages
+from arr_coc.learning.allocations import (
+    KINDS,
+    NURSERY_KINDS,
+    Kind,
+    LeafTable,
+    even_tree_of,
+    make_leaves,
+    tree_of,
+)
+from arr_coc.learning.mini_model import MiniConfig, build_mini
+from arr_coc.learning.pictures import render_family
+from arr_coc.learning.reading import DenseHeads, Reader, read
+from arr_coc.learning.studying import study
+from arr_coc.learning.varying import vary
+
+SIZE = (128, 256)
+
+
+@pytest.fixture(scope="module")
+def reader() -> Reader:
+    torch.manual_seed(0)
+    config = MiniConfig(width=64, vision_layers=3, language_layers=3, heads=2, deepstack=(0, 1))
+    reader = Reader(build_mini(config), DenseHeads(64))
+    with torch.no_grad():  # far from the initial state, where many terms would vanish
+        for parameter in reader.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return reader
+
+
+def gradients(reader: Reader, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+    reader.zero_grad()
+    loss.backward()
+    return {name: value.grad.clone() for name, value in reader.named_parameters() if value.grad is not None}
+
+
+@pytest.mark.parametrize("kind", [Kind("full", 1, 1), Kind("random", 0.5, 1)], ids=["full", "random"])
+def test_losses_and_gradients_are_those_of_the_stock_class(reader, kind):
+    batch = render_family("cards", 3, SIZE, 5, 0, "cpu")
+    pages = print_pages("cards", 3, SIZE, 5, 0, "cpu", questions=1)
+    tree = tree_of(SIZE)
+    leaves = make_leaves(kind, batch, tree, torch.Generator().manual_seed(1), None)
+    stock = read(reader.mini, batch, leaves, reader.heads)
+    swift, near = study(reader, pages, [leaves], tree.levels + 1)
+    for name in ("answer", "glyph", "thing", "glyph_right"):
+        torch.testing.assert_close(getattr(swift, name), getattr(stock, name), rtol=1e-4, atol=1e-5)
+    assert torch.equal(swift.right, stock.right)
+    assert near > 0
+    expected = gradients(reader, stock.answer + stock.glyph + stock.thing)
+    found = gradients(reader, swift.answer + swift.glyph + swift.thing)
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        torch.testing.assert_close(
+            found[name], value, rtol=1e-3, atol=1e-5, msg=lambda text, name=name: f"{name} {text}"
+        )
+
+
+def test_two_questions_at_once_are_the_same_as_each_alone(reader):
+    pages = print_pages("forms", 4, SIZE, 5, 0, "cpu", questions=2)
+    table = LeafTable(even_tree_of(SIZE), "cpu")
+    leaves = table.leaves(Kind("uniform", 0.25, 1), pages.targets[:, 0].float(), torch.Generator())
+    both, _ = study(reader, pages, [leaves], table.tree.levels + 1)
+    said = []
+    for question in range(2):
+        one, _ = study(reader, pages.one_question(torch.full((4,), question)), [leaves], table.tree.levels + 1)
+        letters = pages.said[:, question].sum()
+        said.append((one.answer * letters, letters, one.right))
+    losses, letters, right = zip(*said, strict=True)
+    torch.testing.assert_close(both.answer, sum(losses) / sum(letters))
+    assert torch.equal(both.right.view(4, 2), torch.stack(right, 1))
+
+
+def test_patches_are_asked_for_the_same_glyphs_as_their_token():
+    """A head that copies one-hot patches must be read at the sub-cell where the patch lies in its token."""
+    heads = DenseHeads(8)
+    with torch.no_grad():
+        heads.patch_norm.weight.fill_(0)
+        heads.patch_norm.bias.fill_(0)
+        heads.patch_glyphs.weight.fill_(0)
+        bias = heads.patch_glyphs.bias.view(4, -1)
+        bias.fill_(0)
+        bias[:, 1:5] = 9 * torch.eye(4)  # sub-cell i of a patch says character i + 1
+    found = heads.read_patches(torch.zeros(4, 8)).argmax(-1).view(4, 4)
+    assert found.tolist() == [[1, 2, 1, 2], [3, 4, 3, 4], [1, 2, 1, 2], [3, 4, 3, 4]]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *NURSERY_KINDS], ids=lambda kind: f"{kind.name}-{kind.keep}")
+def test_the_leaf_table_makes_the_very_leaves_of_the_quadtree(kind):
+    size = (256, 512)
+    batch = render_family("signs", 5, size, 3, 0, "cpu")
+    pages = print_pages("signs", 5, size, 3, 0, "cpu", questions=1)
+    tree = tree_of(size)
+    slow = make_leaves(kind, batch, tree, torch.Generator().manual_seed(4), None)
+    fast = LeafTable(tree, "cpu").leaves(kind, pages.targets[:, 0].float(), torch.Generator().manual_seed(4))
+    assert torch.equal(fast, slow)
+
+
+def test_pages_hold_what_the_renderer_tells():
+    batch = render_family("zoo", 3, (256, 256), 9, 40, "cpu")
+    pages = print_pages("zoo", 3, (256, 256), 9, 40, "cpu", questions=3)
+    assert torch.equal(pages.pictures, batch.pictures)
+    assert torch.equal(pages.questions[:, 0].long(), batch.question_ids)
+    assert torch.equal(pages.things, batch.things)
+    assert (pages.questions[:, 1] != pages.questions[:, 0]).any()
+    assert int((pages.tails > 0).sum(2).max()) < pages.tails.shape[2]
+
+
+def numbered(first: int, count: int) -> Pages:
+    pages = print_pages("cards", count, (128, 128), 0, 0, "cpu", questions=1)
+    pages.pictures[:] = torch.arange(first, first + count, dtype=torch.uint8).view(-1, 1, 1, 1)
+    return pages
+
+
+def test_an_album_replaces_its_oldest_pages():
+    album = Album(room=6)
+    album.add(numbered(0, 3))
+    assert album.filled == 3
+    album.add(numbered(3, 3))
+    album.add(numbered(6, 3))
+    seen = album.draw(200, torch.Generator().manual_seed(0)).pictures[:, 0, 0, 0]
+    assert set(seen.tolist()) == {3, 4, 5, 6, 7, 8}
+
+
+def test_the_printer_begins_with_every_family_and_never_repeats_a_number():
+    printer = Printer(("cards", "signs"), (1.0, 1.0), 0, "cpu", random.Random(0), questions=1)
+    first, second = (printer.print(2, (128, 128), None, turn) for turn in range(2))
+    assert printer.printed == 4
+    assert torch.equal(first.pictures, render_family("cards", 2, (128, 128), 0, 0, "cpu").pictures)
+    assert torch.equal(second.pictures, render_family("signs", 2, (128, 128), 0, 2, "cpu").pictures)
+
+
+def test_a_second_look_is_finer_and_goes_to_the_answer_in_half_of_the_pictures():
+    size = (512, 512)
+    table = LeafTable(even_tree_of(size), "cpu")
+    truth = torch.zeros(64, 16, 16)
+    truth[:, 4:6, 8:12] = 1
+    first, second = table.again(truth, torch.Generator().manual_seed(0), None, 16)
+    assert first.shape == (64, 31, 3)
+    assert second.shape == (64, 16, 3)
+    assert second[..., 2].float().mean() < first[..., 2].float().mean()
+    row, col, level = second.unbind(-1)
+    hit = (truth[torch.arange(64)[:, None], row, col] > 0) & (level == 0)
+    lucky = (hit.sum(1) == 8).float().mean()
+    assert 0.3 < lucky < 0.7
+
+
+def test_two_looks_are_those_of_the_separate_path(reader):
+    """The swift path with two blocks against Esper's own reading of the same looks."""
+    from arr_coc.learning.swift import cut_patches, run_language, run_tower, together
+
+    size = (256, 256)
+    pages = print_pages("cards", 3, size, 5, 0, "cpu", questions=1)
+    table = LeafTable(even_tree_of(size), "cpu")
+    blocks = table.again(pages.targets[:, 0].float(), torch.Generator().manual_seed(0), None, 4)
+    reading, _ = study(reader, pages, blocks, table.tree.levels + 1)
+    core = reader.mini.model
+    looks = [run_tower(core.visual, cut_patches(pages.pictures, one, 4, torch.float32), one, (8, 8)) for one in blocks]
+    alone = run_tower(core.visual, cut_patches(pages.pictures, blocks[0], 4, torch.float32), blocks[0], (8, 8))
+    assert torch.equal(together(looks).embeds[:, : blocks[0].shape[1]], alone.embeds)
+    one = run_language(core, alone, pages.tails, blocks[0], (8, 8))
+    two = run_language(core, together(looks), pages.tails, torch.cat(blocks, 1), (8, 8))
+    assert not torch.allclose(one, two)
+    assert reading.answer > 0
+
+
+def test_varied_pictures_stay_close_and_differ_each_in_its_own_way():
+    pictures = render_family("forms", 12, (128, 128), 5, 0, "cpu").pictures
+    varied = vary(pictures, torch.Generator().manual_seed(0))
+    assert varied.dtype == torch.uint8
+    assert varied.shape == pictures.shape
+    change = (varied.float() - pictures.float()).abs().mean((1, 2, 3))
+    assert (change > 0).all()
+    assert (change < 40).all()
+    assert len(change.unique()) == 12
+    assert torch.equal(varied, vary(pictures, torch.Generator().manual_seed(0)))
