@@ -1,0 +1,115 @@
+"""The weights that come with the library: `mini`, which answers, and `scorer`, which says where to look.
+
+They lie in `weights/mini` (a stock Qwen3-VL checkpoint, with calibration.json beside it) and `weights/scorer`. A
+training leaves the same two folders side by side, so everything here works on those as well.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import InputError
+from .files import write_json
+from .values import Relevance
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from .knowing.scorer import Scorer
+
+WEIGHTS = Path(__file__).parent / "weights"
+MINI, SCORER = "mini", "scorer"
+CALIBRATION = "calibration.json"
+
+
+def part_folder(part: str, weights: Path | None = None) -> Path:
+    """The folder of `mini` or `scorer` under `weights` (those of the package by default)."""
+    folder = (weights or WEIGHTS) / part
+    if not (folder / "config.json").is_file():
+        where = f"in {weights}" if weights else "with this installation"
+        raise InputError(f"no {part} {where}: {folder} holds no config.json; install arr-coc again, or train it")
+    return folder
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """temperature: divides the logits before uncertainty is read off them. levels: the coarsest level of detail that
+    the model was trained with; None leaves it to the allocator."""
+
+    temperature: float = 1.0
+    levels: int | None = None
+
+    @classmethod
+    def beside(cls, folder: Path) -> Calibration:
+        """What calibration.json in a model's folder says; without one, nothing is divided."""
+        path = folder / CALIBRATION
+        if not path.is_file():
+            return cls()
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            levels = found.get("levels")
+            read = cls(float(found["temperature"]), None if levels is None else int(levels))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} is not a calibration ({error}); calibrate the model again") from error
+        if not read.temperature > 0:
+            raise InputError(f"{path} has temperature {read.temperature}; it must be above 0, calibrate again")
+        return read
+
+    def write(self, folder: Path, **how: Any) -> Path:
+        """Write it into a model's folder; how: what it was measured on, kept in the file for readers."""
+        path = folder / CALIBRATION
+        write_json(path, {**asdict(self), **how})
+        return path
+
+
+def scorer_beside(folder: Path) -> Path | None:
+    """The scorer that was trained together with the model in `folder`, where there is one."""
+    config = folder.parent / SCORER / "config.json"
+    try:
+        kind = json.loads(config.read_text(encoding="utf-8")).get("kind")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return config.parent if kind == "Scorer" else None
+
+
+@cache  # read once in a process, however many pictures and eyes ask it; nobody changes its weights
+def _load_scorer(folder: Path, device: str) -> Scorer:
+    from .knowing.scorer import Scorer
+
+    return Scorer.from_pretrained(folder).float().to(device)
+
+
+def question_ids(query: str) -> torch.Tensor:
+    """(1, L) int64: the question in the alphabet; what is not in it becomes a question mark, as for `mini`."""
+    import torch
+
+    from .needle.characters import IDS
+
+    return torch.tensor([[IDS.get(character, IDS["?"]) for character in query]])
+
+
+@dataclass(frozen=True)
+class ScorerRelevance:
+    """A relevance source: (picture (3, H, W) uint8 or in [0, 1], question) → `Relevance` of every 32×32 cell."""
+
+    folder: Path
+
+    @classmethod
+    def bundled(cls) -> ScorerRelevance:
+        return cls(part_folder(SCORER))
+
+    def __call__(self, picture: torch.Tensor, query: str) -> Relevance:
+        scorer = _load_scorer(self.folder, str(picture.device))
+        scores = scorer.score(picture[None], question_ids(query).to(picture.device))[0].cpu().numpy()
+        return Relevance(scores, query=query, participatory=scores, notes=("the learned scorer's map",))
+
+    def of_pixels(self, pixels: np.ndarray, query: str, device: str = "cpu") -> Relevance:
+        """The same for an array (H, W, 3) of uint8."""
+        import torch
+
+        return self(torch.from_numpy(pixels).permute(2, 0, 1).to(device), query)

@@ -1,0 +1,227 @@
+"""`Esper`: look, answer, and look again where it pays.
+
+esper = Esper.from_pretrained("mini")
+esper.set_image("zoo.png").ask("What are the ingredients in this snack?")     → Answer with up to four passes
+esper.examine("…")                                                            → Story: also maps, fixations, seconds
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import arrays
+from ..asking import Eye
+from ..attending.gains import node_sums
+from ..attending.tree import check_budget, tree_for
+from ..backbones.qwen3_vl import Qwen3VL
+from ..balancing.arousal import ArousalEstimator
+from ..balancing.tempering import TemperingPolicy
+from ..bundled import MINI, WEIGHTS
+from ..errors import InputError
+from ..looking import check_request
+from ..pictures import Picture, load_picture
+from ..values import Allocation, Answer, Pass
+from .passes import Job, PassRecord, run_passes
+from .picturing import Pictured, relevance_cells, relevance_source, salient_map
+from .prompt import Prompts
+from .settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_settings
+from .story import PassNote, Story
+
+ESPER_FOLDER = "esper"
+GLANCES = ("relevant", "salient")
+
+
+class Esper:
+    """Up to four passes over one picture with any model that an `Eye` can hold.
+
+    settings: the numbers, or the name of a preset: "esper", "two_pass", "saccades". tempering: how much of a pass
+    explores, by the rule or learned. arousal: how much is at stake. glance: what the first look follows: "relevant",
+    the map of the question, or "salient", what stands out before the question is heard.
+    A Qwen3-VL encodes only what is new in each pass and keeps the language model's cache of what it has seen; other
+    families read their whole tree again, which counts in full.
+    """
+
+    def __init__(
+        self,
+        eye: Eye,
+        settings: EsperSettings | str | None = None,
+        *,
+        tempering: TemperingPolicy | None = None,
+        arousal: ArousalEstimator | None = None,
+        glance: str = "relevant",
+    ) -> None:
+        if glance not in GLANCES:
+            raise InputError(f"glance {glance!r} is unknown; choose from {', '.join(GLANCES)}")
+        self.eye = eye
+        self.settings = as_settings(settings)
+        self.tempering = tempering or TemperingPolicy()
+        self.arousal = arousal or ArousalEstimator()
+        self.glance = glance
+        self.pass_history: tuple[PassNote, ...] = ()
+        self._picture: Picture | None = None
+        self._pictured: Pictured | None = None
+        self._load_seconds = 0.0
+
+    @classmethod
+    def from_pretrained(
+        cls, name: str = MINI, settings: EsperSettings | str | None = None, *, device: str = "cpu", **options: Any
+    ) -> Esper:
+        """An `Eye` by name, with the settings and the tempering that were tuned for it where they lie beside it.
+
+        options: `tempering`, `arousal` and `glance` of Esper; all others are those of `Eye`.
+        """
+        own = {key: options.pop(key) for key in ("tempering", "arousal", "glance") if key in options}
+        folder = (WEIGHTS if name == MINI else Path(name).parent) / ESPER_FOLDER
+        if settings is None and (folder / SETTINGS_NAME).is_file():
+            settings = EsperSettings.load(folder)
+        if "tempering" not in own and (folder / "config.json").is_file():
+            own["tempering"] = TemperingPolicy.from_pretrained(folder)
+        return cls(Eye.from_pretrained(name, device=device, **options), settings, **own)
+
+    def set_image(self, image: Any) -> Esper:
+        """The picture that the next questions are about: path, PIL image, array or tensor."""
+        started = perf_counter()
+        self._picture = load_picture(image)
+        self._pictured = Pictured.of(self.eye, self._picture) if isinstance(self.eye.backbone, Qwen3VL) else None
+        self.pass_history = ()
+        self._load_seconds = perf_counter() - started
+        return self
+
+    def ask(self, query: str, budget: int | None = None, keep: float | None = None, **how: Any) -> Answer:
+        """`examine`, for its answer alone; `pass_history` then holds the passes."""
+        return self.examine(query, budget, keep, **how).answer
+
+    def examine(
+        self,
+        query: str,
+        budget: int | None = None,
+        keep: float | None = None,
+        *,
+        passes: int | None = None,
+        relevance: Any = None,
+        failures: int = 0,
+        max_new_tokens: int = 64,
+        stop_early: bool = True,
+    ) -> Story:
+        """One question, with everything that led to its answer.
+
+        budget: visual tokens of all passes together (or keep, a share of the full count; 5/16). The first look gets
+        twice as many as each later one. passes: at most so many, instead of the settings'. failures: how often
+        questions like this one went wrong of late; it alarms.
+        """
+        if self._picture is None:
+            raise InputError("no picture yet: call esper.set_image(image) before esper.ask(query)")
+        check_request([query], budget, keep)
+        settings = self.settings
+        if passes is not None:
+            settings = replace(settings, passes=passes, least=min(settings.least, passes))
+        source = relevance_source(self.eye, self.eye.relevance if relevance is None else relevance)
+        if self._pictured is None:
+            from .reasking import reask
+
+            story = reask(self, self._picture, query, budget, keep, settings, source, max_new_tokens, stop_early)
+        else:
+            share = (budget, keep, failures, max_new_tokens, stop_early)
+            story = self._incrementally(self._pictured, query, settings, source, *share)
+        self.pass_history = story.passes
+        return story
+
+    def _incrementally(
+        self,
+        pictured: Pictured,
+        query: str,
+        settings: EsperSettings,
+        source: Any,
+        budget: int | None,
+        keep: float | None,
+        failures: int,
+        most: int,
+        stop_early: bool,
+    ) -> Story:
+        frame, model = pictured.frame, self.eye.model
+        seconds = {"load": self._load_seconds}
+        started = perf_counter()
+        budgets = settings.shares(total_tokens(frame.full, budget, keep))
+        tree = tree_for(pictured.canvas, budgets[0], cell=pictured.cell, levels=self.eye.levels)
+        if tree.floor > budgets[0]:
+            raise InputError(f"a first look of {budgets[0]} tokens is below the {tree.floor} of the coarsest tiling")
+        cells = relevance_cells(source, pictured.pixels, query, frame)
+        job = Job(
+            pictured.pyramid(model, tree.levels),
+            Prompts.of(self.eye.processor, [query], model.device),
+            cells,
+            tree,
+            glance=relevance_cells(salient_map(pictured.picture), pictured.pixels, query, frame)
+            if self.glance == "salient"
+            else None,
+            stakes=self.arousal.stakes(query).detach().to(model.device),
+            failures=failures,
+        )
+        seconds["know"] = perf_counter() - started
+        with torch.no_grad():
+            records = run_passes(
+                model,
+                job,
+                budgets,
+                settings,
+                self.tempering.to(model.device),
+                temperature=self.eye.temperature,
+                most=most,
+                stop_early=stop_early,
+            )
+        notes = tuple(self._note(record, pictured) for record in records)
+        for stage in ("look", "encode", "answer"):
+            seconds[stage] = sum(record.seconds[stage] for record in records)
+        last = notes[-1].step
+        answer = Answer(last.text, float(last.uncertainty or 0.0), tuple(n.step for n in notes), seconds, frame.full)
+        return Story(query, pictured.picture, answer, notes, settings.stop)
+
+    def _note(self, record: PassRecord, pictured: Pictured) -> PassNote:
+        """A record of one picture, in plain arrays and in pixels of the picture as given."""
+        said, heat, frame = record.said, self.eye.temperature, pictured.frame
+        leaves = record.looks.finest()
+        text = self.eye.processor.tokenizer.decode(said.ids[0][said.spoken[0]], skip_special_tokens=True).strip()
+        step = Pass(
+            seen_allocation(record, leaves, pictured),
+            int(record.tokens[0]),
+            float(record.exploration[0]),
+            text,
+            min(max(float(record.uncertainty[0]), 0.0), 1.0),
+            float(said.entropy(heat)[0]),
+            float(said.margin(heat)[0]),
+        )
+        row, col = record.point[0].tolist()
+        middle = frame.boxes(np.array([[row, col, 0]]))[0] if row >= 0 else None
+        return PassNote(
+            step,
+            record.steered[0].float().cpu().numpy(),
+            record.traces.uncertainty[0].float().cpu().numpy(),
+            frame.boxes(record.looks.blocks[-1][0].cpu().numpy()),
+            None if middle is None else (int(middle[0] + middle[2] // 2), int(middle[1] + middle[3] // 2)),
+            float(record.arousal[0]),
+            record.seconds,
+        )
+
+
+def seen_allocation(record: PassRecord, leaves: torch.Tensor, pictured: Pictured) -> Allocation:
+    """The finest leaves of one picture's looks, each with the mean of the map that the last look followed."""
+    tree = record.looks.tree
+    sums = node_sums(record.steered, tree)[0]
+    table = arrays.like(tree.nodes_table, sums)
+    place = (table[None] == leaves[0][:, None]).all(-1).int().argmax(1)
+    scores = sums[place] / arrays.like(tree.areas, sums)[place]
+    budget = int(record.looks.counts.sum())
+    return pictured.frame.allocation(leaves[0].cpu().numpy(), scores.float().cpu().numpy(), budget, "esper")
+
+
+def total_tokens(full: int, budget: int | None, keep: float | None) -> int:
+    """Visual tokens that all passes together may spend."""
+    if budget is not None:
+        return check_budget(budget, full)
+    return max(1, int((DEFAULT_TOTAL if keep is None else keep) * full + 1e-9))

@@ -1,0 +1,85 @@
+"""The lean loop says what `generate` says, and confidence is what it is defined to be."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from tiny_models import picture
+from tiny_weights import tiny_weights
+from transformers import GenerationConfig
+
+from arr_coc import Eye
+from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
+from arr_coc.knowing.scorer import Scorer
+from arr_coc.learning.allocations import tree_of
+from arr_coc.learning.calibration import answer_batch
+from arr_coc.learning.evaluate import evaluation_leaves
+from arr_coc.learning.pictures import render_family
+from arr_coc.learning.pool import cut
+from arr_coc.needle import decode
+from arr_coc.saying import Said, is_plain, spoken_until
+
+
+@pytest.fixture(scope="module")
+def eye(tmp_path_factory) -> Eye:
+    return Eye.from_pretrained(str(tiny_weights(tmp_path_factory.mktemp("weights"), seed=3) / "mini"))
+
+
+def test_the_lean_loop_says_what_generate_says(eye, monkeypatch):
+    eye.set_image(picture(128, 192))
+    lean = eye.ask("What is it?", keep=0.5, max_new_tokens=12)
+    called = []
+    stock = type(eye.model).generate
+    monkeypatch.setattr("arr_coc.saying.is_plain", lambda config: False)
+    monkeypatch.setattr(type(eye.model), "generate", lambda self, **how: called.append(1) or stock(self, **how))
+    plain = eye.ask("What is it?", keep=0.5, max_new_tokens=12)
+    assert called
+    assert lean.text == plain.text
+    assert lean.uncertainty == pytest.approx(plain.uncertainty, abs=1e-5)
+    for name in ("entropy", "margin"):
+        assert getattr(lean.passes[0], name) == pytest.approx(getattr(plain.passes[0], name), abs=1e-4)
+
+
+def test_a_batch_says_what_its_rows_say_alone(eye):
+    """Questions of different lengths are padded; the eye asks them one by one, from pixels."""
+    batch = render_family("scenes", 3, (128, 192), 1, 0, "cpu", None, "validation")
+    assert len({len(decode(row)) for row in batch.question_ids}) > 1
+    scorer = Scorer.from_pretrained(eye.scorer.folder).float()
+    with torch.inference_mode(), dense_vision_attention(eye.model):
+        leaves = evaluation_leaves("scorer", 0.5, batch, tree_of((128, 192)), scorer, torch.Generator())
+        said = answer_batch(eye.model, batch, leaves, most=10)
+        single = [answer_batch(eye.model, cut(batch, row, row + 1), leaves[row : row + 1], most=10) for row in range(3)]
+    for row, one in enumerate(single):
+        torch.testing.assert_close(said.logits[row, : one.logits.shape[1]], one.logits[0], atol=1e-5, rtol=0)
+    for row, question in enumerate(map(decode, batch.question_ids)):
+        eye.set_image(batch.pictures[row].permute(1, 2, 0).numpy())
+        alone = eye.ask(question, keep=0.5, max_new_tokens=10)
+        text = eye.processor.tokenizer.decode(said.ids[row][said.spoken[row]], skip_special_tokens=True).strip()
+        assert text == alone.text
+        assert 1 - float(said.confidence()[row]) == pytest.approx(alone.uncertainty, abs=1e-5)
+
+
+def test_confidence_entropy_and_margin_by_hand():
+    logits = torch.log(torch.tensor([[[0.7, 0.2, 0.1], [0.5, 0.1, 0.4], [0.1, 0.1, 0.8]]]))
+    said = Said(torch.tensor([[0, 0, 2]]), logits, torch.tensor([[True, True, False]]))
+    assert float(said.confidence()) == pytest.approx(0.7 * 0.5, abs=1e-6)
+    assert float(said.margin()) == pytest.approx(0.1, abs=1e-6)
+    entropies = [-sum(p * math.log(p) for p in row) for row in ((0.7, 0.2, 0.1), (0.5, 0.1, 0.4))]
+    assert float(said.entropy()) == pytest.approx(sum(entropies) / 2, abs=1e-6)
+    assert float(said.confidence(2.0)) < float(said.confidence())
+    squared = [0.49 / (0.49 + 0.04 + 0.01), 0.25 / (0.25 + 0.01 + 0.16)]
+    assert float(said.confidence(0.5)) == pytest.approx(squared[0] * squared[1], abs=1e-6)
+
+
+def test_an_answer_ends_with_its_first_end():
+    ids = torch.tensor([[5, 9, 5, 9], [9, 1, 1, 1], [1, 2, 3, 4]])
+    wanted = [[True, True, False, False], [True, False, False, False], [True] * 4]
+    assert spoken_until(ids, [9]).tolist() == wanted
+
+
+def test_settings_that_change_words_are_left_to_generate():
+    assert is_plain(GenerationConfig(eos_token_id=3, do_sample=True, temperature=0.7, repetition_penalty=1.0))
+    assert not is_plain(GenerationConfig(repetition_penalty=1.2))
+    assert not is_plain(GenerationConfig(no_repeat_ngram_size=3))

@@ -1,0 +1,81 @@
+"""Learning how much to explore: the sign of the gradient, and the real loop for a step on a tiny model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from esper_models import job_of, tiny_eye
+
+from arr_coc.balancing.tempering import TemperingConfig, TemperingPolicy
+from arr_coc.errors import InputError
+from arr_coc.esper.passes import run_passes
+from arr_coc.esper.settings import EsperSettings
+from arr_coc.esper.train_tempering import (
+    Lesson,
+    Trial,
+    answers_right,
+    attempt,
+    group_advantages,
+    policy_loss,
+    train_tempering,
+)
+from arr_coc.saying import end_tokens
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_what_was_rewarded_becomes_likelier(sign):
+    """A world in which more exploration (or less) is right: the policy must go there, from the rule."""
+    torch.manual_seed(0)
+    policy = TemperingPolicy(TemperingConfig(learned=True))
+    told = tuple(torch.full((4, 64), value) for value in (2.0, 0.6, 0.0))
+    start = float(policy(*(item[1] for item in told)).detach().mean())
+    optimizer = torch.optim.Adam(policy.parameters(), lr=0.02)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(30):
+        with torch.no_grad():
+            centre = torch.logit(policy(*(item.flatten() for item in told))).view(4, 64)
+        drawn = [centre + torch.randn(centre.shape, generator=generator) for _ in range(4)]
+        trials = [Trial(told, draw, (sign * draw[1:].mean(0) > sign * centre.mean()).float()) for draw in drawn]
+        optimizer.zero_grad()
+        policy_loss(policy, trials, 1.0).backward()
+        optimizer.step()
+    end = float(policy(*(item[1] for item in told)).detach().mean())
+    assert sign * (end - start) > 0.1
+
+
+def test_advantages_are_relative_to_the_same_pictures():
+    rewards = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    assert group_advantages(rewards).tolist() == [[0.5, 0.0], [-0.5, 0.0]]
+    with pytest.raises(InputError, match="group"):
+        group_advantages(rewards[:1])
+
+
+def test_right_is_token_for_token():
+    model = tiny_eye().model
+    (record,) = run_passes(model, job_of(0, 1), (13, 9), EsperSettings(passes=1, least=1), TemperingPolicy(), most=3)
+    ends = end_tokens(model)
+    said = record.said.ids.masked_fill(~record.said.spoken | torch.isin(record.said.ids, torch.tensor(ends)), 0)
+    longer = torch.nn.functional.pad(said, (0, 2))
+    assert answers_right(record, longer, ends).tolist() == [True, True]
+    longer[1, 0] += 1
+    assert answers_right(record, longer, ends).tolist() == [True, False]
+
+
+def test_a_step_of_training_on_a_real_loop_moves_the_policy():
+    model, job = tiny_eye().model, job_of(0, 1, 2)
+    settings = EsperSettings(passes=3, aroused=False, fovea=None)
+    generator = torch.Generator().manual_seed(1)
+    policy = TemperingPolicy(TemperingConfig(learned=True))
+    # True are the answers of a run of its own, so that some draws are right and others are not.
+    last = run_passes(model, job, (13, 12), settings, policy, most=2, stop_early=False)[-1]
+    ends = torch.tensor(end_tokens(model))
+    lesson = Lesson(job, last.said.ids.masked_fill(~last.said.spoken | torch.isin(last.said.ids, ends), 0))
+    trial = attempt(model, lesson, policy, (13, 12), settings, 1.0, generator, most=2)
+    assert trial.drawn.shape == (3, 3)
+    assert ((trial.reward >= 0) & (trial.reward <= 1)).all()
+    learned, curve = train_tempering(
+        model, lambda step: lesson, (13, 12), settings, steps=2, group=3, spread=2.0, policy=policy, most=2
+    )
+    assert len(curve) == 2
+    assert all(0 <= reward <= 1 for reward in curve)
+    assert torch.isfinite(torch.cat([item.flatten() for item in learned.parameters()])).all()
