@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .glance import glance_relevance as glance_relevance
     from .query import find_questions as find_questions
     from .qwen3_vl_processor import load_processor as load_processor
+    from .qwen3_vl_video import Qwen3VLVideo as Qwen3VLVideo
+    from .qwen3_vl_video import video_inputs as video_inputs
 
 # public name -> module that defines it; resolved on first use, because torch and transformers are heavy
 _PUBLIC = {
@@ -36,6 +38,8 @@ _PUBLIC = {
     "glance_relevance": "glance",
     "find_questions": "query",
     "load_processor": "qwen3_vl_processor",
+    "Qwen3VLVideo": "qwen3_vl_video",
+    "video_inputs": "qwen3_vl_video",
 }
 
 __all__ = resolve_lazily(__name__, _PUBLIC)

@@ -225,6 +225,7 @@ def attach(
     levels: int | None = None,
     seed: int = 0,
     options: dict[str, Any] | None = None,
+    videos: bool = False,
     **realize: Any,
 ) -> Attachment:
     """Let this one model instance spend at most `budget` visual tokens on a picture, where the question needs them.
@@ -232,13 +233,18 @@ def attach(
     budget: tokens a picture may cost; or keep: the share of its full count. relevance: "glance" (the model's own
     attention on a coarse first look), "detail" (what looking coarsely would lose, whatever is asked), "look" (the
     relevance of `arr_coc.look`), a function (picture (3, H, W) in [0, 1], question) -> map, or maps; by default a
-    glance where the family can, else "detail". options: for the allocator. realize: for the family's adapter, such as
+    glance where the family can, else "detail". options: for the allocator. videos: the prompts show videos (Qwen3-VL):
+    what is said of a picture then holds for each group of frames. realize: for the family's adapter, such as
     depth=DepthRouting() or merge="pick".
 
     >>> with attach(model, processor, budget=256):  # doctest: +SKIP
     ...     out = model.generate(**inputs, max_new_tokens=64)
     """
     backbone = backbone_for(model)
+    if videos:
+        from .qwen3_vl_video import video_backbone
+
+        backbone = video_backbone(model)
     backbone.check(model, processor)
     if hasattr(model, NAME):
         raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")

@@ -47,6 +47,8 @@ class Qwen3VL(Backbone):
     before_encoder: ClassVar[bool] = True
     can_glance: ClassVar[bool] = True
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_grid_thw")
+    # What an allocation is for, in messages.
+    shown: ClassVar[str] = "pictures"
 
     def grids(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[VisualGrid]:
         vision = model.config.vision_config
@@ -65,7 +67,8 @@ class Qwen3VL(Backbone):
         groups = self.normalised_pixels(model, inputs)
         restored: dict[int, Tensor] = {}
         for members, pictures in groups.values():
-            pictures = pictures.float()
+            # Of several frames side by side (a video), the first; a picture is one frame.
+            pictures = pictures.float().unflatten(1, (3, -1))[:, :, 0]
             if image_processor.do_normalize:
                 mean, deviation = (
                     torch.tensor(values, device=pictures.device).view(-1, 1, 1)
@@ -105,12 +108,22 @@ class Qwen3VL(Backbone):
         if unknown:
             raise InputError(f"Qwen3-VL foveates before its encoder and takes depth=, not {', '.join(unknown)}=")
         batch = self.leaf_batch(model, inputs, allocations)
-        tokens = foveate(model, self.normalised_pixels(model, inputs), batch, known)
+        tokens = self.encode(model, self.normalised_pixels(model, inputs), batch, known)
         if depth is not None:
             if relevance is None:
                 raise InputError("depth routing needs to know how relevant each place is; give relevance=")
             tokens = self._route(model, tokens, batch, relevance, depth)
         return self.splice(model, inputs, batch, tokens)
+
+    @staticmethod
+    def encode(
+        model: PreTrainedModel,
+        pictures: Tensor | PictureGroups,
+        batch: LeafBatch,
+        known: tuple[LeafBatch, VisualTokens] | None = None,
+    ) -> VisualTokens:
+        """Normalised pictures and their leaves → visual tokens, in the order of the batch."""
+        return foveate(model, pictures, batch, known)
 
     def leaf_batch(
         self, model: PreTrainedModel, inputs: Mapping[str, Any], allocations: Sequence[Allocation]
@@ -119,10 +132,12 @@ class Qwen3VL(Backbone):
         merge = model.config.vision_config.spatial_merge_size
         sizes = self._patch_grids(inputs)
         if len(allocations) != len(sizes):
-            raise InputError(f"this prompt shows {len(sizes)} pictures, but {len(allocations)} allocations were given")
+            raise InputError(
+                f"this prompt shows {len(sizes)} {self.shown}, but {len(allocations)} allocations were given"
+            )
         for allocation, (rows, cols) in zip(allocations, sizes, strict=True):
             check_grid(allocation, rows // merge, cols // merge)
-        return LeafBatch.of(allocations, inputs["pixel_values"].device)
+        return LeafBatch.of(allocations, inputs[self.picture_keys[0]].device)
 
     def splice(
         self, model: PreTrainedModel, inputs: Mapping[str, Any], batch: LeafBatch, tokens: VisualTokens
@@ -199,5 +214,8 @@ class Qwen3VL(Backbone):
         if grid.ndim != 2 or grid.shape[1] != 3:
             raise InputError(f"image_grid_thw must be (pictures, 3), got {tuple(grid.shape)}")
         if inputs.get("pixel_values_videos") is not None:
-            raise InputError("a prompt with a video cannot be foveated; pass its frames as pictures")
+            raise InputError(
+                "a video in a prompt is foveated by arr_coc.backbones.Qwen3VLVideo, pictures and videos in one prompt "
+                "are not; pass the frames as pictures"
+            )
         return [(rows, cols) for _, rows, cols in grid.tolist()]

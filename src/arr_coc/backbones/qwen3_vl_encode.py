@@ -120,11 +120,16 @@ def run_language_model(
     tokens: VisualTokens,
     position_ids: Tensor,
     attention_mask: Tensor | None = None,
+    *,
+    placeholder: int | None = None,
     **arguments: Any,
 ) -> Any:
-    """The language model on a prompt with one placeholder per visual token. input_ids: (B, L). Returns its output."""
+    """The language model on a prompt with one placeholder per visual token. input_ids: (B, L). Returns its output.
+
+    placeholder: the token that stands for visual ones, a picture's unless given.
+    """
     core = model.model
-    visual = input_ids == model.config.image_token_id
+    visual = input_ids == (model.config.image_token_id if placeholder is None else placeholder)
     if int(visual.sum()) != len(tokens.embeds):
         raise InputError(
             f"the prompt holds {int(visual.sum())} picture placeholders for {len(tokens.embeds)} visual tokens; "

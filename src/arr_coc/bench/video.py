@@ -1,0 +1,270 @@
+"""`arr-coc bench video`: one document of everything that is measured on clips, and its tables.
+
+Needle clips are read by `mini`; all systems see the same clips, so differences are taken clip by clip. The bars are
+those of the specification; where one is missed, the table says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from ..learning.evaluate import wilson
+from ..video.settings import TemporalSettings
+from .machine import machine_facts
+from .table import Cell, Quantity, Table
+from .video_clips import FEWER, STANDING, ClipOutcomes, ClipPlan
+from .video_real import SYSTEMS, clip_interval
+
+SCHEMA = 1
+RESAMPLES = 2000
+AHEAD_BAR, EQUAL_BAR = 0.05, -0.01
+INSIDE_BAR, APART, FOUND_BAR, FALSE_BAR = 0.8, 0.5, 0.95, 0.02
+EXPECTED = {"decay": (0.7, 0.9), "boost": (1.2, 1.8)}
+
+
+def clips_document(outcomes: ClipOutcomes, plan: ClipPlan, settings: TemporalSettings, weights: str) -> dict[str, Any]:
+    """What was measured on needle clips, JSON-ready."""
+    rows = []
+    for (system, keep, reading), right in outcomes.right.items():
+        low, high = wilson(sum(right), len(right))
+        tokens = outcomes.tokens[system, keep]
+        rows.append(
+            {
+                "system": system,
+                "keep": keep,
+                "reading": reading,
+                "tokens": float(np.mean(tokens)),
+                "n": len(right),
+                "accuracy": float(np.mean(right)),
+                "low": low,
+                "high": high,
+            }
+        )
+    return {
+        "plan": asdict(plan),
+        "weights": weights,
+        "settings": settings.to_json(),
+        "rows": rows,
+        "ahead": [*_ahead(outcomes, plan)],
+        "coherence": _coherence(outcomes),
+    }
+
+
+def _ahead(outcomes: ClipOutcomes, plan: ClipPlan) -> list[dict[str, Any]]:
+    """Temporal allocation against each other system at equal tokens, and at fewer tokens against frame by frame."""
+    rows = []
+    pairs = [(1.0, other) for other in ("frame by frame", "uniform", "shuffled", "random", "one frame")]
+    pairs.append((FEWER, "frame by frame"))
+    for reading in plan.readings:
+        for keep in plan.keeps:
+            for share, other in pairs:
+                mine = np.array(outcomes.right["temporal", share * keep, reading], dtype=float)
+                theirs = np.array(outcomes.right[other, keep, reading], dtype=float)
+                value, low, high = paired(mine, theirs)
+                rows.append(
+                    {
+                        "reading": reading,
+                        "keep": keep,
+                        "share": share,
+                        "against": other,
+                        "difference": value,
+                        "low": low,
+                        "high": high,
+                        "n": len(mine),
+                    }
+                )
+    return rows
+
+
+def paired(mine: np.ndarray, theirs: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
+    """Mean difference on the same clips and its 95 % interval (resampled clips)."""
+    each = mine - theirs
+    draws = np.random.default_rng(seed).integers(0, len(each), (RESAMPLES, len(each)))
+    low, high = np.quantile(each[draws].mean(1), (0.025, 0.975))
+    return float(each.mean()), float(low), float(high)
+
+
+def _coherence(outcomes: ClipOutcomes) -> dict[str, Any]:
+    apart = [value < APART for value in outcomes.at_cuts]
+    names = ("found", "true", "false", "frames")
+    return {
+        "standing": STANDING,
+        "inside": float(np.mean(outcomes.inside)) if outcomes.inside else None,
+        "inside_alone": float(np.mean(outcomes.alone_inside)) if outcomes.alone_inside else None,
+        "inside_n": len(outcomes.inside),
+        "apart_at_cuts": sum(apart),
+        "similarity_at_cuts": float(np.mean(outcomes.at_cuts)) if outcomes.at_cuts else None,
+        "detector": dict(zip(names, outcomes.found.tolist(), strict=True)),
+        "rule": dict(zip(names, outcomes.rule.tolist(), strict=True)),
+    }
+
+
+def document(
+    clips: dict[str, Any] | None = None, real: dict[str, Any] | None = None, speed: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    packages = ("torch", "transformers", "opencv-contrib-python-headless", "av")
+    return {"schema": SCHEMA, "facts": machine_facts(packages), "clips": clips, "real": real, "speed": speed}
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def tables(found: dict[str, Any]) -> list[Table]:
+    """Every table that the document can fill."""
+    result = []
+    if found.get("clips"):
+        clips = found["clips"]
+        result += [accuracy_table(clips), ahead_table(clips), coherence_table(clips), settings_table(clips["settings"])]
+    if found.get("real"):
+        result.append(real_table(found["real"]))
+    if found.get("speed"):
+        result.append(speed_table(found["speed"]))
+    return result
+
+
+def accuracy_table(clips: dict[str, Any]) -> Table:
+    rows: list[dict[str, Cell]] = [
+        {
+            "system": row["system"],
+            "reading": row["reading"],
+            "keep": f"{row['keep']:.4g}",
+            "tokens": row["tokens"],
+            "accuracy": Quantity(100 * row["accuracy"], "%", 100 * row["low"], 100 * row["high"]),
+            "n": row["n"],
+        }
+        for row in sorted(clips["rows"], key=lambda row: (row["reading"], row["keep"], row["system"]))
+    ]
+    columns = {
+        "system": "system",
+        "reading": "read from",
+        "keep": "share",
+        "tokens": "tokens a clip",
+        "accuracy": "exact match",
+        "n": "clips",
+    }
+    return Table("Needle clips", columns, tuple(rows), {"weights": clips["weights"], "plan": str(clips["plan"])})
+
+
+def ahead_table(clips: dict[str, Any]) -> Table:
+    """Differences, and the two bars: ahead at equal tokens, equal at fewer."""
+    rows: list[dict[str, Cell]] = []
+    smallest = min(clips["plan"]["keeps"])
+    for row in clips["ahead"]:
+        fewer = row["share"] < 1
+        # The bars are asked at the smallest budget: at larger ones every system reads nearly everything.
+        barred = row["keep"] == smallest and row["against"] in ("frame by frame", "uniform")
+        bar = EQUAL_BAR if fewer else AHEAD_BAR
+        rows.append(
+            {
+                "against": f"{row['against']}, {FEWER:.0%} of its tokens" if fewer else row["against"],
+                "reading": row["reading"],
+                "keep": f"1/{round(1 / row['keep'])}",
+                "difference": Quantity(100 * row["difference"], "points", 100 * row["low"], 100 * row["high"]),
+                "n": row["n"],
+                "bar": f"≥ {100 * bar:g} points" if barred else None,
+                "kept": row["difference"] >= bar if barred else None,
+            }
+        )
+    columns = {
+        "against": "temporal against",
+        "reading": "read from",
+        "keep": "budget",
+        "difference": "ahead by",
+        "n": "clips",
+        "bar": "bar",
+        "kept": "kept",
+    }
+    return Table("Temporal allocation against the others, clip by clip", columns, tuple(rows))
+
+
+def coherence_table(clips: dict[str, Any]) -> Table:
+    found = clips["coherence"]
+    rows: list[dict[str, Cell]] = []
+
+    def share(name: str, hits: int, number: int, bar: float, above: bool = True, barred: bool = True) -> None:
+        low, high = wilson(hits, number)
+        value = hits / number if number else 0.0
+        kept = value >= bar if above else value <= bar
+        rows.append(
+            {
+                "what": name,
+                "value": Quantity(100 * value, "%", 100 * low, 100 * high),
+                "n": number,
+                "bar": f"{'≥' if above else '≤'} {100 * bar:g} %" if barred else None,
+                "kept": kept if barred and number else None,
+            }
+        )
+
+    inside, alone = found["inside"], found["inside_alone"]
+    if inside is not None:
+        value = Quantity(inside)
+        bar = f"≥ {INSIDE_BAR}"
+        rows.append(
+            {"what": "similarity inside scenes", "value": value, "n": found["inside_n"], "bar": bar,
+             "kept": inside >= INSIDE_BAR}
+        )  # fmt: skip
+        rows.append({"what": "the same, each frame alone", "value": Quantity(alone), "n": found["inside_n"]})
+    detector, rule = found["detector"], found["rule"]
+    share(f"cuts with similarity below {APART}", found["apart_at_cuts"], detector["true"], FOUND_BAR)
+    share("cuts found", detector["found"], detector["true"], FOUND_BAR)
+    share("false cuts", detector["false"], detector["frames"], FALSE_BAR, above=False)
+    share("cuts found by the rule of thumb", rule["found"], rule["true"], FOUND_BAR, barred=False)
+    share("its false cuts", rule["false"], rule["frames"], FALSE_BAR, above=False, barred=False)
+    columns = {"what": "what", "value": "measured", "n": "n", "bar": "bar", "kept": "kept"}
+    return Table("Coherence and cuts", columns, tuple(rows))
+
+
+def settings_table(settings: dict[str, Any]) -> Table:
+    """Where the learned numbers landed, beside what was expected."""
+    rows: list[dict[str, Cell]] = []
+    for name, value in settings.items():
+        expected = EXPECTED.get(name)
+        shown = ", ".join(f"{one:.3g}" for one in value) if isinstance(value, list | tuple) else f"{value:.3g}"
+        rows.append({"what": name, "value": shown, "expected": f"{expected[0]}–{expected[1]}" if expected else None})
+    return Table("Temporal settings", {"what": "setting", "value": "in use", "expected": "expected"}, tuple(rows))
+
+
+def real_table(real: dict[str, Any]) -> Table:
+    clips = real["clips"]
+    rows: list[dict[str, Cell]] = []
+    for name, one in clips.items():
+        means = {system: 100 * float(np.mean(values)) for system, values in one["coverage"].items()}
+        rows.append(
+            {"clip": name, "frames": one["frames"], **means, "similarity": one["similarity"],
+             "false_cuts": one["false_cuts"]}
+        )  # fmt: skip
+    means = {}
+    for system in SYSTEMS:
+        value, low, high = (100 * part for part in clip_interval(clips, system))
+        means[system] = Quantity(value, "%", low, high)
+    rows.append({"clip": "all", "frames": sum(one["frames"] for one in clips.values()), **means})
+    columns = {"clip": "clip", "frames": "frames", **{system: system for system in SYSTEMS}}
+    columns |= {"similarity": "similarity inside", "false_cuts": "false cuts"}
+    return Table(
+        "Real clips: share of the object's box seen at level 0, at 1/8 of the tokens (%)", columns, tuple(rows)
+    )
+
+
+def speed_table(speed: dict[str, Any]) -> Table:
+    rows: Sequence[dict[str, Cell]] = [
+        {key: Quantity(**cell) if isinstance(cell, dict) else cell for key, cell in row.items()}
+        for row in speed["rows"]
+    ]
+    columns = {
+        "what": "what",
+        "value": "measured",
+        "against": "naive form",
+        "naive": "measured ",
+        "bar": "bar",
+        "kept": "kept",
+    }
+    return Table("Cost of a frame", columns, tuple(rows), speed["facts"])
+
+
+def verdicts(found: dict[str, Any]) -> list[bool]:
+    """Kept or missed, for every bar of every table."""
+    return [bool(row["kept"]) for table in tables(found) for row in table.rows if isinstance(row.get("kept"), bool)]

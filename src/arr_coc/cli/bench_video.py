@@ -1,0 +1,182 @@
+"""`arr-coc bench video`: what a clip's tokens buy, how steady allocations are, which cuts are found, what it costs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import InputError
+
+QUICK_NUMBER, QUICK_FRAMES, QUICK_EVERY, QUICK_REPEATS = 8, 4, 8, 2
+PARTS = ("clips", "real", "speed")
+
+
+def command(
+    n: Annotated[int | None, typer.Option("--n", help="Needle clips. [default: 512]")] = None,
+    frames: Annotated[int | None, typer.Option(help="Frames of each clip. [default: 8]")] = None,
+    quick: Annotated[bool, typer.Option(help="A few clips: only to see that it runs.")] = False,
+    part: Annotated[list[str] | None, typer.Option(help="Only clips, real or speed; may be repeated.")] = None,
+    family: Annotated[list[str] | None, typer.Option(help="Of Needle World; in turn. [default: cards]")] = None,
+    reading: Annotated[list[str] | None, typer.Option(help="clearest, pooled, video; may be repeated.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with records.jsonl and real clips.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="Folder with mini, scorer and video.")] = None,
+    batch: Annotated[int, typer.Option(help="Clips at a time.")] = 8,
+    threads: Annotated[int, typer.Option(help="For the optical flow.")] = 2,
+    seed: Annotated[int, typer.Option(help="Of the test clips.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
+    saved: Annotated[
+        Path | None, typer.Option("--from", help="Measure nothing: show a saved video.json.", show_default=False)
+    ] = None,
+    page: Annotated[Path | None, typer.Option("--markdown", help="Also write the tables there.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for video.json.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+) -> None:
+    """Clips: exact match by system and budget, coherence, cuts; real clips where given; the cost of a frame.
+
+    \b
+    Examples:
+      arr-coc bench video --quick --part speed
+      arr-coc bench video --device cuda --batch 64 --threads 16 --out out/bench
+      arr-coc bench video --part real --data DIR
+      arr-coc bench video --from out/bench/video.json --markdown docs/video-results.md
+    """
+    from ..bench.video import document, tables, verdicts
+    from ..files import write_json, write_text
+    from ..looking import check_device
+
+    parts = check_parts(part, data)
+    if saved is not None:
+        try:
+            found = json.loads(saved.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{saved} is not a document of `bench video` ({error})") from error
+    else:
+        check_device(device)
+        number = n if n is not None else QUICK_NUMBER if quick else 512
+        if number < 1:
+            raise InputError(f"--n {number} measures nothing; give at least 1")
+        found = document(
+            clips=measure_needle(number, frames, quick, family, reading, weights, batch, threads, seed, device, as_json)
+            if "clips" in parts
+            else None,
+            real=measure_real(data, quick, as_json) if "real" in parts and data is not None else None,
+            speed=measure_speed(quick) if "speed" in parts else None,
+        )
+    try:
+        if out is not None:
+            write_json(out / "video.json", found)
+        if page is not None:
+            text = "\n\n".join(f"### {table.title}\n\n{table.to_markdown()}" for table in tables(found))
+            write_text(page, text + "\n")
+    except OSError as error:
+        raise InputError(f"cannot write there ({error.strerror or error}: {error.filename}); choose another") from error
+    if as_json:
+        json.dump(found, sys.stdout, ensure_ascii=False)
+        sys.stdout.write("\n")
+        return
+    from rich.console import Console
+
+    console = Console()
+    for table in tables(found):
+        console.print(table.to_rich())
+    for key, value in found["facts"].items():
+        console.print(f"{key}: {value}", highlight=False, soft_wrap=True)
+    kept = verdicts(found)
+    if kept:
+        console.print(f"{sum(kept)} of {len(kept)} bars kept", highlight=False)
+
+
+def check_parts(part: list[str] | None, data: Path | None) -> list[str]:
+    parts = list(part or PARTS)
+    unknown = sorted(set(parts) - set(PARTS))
+    if unknown:
+        raise InputError(f"unknown part {', '.join(unknown)}; choose from {', '.join(PARTS)}")
+    if part and "real" in part and data is None:
+        raise InputError("--part real needs --data, a folder with records.jsonl and its pictures")
+    return parts
+
+
+def measure_needle(
+    number: int,
+    frames: int | None,
+    quick: bool,
+    family: list[str] | None,
+    reading: list[str] | None,
+    weights: Path | None,
+    batch: int,
+    threads: int,
+    seed: int,
+    device: str,
+    quiet: bool,
+) -> dict[str, Any]:
+    from ..bench.needle import Weights
+    from ..bench.video import clips_document
+    from ..bench.video_clips import ClipPlan, measure_clips
+    from ..needle import FAMILIES
+    from ..video.settings import SETTINGS_NAME, load_settings
+    from ..video.temporal_model import TemporalBlend
+
+    families = tuple(family or ("cards",))
+    unknown = sorted(set(families) - set(FAMILIES))
+    if unknown:
+        raise InputError(f"unknown family {', '.join(unknown)}; choose from {', '.join(FAMILIES)}")
+    loaded = Weights.load(weights, device)
+    own = weights is not None and (weights / "video" / SETTINGS_NAME).exists()
+    settings = load_settings(weights / "video" if own and weights is not None else None)
+    readings = tuple(reading or default_readings(loaded.mini, quick))
+    wrong = sorted(set(readings) - {"clearest", "pooled", "video"})
+    if wrong:
+        raise InputError(f"unknown reading {', '.join(wrong)}; choose clearest, pooled or video")
+    plan = ClipPlan(
+        number=number,
+        frames=frames or (QUICK_FRAMES if quick else 8),
+        families=families,
+        readings=readings,
+        keeps=(1 / 16,) if quick else ClipPlan.keeps,
+        batch=min(batch, max(1, number // 2)),
+        seed=seed,
+        threads=threads,
+    )
+    from .video import progress_bar
+
+    done = 0
+    with progress_bar(number, quiet) as advance:
+
+        def ahead(until: int) -> None:
+            nonlocal done
+            for _ in range(until - done):
+                advance()
+            done = until
+
+        outcomes = measure_clips(loaded, TemporalBlend.of(settings).to(device).eval(), plan, ahead)
+    return clips_document(outcomes, plan, settings, loaded.name)
+
+
+def default_readings(mini: Any, quick: bool) -> tuple[str, ...]:
+    """Through the video prompt where mini was trained on it; else from frames as pictures."""
+    video = ("video",) if getattr(mini.config, "trained_on_video", False) else ()
+    return video or (("clearest",) if quick else ("clearest", "pooled"))
+
+
+def measure_real(data: Path, quick: bool, quiet: bool) -> dict[str, Any]:
+    from ..bench.video_real import measure_real_clips, real_clips
+    from ..video.settings import load_settings
+    from .bench import progress
+
+    clips = real_clips(data, QUICK_EVERY if quick else 1)
+    with progress(list(clips), "following", hidden=quiet) as advance:
+        found = measure_real_clips(clips, load_settings(), advance)
+    return {"clips": found, "every": QUICK_EVERY if quick else 1}
+
+
+def measure_speed(quick: bool) -> dict[str, Any]:
+    from ..bench.table import Quantity
+    from ..bench.video_speed import speed_rows
+
+    rows, facts = speed_rows(QUICK_REPEATS if quick else 5)
+    plain = [{key: cell.to_json() if isinstance(cell, Quantity) else cell for key, cell in row.items()} for row in rows]
+    return {"rows": plain, "facts": facts}

@@ -1,0 +1,118 @@
+"""An answer from a clip: through the stock video prompt, or from the frame in which most can be seen.
+
+"video": all frames in one prompt, each with its own tokens and its time in words; what Qwen3-VL was trained for.
+"clearest": one frame as a picture: the one with most relevance in most detail. An honest way for a model that never
+saw a video, such as a `mini` that was trained on single pictures only.
+"auto": "video" for models that say so in their configuration (`trained_on_video`) or take frames in groups, as the
+released Qwen3-VL do; else "clearest".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ..errors import InputError
+from ..values import Allocation, Answer, Pass
+from .watching import Watched, share_budget
+
+if TYPE_CHECKING:
+    from ..asking import Eye
+    from .stream import SeenFrame
+
+Reading = Literal["auto", "video", "clearest"]
+READINGS = ("auto", "video", "clearest")
+
+
+def answer_clip(
+    eye: Eye, watched: Watched, frames: Sequence[np.ndarray], reading: Reading = "auto", max_new_tokens: int = 64
+) -> Answer:
+    """frames: (H, W, 3) uint8, those that were watched, with sides that are multiples of the model's cell.
+
+    The answer's passes hold what the model was given: one for each group of frames, or the one of the clearest frame.
+    """
+    if reading not in READINGS:
+        raise InputError(f"no reading is called {reading!r}; choose {', '.join(READINGS)}")
+    if len(frames) != len(watched.frames):
+        raise InputError(f"{len(watched.frames)} frames were watched, but {len(frames)} are given to answer from")
+    if reading == "auto":
+        reading = "video" if knows_video(eye) else "clearest"
+    return (
+        _from_video(eye, watched, frames, max_new_tokens)
+        if reading == "video"
+        else _from_clearest(eye, watched, frames, max_new_tokens)
+    )
+
+
+def knows_video(eye: Eye) -> bool:
+    """Was this model trained on video prompts?"""
+    config = eye.model.config
+    if getattr(config, "trained_on_video", False):
+        return True
+    return str(config.model_type).startswith("qwen3_vl") and config.vision_config.temporal_patch_size > 1
+
+
+def _from_clearest(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:
+    number = watched.clearest()
+    allocation = watched.frames[number].allocation
+    eye.set_image(frames[number])
+    answer = eye.ask(watched.query, allocation=allocation, max_new_tokens=longest)
+    return replace(answer, full=watched.full)
+
+
+def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:
+    import torch
+
+    from ..backbones.qwen3_vl_video import video_backbone, video_inputs
+    from ..saying import Said, end_tokens
+
+    started = perf_counter()
+    backbone = video_backbone(eye.model)
+    temporal = eye.processor.image_processor.temporal_patch_size
+    seconds = watched.seconds or tuple(float(number) for number in range(len(frames)))
+    inputs = video_inputs(eye.processor, np.stack(frames), seconds, watched.query, size=watched.size)
+    inputs = {name: value.to(eye.model.device) for name, value in inputs.items()}
+    allocations = group_allocations(watched, temporal)
+    with torch.inference_mode():
+        realized = backbone.realize(eye.model, inputs, allocations)
+        encoded = perf_counter()
+        output = eye.model.generate(
+            **realized.inputs,
+            max_new_tokens=longest,
+            do_sample=False,
+            return_dict_in_generate=True,
+            output_logits=True,
+        )
+    said = Said.of_generate(output, realized.inputs["input_ids"].shape[1], end_tokens(eye.model))
+    text = eye.processor.tokenizer.decode(said.ids[0], skip_special_tokens=True).strip()
+    uncertainty = 1.0 - float(said.confidence(eye.temperature))
+    passes = tuple(Pass(allocation, allocation.tokens) for allocation in allocations)
+    last = replace(passes[-1], text=text, uncertainty=uncertainty)
+    took = {"encode": encoded - started, "answer": perf_counter() - encoded}
+    return Answer(text, uncertainty, (*passes[:-1], last), took, -(-watched.full // temporal))
+
+
+def group_allocations(watched: Watched, temporal: int) -> list[Allocation]:
+    """One allocation for each group of `temporal` frames, sharing the budget of the clip.
+
+    A group is seen through the same tokens in all its frames, so it needs what any of them needs (the largest
+    relevance), and its ground is old where it was old in all of them: one step up the clip's mips in time.
+    """
+    if temporal == 1:
+        return watched.allocations
+    groups = [grouped(watched.frames[start : start + temporal]) for start in range(0, len(watched.frames), temporal)]
+    most = len(groups) * (watched.full // len(watched.frames))
+    total = min(watched.budget, most)
+    return [frame.allocation for frame in share_budget(groups, total, None, watched.size, watched.allocations[0].cell)]
+
+
+def grouped(frames: Sequence[SeenFrame]) -> SeenFrame:
+    """Several frames as one."""
+    relevance = np.max([frame.relevance.map for frame in frames], axis=0)
+    known = [frame.same_ground for frame in frames]
+    same = None if any(one is None for one in known) else np.min([one for one in known if one is not None], axis=0)
+    return replace(frames[0], relevance=replace(frames[0].relevance, map=relevance), same_ground=same)

@@ -1,0 +1,116 @@
+"""Clusters through time: found anew on keyframes, carried by the flow between, with identifiers that stay.
+
+An identifier is never used twice in a stream. On a keyframe a new superpixel takes the identifier of the carried one
+that it shares most ground with. Between keyframes, ground whose flow is not to be trusted is cut up anew when its part
+of the frame is looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..sensing.slic import COUNT, slic
+
+# Below this agreement of the flow, superpixels are found anew.
+TRUSTED = 0.8
+# A new superpixel keeps the old identifier if this share of its ground carries it.
+SAME = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class TrackedClusters:
+    """labels: (h, w) int32 identifiers at the maps' size. following: the next identifier that was never used."""
+
+    labels: np.ndarray
+    following: int
+
+
+def find_clusters(view: np.ndarray, size: tuple[int, int], following: int = 0) -> TrackedClusters:
+    """Superpixels of a view (h, w, 3) with identifiers from `following` on; labels at `size`."""
+    found = _at(slic(view), size)
+    return TrackedClusters(found + np.int32(following), following + int(found.max()) + 1)
+
+
+def carry_clusters(
+    tracked: TrackedClusters,
+    flow: np.ndarray,
+    agreement: np.ndarray,
+    view: np.ndarray,
+    keyframe: bool,
+    windows: Sequence[tuple[slice, slice]] = (),
+) -> TrackedClusters:
+    """The clusters of the next frame. flow (h, w, 2), agreement (h, w) at the labels' size; view: the frame.
+
+    windows: the parts that are looked at again in this frame; only there is doubtful ground cut up anew.
+    """
+    import cv2
+
+    height, width = tracked.labels.shape
+    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+    # remap knows no 32-bit integers; float32 holds whole numbers up to 2**24 exactly.
+    source = tracked.labels.astype(np.float32)
+    places = (x + flow[..., 0], y + flow[..., 1])
+    warped = cv2.remap(source, *places, interpolation=cv2.INTER_NEAREST, borderMode=cv2.BORDER_REPLICATE)
+    warped = warped.astype(np.int32)
+    doubtful = agreement < TRUSTED
+    if keyframe:
+        fresh, replaced = _at(slic(view), (height, width)), np.ones_like(doubtful)
+    else:
+        fresh, replaced = np.full((height, width), -1, dtype=np.int32), doubtful
+        for window in windows:
+            if doubtful[window].mean() > 1 / COUNT:
+                fresh[window] = _cut_up(view, window, (height, width), int(fresh.max()) + 1)
+        if fresh.max() < 0:
+            return TrackedClusters(warped, tracked.following)
+    return _named(fresh, warped, ~doubtful, replaced, tracked.following)
+
+
+def _cut_up(view: np.ndarray, window: tuple[slice, slice], size: tuple[int, int], first: int) -> np.ndarray:
+    """Superpixels of one window of the view, numbered from `first` on; the window is given at the maps' `size`."""
+    scale = [side / places for side, places in zip(view.shape[:2], size, strict=True)]
+    rows, cols = (
+        slice(int(part.start * factor), max(int(part.start * factor) + 1, int(part.stop * factor)))
+        for part, factor in zip(window, scale, strict=True)
+    )
+    extent = (window[0].stop - window[0].start, window[1].stop - window[1].start)
+    count = max(4, round(COUNT * extent[0] * extent[1] / (size[0] * size[1])))
+    return _at(slic(np.ascontiguousarray(view[rows, cols]), count), extent) + np.int32(first)
+
+
+def _named(
+    fresh: np.ndarray, warped: np.ndarray, trusted: np.ndarray, replaced: np.ndarray, following: int
+) -> TrackedClusters:
+    """Fresh labels (0 … n−1, −1 outside) under old identifiers where they share ground, under new ones elsewhere.
+
+    Each old identifier goes to one fresh cluster only: the one that holds most of it.
+    """
+    inside = fresh >= 0
+    number = int(fresh.max()) + 1
+    sizes = np.bincount(fresh[inside], minlength=number)
+    votes = inside & trusted
+    old, place = np.unique(warped[votes], return_inverse=True)
+    names = np.full(number, -1, dtype=np.int64)
+    if len(old):
+        shared = np.bincount(fresh[votes] * len(old) + place, minlength=number * len(old)).reshape(number, len(old))
+        best = shared.argmax(1)
+        holder = shared.argmax(0)
+        keeps = (shared.max(1) >= SAME * np.maximum(np.bincount(fresh[votes], minlength=number), 1)) & (
+            holder[best] == np.arange(number)
+        )
+        keeps &= shared.max(1) * 4 >= sizes  # a quarter of the ground must have been trusted at all
+        names[keeps] = old[best[keeps]]
+    new = names < 0
+    names[new] = following + np.arange(new.sum())
+    labels = np.where(replaced & inside, names[np.maximum(fresh, 0)], warped).astype(np.int32)
+    return TrackedClusters(labels, following + int(new.sum()))
+
+
+def _at(labels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    import cv2
+
+    if labels.shape == size:
+        return labels
+    return cv2.resize(labels.astype(np.float32), size[::-1], interpolation=cv2.INTER_NEAREST).astype(np.int32)

@@ -1,0 +1,187 @@
+"""Frames in and out through PyAV: files, cameras and network streams in; H.264 out. Needs `pip install arr-coc[video]`.
+
+A source is a string: a path, "webcam" (or "webcam:1"), or the address of a stream (rtsp://, http://, …).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..files import replacing
+
+# Frames are held no larger than this: a clip of film size would fill the memory, and sensing reduces them anyway.
+LONGEST_SIDE = 1280
+# Cameras by operating system: the name of FFmpeg's input and of the device.
+CAMERAS = {"linux": ("v4l2", "/dev/video{}"), "darwin": ("avfoundation", "{}"), "win32": ("dshow", "video={}")}
+
+
+@dataclass
+class Film:
+    """A source being read: iterate over it for (seconds, pixels (H, W, 3) uint8 RGB).
+
+    name: for messages. frames: how many there are, where the file says so. per_second: its rate. notes: what a reader
+    should know, filled while it is read.
+    """
+
+    name: str
+    container: Any
+    stream: Any
+    every: int = 1
+    limit: int | None = None
+    multiple: int = 1
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def per_second(self) -> float:
+        rate = self.stream.average_rate or self.stream.guessed_rate
+        return float(rate) if rate else 25.0
+
+    @property
+    def frames(self) -> int | None:
+        """Frames that will be given, where the file tells."""
+        known = self.stream.frames or 0
+        number = -(-known // self.every) if known else None
+        if self.limit is None:
+            return number
+        return self.limit if number is None else min(number, self.limit)
+
+    def __iter__(self) -> Generator[tuple[float, np.ndarray]]:
+        errors = import_module("av.error")
+        given, number = 0, -1
+        try:
+            for frame in self.container.decode(self.stream):
+                number += 1
+                if number % self.every:
+                    continue
+                yield _seconds(frame, number, self.per_second), self._pixels(frame)
+                given += 1
+                if given == self.limit:
+                    return
+        except errors.FFmpegError as error:
+            if not given:
+                raise InputError(f"{self.name} could not be decoded ({_reason(error)}); is the file whole?") from error
+            self.notes.append(f"{self.name} breaks off after {given} frames ({_reason(error)})")
+        if not given:
+            raise InputError(f"{self.name} holds no frame; give a clip with at least one")
+
+    def _pixels(self, frame: Any) -> np.ndarray:
+        scale = min(1.0, LONGEST_SIDE / max(frame.width, frame.height))
+        width, height = (
+            max(self.multiple, round(side * scale / self.multiple) * self.multiple)
+            for side in (frame.width, frame.height)
+        )
+        if (width, height) != (frame.width, frame.height):
+            note = f"frames of {frame.width}×{frame.height} were resized to {width}×{height}"
+            if note not in self.notes:
+                self.notes.append(note)
+            frame = frame.reformat(width=width, height=height)
+        pixels = frame.to_ndarray(format="rgb24")
+        # Phones store frames lying on their side and say so.
+        turns = round(getattr(frame, "rotation", 0) / 90) % 4
+        return np.ascontiguousarray(np.rot90(pixels, turns)) if turns else pixels
+
+
+@contextmanager
+def open_film(
+    source: str | PathLike[str], every: int = 1, limit: int | None = None, multiple: int = 1
+) -> Generator[Film]:
+    """Open a source for reading. every: only each so-manieth frame. limit: at most so many. multiple: of which the
+    frames' sides are made, as a model's tokens need it."""
+    if every < 1:
+        raise InputError(f"every={every} gives no frame; use 1 for all of them, 2 for every second one")
+    if limit is not None and limit < 1:
+        raise InputError(f"a limit of {limit} frames leaves nothing to look at; give at least 1")
+    av, text = _av(), str(source)
+    place, how = _where(text)
+    try:
+        container = av.open(place, **how)
+    except (av.error.FFmpegError, OSError, ValueError) as error:
+        raise InputError(f"{text} could not be opened as a video ({_reason(error)})") from error
+    with container:
+        if not container.streams.video:
+            raise InputError(f"{text} holds no video stream; give a clip, not sound alone")
+        stream = container.streams.video[0]
+        stream.thread_type = "AUTO"
+        yield Film(text, container, stream, every, limit, multiple)
+
+
+def read_clip(
+    source: str | PathLike[str], every: int = 1, limit: int | None = None
+) -> tuple[np.ndarray, list[float], list[str]]:
+    """A whole clip: frames (T, H, W, 3) uint8, the seconds of each, notes."""
+    with open_film(source, every, limit) as film:
+        seconds, frames = zip(*film, strict=True)
+        return np.stack(frames), list(seconds), film.notes
+
+
+def write_clip(path: str | PathLike[str], frames: Iterable[np.ndarray], per_second: float) -> None:
+    """Frames (H, W, 3) uint8, one after the other, as H.264 in MP4; sides are made even."""
+    av = _av()
+    with replacing(path) as temporary:
+        writer = av.open(str(temporary), "w", format="mp4")
+        try:
+            stream: Any = None
+            for pixels in frames:
+                pixels = pixels[: pixels.shape[0] // 2 * 2, : pixels.shape[1] // 2 * 2]
+                if stream is None:
+                    rate = Fraction(max(per_second, 0.1)).limit_denominator(1000)
+                    stream = writer.add_stream("libx264", rate=rate)
+                    stream.height, stream.width = pixels.shape[:2]
+                    stream.pix_fmt = "yuv420p"  # what every player shows
+                    stream.options = {"crf": "20", "preset": "veryfast"}
+                writer.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")))
+            if stream is None:
+                raise InputError(f"no frame was given for {Path(path).name}")
+            writer.mux(stream.encode(None))
+        finally:
+            writer.close()
+
+
+def _where(source: str) -> tuple[str, dict[str, Any]]:
+    """What PyAV opens for a source string, and how."""
+    name, _, number = source.partition(":")
+    if name == "webcam":
+        kind, device = CAMERAS.get(sys.platform, CAMERAS["linux"])
+        return device.format(number or "0"), {"format": kind}
+    if "://" in source:
+        # A camera in the network may be silent for a while, but not for ever.
+        options = {"rtsp_transport": "tcp"} if source.startswith("rtsp") else {}
+        return source, {"options": options, "timeout": 15.0}
+    path = Path(source)
+    if not path.exists():
+        raise InputError(f"no file {source}; give a clip, 'webcam', or the address of a stream (rtsp://…)")
+    if path.is_dir():
+        raise InputError(f"{source} is a folder; give one clip")
+    if path.stat().st_size == 0:
+        raise InputError(f"{source} is empty (0 bytes); give a clip with at least one frame")
+    return str(path), {}
+
+
+def _seconds(frame: Any, number: int, per_second: float) -> float:
+    """When a frame is shown; counted, where the source does not say."""
+    return float(frame.time) if frame.time is not None else number / per_second
+
+
+def _reason(error: BaseException) -> str:
+    text = getattr(error, "strerror", None) or str(error)
+    return text.strip().splitlines()[0] if text.strip() else type(error).__name__
+
+
+def _av() -> Any:
+    try:
+        import av
+        import av.error
+    except ImportError as error:
+        raise InputError("reading video needs PyAV: pip install 'arr-coc[video]'") from error
+    return av

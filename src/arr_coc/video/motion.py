@@ -1,0 +1,116 @@
+"""What moved between two frames, and what the motion leaves unexplained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ..sensing.flow import FULL_MOTION, backward_flow
+from .blend import agreement
+from .settings import TemporalSettings
+
+# The longer side at which frames are compared: motion is a coarse matter.
+VIEW = 256
+# The longer side of the maps that are carried along: several values for each cell of a frame of 1024 pixels.
+MAP = 128
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """flow: (h, w, 2) float32 at the maps' size: where each place of the later frame was, in pixels of the maps.
+
+    unexplained: (h, w) in [0, 1]: the difference that is left after the motion; 1 where a place came from beyond the
+    frame. agreement: (h, w) in [0, 1]: is it the same ground? moving: (h, w) in [0, 1]: motion against that of the
+    whole frame, so that a moving camera does not move everything. residual, moved: of the whole frame: mean difference
+    that is left, share of the pixels that move by more than half of full motion.
+    """
+
+    flow: np.ndarray
+    unexplained: np.ndarray
+    agreement: np.ndarray
+    moving: np.ndarray
+    residual: float
+    moved: float
+
+
+def scaled(size: tuple[int, int], longest: int) -> tuple[int, int]:
+    """(height, width) with the longer side at most `longest`."""
+    scale = min(1.0, longest / max(size))
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
+
+def view_of(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 → the same at the size at which frames are compared."""
+    import cv2
+
+    height, width = scaled(pixels.shape[:2], VIEW)
+    return np.ascontiguousarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA))
+
+
+def measure_motion(earlier: np.ndarray, later: np.ndarray, settings: TemporalSettings) -> Motion:
+    """Two views (h, w, 3) uint8 of one size → `Motion`, at the size of the maps."""
+    import cv2
+
+    grey = [cv2.cvtColor(view, cv2.COLOR_RGB2GRAY) for view in (earlier, later)]
+    flow = backward_flow(grey[0], grey[1], "ultrafast")
+    difference = cv2.absdiff(_remap(earlier, flow), later)
+    height, width = later.shape[:2]
+    small_height, small_width = size = scaled((height, width), MAP)
+    residual = cv2.transform(difference, np.full((1, 3), 1 / 3, dtype=np.float32))
+    # A little spread, so that single pixels of noise or of a wrong flow do not count as new ground.
+    unexplained = cv2.blur(_shrink(residual.astype(np.float32), size), (3, 3)) * np.float32(1 / 255)
+    scale = np.array([small_width / width, small_height / height], dtype=np.float32)
+    small = _shrink(flow, size) * scale
+    y, x = _places(small_height, small_width)
+    from_x, from_y = x + small[..., 0], y + small[..., 1]
+    outside = (from_x <= -1) | (from_x >= small_width) | (from_y <= -1) | (from_y >= small_height)
+    unexplained[outside] = 1
+    full = FULL_MOTION * max(small_height, small_width)
+    # The camera's motion is that of most of the frame; a sample of the places knows it as well as all of them.
+    camera = np.median(small[::4, ::4].reshape(-1, 2), axis=0)
+    return Motion(
+        flow=small,
+        unexplained=unexplained,
+        agreement=agreement(unexplained, settings.agree, settings.disagree),
+        moving=np.minimum(_length(small - camera) * np.float32(1 / full), np.float32(1)),
+        residual=float(residual.mean()) / 255,
+        moved=float((_length(small) > full / 2).mean()),
+    )
+
+
+def warp_planes(planes: Sequence[np.ndarray], flow: np.ndarray) -> np.ndarray:
+    """(C, h, w) from maps (h, w), all carried along one backward flow (h, w, 2)."""
+    # OpenCV carries up to four channels in one go.
+    parts = [np.stack(planes[start : start + 4], axis=-1) for start in range(0, len(planes), 4)]
+    carried = [np.atleast_3d(_remap(part, flow)) for part in parts]
+    return np.ascontiguousarray(np.concatenate(carried, axis=-1).transpose(2, 0, 1))
+
+
+def _remap(image: np.ndarray, flow: np.ndarray) -> np.ndarray:
+    """`sensing.flow.warp` with the places kept from frame to frame: making them took longer than carrying."""
+    import cv2
+
+    y, x = _places(*flow.shape[:2])
+    places = (x + flow[..., 0], y + flow[..., 1])
+    return cv2.remap(image, *places, interpolation=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+
+
+@lru_cache(maxsize=16)
+def _places(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of y and rows of x, to be broadcast."""
+    return np.arange(height, dtype=np.float32)[:, None], np.arange(width, dtype=np.float32)[None, :]
+
+
+def _shrink(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    import cv2
+
+    return cv2.resize(values, size[::-1], interpolation=cv2.INTER_AREA)
+
+
+def _length(vectors: np.ndarray) -> np.ndarray:
+    import cv2
+
+    return cv2.magnitude(np.ascontiguousarray(vectors[..., 0]), np.ascontiguousarray(vectors[..., 1]))

@@ -1,0 +1,68 @@
+"""The few numbers that say how relevance moves from frame to frame; learned on moving Needle World, or defaults."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..bundled import WEIGHTS
+from ..errors import InputError
+
+# What `TemporalBlend.save_pretrained` writes beside its weights, so that a stream can read it without torch.
+SETTINGS_NAME = "settings.json"
+SHIPPED = WEIGHTS / "video"
+
+
+@dataclass(frozen=True)
+class TemporalSettings:
+    """decay: share of the carried relevance where it is looked at again, if the flow is trusted (0.7–0.9 expected).
+
+    boost: what the relevance of a place that moves on its own is multiplied by (1.2–1.8 expected). weak: trust below
+    which the carried relevance is looked at again. agree, disagree: the residual (0–1) that motion leaves unexplained
+    up to which ground is the same, and from which it is other ground. fade: trust that is left after each frame.
+    cut_weights, cut_bias: of `cuts.FEATURES`; a sum above zero is a cut. keyframe: everything is looked at again, and
+    clusters are found anew, after so many frames.
+    """
+
+    decay: float = 0.8
+    boost: float = 1.5
+    weak: float = 0.5
+    agree: float = 0.03
+    disagree: float = 0.11
+    fade: float = 0.98
+    cut_weights: tuple[float, ...] = (33.0, 61.0)
+    cut_bias: float = -3.2
+    keyframe: int = 30
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cut_weights", tuple(float(value) for value in self.cut_weights))
+        shares = {"decay": self.decay, "weak": self.weak, "fade": self.fade}
+        wrong = [f"{name}={value}" for name, value in shares.items() if not 0 <= value <= 1]
+        if wrong:
+            raise InputError(f"{', '.join(wrong)} must be in [0, 1]")
+        if not self.boost >= 1:
+            raise InputError(f"boost={self.boost} would hide what moves; give 1 or more")
+        if not 0 <= self.agree < self.disagree:
+            raise InputError(f"agree={self.agree} must lie below disagree={self.disagree}, both from 0 on")
+        if self.keyframe < 1:
+            raise InputError(f"keyframe={self.keyframe} must be 1 frame or more")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> TemporalSettings:
+        return cls(**data)
+
+
+def load_settings(folder: str | Path | None = None) -> TemporalSettings:
+    """What was learned: from a folder that `TemporalBlend.save_pretrained` wrote, the package's own, or defaults."""
+    path = Path(SHIPPED if folder is None else folder) / SETTINGS_NAME
+    if folder is None and not path.exists():
+        return TemporalSettings()
+    try:
+        return TemporalSettings.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"no temporal settings could be read from {path}: {error}") from error

@@ -1,0 +1,176 @@
+"""Where a stream's relevance comes from: the three ways of knowing, part by part, or any function of (frame, query).
+
+The three ways are carried as three maps and balanced anew in every frame. Two of them are costly and local (what is
+there to be read, what couples to the question), so they can be found for a band of the frame. A band runs along the
+whole longer side, because filters take their size from it: of a smaller window they would see another picture. What
+stands out is seen on a tiny view of the whole frame and costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import InputError
+from ..looking import CHANNELS, SENSE_SIDE
+from ..values import Relevance
+from .motion import MAP, scaled
+
+# (frame (H, W, 3) uint8, question) → relevance (h, w) in [0, 1], any resolution
+RelevanceFunction = Callable[[np.ndarray, str], "Relevance | np.ndarray | Any"]
+# Context around a window, as a share of the frame's longer side: filters must not see the cut edge.
+MARGIN = 1 / 32
+
+
+class Source(Protocol):
+    """planes: how many maps are carried. windowed: whether `part` can be asked for less than the whole frame.
+
+    everywhere_planes: those of them that are so cheap that they are found anew in every frame, everywhere.
+    """
+
+    planes: int
+    windowed: bool
+    everywhere_planes: tuple[int, ...]
+
+    def part(self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int]) -> np.ndarray:
+        """(planes, h, w) maps of a window, given in places of a map of `size`; the whole frame is a window too."""
+        ...
+
+    def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
+        """The cheap planes, by number."""
+        ...
+
+    def combine(self, planes: np.ndarray) -> np.ndarray:
+        """(planes, h, w) → relevance (h, w) in [0, 1]."""
+        ...
+
+
+class ThreeWays:
+    """Propositional, perspectival and participatory maps, as behind `arr_coc.look`."""
+
+    planes = 3
+    windowed = True
+    everywhere_planes: tuple[int, ...] = (1,)
+
+    def __init__(self, query: str) -> None:
+        from ..sensing import Layout
+
+        self.query = query
+        # What stands out is found on the tiny view; sensing it again in every band would be time for nothing.
+        self.layout = Layout.of("band", tuple(name for name in CHANNELS if name != "saliency"))
+        self.outstanding = Layout.of("outstanding", ("red", "green", "blue", "y", "x", "eccentricity", "saliency"))
+
+    def part(self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int]) -> np.ndarray:
+        from ..knowing import lexical, propositional
+        from ..sensing import sense_one
+
+        outer, inner, extent = _with_margin(window, size, pixels.shape[:2])
+        crop = np.ascontiguousarray(pixels[outer])
+        side = max(1, round(max(crop.shape[:2]) * min(1.0, SENSE_SIDE / max(pixels.shape[:2]))))
+        texture = sense_one(crop, self.layout, size=side, clusters=None)
+        # Places are those of the frame, not of the window.
+        ys, xs = _places(outer[0], texture.height, pixels.shape[0]), _places(outer[1], texture.width, pixels.shape[1])
+        texture["y"][:] = ys[:, None]
+        texture["x"][:] = xs[None, :]
+        maps = (propositional(texture), lexical(texture, self.query).map)
+        readable, coupled = (_shrunk(_cut(np.asarray(one), inner), extent) for one in maps)
+        return np.stack([readable, np.zeros_like(readable), coupled])
+
+    def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
+        from ..knowing import perspectival
+        from ..sensing import sense_one
+
+        texture = sense_one(view, self.outstanding, size=max(size), clusters=None)
+        return {1: _shrunk(np.asarray(perspectival(texture)), size)}
+
+    def combine(self, planes: np.ndarray) -> np.ndarray:
+        from ..balancing import balance, sharpen
+
+        return sharpen(balance(*(plane[None] for plane in planes))[0])
+
+
+class Whole:
+    """A function of the frame and the question, such as a trained scorer: one map, always of the whole frame."""
+
+    planes = 1
+    windowed = False
+    everywhere_planes: tuple[int, ...] = ()
+
+    def __init__(self, function: RelevanceFunction, query: str) -> None:
+        self.function = function
+        self.query = query
+
+    def part(self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int]) -> np.ndarray:
+        found = self.function(pixels, self.query)
+        if isinstance(found, Relevance):
+            found = found.map
+        elif not isinstance(found, np.ndarray):
+            found = found.detach().float().cpu().numpy()
+        if found.ndim != 2:
+            raise InputError(f"relevance= must give a map (rows, cols) for a frame, got {found.shape}")
+        import cv2
+
+        grown = cv2.resize(found.astype(np.float32), size[::-1], interpolation=cv2.INTER_LINEAR)
+        return np.clip(grown, 0, 1)[window][None]
+
+    def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
+        return {}
+
+    def combine(self, planes: np.ndarray) -> np.ndarray:
+        return planes[0]
+
+
+def source_of(relevance: str | RelevanceFunction, query: str) -> Source:
+    """ "look" for the three ways of knowing, or a function."""
+    if callable(relevance):
+        return Whole(relevance, query)
+    if relevance == "look":
+        return ThreeWays(query)
+    raise InputError(f"relevance={relevance!r} is unknown for a stream; use 'look' or a function of (frame, question)")
+
+
+def map_size(frame: tuple[int, int]) -> tuple[int, int]:
+    """(rows, cols) of the carried maps of a frame of (height, width)."""
+    return scaled(frame, MAP)
+
+
+def _with_margin(
+    window: tuple[slice, slice], size: tuple[int, int], frame: tuple[int, int]
+) -> tuple[tuple[slice, slice], tuple[tuple[float, float], ...], tuple[int, int]]:
+    """Pixels to sense (window and margin), where the window lies in them (shares), and its extent in map places."""
+    margin = round(MARGIN * max(frame))
+    outer, inner = [], []
+    for part, places, pixels in zip(window, size, frame, strict=True):
+        start, stop = part.start * pixels / places, part.stop * pixels / places
+        first, last = max(0, int(start) - margin), min(pixels, int(np.ceil(stop)) + margin)
+        outer.append(slice(first, last))
+        inner.append(((start - first) / (last - first), (stop - first) / (last - first)))
+    return (outer[0], outer[1]), tuple(inner), (window[0].stop - window[0].start, window[1].stop - window[1].start)
+
+
+def _places(outer: slice, number: int, pixels: int) -> np.ndarray:
+    """(number,) positions in [0, 1] of the frame of evenly spaced samples of a slice of it."""
+    return ((outer.start + (np.arange(number) + 0.5) * ((outer.stop - outer.start) / number)) / pixels).astype(
+        np.float32
+    )
+
+
+def _cut(values: np.ndarray, inner: tuple[tuple[float, float], ...]) -> np.ndarray:
+    """The window without its margin."""
+    (top, bottom), (left, right) = inner
+    height, width = values.shape
+    rows = slice(round(top * height), max(round(top * height) + 1, round(bottom * height)))
+    cols = slice(round(left * width), max(round(left * width) + 1, round(right * width)))
+    return values[rows, cols]
+
+
+def _shrunk(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    import cv2
+
+    if values.shape == size:
+        return values
+    smaller = values.shape[0] >= size[0] and values.shape[1] >= size[1]
+    how = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
+    return cv2.resize(np.ascontiguousarray(values, dtype=np.float32), size[::-1], interpolation=how)

@@ -1,0 +1,345 @@
+"""`VideoStream`: relevance that holds still while the scene does, and jumps when the scene does.
+
+stream = VideoStream("What number is on the red sign?", budget=256)
+for pixels in frames:
+    seen = stream.see(pixels)          # SeenFrame: allocation, cut, similarity, …
+stream.save("stream.npz")              # and VideoStream.resume("stream.npz") goes on with the next frame
+
+One frame: motion; has the scene changed? If so, start afresh. If not, carry relevance along the flow, look again only
+where it is weak, and pay only for ground that was not shown before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ..attending.allocate import allocate
+from ..attending.frame import Frame
+from ..attending.tree import Tree, tokens_for, tree_for
+from ..errors import InputError
+from ..looking import check_request, tokens_to_spend
+from ..values import DEFAULT_CELL, Allocation, Relevance, compare
+from .bands import weak_bands
+from .blend import blend, boosted, carried_trust
+from .clusters import carry_clusters, find_clusters
+from .cuts import FEATURES, colour_histogram, cut_features, cut_score, next_level
+from .motion import Motion, measure_motion, view_of, warp_planes
+from .pace import Pace
+from .settings import TemporalSettings, load_settings
+from .shown import cells_of, detail_of, fixated, fresh_ground, spread_over
+from .sources import RelevanceFunction, map_size, source_of
+from .state import StreamState
+
+# A source that can only be asked for the whole frame is asked again when this share of the relevance is weak.
+LOOK_AGAIN = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class SeenFrame:
+    """What was decided about one frame.
+
+    number, scene: from 0. cut: the first frame of a new scene. keyframe: everything was looked at again. allocation:
+    what is paid for in this frame. standing: where the question needs detail in this frame, whatever was shown before,
+    always of the same size: what similarity compares. fresh: share of the standing tokens whose ground is new.
+    looked: share of the frame that was looked at again. similarity: of this standing allocation and the last one's;
+    None in the first frame. features: of the cut, by name. clusters: (h, w) int32 identifiers, or None.
+    """
+
+    number: int
+    scene: int
+    cut: bool
+    keyframe: bool
+    allocation: Allocation
+    standing: Allocation
+    relevance: Relevance
+    similarity: float | None
+    fresh: float
+    looked: float
+    features: dict[str, float] = field(default_factory=dict)
+    same_ground: np.ndarray | None = None
+    clusters: np.ndarray | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        return self.allocation.tokens
+
+
+class VideoStream:
+    """One stream of frames and one question. All that it remembers is in `state`, a value."""
+
+    def __init__(
+        self,
+        query: str,
+        budget: int | None = None,
+        keep: float | None = None,
+        *,
+        total: int | None = None,
+        frames: int | None = None,
+        relevance: str | RelevanceFunction = "look",
+        settings: TemporalSettings | None = None,
+        clusters: bool = True,
+        cell: int = DEFAULT_CELL,
+        state: StreamState | None = None,
+    ) -> None:
+        """budget: tokens that one frame may cost, or keep: the share of its full count (a quarter). total, frames: of
+        the whole clip, see `Pace`. relevance: "look" or a function of (frame, question)."""
+        check_request([query], budget, keep)
+        self.query, self.budget, self.keep = query, budget, keep
+        self.total, self.frames, self.cell = total, frames, cell
+        self.settings = settings or load_settings()
+        self.source = source_of(relevance, query)
+        self.with_clusters = clusters
+        self.state = state
+
+    def see(self, pixels: np.ndarray) -> SeenFrame:
+        """The next frame, (H, W, 3) uint8 RGB."""
+        pixels = check_frame(pixels)
+        clock = _Laps()
+        state, size = self.state, (pixels.shape[0], pixels.shape[1])
+        view = view_of(pixels)
+        histogram = colour_histogram(view)
+        motion, features, score = None, np.zeros(len(FEATURES), dtype=np.float32), 1.0
+        if state is not None and state.size == size:
+            motion = measure_motion(state.view, view, self.settings)
+            features = cut_features(motion, state.histogram, histogram)
+            score = cut_score(features, state.level, self.settings)
+        clock.lap("motion")
+        fresh_start = state is None or motion is None or score > 0
+        if fresh_start:
+            after, looked = self._afresh(state, pixels, view)
+        else:
+            assert state is not None
+            assert motion is not None
+            after, looked = self._carry(state, motion, pixels, view)
+        relevance = self.source.combine(after.planes)
+        if motion is not None and not fresh_start:
+            relevance = boosted(relevance, motion.moving, self.settings.boost)
+        after = replace(after, relevance=relevance, view=view, histogram=histogram, size=size)
+        clock.lap("know")
+        if motion is not None and state is not None:
+            after = replace(after, level=next_level(features, state.level))
+        after, seen = self._attend(state, after, fresh_start)
+        clock.lap("attend")
+        self.state = after
+        return replace(
+            seen,
+            looked=looked,
+            features=dict(zip(FEATURES, features.tolist(), strict=True)),
+            same_ground=None if fresh_start or motion is None else motion.agreement,
+            clusters=None if after.clusters is None else after.clusters.labels,
+            seconds=clock.seconds,
+        )
+
+    # ---- relevance ----------------------------------------------------------------------------------------------
+
+    def _afresh(self, state: StreamState | None, pixels: np.ndarray, view: np.ndarray) -> tuple[StreamState, float]:
+        """A new scene: nothing is carried but the counters."""
+        size = map_size((pixels.shape[0], pixels.shape[1]))
+        planes = self._look(pixels, view, [_everything(size)], size, np.zeros((self.source.planes, *size)))
+        following = 0 if state is None or state.clusters is None else state.clusters.following
+        blank = np.zeros(size, dtype=np.float32)
+        after = StreamState(
+            frame=0 if state is None else state.frame + 1,
+            scene=0 if state is None else state.scene + 1,
+            since_keyframe=0,
+            spent=0 if state is None else state.spent,
+            size=(pixels.shape[0], pixels.shape[1]),
+            view=view,
+            histogram=blank,
+            level=np.zeros(len(FEATURES), dtype=np.float32) if state is None else state.level,
+            planes=planes,
+            trust=np.ones(size, dtype=np.float32),
+            relevance=blank,
+            saliency=planes[self.source.everywhere_planes[0]] if self.source.everywhere_planes else blank,
+            fixations=blank,
+            shown=blank,
+            standing=np.zeros((0, 3), dtype=np.int64),
+            clusters=find_clusters(view, size, following) if self.with_clusters else None,
+        )
+        return after, 1.0
+
+    def _carry(
+        self, state: StreamState, motion: Motion, pixels: np.ndarray, view: np.ndarray
+    ) -> tuple[StreamState, float]:
+        """The same scene: everything is warped along the flow, and what is weak is looked at again."""
+        settings, size = self.settings, motion.agreement.shape
+        keyframe = state.since_keyframe + 1 >= settings.keyframe
+        carried = [*state.planes, state.trust, state.saliency, state.fixations, state.shown]
+        warped = warp_planes(carried, motion.flow)
+        planes, (trust, saliency, fixations, shown) = warped[:-4], warped[-4:]
+        trust = carried_trust(trust, motion.agreement, settings.fade)
+        windows = self._windows(trust, planes, keyframe)
+        current = self._look(pixels, view, windows, size, planes)
+        again = np.zeros(size, dtype=bool)
+        for window in windows:
+            again[window] = True
+        cheap = self.source.everywhere_planes
+        for number in range(len(planes)):
+            mixed = blend(planes[number], current[number], trust, settings.decay)
+            planes[number] = mixed if number in cheap else np.where(again, mixed, planes[number])
+        if cheap:
+            saliency = blend(saliency, current[cheap[0]], trust, settings.decay)
+        clusters = state.clusters
+        if clusters is not None:
+            clusters = carry_clusters(clusters, motion.flow, motion.agreement, view, keyframe, windows)
+        after = replace(
+            state,
+            frame=state.frame + 1,
+            since_keyframe=0 if keyframe else state.since_keyframe + 1,
+            planes=planes,
+            trust=np.where(again, np.float32(1), trust),
+            saliency=saliency,
+            fixations=fixations,
+            shown=np.minimum(shown, motion.agreement),
+            clusters=clusters,
+        )
+        return after, float(again.mean())
+
+    def _windows(self, trust: np.ndarray, planes: np.ndarray, keyframe: bool) -> list[tuple[slice, slice]]:
+        size = (trust.shape[0], trust.shape[1])
+        if keyframe:
+            return [_everything(size)]
+        if self.source.windowed:
+            return weak_bands(trust, self.settings.weak)
+        weight = planes.sum(0)
+        weak = float((weight * (trust < self.settings.weak)).sum() / max(float(weight.sum()), 1e-6))
+        return [_everything(size)] if weak > LOOK_AGAIN else []
+
+    def _look(
+        self,
+        pixels: np.ndarray,
+        view: np.ndarray,
+        windows: list[tuple[slice, slice]],
+        size: tuple[int, ...],
+        before: np.ndarray,
+    ) -> np.ndarray:
+        """(planes, h, w): the maps inside the windows and the cheap ones everywhere; `before` elsewhere."""
+        extent = (size[0], size[1])
+        current = before.astype(np.float32)
+        for window in windows:
+            current[(slice(None), *window)] = self.source.part(pixels, window, extent)
+        for number, plane in self.source.everywhere(view, extent).items():
+            current[number] = plane
+        return current
+
+    # ---- tokens -------------------------------------------------------------------------------------------------
+
+    def _attend(
+        self, before: StreamState | None, after: StreamState, fresh_start: bool
+    ) -> tuple[StreamState, SeenFrame]:
+        """The standing allocation, and what of it has to be paid for."""
+        size = after.size
+        cap = self.cap_of(size)
+        tree = self._tree(size, cap)
+        standing = allocate(after.relevance, cap, image_size=size, cell=self.cell, levels=tree.levels)
+        frame = Frame(size, self.cell)
+        shown = cells_of(after.shown, frame.grid)
+        wanted = detail_of(standing)
+        fresh = fresh_ground(standing, shown)
+        pace = Pace(cap, self.total, self.frames)
+        tokens = pace.allowance(after.frame, after.spent, fresh, tree)
+        if tokens == 0:
+            raise InputError(
+                f"the total of {self.total} tokens is used up before frame {after.frame}: {after.spent} are spent and "
+                f"every frame needs {tree.floor}; give a larger total, or frames= so that enough is kept back"
+            )
+        unmet = np.clip(1 - shown / np.maximum(wanted, 1e-6), 0, 1)
+        relevance = cells_of(after.relevance, frame.grid)
+        # Ground that was shown still counts a little: what is left over goes to the most relevant of it.
+        demand = relevance * (0.02 + 0.98 * unmet)
+        paid = allocate(demand.astype(np.float32), tokens, image_size=size, cell=self.cell, levels=tree.levels)
+        similarity = None
+        if before is not None and before.size == size and len(before.standing):
+            earlier = frame.allocation(before.standing, np.zeros(len(before.standing)), cap, "quadtree")
+            similarity = compare(earlier, standing).similarity
+        after = replace(
+            after,
+            spent=after.spent + paid.tokens,
+            shown=np.maximum(after.shown, spread_over(detail_of(paid), after.shown.shape)),
+            fixations=fixated(after.fixations, paid),
+            standing=standing.leaf_cells(),
+        )
+        seen = SeenFrame(
+            number=after.frame,
+            scene=after.scene,
+            cut=fresh_start and before is not None,
+            keyframe=after.since_keyframe == 0,
+            allocation=paid,
+            standing=standing,
+            relevance=Relevance(after.relevance, query=self.query),
+            similarity=similarity,
+            fresh=fresh,
+            looked=1.0,
+        )
+        return after, seen
+
+    def cap_of(self, size: tuple[int, int]) -> int:
+        """Tokens that one frame of this size may cost."""
+        full = tokens_for(size, cell=self.cell)
+        return tokens_to_spend(full, self.budget, self.keep, "quadtree", "a frame")
+
+    def _tree(self, size: tuple[int, int], cap: int) -> Tree:
+        """Coarse enough for the cap, and for an even share of the total."""
+        share = cap
+        if self.total is not None and self.frames is not None:
+            share = max(1, min(cap, self.total // self.frames))
+        return tree_for(size, share, cell=self.cell)
+
+    # ---- memory -------------------------------------------------------------------------------------------------
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """The memory channels of a texture, for `sense(…, memory=stream.memory())`."""
+        if self.state is None:
+            return {}
+        state = self.state
+        return {
+            "previous_relevance": state.relevance,
+            "previous_saliency": np.clip(state.saliency, 0, 1),
+            "fixation_history": state.fixations,
+        }
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """State and arguments in one file; a relevance function is not saved, give it again to `resume`."""
+        if self.state is None:
+            raise InputError("this stream has seen no frame yet; there is nothing to save")
+        about = {
+            **{name: getattr(self, name) for name in ("query", "budget", "keep", "total", "frames", "cell")},
+            "clusters": self.with_clusters,
+            "settings": asdict(self.settings),
+        }
+        self.state.save(path, about)
+
+    @classmethod
+    def resume(cls, path: str | PathLike[str], *, relevance: str | RelevanceFunction = "look") -> VideoStream:
+        """The stream as it was when it was saved."""
+        state, about = StreamState.load(path)
+        settings = TemporalSettings.from_json(about.pop("settings"))
+        return cls(**about, settings=settings, relevance=relevance, state=state)
+
+
+def check_frame(pixels: Any) -> np.ndarray:
+    """(H, W, 3) uint8, or one clear line."""
+    array = np.asarray(pixels)
+    if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8 or 0 in array.shape:
+        raise InputError(f"a frame must be (height, width, 3) uint8 RGB, got {array.dtype} {array.shape}")
+    return np.ascontiguousarray(array)
+
+
+def _everything(size: tuple[int, ...]) -> tuple[slice, slice]:
+    return slice(0, size[0]), slice(0, size[1])
+
+
+class _Laps:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = perf_counter()
+        self.seconds[stage], self._last = now - self._last, now

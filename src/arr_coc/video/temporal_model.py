@@ -1,0 +1,145 @@
+"""`TemporalBlend`: the numbers of `TemporalSettings` as parameters, and a whole batch of clips carried at once.
+
+The stream carries one clip in numpy, frame by frame; this carries N clips in torch, with gradients. A test holds the
+two equal. Only a handful of numbers is learned: how much of the past to keep, how much motion counts, what is still
+the same ground, when to look again, and what makes a cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..files import write_json
+from ..pretrained import Pretrained
+from ..sensing.flow import warp_batch
+from .blend import agreement, blend, boosted, carried_trust
+from .clip_motion import ClipMotion
+from .settings import SETTINGS_NAME, TemporalSettings
+
+# How sharply "look again" begins below the threshold of trust, while it is learned; in use it is a step.
+SOFTNESS = 0.05
+
+
+class Carried(NamedTuple):
+    """relevance, trust, same_ground: (N, T, h, w). looked: (N, T, h, w): 1 where a place was looked at again."""
+
+    relevance: Tensor
+    trust: Tensor
+    same_ground: Tensor
+    looked: Tensor
+
+
+@dataclass(frozen=True)
+class TemporalConfig:
+    """What is not learned."""
+
+    fade: float = 0.98
+    keyframe: int = 30
+
+
+class TemporalBlend(Pretrained):
+    """Parameters live on scales without bounds, so that no step can push a number out of its range."""
+
+    config_class = TemporalConfig
+    config: TemporalConfig
+
+    def __init__(self, config: TemporalConfig | None = None, settings: TemporalSettings | None = None) -> None:
+        super().__init__(config or TemporalConfig())
+        start = settings or TemporalSettings()
+        self.decay_logit = nn.Parameter(torch.tensor(start.decay).logit())
+        self.weak_logit = nn.Parameter(torch.tensor(start.weak).logit())
+        self.boost_raw = nn.Parameter(_inverse_softplus(start.boost - 1))
+        self.agree_raw = nn.Parameter(_inverse_softplus(start.agree))
+        self.disagree_raw = nn.Parameter(_inverse_softplus(start.disagree - start.agree))
+        self.cut_weights = nn.Parameter(torch.tensor(start.cut_weights))
+        self.cut_bias = nn.Parameter(torch.tensor(start.cut_bias))
+
+    @classmethod
+    def of(cls, settings: TemporalSettings) -> TemporalBlend:
+        return cls(TemporalConfig(settings.fade, settings.keyframe), settings)
+
+    @property
+    def decay(self) -> Tensor:
+        return self.decay_logit.sigmoid()
+
+    @property
+    def weak(self) -> Tensor:
+        return self.weak_logit.sigmoid()
+
+    @property
+    def boost(self) -> Tensor:
+        return 1 + F.softplus(self.boost_raw)
+
+    @property
+    def agree(self) -> Tensor:
+        return F.softplus(self.agree_raw)
+
+    @property
+    def disagree(self) -> Tensor:
+        return self.agree + F.softplus(self.disagree_raw) + 1e-4
+
+    @property
+    def settings(self) -> TemporalSettings:
+        """The learned numbers as a stream takes them."""
+        with torch.no_grad():
+            return TemporalSettings(
+                **{name: float(getattr(self, name)) for name in ("decay", "boost", "weak", "agree", "disagree")},
+                fade=self.config.fade,
+                keyframe=self.config.keyframe,
+                cut_weights=tuple(self.cut_weights.tolist()),
+                cut_bias=float(self.cut_bias),
+            )
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Also writes settings.json, which a stream reads without torch."""
+        super().save_pretrained(folder)
+        write_json(Path(folder) / SETTINGS_NAME, asdict(self.settings))
+
+    def cut_logits(self, excess: Tensor) -> Tensor:
+        """(…, 2) cut features above the clip's own level → (…); above zero is a cut."""
+        return excess @ self.cut_weights + self.cut_bias
+
+    def forward(
+        self, current: Tensor, motion: ClipMotion, every_frame: bool = True, scenes: Tensor | None = None
+    ) -> Carried:
+        """current: (N, T, h, w) relevance of each frame on its own, at the motion's size, in [0, 1].
+
+        every_frame: everything is looked at in every frame; otherwise only what is weak, and keyframes. scenes: (N, T)
+        bool, where scenes begin; as the motion found them where it is not given.
+        """
+        same = agreement(motion.unexplained, self.agree, self.disagree)
+        begins = (motion.cuts if scenes is None else scenes).clone()
+        begins[:, 0] = True
+        relevance = current[:, 0]
+        trust, ones = torch.ones_like(relevance), torch.ones_like(relevance)
+        since = torch.zeros(len(current), device=current.device)
+        found = [(relevance, trust, torch.zeros_like(relevance), ones)]
+        for time in range(1, current.shape[1]):
+            new = begins[:, time, None, None]
+            since = torch.where(begins[:, time] | (since + 1 >= self.config.keyframe), 0, since + 1)
+            warped = warp_batch(torch.stack([relevance, trust], 1), motion.flow[:, time])
+            known = carried_trust(warped[:, 1], same[:, time], self.config.fade)
+            again = ones if every_frame else self._again(known, since)
+            mixed = blend(warped[:, 0], current[:, time], known, self.decay)
+            relevance = torch.where(new, current[:, time], again * mixed + (1 - again) * warped[:, 0])
+            trust = torch.where(new, ones, again + (1 - again) * known)
+            shown = boosted(relevance, motion.moving[:, time].masked_fill(new, 0), self.boost)
+            ground = same[:, time].masked_fill(new, 0)
+            found.append((shown, trust, ground, torch.where(new, ones, again)))
+        return Carried(*(torch.stack(part, 1) for part in zip(*found, strict=True)))
+
+    def _again(self, trust: Tensor, since: Tensor) -> Tensor:
+        soft = ((self.weak - trust) / SOFTNESS).sigmoid()
+        if not self.training:
+            soft = (trust < self.weak).to(trust.dtype)
+        return torch.where(since[:, None, None] == 0, torch.ones_like(soft), soft)
+
+
+def _inverse_softplus(value: float) -> Tensor:
+    return torch.tensor(max(value, 1e-4)).expm1().log()

@@ -1,0 +1,172 @@
+"""`watch`: a whole clip, one question, one budget.
+
+The stream goes over the clip once and finds relevance, motion and cuts; then all frames share the budget (`forest`).
+A stream without an end cannot be planned: `VideoStream` paces itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..attending.frame import Frame
+from ..attending.tree import tokens_for
+from ..errors import InputError
+from ..looking import DEFAULT_KEEP
+from ..values import DEFAULT_CELL, Allocation
+from .settings import TemporalSettings
+from .shown import cells_of
+from .sources import RelevanceFunction
+from .stream import SeenFrame, VideoStream
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """frames: what was decided about each; their allocations share `budget`. full: tokens of level 0 everywhere, in
+    all frames. size: (height, width). seconds: the time of each frame."""
+
+    frames: tuple[SeenFrame, ...]
+    budget: int
+    full: int
+    query: str
+    size: tuple[int, int]
+    seconds: tuple[float, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def tokens(self) -> int:
+        return sum(frame.tokens for frame in self.frames)
+
+    @property
+    def allocations(self) -> list[Allocation]:
+        return [frame.allocation for frame in self.frames]
+
+    @property
+    def cuts(self) -> list[int]:
+        """Numbers of the first frames of scenes, without the clip's first."""
+        return [frame.number for frame in self.frames if frame.cut]
+
+    @property
+    def coherence(self) -> dict[str, float | None]:
+        """Mean similarity of standing allocations to the frame before: inside scenes, and at cuts."""
+        inside = [one.similarity for one in self.frames if one.similarity is not None and not one.cut]
+        at_cuts = [one.similarity for one in self.frames if one.similarity is not None and one.cut]
+        return {
+            "inside": float(np.mean(inside)) if inside else None,
+            "at_cuts": float(np.mean(at_cuts)) if at_cuts else None,
+        }
+
+    def mips(self, levels: int = 3) -> tuple[Tensor, ...]:
+        """Relevance and known ground through time, height and width: levels of (T / 2^k, 2, h / 2^k, w / 2^k).
+
+        A coarse level shows at a glance when and where a long clip has something new.
+        """
+        import torch
+
+        from ..sensing import Layout
+        from ..sensing.reducers import temporal_mips
+
+        unknown = np.zeros_like(self.frames[0].relevance.map)
+        planes = [
+            np.stack([one.relevance.map, unknown if one.same_ground is None else one.same_ground])
+            for one in self.frames
+        ]
+        layout = Layout.of("watched", ("current_attention", "previous_attention"))
+        return temporal_mips(torch.from_numpy(np.stack(planes).astype(np.float32)), layout, levels)
+
+    def clearest(self) -> int:
+        """The frame in which most of the relevance is seen in most detail."""
+        return int(np.argmax([evidence(frame) for frame in self.frames]))
+
+
+def evidence(frame: SeenFrame) -> float:
+    """[0, 1]: relevance-weighted detail of what is paid for in a frame: 1 if all that matters is seen at level 0."""
+    levels = frame.allocation.level_map()
+    weights = cells_of(frame.relevance.map, (levels.shape[0], levels.shape[1]))
+    return float((weights * np.exp2(-levels.astype(float))).sum() / max(float(weights.sum()), 1e-9))
+
+
+def watch(
+    frames: Iterable[np.ndarray],
+    query: str,
+    budget: int | None = None,
+    keep: float | None = None,
+    *,
+    cap: int | None = None,
+    seconds: Iterable[float] | None = None,
+    relevance: str | RelevanceFunction = "look",
+    settings: TemporalSettings | None = None,
+    clusters: bool = False,
+    cell: int = DEFAULT_CELL,
+    advance: Callable[[SeenFrame], None] | None = None,
+) -> Watched:
+    """frames: (H, W, 3) uint8 RGB, one after the other, all of one size.
+
+    budget: tokens of the whole clip; or keep: the share of its full count (a quarter). cap: tokens that one frame may
+    cost; full detail of a frame unless given. advance: called with each frame as it is seen.
+    """
+    if budget is not None and keep is not None:
+        raise InputError(f"both budget={budget} and keep={keep} were given; give one of them")
+    share = keep if keep is not None else DEFAULT_KEEP
+    pixels = iter(frames)
+    first = next(pixels, None)
+    if first is None:
+        raise InputError("this clip has no frame; give at least one")
+    stream = VideoStream(query, keep=share, relevance=relevance, settings=settings, clusters=clusters, cell=cell)
+    size = (first.shape[0], first.shape[1])
+    seen = []
+    for frame in _of_one_size(first, pixels):
+        seen.append(stream.see(frame))
+        if advance is not None:
+            advance(seen[-1])
+    full = len(seen) * tokens_for(size, cell=cell)
+    total = math.floor(share * full + 1e-9) if budget is None else budget
+    if not len(seen) <= total <= full:
+        raise InputError(
+            f"a budget of {total} tokens does not fit {len(seen)} frames: give from {len(seen)} (one a frame) to {full}"
+        )
+    shared = share_budget(seen, total, cap, size, cell)
+    times = tuple(seconds) if seconds is not None else ()
+    return Watched(tuple(shared), total, full, query, size, times)
+
+
+def share_budget(
+    frames: list[SeenFrame], total: int, cap: int | None, size: tuple[int, int], cell: int = DEFAULT_CELL
+) -> list[SeenFrame]:
+    """The frames with allocations that share one total; see `forest`."""
+    import torch
+
+    from .forest import clip_tree, demand_of, grow_forest
+
+    frame = Frame(size, cell)
+    relevance = np.stack([cells_of(one.relevance.map, frame.grid) for one in frames])
+    same = [
+        np.zeros(frame.grid) if one.same_ground is None else cells_of(one.same_ground, frame.grid) for one in frames
+    ]
+    tree = clip_tree(size, len(frames), total, cell)
+    demand = demand_of(torch.from_numpy(relevance), torch.from_numpy(np.stack(same)).float())
+    forest = grow_forest(demand[None], tree, total, cap)
+    leaves = forest.leaves(tree, torch.from_numpy(relevance)[None])
+    allocations = [
+        frame.allocation(cells[:length].numpy(), scores[:length].numpy(), int(length), "forest")
+        for cells, scores, length in zip(leaves.cells, leaves.scores, leaves.lengths.tolist(), strict=True)
+    ]
+    return [replace(one, allocation=allocation) for one, allocation in zip(frames, allocations, strict=True)]
+
+
+def _of_one_size(first: np.ndarray, rest: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+    yield first
+    for number, frame in enumerate(rest, 1):
+        if frame.shape != first.shape:
+            raise InputError(
+                f"frame {number} is {frame.shape[1]}×{frame.shape[0]}, the first {first.shape[1]}×{first.shape[0]}; "
+                "a clip has frames of one size"
+            )
+        yield frame

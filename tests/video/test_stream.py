@@ -1,0 +1,167 @@
+"""`VideoStream`: holds still while the scene does, jumps when it does, keeps all its memory in one value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from clip_scenes import ground, pan, scene
+
+from arr_coc import InputError
+from arr_coc.sensing import sense_one
+from arr_coc.video import TemporalSettings, VideoStream
+
+QUERY = "What number is on the red card?"
+TWO_SCENES = scene(1, 5, step=2) + scene(2, 4, step=2)
+
+
+def test_a_cut_gets_a_full_look_and_repeated_ground_next_to_nothing() -> None:
+    stream = VideoStream(QUERY, budget=25)
+    seen = [stream.see(frame) for frame in scene(1, 4) + scene(2, 3)]
+    assert [one.cut for one in seen] == [False] * 4 + [True] + [False] * 2
+    assert [one.scene for one in seen] == [0] * 4 + [1] * 3
+    assert seen[0].tokens == seen[4].tokens == 25
+    assert all(one.tokens == 1 or one.tokens == 4 for one in seen[1:4] + seen[5:])
+    assert all(one.similarity == 1 for one in seen[1:4])
+    assert all(one.looked == 0 for one in seen[1:4])
+
+
+def test_two_interleaved_streams_are_each_alone() -> None:
+    clips = TWO_SCENES, pan(5, 9, 3)
+    queries = QUERY, "What number is on the blue card?"
+
+    def alone(clip: list[np.ndarray], query: str) -> list[object]:
+        stream = VideoStream(query, keep=0.3)
+        return [stream.see(frame).allocation.to_json() for frame in clip]
+
+    streams = [VideoStream(query, keep=0.3) for query in queries]
+    woven = [
+        [stream.see(frame).allocation.to_json() for stream, frame in zip(streams, pair, strict=True)]
+        for pair in zip(*clips, strict=True)
+    ]
+    for place in range(2):
+        assert [row[place] for row in woven] == alone(clips[place], queries[place])
+
+
+@pytest.mark.parametrize("after", [3, 5, 6])
+def test_saved_and_resumed_gives_the_same_next_frames(tmp_path, after: int) -> None:
+    stream = VideoStream(QUERY, keep=0.3, total=150, frames=9)
+    for frame in TWO_SCENES[:after]:
+        stream.see(frame)
+    stream.save(tmp_path / "stream.npz")
+    resumed = VideoStream.resume(tmp_path / "stream.npz")
+    for frame in TWO_SCENES[after:]:
+        one, other = stream.see(frame), resumed.see(frame)
+        assert one.allocation == other.allocation
+        assert one.similarity == other.similarity
+        # To the last bit but one: sums depend on where in memory an array begins.
+        assert np.abs(one.relevance.map - other.relevance.map).max() < 1e-6
+        assert np.array_equal(one.clusters, other.clusters)
+    assert resumed.state is not None
+    assert stream.state is not None
+    assert resumed.state.spent == stream.state.spent
+
+
+def test_a_state_that_is_none_is_said_in_a_line(tmp_path) -> None:
+    with pytest.raises(InputError, match="nothing to save"):
+        VideoStream(QUERY).save(tmp_path / "x.npz")
+    (tmp_path / "bad.npz").write_bytes(b"no")
+    with pytest.raises(InputError, match="no stream state"):
+        VideoStream.resume(tmp_path / "bad.npz")
+
+
+def test_a_moving_camera_is_no_cut() -> None:
+    stream = VideoStream(QUERY, keep=0.3)
+    assert not any(stream.see(frame).cut for frame in pan(7, 8, 6))
+
+
+def test_a_total_is_never_exceeded_and_floors_are_kept_back() -> None:
+    frames = [frame for seed in range(5) for frame in scene(seed, 2)]  # five cuts want five full looks
+    stream = VideoStream(QUERY, budget=40, total=100, frames=10)
+    tokens = [stream.see(frame).tokens for frame in frames]
+    assert sum(tokens) <= 100
+    assert min(tokens) >= 1
+    assert max(tokens) <= 40
+    short = VideoStream(QUERY, budget=40, total=60)
+    with pytest.raises(InputError, match="used up"):
+        [short.see(frame) for frame in frames]
+
+
+def test_only_weak_ground_is_looked_at_again() -> None:
+    """Something appears in one corner: a band there is looked at again, the rest is carried."""
+    frames = [ground(3) for _ in range(3)]
+    frames[2][204:228, 20:80] = 255 - frames[2][204:228, 20:80]
+    stream = VideoStream(QUERY, keep=0.3)
+    looked = [stream.see(frame).looked for frame in frames]
+    assert looked[0] == 1
+    assert looked[1] == 0
+    assert 0 < looked[2] <= 0.25
+
+
+def test_a_function_is_asked_only_when_it_has_to_be() -> None:
+    asked = []
+
+    def relevance(pixels: np.ndarray, query: str) -> np.ndarray:
+        asked.append(len(asked))
+        return np.eye(8, dtype=np.float32)
+
+    settings = TemporalSettings(keyframe=4)
+    stream = VideoStream(QUERY, keep=0.3, relevance=relevance, settings=settings)
+    counts = []
+    for frame in scene(1, 6) + scene(2, 2):
+        stream.see(frame)
+        counts.append(len(asked))
+    assert counts == [1, 1, 1, 1, 2, 2, 3, 3]  # the first frame, the keyframe, the cut
+
+
+def test_decay_is_the_share_of_the_past() -> None:
+    """A still scene, looked at in every frame: decay · warped + (1 − decay) · current, trust fading by 2 %."""
+    given = iter((0.2, 1.0))
+    settings = TemporalSettings(decay=0.9, keyframe=1)
+    stream = VideoStream(
+        QUERY, keep=0.3, settings=settings, relevance=lambda *_: np.full((8, 8), next(given), dtype=np.float32)
+    )
+    seen = [stream.see(frame) for frame in scene(1, 2)][-1]
+    past = 0.9 * settings.fade
+    assert seen.relevance.map.mean() == pytest.approx(past * 0.2 + (1 - past) * 1.0, abs=1e-3)
+
+
+def test_what_moves_on_its_own_is_boosted() -> None:
+    def moving_share(boost: float) -> float:
+        stream = VideoStream(QUERY, keep=0.3, settings=TemporalSettings(boost=boost), relevance=lambda *_: flat)
+        flat = np.full((8, 8), 0.5, dtype=np.float32)
+        seen = [stream.see(frame) for frame in scene(4, 3, step=6)][-1]
+        return float(seen.relevance.map.max() - np.median(seen.relevance.map))
+
+    assert moving_share(1.0) == pytest.approx(0, abs=1e-4)
+    assert moving_share(1.8) > moving_share(1.3) > 0.02
+
+
+def test_memory_becomes_channels_of_the_texture() -> None:
+    stream = VideoStream(QUERY, keep=0.3)
+    assert stream.memory() == {}
+    seen = stream.see(scene(1, 1)[0])
+    texture = sense_one(scene(1, 1)[0], "full40", memory=stream.memory(), clusters=None)
+    history = texture["fixation_history"]
+    fine = seen.allocation.level_map() == 0
+    cells = history.reshape(8, 32, 8, 32).mean((1, 3))
+    assert cells[fine].mean() > 2 * cells[~fine].mean()
+    assert texture["previous_relevance"].max() > 0
+
+
+def test_frames_that_cannot_be_used_are_said_in_a_line() -> None:
+    stream = VideoStream(QUERY)
+    for bad in (np.zeros((8, 8)), np.zeros((8, 8, 3)), np.zeros((0, 8, 3), dtype=np.uint8)):
+        with pytest.raises(InputError, match="a frame must be"):
+            stream.see(bad)
+    with pytest.raises(InputError, match="question is empty"):
+        VideoStream(" ")
+    with pytest.raises(InputError, match="boost"):
+        TemporalSettings(boost=0.5)
+
+
+def test_another_size_starts_afresh() -> None:
+    stream = VideoStream(QUERY, keep=0.3)
+    stream.see(scene(1, 1)[0])
+    seen = stream.see(np.ascontiguousarray(scene(1, 1)[0][:, :192]))
+    assert seen.cut
+    assert (seen.allocation.height, seen.allocation.width) == (256, 192)

@@ -1,0 +1,91 @@
+"""`arr-coc video` from end to end, and the answer of a tiny random model through both readings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from clip_scenes import scene
+
+from arr_coc.cli import main
+from arr_coc.knowing.scorer import Scorer, ScorerConfig
+from arr_coc.learning.checkpoints import ship
+from arr_coc.learning.mini_model import MiniConfig, build_mini
+from arr_coc.video import read_clip, write_clip
+
+pytest.importorskip("av", reason="PyAV is not installed: pip install 'arr-coc[video]'")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'arr-coc[video]'")
+QUERY = "What number is on the red card?"
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    path = tmp_path_factory.mktemp("clips") / "cards.mp4"
+    write_clip(path, scene(1, 4, step=2) + scene(2, 3, step=2), 8)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("weights")
+    torch.manual_seed(0)
+    mini = build_mini(MiniConfig(width=64, vision_layers=2, language_layers=2, heads=2, deepstack=(0,)))
+    ship({"mini": mini, "scorer": Scorer(ScorerConfig(width=32))}, folder)
+    return str(folder / "mini")
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["video", *arguments])
+    return int(ended.value.code or 0)
+
+
+def test_it_writes_a_clip_a_plot_and_a_document(clip, tmp_path, capsys) -> None:
+    assert run(clip, QUERY, "--budget", "100", "--out", str(tmp_path), "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["tokens"] <= 100 < found["tokens"] + 3
+    assert found["cuts"] == [4]
+    assert [row["scene"] for row in found["frames"]] == [0] * 4 + [1] * 3
+    assert found["answer"] is None
+    assert read_clip(tmp_path / "homunculus.mp4")[0].shape[0] == 7
+    assert (tmp_path / "coherence.png").read_bytes()[:4] == b"\x89PNG"
+    assert len(json.loads((tmp_path / "video.json").read_text())["allocations"]) == 7
+
+
+def test_it_prints_a_table(clip, tmp_path, capsys) -> None:
+    assert run(clip, QUERY, "--out", str(tmp_path), "--every", "2") == 0
+    shown = capsys.readouterr().out
+    assert "cut" in shown
+    assert "4 frames, 1 cuts" in shown
+
+
+@pytest.mark.parametrize("reading", ["clearest", "video", "auto"])
+def test_a_model_answers(clip, tmp_path, tiny, capsys, reading: str) -> None:
+    how = ("--model", tiny, "--reading", reading, "--frames", "5", "--keep", "0.2", "--out", str(tmp_path), "--json")
+    assert run(clip, QUERY, *how) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found["answer"]["text"], str)
+    spent = found["answer"]["tokens"]
+    # All frames stand in a video prompt; a mini that was not trained on video reads its clearest frame.
+    one_frame = [row["tokens"] for row in found["frames"]]
+    assert (spent == found["tokens"]) if reading == "video" else (spent in one_frame and spent > min(one_frame))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("missing.mp4", QUERY), "no file missing.mp4"),
+        (("CLIP", " "), "question is empty"),
+        (("CLIP", QUERY, "--reading", "aloud"), "--reading aloud is unknown"),
+        (("CLIP", QUERY, "--relevance", "taste"), "--relevance taste is unknown"),
+        (("CLIP", QUERY, "--budget", "2"), "does not fit 7 frames"),
+        (("CLIP", QUERY, "--every", "0"), "every=0"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(clip, capsys, tmp_path, arguments, words) -> None:
+    given = [clip if one == "CLIP" else one for one in arguments]
+    assert run(*given, "--out", str(tmp_path)) == 2
+    told = capsys.readouterr().err.strip()
+    assert words in told
+    assert len(told.splitlines()) == 1
