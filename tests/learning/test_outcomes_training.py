@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -91,9 +92,9 @@ def arguments(reader: Path, folder: Path, *more: str) -> list[str]:
 
 
 def test_the_script_runs_resumes_and_leaves_a_record(reader, tmp_path):
-    train_scorer.main(arguments(reader, tmp_path, "--steps", "3"))
+    train_scorer.main(arguments(reader, tmp_path, "--steps", "3", "--policy-from", "0"))
     first = torch.load(tmp_path / "state.pt", weights_only=True)["modules"]["scorer"]
-    train_scorer.main(arguments(reader, tmp_path, "--steps", "2"))
+    train_scorer.main(arguments(reader, tmp_path, "--steps", "2", "--policy-from", "0"))
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["step"] == 5
     assert record["plan"]["likelihood_weight"] == 1.0
@@ -111,6 +112,30 @@ def test_the_script_runs_resumes_and_leaves_a_record(reader, tmp_path):
     assert moved > 1e-4, "two more steps must have changed the scorer"
 
 
+def test_the_credit_opens_the_training_and_the_policy_gradient_joins(reader, tmp_path):
+    plan = ("--steps", "4", "--probe", "0", "--policy-from", "0.5")
+    train_scorer.main(arguments(reader, tmp_path / "both", *plan))
+    curve = json.loads((tmp_path / "both" / "out" / "record.json").read_text())["curve"]
+    assert ["reward" in point for point in curve] == [False, False, True, True]
+    assert all("credit" in point and point["budget share"] == 1 for point in curve)
+    train_scorer.main(arguments(reader, tmp_path / "one", *plan[:4], "--credit-weight", "0"))
+    curve = json.loads((tmp_path / "one" / "out" / "record.json").read_text())["curve"]
+    assert all("reward" in point and "credit" not in point for point in curve)
+
+
+def test_small_canvases_come_first_and_return():
+    plan = train_scorer.ScorerPlan(batch=8, small_until=0.4)
+    chance = random.Random(0)
+    early = {plan.canvas(0.1, chance) for _ in range(50)}
+    assert early == {((256, 256), 32)}, "as many pixels a step as on the large canvas"
+    late = [plan.canvas(0.9, chance)[0] for _ in range(400)]
+    assert 0.1 < late.count((256, 256)) / 400 < 0.3
+    same = train_scorer.ScorerPlan(batch=8, size=(256, 256))
+    assert {same.canvas(0.1, chance) for _ in range(9)} == {((256, 256), 8)}
+    large_only = train_scorer.ScorerPlan(batch=8, small_until=0)
+    assert {large_only.canvas(share, chance) for share in (0.0, 0.5, 1.0)} == {((512, 512), 8)}
+
+
 def test_boxes_teach_the_scorer_by_every_stake(reader, tmp_path):
     losses = {}
     for stakes in ("cross_entropy", "medical"):
@@ -125,8 +150,6 @@ def test_boxes_teach_the_scorer_by_every_stake(reader, tmp_path):
 
 
 def test_the_sources_follow_the_curriculum():
-    import random
-
     sources = Sources(Curriculum(), FAMILIES[:2], (1.0, 1.0), 0, "cpu")
     for number in (1, 4, 7):
         batch, weights = sources.take(number, (128, 128), 0.0, random.Random(0))
@@ -152,7 +175,7 @@ def test_what_cannot_be_done_is_said_in_one_line(tmp_path):
 def test_two_processes_do_what_one_does(reader, tmp_path):
     """The whole script under torchrun with gloo, half of every batch in each process, against one process."""
     pytest.importorskip("accelerate")
-    plan = ("--steps", "2", "--probe", "0")
+    plan = ("--steps", "2", "--probe", "0", "--policy-from", "0")
     train_scorer.main(arguments(reader, tmp_path / "one", *plan))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*launcher, "-m", "arr_coc.learning.train_scorer", *arguments(reader, tmp_path / "two", *plan)]

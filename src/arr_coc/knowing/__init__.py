@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .participatory import Calibration, fit_calibration, participatory
     from .patch_trunk import TrunkConfig, patch_features
     from .perspectival import perspectival
+    from .photos import PhotoEncoder, find_photo_encoder, photo_coupling, photos_installed
     from .propositional import propositional
     from .query_aware_lod import LevelChoice, QueryAwareLOD, choose_levels, expected_tokens
     from .query_encoders import (
@@ -39,6 +40,7 @@ resolve_lazily(
         "EncodedQuery": "query_encoders",
         "ImageTextQueryEncoder": "query_encoders",
         "LevelChoice": "query_aware_lod",
+        "PhotoEncoder": "photos",
         "QueryAwareLOD": "query_aware_lod",
         "QueryEncoder": "query_encoders",
         "RelevanceRealizer": "realizer",
@@ -46,12 +48,15 @@ resolve_lazily(
         "choose_levels": "query_aware_lod",
         "edge_density": "edge_lod",
         "expected_tokens": "query_aware_lod",
+        "find_photo_encoder": "photos",
         "fit_calibration": "participatory",
         "lexical": "lexical",
         "load_query_encoder": "query_encoders",
         "participatory": "participatory",
         "patch_features": "patch_trunk",
         "perspectival": "perspectival",
+        "photo_coupling": "photos",
+        "photos_installed": "photos",
         "propositional": "propositional",
         "stack_queries": "query_encoders",
     },
@@ -66,6 +71,7 @@ __all__ = [
     "EncodedQuery",
     "ImageTextQueryEncoder",
     "LevelChoice",
+    "PhotoEncoder",
     "QueryAwareLOD",
     "QueryEncoder",
     "RelevanceRealizer",
@@ -73,12 +79,15 @@ __all__ = [
     "choose_levels",
     "edge_density",
     "expected_tokens",
+    "find_photo_encoder",
     "fit_calibration",
     "lexical",
     "load_query_encoder",
     "participatory",
     "patch_features",
     "perspectival",
+    "photo_coupling",
+    "photos_installed",
     "propositional",
     "stack_queries",
 ]

@@ -79,6 +79,9 @@ class ImageTextQueryEncoder:
 
     @property
     def width(self) -> int:
+        own = getattr(self.encoder, "width", None)  # encoders that are not a pair of towers say it themselves
+        if own is not None:
+            return int(own)
         model = self.encoder.model
         return (model.text_model.head if self.encoder.pools_by_attention else model.text_projection).out_features
 

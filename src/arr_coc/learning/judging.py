@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from ..backbones.qwen3_vl_encode import encode_leaves, leaf_positions, run_language_model
 from ..errors import InputError
-from ..realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid
+from ..realizing.patches import gather_leaf_patches, mip_pyramid
 from .checkpoints import load_export
-from .mini_model import IMAGE, MiniConfig, build_mini
+from .mini_model import MiniConfig, build_mini
 from .pictures import TrainingBatch
 from .pool import cut
-from .prompts import build_prompt
+from .prompts import chat_tail
 from .reading import normalise_pictures
 from .rewards import Outcome, outcome_reward, simple_reward
+from .swift import run_language, run_tower
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -63,12 +63,34 @@ class Judgement:
         return worth / SCALE[form] + likelihood_weight * self.log_likelihood
 
 
+def answer_chances(
+    model: PreTrainedModel,
+    question_ids: Tensor,
+    answer_ids: Tensor,
+    patches: Tensor,
+    leaves: Tensor,
+    grid: tuple[int, int],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The right answers, teacher forced, by the swift path and with gradients: said (B, T − 1) bool, where their
+    characters stand; wanted (C,), which they are; log-chances (C, vocabulary) of every character there.
+
+    patches: of the leaves (B, N, 3) on a grid of (rows, cols) level-0 cells, in the order of `gather_leaf_patches`.
+    """
+    core: Any = model.model
+    tails, said = chat_tail(question_ids, answer_ids)
+    seen = run_tower(core.visual, patches, leaves, grid)
+    hidden, _ = run_language(core, seen, tails[:, None], leaves, grid)
+    said = said[:, 1:]
+    chances = model.lm_head(hidden[:, :-1][said]).float().log_softmax(-1)
+    return said, tails[:, 1:][said], chances
+
+
 @torch.no_grad()
 def judge(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, most: int = 2048) -> Judgement:
     """Leaves (B, G, N, 3), G allocations of each picture → what the reader makes of each.
 
-    The same as `reading.read` on pictures repeated G times, but the pictures and their mip levels are held once. Call
-    it inside `dense_vision_attention(model)`. most: readings at a time, for memory.
+    The same as `reading.read` on pictures repeated G times, but the pictures and their mip levels are held once, and
+    they are read by the swift path. most: readings at a time, for memory.
     """
     pictures = max(1, most // leaves.shape[1])
     if len(batch) > pictures:
@@ -79,19 +101,14 @@ def judge(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, most: in
     vision = model.config.vision_config
     merge, size = vision.spatial_merge_size, vision.patch_size
     grid = batch.pictures.shape[2] // (merge * size), batch.pictures.shape[3] // (merge * size)
-    packed = LeafBatch.equal(leaves.flatten(0, 1), grid, int(leaves[..., 2].max()) + 1)
-    pyramid = mip_pyramid(normalise_pictures(batch.pictures), packed.levels, cell=merge * size, patch_size=size)
+    levels = int(leaves[..., 2].max()) + 1
+    pyramid = mip_pyramid(normalise_pictures(batch.pictures), levels, cell=merge * size, patch_size=size)
+    owner = torch.arange(len(batch), device=leaves.device).repeat_interleave(group * leaves.shape[2])
     patches = gather_leaf_patches(
-        pyramid, packed.leaves, packed.owner // group, merge=merge, temporal=vision.temporal_patch_size
+        pyramid, leaves.flatten(0, 2), owner, merge=merge, temporal=vision.temporal_patch_size
     )
-    tokens = encode_leaves(model, patches, packed)
     questions, answers = (ids.repeat_interleave(group, dim=0) for ids in (batch.question_ids, batch.answer_ids))
-    prompt = build_prompt(questions, answers, leaves.shape[2])
-    positions, _ = leaf_positions(prompt.input_ids, packed, IMAGE)
-    output: Any = run_language_model(model, prompt.input_ids, tokens, positions, use_cache=False)
-    said = prompt.answers[:, 1:]
-    wanted = prompt.input_ids[:, 1:][said]
-    chances = model.lm_head(output.last_hidden_state[:, :-1][said]).float().log_softmax(-1)
+    said, wanted, chances = answer_chances(model, questions, answers, patches, leaves.flatten(0, 1), grid)
     best = chances.max(-1)
     owner = said.nonzero()[:, 0]
 

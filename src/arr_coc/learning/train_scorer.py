@@ -1,8 +1,10 @@
 """`arr-coc train scorer --from outcomes`: the scorer learns where to look from what came of looking there.
 
 The reader is frozen. The scorer's map is turned into several sampled allocations of each picture, the reader answers
-from each, and the scorer follows what paid (`policy_gradient`). It never sees a box. `--from boxes` is the same loop
-with the boxes as labels, for comparison: by cross entropy, or by what a mistake costs (`asymmetric`).
+from each, and the scorer follows what paid (`policy_gradient`). It never sees a box. Before that, and beside it, it
+follows where the answer hung on detail (`credit`): one reading with its derivative weighs every cell of a picture,
+where a group of sampled allocations compares a handful of trees. `--from boxes` is the same loop with the boxes as
+labels, for comparison: by cross entropy, or by what a mistake costs (`asymmetric`).
 
 The reward is the outcome (right +1, partly +0.5, wrong −1: `rewards.outcome_reward` over 1000) plus `likelihood_weight`
 times the mean log-likelihood of the right answer's characters under the reader; 0 leaves the bare outcome.
@@ -21,32 +23,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from ..attending.quadtree import quadtree
 from ..attending.tree import Tree
 from ..backbones.qwen3_vl_attention import dense_vision_attention
 from ..errors import InputError
 from ..files import write_json
 from ..knowing.scorer import Scorer, ScorerConfig
-from .allocations import Kind, make_leaves, target_cells, tree_of
+from .allocations import target_cells, tree_of
 from .asymmetric import PRESETS, asymmetric_loss, expected_tokens
 from .checkpoints import export, load_export, load_state, save_state
+from .credit import credit_loss, credit_shares, detail_credit
 from .curriculum import STATIC_ONLY, Curriculum
 from .distributed import Devices
 from .evaluate import FAMILIES, format_table, table
 from .judging import RewardForm, judge, load_reader
 from .monitors import Monitors
-from .pictures import TrainingBatch, render_family
+from .pictures import TrainingBatch
 from .policy import draw_noise
-from .policy_gradient import Settings, map_entropy, outcome_step
-from .pool import cut, join
+from .policy_gradient import Settings, balance_penalty, map_entropy, outcome_step
+from .pool import cut
+from .probe import Probe, run_scorer
+from .replay import CreditReplay, Judged
 from .sources import Sources
 from .train_mini import SHARES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+# How often small canvases return once the large ones are practised.
+SMALL_LATER = 0.2
 
 
 @dataclass(frozen=True)
@@ -55,8 +63,15 @@ class ScorerPlan:
 
     keeps: shares of the full token count that are practised, one a step; the first of them alone up to
     `all_keeps_from`, because on a small budget a blind policy shows almost nothing at level 0 (0.1 % of the ground at
-    1/16), so that there is nothing to learn from. probe: validation pictures on which the allocation in use is judged
-    every `probe_every` seconds. seconds, total, steps: as in `train_mini.Plan`.
+    1/16), so that there is nothing to learn from.
+    credit_weight: of `credit_loss`; 0 leaves the policy gradient alone. policy_weight: of the policy gradient, whose
+    norm is several times the credit's, so that its noise does not drown it. policy_from: the share of the training from
+    which on allocations are sampled and judged; before it the credit, much cheaper, leads alone, and every judged batch
+    is followed by `replays` steps on earlier ones.
+    small, small_until: the canvas of the first share of the steps, and of one in five later on; as many pixels a step
+    as on the large one.
+    probe: validation pictures on which the allocation in use is judged every `probe_every` seconds; `say_every` is the
+    curve's. seconds, total, steps: as in `train_mini.Plan`.
     """
 
     source: str = "outcomes"
@@ -74,11 +89,18 @@ class ScorerPlan:
     decay_from: float = 0.6
     reward: RewardForm = "outcome"
     likelihood_weight: float = 1.0
+    credit_weight: float = 1.0
+    policy_weight: float = 0.2
+    policy_from: float = 0.7
+    replays: int = 2
+    small: tuple[int, int] = (256, 256)
+    small_until: float = 0.45
     settings: Settings = field(default_factory=Settings)
     curriculum: bool = True
     readings_at_once: int = 2048
     probe: int = 448
     probe_every: float = 60
+    say_every: float = 15
     checkpoint_every: float = 120
     evaluate: int = 2048
     seed: int = 0
@@ -88,6 +110,17 @@ class ScorerPlan:
             raise InputError(f"a scorer can learn from outcomes or from boxes, not from {self.source!r}")
         if self.stakes != "cross_entropy" and self.stakes not in PRESETS:
             raise InputError(f"unknown stakes {self.stakes!r}; choose cross_entropy or one of {', '.join(PRESETS)}")
+
+    def canvas(self, progress: float, chance: random.Random) -> tuple[tuple[int, int], int]:
+        """Size and number of pictures of a step."""
+        times = max(1, (self.size[0] * self.size[1]) // (self.small[0] * self.small[1]))
+        replay = chance.random() < SMALL_LATER
+        is_small = times > 1 and (progress < self.small_until or (self.small_until > 0 and replay))
+        return (self.small, self.batch * times) if is_small else (self.size, self.batch)
+
+    def samples(self, progress: float) -> bool:
+        """Whether allocations are sampled at this point of the training."""
+        return self.source == "outcomes" and (self.credit_weight == 0 or progress >= self.policy_from)
 
 
 def rate_at(progress: float, step: int, plan: ScorerPlan) -> float:
@@ -127,47 +160,13 @@ def learn_from_outcomes(
         return found.reward(leaves.shape[2], tree.full, plan.reward, plan.likelihood_weight)
 
     result = outcome_step(cell_logits, tree, budget, noise, reward, plan.settings, weights)
-    return result.loss, {
+    return plan.policy_weight * result.loss, {
         "right": right[0],
         "reward": result.rewards.mean(),
         "draw entropy": result.draw_entropy,
         "silent": result.silent,
         "budget share": result.loss.new_tensor(result.sampled.leaves.shape[2] / budget),
     }
-
-
-def run_scorer(scorer: nn.Module, batch: TrainingBatch) -> Tensor:
-    """(B, rows, cols) logits; in bfloat16 where that is fast."""
-    device = batch.pictures.device
-    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        return scorer(batch.pictures, batch.question_ids).float()
-
-
-@dataclass(frozen=True)
-class Probe:
-    """Pictures set aside to see how the allocation in use fares while training; never trained on."""
-
-    batch: TrainingBatch
-    keep: float
-
-    @classmethod
-    def render(cls, number: int, size: tuple[int, int], keep: float, device: torch.device) -> Probe:
-        each = max(1, number // len(FAMILIES))
-        parts = [render_family(family, each, size, 7, 0, device, None, "validation") for family in FAMILIES]
-        return cls(join(parts), keep)
-
-    @torch.no_grad()
-    def accuracy(self, model: PreTrainedModel, scorer: Scorer | None, most: int) -> float:
-        """Share of right answers with the scorer's best tree, or with random trees where none is given."""
-        size = self.batch.pictures.shape[2], self.batch.pictures.shape[3]
-        tree = tree_of(size)
-        if scorer is None:
-            generator = torch.Generator(device=self.batch.pictures.device).manual_seed(7)
-            leaves = make_leaves(Kind("random", self.keep, 1.0), self.batch, tree, generator, None)
-        else:
-            budget = max(tree.floor, round(self.keep * tree.full))
-            leaves = quadtree(run_scorer(scorer, self.batch).sigmoid(), tree, budget).cells
-        return float(judge(model, self.batch, leaves[:, None], most).right.float().mean())
 
 
 def train(
@@ -195,13 +194,13 @@ def train(
     if done["monitors"]:
         monitors = Monitors.from_json(done["monitors"])
     model = load_reader(reader, device)
-    tree = tree_of(plan.size)
     curriculum = Curriculum() if plan.curriculum else STATIC_ONLY
     sources = Sources(curriculum, FAMILIES, SHARES, plan.seed, device, done["rendered"])
     probe = Probe.render(plan.probe, plan.size, plan.keeps[0], device) if plan.probe and devices.is_main else None
     chance = random.Random(plan.seed + done["step"])
     generator = torch.Generator(device=device).manual_seed(plan.seed + done["step"])
     recent: dict[str, list[Tensor]] = {}
+    replay = CreditReplay()
     first_step, seconds_before = done["step"], done["seconds"]
     began = time.time()
     last_said = last_saved = 0.0
@@ -225,31 +224,51 @@ def train(
             progress = (step - first_step) / plan.steps if plan.steps else min(1.0, done["seconds"] / plan.total)
             for group in optimizer.param_groups:
                 group["lr"] = plan.learning_rate * rate_at(progress, step, plan)
-            keep = chance.choice(plan.keeps if progress >= plan.all_keeps_from else plan.keeps[:1])
+            size, number = plan.canvas(progress, chance)
+            # Small canvases practise the first budget only: a step of the tree is a large part of the others there.
+            several = progress >= plan.all_keeps_from and size == plan.size
+            keep = chance.choice(plan.keeps if several else plan.keeps[:1])
+            tree = tree_of(size)
             budget = max(tree.floor, round(keep * tree.full))
-            batch, weights = sources.take(plan.batch, plan.size, progress, chance)
+            batch, weights = sources.take(number, size, progress, chance)
             # Chance is drawn for the whole batch everywhere, so that the slices fit together however many there are.
             noise = draw_noise(len(batch), plan.group, tree, generator)
             own = devices.slice_of(len(batch))
             batch, weights, noise = cut(batch, own.start, own.stop), weights[own], noise[own]
             cell_logits = run_scorer(scorer, batch)
-            if plan.source == "outcomes":
+            loss = cell_logits.new_zeros(())
+            seen = {"budget share": loss.new_tensor(tree.reach(budget) / budget)}
+            if plan.samples(progress):
                 loss, seen = learn_from_outcomes(plan, model, batch, cell_logits, tree, budget, noise, weights)
                 seen[f"right {keep:.3g}"] = seen["right"]
-            else:
+            if plan.source == "outcomes" and plan.credit_weight:
+                credit = detail_credit(model, batch)
+                replay.add(Judged(batch, credit_shares(credit.cells), weights))
+                seen["credit"] = credit_loss(cell_logits, replay.kept[-1].shares, weights)
+                seen["right full"] = credit.right.float().mean()
+                # Without the sampled allocations, the balance term still holds the map open.
+                outside = balance_penalty(map_entropy(cell_logits), plan.settings.band)
+                held = 0.0 if plan.samples(progress) else plan.settings.balance_weight
+                loss = loss + plan.credit_weight * seen["credit"] + held * outside
+            if plan.source == "boxes":
                 loss = box_loss(cell_logits, batch, plan.stakes, weights)
-                seen = {"budget share": loss.new_tensor(tree.reach(budget) / budget)}
             seen["map entropy"] = map_entropy(cell_logits.detach()).mean()
             devices.backward(loss)
             seen |= {"loss": loss.detach(), "gradient": torch.as_tensor(devices.clip(scorer.parameters()))}
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
+            for older in replay.draw(0 if plan.samples(progress) else plan.replays, chance):
+                again = run_scorer(scorer, older.batch)
+                devices.backward(plan.credit_weight * credit_loss(again, older.shares, older.weights))
+                devices.clip(scorer.parameters())
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
             done["step"] += 1
-            done["pictures"] += plan.batch
+            done["pictures"] += number
             done["rendered"] = sources.rendered
             for name, value in seen.items():
                 recent.setdefault(name, []).append(value.detach().to(device))
-            if elapsed - last_said >= 15 or plan.steps:
+            if elapsed - last_said >= plan.say_every or plan.steps:
                 last_said = elapsed
                 point = {name: float(devices.mean(torch.stack(values).mean())) for name, values in recent.items()}
                 recent.clear()
@@ -302,6 +321,10 @@ def arguments_parser() -> argparse.ArgumentParser:
     parser.add_argument("--learning-rate", type=float, default=ScorerPlan.learning_rate)
     parser.add_argument("--reward", choices=("outcome", "simple"), default="outcome")
     parser.add_argument("--likelihood-weight", type=float, default=ScorerPlan.likelihood_weight)
+    parser.add_argument("--credit-weight", type=float, default=ScorerPlan.credit_weight, help="0: policy gradient only")
+    parser.add_argument("--policy-from", type=float, default=ScorerPlan.policy_from, help="share of the training")
+    parser.add_argument("--replays", type=int, default=ScorerPlan.replays, help="steps on earlier batches, of each")
+    parser.add_argument("--small-until", type=float, default=ScorerPlan.small_until, help="share of the training")
     parser.add_argument("--temperature", type=float, default=Settings.temperature)
     parser.add_argument("--baseline", choices=("leave_one_out", "group", "none"), default=Settings.baseline)
     parser.add_argument("--entropy-weight", type=float, default=Settings.entropy_weight)
@@ -334,6 +357,10 @@ def main(arguments: list[str] | None = None) -> None:
         learning_rate=given.learning_rate,
         reward=given.reward,
         likelihood_weight=given.likelihood_weight,
+        credit_weight=given.credit_weight,
+        policy_from=given.policy_from,
+        replays=given.replays,
+        small_until=given.small_until,
         settings=Settings(
             temperature=given.temperature,
             baseline=given.baseline,

@@ -1,0 +1,145 @@
+"""Verdicts: each can come out three ways, and the interval decides."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from arr_coc.bench.hypotheses import Measured, compare, hypotheses_table
+from arr_coc.bench.hypotheses_verdicts import Estimate, mean, paired, proportion, ratio
+from arr_coc.cli import bench_hypotheses
+from arr_coc.errors import InputError
+
+
+def document(**shares: float) -> dict:
+    """A measurement in which each system is right on the first so many per cent of 200 pictures."""
+    number = 200
+    systems = {"scorer": 0.9, "uniform": 0.5, "random": 0.3, "shuffled": 0.4, "top_k": 0.6} | shares
+    cells = {
+        f"{name}@0.25": {
+            "tokens": 64,
+            "right": "".join("01"[place < share * number] for place in range(number)),
+            "recall": [1.0 if place < share * number else 0.0 for place in range(number)],
+        }
+        for name, share in systems.items()
+    }
+    return {
+        "cells": cells,
+        "families": ["cards"],
+        "each": number,
+        "n": number,
+        "size": [512, 512],
+        "large": [1024, 1024],
+        "full": 256,
+        "seed": 1,
+        "split": "test",
+        "best_cells": {"scorer@200": [1.0] * 199 + [0.9], "random@200": [0.2] * 200},
+        "questions": [
+            {"family": "cards", "keep": 0.25, "tokens": 64, "own": 0.9, "others": 0.1 + 0.1 * (place % 2)}
+            for place in range(100)
+        ],
+        "stakes": {name: {"recall": [share] * 200, "waste": [share / 2] * 200} for name, share in
+                   (("medical", 0.9), ("casual", 0.6))},
+    }  # fmt: skip
+
+
+def verdicts(measured: Measured) -> dict[tuple[str, str], str]:
+    return {(str(row["claim"]), str(row["against"])): str(row["verdict"]) for row in hypotheses_table(measured).rows}
+
+
+def test_a_better_system_holds_a_worse_one_fails_and_an_equal_one_is_undecided():
+    shown = {
+        0.5: "holds",
+        0.9: "undecided",
+        0.99: "fails",
+    }
+    for other, verdict in shown.items():
+        found = verdicts(Measured(document(uniform=other)))
+        assert found["H1 query-aware beats uniform", "uniform"] == verdict, other
+
+
+def test_a_margin_is_part_of_the_claim():
+    assert verdicts(Measured(document(shuffled=0.9)))["H1 a shuffled map loses", "shuffled + 2 points"] != "holds"
+    assert verdicts(Measured(document(shuffled=0.7)))["H1 a shuffled map loses", "shuffled + 2 points"] == "holds"
+
+
+def test_outcomes_need_only_come_near():
+    claim = ("outcomes teach as well as boxes", "scorer × 0.95")
+    assert verdicts(Measured(document(outcomes=0.89)))[claim] == "holds"
+    assert verdicts(Measured(document(outcomes=0.70)))[claim] == "fails"
+    row = compare(Measured(document(outcomes=0.89)), "", "outcomes", "scorer", scale=0.95)
+    assert row["difference"].value == pytest.approx(100 * (0.89 - 0.95 * 0.9))  # type: ignore[union-attr]
+
+
+def test_questions_recall_and_stakes_have_their_rows():
+    table = hypotheses_table(Measured(document(medical=0.9, casual=0.8)))
+    rows = {str(row["claim"]): row for row in table.rows}
+    assert rows["each question gets its own target"]["verdict"] == "holds"
+    assert rows["each question gets its own target"]["difference"].value == pytest.approx(6)  # type: ignore[union-attr]
+    assert rows["H4 the best 200 of 1024 cells keep what is needed"]["verdict"] == "holds"
+    assert rows["medical stakes miss less"]["verdict"] == "holds"
+    assert rows["and wastes more"]["verdict"] == "holds"
+    assert "H5 the texture beats RGB alone" not in rows
+    assert "rgb" in table.facts["not trained, so not compared"]
+
+
+def test_pairing_takes_the_pictures_difficulty_away():
+    """Two systems that differ on few pictures: told apart when paired, not when taken alone."""
+    generator = np.random.default_rng(0)
+    first = (generator.random(400) < 0.5).astype(float)
+    second = first.copy()
+    second[np.flatnonzero(first)[:12]] = 0
+    alone = proportion(first).low > proportion(second).high
+    assert not alone
+    assert paired(first, second).above() == "holds"
+    assert paired(second, first).above() == "fails"
+
+
+def test_no_spread_is_not_certainty():
+    same = paired(np.ones(5), np.ones(5))
+    assert same.low < 0 < same.high
+    assert mean(np.ones(1)).high == math.inf
+    assert Estimate(1, 0.5, 1.5).above(0.5) == "undecided"
+    with pytest.raises(InputError, match="two values"):
+        paired(np.ones(3), np.ones(4))
+
+
+def test_a_ratio_is_resampled_by_picture():
+    generator = np.random.default_rng(1)
+    own, others = generator.random(500), 0.2 * generator.random(500)
+    found = ratio(own, others)
+    assert found.low < found.value < found.high
+    assert found.low > 4
+    assert found.high < 6
+    assert ratio(own, others) == found
+    assert ratio(np.ones(3), np.zeros(3)).value > 1e6
+
+
+def test_the_command_reads_a_measurement(tmp_path, capsys):
+    (tmp_path / "measured.json").write_text(json.dumps(document()))
+    bench_hypotheses.hypotheses(measured=tmp_path / "measured.json", out=tmp_path / "out", as_json=True)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((tmp_path / "out" / "hypotheses.json").read_text())
+    assert printed["rows"][0]["verdict"] == "holds"
+    (tmp_path / "measured.json").write_text("{}")
+    with pytest.raises(InputError, match="not a measurement"):
+        bench_hypotheses.hypotheses(measured=tmp_path / "measured.json")
+
+
+def test_a_page_gets_its_table_anew_and_keeps_its_prose(tmp_path, capsys):
+    (tmp_path / "measured.json").write_text(json.dumps(document()))
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- hypotheses: begin -->\nstale\n<!-- hypotheses: end -->\nafter\n")
+    for _ in range(2):
+        bench_hypotheses.hypotheses(measured=tmp_path / "measured.json", page=page)
+    text = page.read_text()
+    assert text.startswith("before\n<!--")
+    assert text.endswith("-->\nafter\n")
+    assert "stale" not in text
+    assert text.count("| H1 | query-aware beats random: scorer > random | 64 |") == 1
+    page.write_text("no markers")
+    with pytest.raises(InputError, match="needs one"):
+        bench_hypotheses.hypotheses(measured=tmp_path / "measured.json", page=page)

@@ -1,0 +1,133 @@
+"""The photo encoder: its sign on a classifier that is known by construction, and the real packages where installed."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from arr_coc.errors import InputError
+from arr_coc.knowing import participatory, photos
+from arr_coc.knowing.photos import PhotoEncoder, content_words, find_photo_encoder, photos_installed
+from arr_coc.knowing.query_encoders import ImageTextQueryEncoder
+from arr_coc.sensing import sense
+
+installed = pytest.mark.skipif(not photos_installed(), reason="the extra [photos] is not installed")
+WORDS = {"dog": 0, "hound": 0, "car": 1, "truck": 1, "cup": 2}
+
+
+class Colours(nn.Module):
+    """A classifier whose dog is red, whose car is green and whose cup is blue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fc = nn.Linear(3, 3)
+        self._fc.weight.data = 8 * torch.eye(3)
+        self._fc.bias.data.zero_()
+
+    def extract_features(self, pixels: torch.Tensor) -> torch.Tensor:
+        return nn.functional.avg_pool2d(pixels, 32)
+
+
+def embed(texts: list[str]) -> np.ndarray:
+    """Words of one thing point the same way, a word of its own slightly aside."""
+    result = np.zeros((len(texts), 24), np.float32)
+    for place, text in enumerate(texts):
+        for word in text.split():
+            result[place, WORDS.get(word, 3)] += 1
+            result[place, 4 + sum(map(ord, word)) % 20] += 0.2
+    return result
+
+
+@pytest.fixture
+def encoder() -> PhotoEncoder:
+    return PhotoEncoder(Colours(), embed, [["dog", "hound"], ["car"], ["cup"]])
+
+
+@pytest.fixture
+def picture() -> torch.Tensor:
+    """Red on the left, green on the right."""
+    pixels = torch.zeros(1, 3, 64, 128)
+    pixels[:, 0, :, :64] = 1
+    pixels[:, 1, :, 64:] = 1
+    return pixels
+
+
+def test_what_is_asked_for_is_where_it_is(encoder, picture):
+    """The sign, and that two questions give two maps."""
+    for query, left in (("Where is the dog?", True), ("Find the truck.", False), ("the hound", True)):
+        found = encoder.couple(picture, query)[0]
+        middle = found.shape[1] // 2
+        assert 0 <= float(found.min()) <= float(found.max()) <= 1
+        assert bool(found[:, :middle].mean() > found[:, middle:].mean() + 0.3) == left, query
+        assert bool(found[:, :middle].mean() < found[:, middle:].mean() - 0.3) == (not left), query
+    assert encoder.couple_to(picture, "a dog", (32, 64)).shape == (1, 32, 64)
+
+
+def test_it_is_used_like_any_image_text_encoder(encoder, picture):
+    texture = sense(picture, "full40", encoder=encoder, clusters=None)
+    for query, left in (("Where is the dog?", True), ("Where is the car?", False)):
+        tokens, counts = encoder.encode_query(query)
+        assert tokens.shape == (1, 5, 16)
+        assert counts[0].tolist() == [False, False, False, True, True]
+        found = participatory(texture, tokens, counts)[0]
+        assert bool(found[:, :64].mean() > found[:, 64:].mean()) == left
+    asked = ImageTextQueryEncoder(encoder)
+    assert asked.width == asked.encode_query("Where is the dog?").summary.shape[0] == 24
+
+
+def test_words_that_only_ask_do_not_count(encoder):
+    assert content_words("Where is the red dog?") == ["red", "dog"]
+    assert content_words("What is this?") == ["what", "is", "this"]
+    weights = encoder.class_weights("Please find the dog")
+    assert int(weights.argmax()) == 0
+    assert float(weights.sum()) == pytest.approx(1)
+    with pytest.raises(InputError, match="empty"):
+        encoder.text_features(["…"])
+
+
+def test_it_is_asked_always_and_answers_where_it_knows_the_word(encoder, picture, monkeypatch):
+    monkeypatch.setattr(photos, "find_photo_encoder", lambda: encoder)
+    pixels = (picture[0].permute(1, 2, 0) * 255).to(torch.uint8).numpy()
+    found = photos.photo_coupling(pixels, "Where is the dog?")
+    assert found is not None
+    assert "(dog)" in found.notes[0]
+    assert found.map[:, : found.map.shape[1] // 2].mean() > found.map[:, found.map.shape[1] // 2 :].mean() + 0.3
+    assert photos.photo_coupling(pixels, "What is the total?") is None
+    assert photos.photo_coupling(pixels, "Where is the dogma?") is None, "whole words only"
+    monkeypatch.setattr(photos, "find_photo_encoder", lambda: None)
+    assert photos.photo_coupling(pixels, "Where is the dog?") is None
+
+
+def test_without_the_packages_it_is_none_and_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(photos, "PACKAGES", ("a_package_that_is_not_there",))
+    find_photo_encoder.cache_clear()
+    assert find_photo_encoder() is None
+    find_photo_encoder.cache_clear()
+    with pytest.raises(InputError, match=r"arr-coc\[photos\]"):
+        PhotoEncoder.load()
+
+
+@installed
+def test_the_packages_know_their_classes():
+    before = (list(logging.getLogger().handlers), logging.getLogger().level)
+    encoder = find_photo_encoder()
+    assert encoder is not None
+    assert (list(logging.getLogger().handlers), logging.getLogger().level) == before
+    names = photos._class_names()
+    assert len(names) == 1000
+    assert encoder.known_words("Where are the buses and the clock?") == ["buses", "clock"]
+    assert encoder.known_words("What is the tax? Read the total.") == []
+    for query, wanted in (("Where is the clock?", "clock"), ("Find the microwave.", "microwave")):
+        best = names[int(encoder.class_weights(query).argmax())]
+        assert any(wanted in name for name in best), best
+    # Two routes: the network's own answer, and the mean of its class map.
+    pixels = torch.rand(1, 3, 448, 448, generator=torch.Generator().manual_seed(0))
+    logits = encoder.class_logits(pixels)
+    assert logits.shape == (1, 1000, 14, 14)
+    plain = encoder.classifier(pixels * 2 - 1)
+    assert torch.allclose(logits.mean((2, 3)), plain, atol=1e-3)
+    assert encoder.couple(torch.rand(2, 3, 100, 300), "a dog").shape[0] == 2

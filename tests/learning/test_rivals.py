@@ -1,0 +1,109 @@
+"""The systems that the hypotheses compare: what they see, how sharply, and what is kept of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from arr_coc.attending.quadtree import quadtree
+from arr_coc.balancing.adaptive import AdaptiveConfig, AdaptiveTensionBalancer
+from arr_coc.balancing.balancer import TensionBalancer
+from arr_coc.errors import InputError
+from arr_coc.files import write_json
+from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig
+from arr_coc.learning.allocations import target_cells, tree_of
+from arr_coc.learning.measure import _overlaps, top_cells
+from arr_coc.learning.pictures import render_family
+from arr_coc.learning.rivals import Rivals, fine_cells, recall, three_ways
+
+
+@pytest.fixture(scope="module")
+def rivals() -> Rivals:
+    torch.manual_seed(0)
+    scorer = Scorer(ScorerConfig(width=32))
+    parts = {
+        "rgb": Scorer(ScorerConfig(width=32, channels=RGB)),
+        "tension": TensionBalancer(),
+        "adaptive": AdaptiveTensionBalancer(AdaptiveConfig(query_width=scorer.config.query_width)),
+    }
+    return Rivals(scorer.eval(), {name: part.eval() for name, part in parts.items()})
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return render_family("cards", 3, (256, 256), 0, 0, "cpu")
+
+
+def test_what_is_seen_in_full_is_counted_cell_by_cell(batch):
+    tree = tree_of((256, 256))
+    generator = torch.Generator().manual_seed(0)
+    leaves = quadtree(torch.rand(3, 8, 8, generator=generator) ** 9, tree, 31).cells
+    truth = target_cells(batch, 8, 8)
+    fine = fine_cells(leaves, 8, 8)
+    for picture in range(3):
+        cells = {(row, col) for row, col, level in leaves[picture].tolist() if level == 0}
+        assert {tuple(place) for place in fine[picture].nonzero().tolist()} == cells
+        needed = {tuple(place) for place in truth[picture].nonzero().tolist()}
+        assert float(recall(leaves, truth)[picture]) == pytest.approx(len(needed & cells) / len(needed))
+
+
+def test_the_best_cells_are_the_best():
+    scores = torch.rand(2, 4, 6, generator=torch.Generator().manual_seed(1))
+    leaves = top_cells(scores, 5)
+    assert leaves.shape == (2, 5, 3)
+    for picture in range(2):
+        chosen = fine_cells(leaves, 4, 6)[picture] > 0
+        assert scores[picture][chosen].min() > scores[picture][~chosen].max()
+
+
+def test_three_ways_are_three_maps_of_the_cells(rivals, batch):
+    ways = three_ways(batch, rivals.scorer, at_once=2)
+    for one in ways.maps:
+        assert one.shape == (3, 8, 8)
+        assert 0 <= float(one.min()) <= float(one.max()) <= 1
+    # What there is to be read is on the cards, not on the bare table: the sign of the first way.
+    there = batch.things.sum(-1) > 0
+    assert ways.propositional[there].mean() > ways.propositional[~there].mean()
+    maps = rivals.maps(batch, ways)
+    assert set(maps) == set(rivals.names) >= {"scorer", "rgb", "tension", "adaptive", "fixed weights"}
+    assert all(one.shape == (3, 8, 8) for one in maps.values())
+
+
+def test_each_rival_gets_the_sharpness_that_serves_it_best(rivals, batch):
+    tree = tree_of((256, 256))
+    chosen = Rivals(rivals.scorer, rivals.parts).choose_powers(batch, tree, 16)
+    truth = target_cells(batch, 8, 8)
+    for name, one in Rivals(rivals.scorer, rivals.parts).maps(batch).items():
+        found = {power: float(recall(quadtree(one**power, tree, 16).cells, truth).mean()) for power in (1, 2, 4, 8)}
+        assert found[int(chosen[name])] == pytest.approx(max(found.values()), abs=1e-4), name
+
+
+def test_a_saved_rival_is_the_same_rival(rivals, batch, tmp_path):
+    rivals.save(tmp_path)
+    write_json(tmp_path / "record.json", {"powers": {"rgb": 2.0}})
+    again = Rivals.load(rivals.scorer, tmp_path)
+    assert set(again.parts) == set(rivals.parts)
+    before = Rivals(rivals.scorer, rivals.parts, {"rgb": 2.0}).maps(batch)
+    for name, one in again.maps(batch).items():
+        assert torch.allclose(one, before[name], atol=5e-3), name
+    assert again.powers == {"rgb": 2.0}
+    assert Rivals.load(rivals.scorer, tmp_path / "nothing").parts == {}
+    write_json(tmp_path / "record.json", {"other": 1})
+    with pytest.raises(InputError, match="not a record"):
+        Rivals.load(rivals.scorer, tmp_path)
+    assert np.isfinite(before["rgb"].numpy()).all()
+
+
+def test_overlap_with_ones_own_target_and_with_the_others():
+    """Two questions whose maps point at their own targets, a third that asks for the same place as the first."""
+    tree = tree_of((256, 256))
+    targets = torch.zeros(3, 1, 8, 8)
+    targets[0, 0, :2, :2] = targets[1, 0, 6:, 6:] = targets[2, 0, :2, :2] = 1
+    scores = [target + 1e-3 for target in targets]
+    (found,) = _overlaps(scores, targets, tree, 16, "cards", 0.25)
+    assert (found["own"], found["others"]) == (1, 0)
+    (found,) = _overlaps([scores[1], scores[0], scores[1]], targets, tree, 16, "cards", 0.25)
+    assert (found["own"], found["others"]) == (0, 1), "looking where the other question's answer is"
+    same = targets[:1].expand(3, -1, -1, -1)
+    assert _overlaps(scores, same, tree, 16, "cards", 0.25) == [], "one and the same target tells nothing"

@@ -1,0 +1,90 @@
+"""The script that trains and measures every rival: a few steps of it, resuming, and the table of what it leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from arr_coc.bench.hypotheses import Measured, hypotheses_table
+from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig
+from arr_coc.learning import train_hypotheses
+from arr_coc.learning.checkpoints import export
+from arr_coc.learning.measure import Measuring, steps_of
+from arr_coc.learning.mini_model import MiniConfig, build_mini
+from arr_coc.learning.rivals import KINDS, SCORERS
+
+TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
+NUMBER = 7
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("hypotheses")
+    torch.manual_seed(0)
+    export(folder / "reader", {"mini": build_mini(MiniConfig(**TINY))}, {"mini": {**TINY, "deepstack": [0]}})
+    Scorer(ScorerConfig(width=32)).save_pretrained(folder / "scorer")
+    train_hypotheses.main(arguments(folder))
+    return folder
+
+
+def arguments(folder: Path) -> list[str]:
+    numbers = {"steps": 2, "batch": 4, "size": 128, "large": 128, "width": 32, "group": 2, "number": NUMBER}
+    numbers |= {"chosen-on": 7, "probe": 7}
+    places = {"reader": folder / "reader", "scorer": folder / "scorer", "folder": folder / "run", "out": folder / "out"}
+    return ["--cpu", *(part for name, value in (numbers | places).items() for part in (f"--{name}", str(value)))]
+
+
+def test_every_part_is_trained_and_kept(run):
+    record = json.loads((run / "out" / "record.json").read_text())
+    assert set(record["phases"]) == {"boxes", "stakes", "balance", "outcomes"}
+    assert {phase["step"] for phase in record["phases"].values()} == {2}
+    assert set(record["powers"]) >= set(KINDS)
+    for name, kind in KINDS.items():
+        kind.from_pretrained(run / "out" / name)
+    assert Scorer.from_pretrained(run / "out" / "rgb").config.channels == RGB
+    tensions = record["phases"]["balance"]["tensions"]
+    assert [point["step"] for point in tensions["tension"]["points"]] == [1, 2]
+    assert (
+        tensions["adaptive"]["points"][-1]["focus_diversify low"]
+        <= tensions["adaptive"]["points"][-1]["focus_diversify"]
+    )
+    outcomes = record["phases"]["outcomes"]
+    assert [point["map_entropy"] <= 1 for point in outcomes["monitors"]["points"]] == [True, True]
+    assert any("probe random" in point for point in outcomes["curve"])
+
+
+def test_what_ships_is_small():
+    shipped = sum(value.numel() for value in Scorer().parameters())
+    small = Scorer(ScorerConfig(width=train_hypotheses.Plan.width))
+    others = (len(SCORERS) - 1) * sum(value.numel() for value in small.parameters())
+    assert 2 * (shipped + others) < 8e6, "all rivals together, in fp16"
+
+
+def test_a_second_run_does_nothing_twice(run):
+    before = {path: path.read_bytes() for path in sorted((run / "out").rglob("model.safetensors"))}
+    assert len(before) == len(KINDS)
+    train_hypotheses.main([*arguments(run), "--number", "0"])
+    assert json.loads((run / "out" / "record.json").read_text())["phases"]["boxes"]["step"] == 2
+    for path, content in before.items():
+        assert path.read_bytes() == content, path
+
+
+def test_the_measurement_becomes_a_table_of_every_claim(run):
+    measured = Measured.load(run / "out" / "measured.json")
+    table = hypotheses_table(measured)
+    claims = {str(row["claim"]).split()[0] for row in table.rows}
+    assert claims >= {"H1", "H2", "H3", "H4", "H5", "H6", "each", "medical", "outcomes"}
+    assert all(row["verdict"] in ("holds", "fails", "undecided") for row in table.rows)
+    assert {row["n"] for row in table.rows if str(row["claim"]).startswith("H1")} == {NUMBER}
+    quarter = [row for row in table.rows if row["claim"] == "H5 the texture beats RGB alone"]
+    assert [row["tokens"] for row in quarter] == [4], "a quarter of 16"
+    assert "not trained" not in " ".join(table.facts)
+    assert len(measured.right("scorer", "0.25")) == len(measured.recall("top_k", "0.25")) == NUMBER
+
+
+def test_the_steps_that_are_announced_are_those_that_come():
+    plan = Measuring(number=14, also=7)
+    assert (plan.each, plan.each_also, len(steps_of(plan))) == (2, 1, 21)
