@@ -1,20 +1,24 @@
 """From a picture and a question to an `Answer`: look, foveate, and let a vision-language model speak.
 
-eye = Eye.from_pretrained("Qwen/Qwen3-VL-2B-Instruct")   a name on the hub or a folder
-eye.set_image("street.png")                              once: decoded, resized and cut into patches
-eye.ask("What does the red sign say?", budget=256)       many times: every question gets an allocation of its own
+eye = Eye.from_pretrained("mini")                     comes with the library; or a folder, or a name on the hub
+eye.set_image("street.png")                           once: decoded, resized and cut into patches
+eye.ask("What does the red sign say?", budget=64)     many times: every question gets an allocation of its own
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from copy import copy
+from functools import lru_cache
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .attending import Frame
 from .backbones.attachment_plan import Settings, plan_prompt
 from .backbones.base import backbone_for
+from .bundled import MINI, Calibration, ScorerRelevance, part_folder, scorer_beside
 from .errors import InputError
 from .looking import DEFAULT_KEEP, check_request
 from .pictures import Picture, load_picture
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, ProcessorMixin
 
+    from .backbones.base import Realized
+    from .saying import Said
+
 # (picture (3, height, width) in [0, 1], question) → where the question needs detail
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
 
@@ -32,8 +39,10 @@ RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torc
 class Eye:
     """A model that looks before it answers.
 
-    relevance: where detail should go, as for `attach`: "auto", "glance", "detail", "look" or a function of (picture,
-    question). temperature: divides the logits before the uncertainty is read off them; 1 unless calibrated.
+    relevance: where detail should go: "scorer" (the learned one), "glance", "detail", "look" as for `attach`, or a
+    function of (picture, question); "auto" takes the scorer where one was trained with the model, as with `mini`.
+    scorer: that one. temperature: divides the logits before the uncertainty is read off them; 1 unless calibrated.
+    levels: the coarsest level of detail; None leaves it to the allocator.
     """
 
     def __init__(
@@ -42,7 +51,9 @@ class Eye:
         processor: ProcessorMixin,
         *,
         relevance: str | RelevanceSource = "auto",
+        scorer: RelevanceSource | None = None,
         temperature: float = 1.0,
+        levels: int | None = None,
         name: str = "",
     ) -> None:
         if not temperature > 0:
@@ -51,7 +62,9 @@ class Eye:
         self.model: Any = model
         self.processor: Any = processor
         self.relevance = relevance
+        self.scorer = scorer
         self.temperature = temperature
+        self.levels = levels
         self.name = name or type(model).__name__
         self.backbone = backbone_for(model)
         self.backbone.check(model, processor)
@@ -60,26 +73,34 @@ class Eye:
         self._load_seconds = 0.0
 
     @classmethod
-    def from_pretrained(cls, name: str, *, device: str = "cpu", **options: Any) -> Eye:
-        """A stock model by its name on the hub or its folder; options are those of the constructor."""
-        from pathlib import Path
+    def from_pretrained(cls, name: str = MINI, *, device: str = "cpu", **options: Any) -> Eye:
+        """ "mini", which comes with the library, a stock model's folder, or its name on the hub.
 
+        A calibration.json in the folder and a folder `scorer` beside it are used; options are those of the constructor.
+        """
         from transformers import AutoModelForImageTextToText
         from transformers.utils import logging
 
         from .backbones import load_processor
 
+        folder = part_folder(MINI) if name == MINI else Path(name)
         logging.disable_progress_bar()
         try:
-            processor = load_processor(name)
-            model = AutoModelForImageTextToText.from_pretrained(name, dtype="auto")
+            processor = load_processor(str(folder))
+            # Half precision is slow on processors, and its sums are coarse.
+            dtype = "float32" if device == "cpu" else "auto"
+            model = AutoModelForImageTextToText.from_pretrained(str(folder), dtype=dtype)
         except (OSError, ValueError) as error:
-            place = "folder" if Path(name).exists() else "name on the hub"
+            place = "folder" if folder.exists() else "name on the hub"
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"cannot load {name!r} as a {place} of a vision-language model: {reason}") from error
-        if device == "cpu":
-            model = model.float()  # half precision is slow on processors, and its sums are coarse
-        return cls(model.to(device).eval(), processor, name=str(name), **options)
+        calibration, scorer = Calibration.beside(folder), scorer_beside(folder)
+        known: dict[str, Any] = {
+            "temperature": calibration.temperature,
+            "levels": calibration.levels,
+            "scorer": None if scorer is None else ScorerRelevance(scorer),
+        }
+        return cls(model.to(device).eval(), processor, name=str(name), **{**known, **options})
 
     def set_image(self, image: Any) -> Eye:
         """The picture that the next questions are about: path, PIL image, array or tensor."""
@@ -121,8 +142,9 @@ class Eye:
                 keep=DEFAULT_KEEP if budget is None and keep is None else keep,
                 query=query,
                 allocation=allocation,
-                relevance=self.relevance if relevance is None else relevance,
+                relevance=self._source(self.relevance if relevance is None else relevance, budget, keep),
                 strategy=strategy,
+                levels=self.levels,
                 seed=seed,
                 options=options,
             )
@@ -134,11 +156,32 @@ class Eye:
                 self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options
             )
         with timed(seconds, "answer"):
-            text, uncertainty = self._speak(realized.inputs, max_new_tokens)
+            said = self._speak(realized, max_new_tokens)
+            text = self.processor.tokenizer.decode(said.ids[0], skip_special_tokens=True).strip()
+            heat = self.temperature
+            uncertainty = 1.0 - float(said.confidence(heat))
+            unsure = {"entropy": float(said.entropy(heat)), "margin": float(said.margin(heat))}
         # What counts is what the prompts hold, not what was planned.
         spent, full = (self._visual_tokens(prompt) for prompt in (realized.inputs, inputs))
         seen = self._in_picture(plan.allocations[0])
-        return Answer(text, uncertainty, (Pass(seen, spent, text=text, uncertainty=uncertainty),), seconds, full)
+        only = Pass(seen, spent, text=text, uncertainty=uncertainty, **unsure)
+        return Answer(text, uncertainty, (only,), seconds, full)
+
+    def scored(self, query: str) -> Relevance | None:
+        """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
+        if self._picture is None or not isinstance(self.scorer, ScorerRelevance):
+            return None
+        return self.scorer.of_pixels(self._picture.pixels, query)
+
+    def _source(self, relevance: Any, budget: int | None, keep: float | None) -> Any:
+        """What a name of relevance stands for; names that it does not know are left to `attach`'s own list."""
+        if not isinstance(relevance, str):
+            return relevance
+        if relevance == "scorer":
+            return self.scorer or ScorerRelevance.bundled()
+        # Where everything is kept there is nothing to choose, and the scorer would only cost.
+        choosing = budget is not None or keep is None or keep < 1
+        return self.scorer if relevance == "auto" and self.scorer is not None and choosing else relevance
 
     def _visual_tokens(self, prompt: Mapping[str, Any]) -> int:
         return int((prompt["input_ids"] == self.backbone.image_token_id(self.model)).sum())
@@ -177,11 +220,17 @@ class Eye:
         if budget is not None and budget > grids[0].tokens:
             raise InputError(f"budget {budget} is above the {grids[0].tokens} tokens that this picture costs in full")
 
-    def _speak(self, inputs: dict[str, Any], max_new_tokens: int) -> tuple[str, float]:
-        """The greedy answer and how unsure the model is of it: 1 − the probability it gives to this very text."""
+    def _speak(self, realized: Realized, max_new_tokens: int) -> Said:
+        """The greedy answer and the logits it came from; by the lean loop where that gives the same words."""
         import torch
 
-        length = inputs["input_ids"].shape[1]
+        from .saying import Said, end_tokens, is_plain, say
+
+        inputs = realized.inputs
+        if self.backbone.before_encoder and is_plain(self.model.generation_config):
+            assert realized.next_position is not None
+            prompt = (inputs["input_ids"], realized.notes["tokens"], inputs["position_ids"], realized.next_position)
+            return say(self.model, *prompt, inputs["attention_mask"], max_new_tokens)
         with torch.inference_mode():
             output = self.model.generate(
                 **inputs,
@@ -190,12 +239,7 @@ class Eye:
                 return_dict_in_generate=True,
                 output_logits=True,
             )
-        said = output.sequences[:, length:]
-        logits = torch.stack(output.logits, dim=1).float() / self.temperature
-        chosen = logits.log_softmax(-1).gather(-1, said[..., None])[0, :, 0]
-        uncertainty = 1.0 - float(chosen.sum().exp())
-        text = self.processor.tokenizer.decode(said[0], skip_special_tokens=True).strip()
-        return text, min(max(uncertainty, 0.0), 1.0)
+        return Said.of_generate(output, inputs["input_ids"].shape[1], end_tokens(self.model))
 
     def _in_picture(self, allocation: Allocation) -> Allocation:
         """The same regions in pixels of the picture as given: the model counts in those of its own canvas."""
@@ -212,11 +256,24 @@ class Eye:
         )
 
 
-def ask(image: Any, query: str, budget: int | None = None, *, model: str | Eye, **how: Any) -> Answer:
-    """One question about one picture; `model` is an `Eye`, a name on the hub or a folder. For several: `Eye`."""
+def ask(
+    image: Any, query: str, budget: int | None = None, *, model: str | Eye = MINI, device: str = "cpu", **how: Any
+) -> Answer:
+    """One question about one picture; `model` is an `Eye`, "mini", a folder or a name on the hub. Several: `Eye`."""
     check_request([query], budget, how.get("keep"))
-    eye = model if isinstance(model, Eye) else Eye.from_pretrained(model)
+    eye = model if isinstance(model, Eye) else _another(_loaded(model, device))
     return eye.set_image(image).ask(query, budget, **how)
+
+
+@lru_cache(maxsize=1)
+def _loaded(name: str, device: str) -> Eye:
+    """The model of the last `ask`, so that the next one does not read it again. Never shown a picture itself."""
+    return Eye.from_pretrained(name, device=device)
+
+
+def _another(eye: Eye) -> Eye:
+    """An eye of its own on the same weights: several threads may ask at once."""
+    return copy(eye)
 
 
 @contextmanager

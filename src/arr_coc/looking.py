@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from .attending.strategies import CLASSIC_SCALE, check_strategy
+from .bundled import ScorerRelevance
 from .errors import InputError
 from .pictures import Picture, load_picture
 from .values import DEFAULT_CELL, Allocation, Relevance
@@ -35,6 +36,8 @@ SENSE_SIDE = 768
 # What the three ways of knowing and the strategies read; sensing the rest would be time for nothing.
 CHANNELS = ("red", "green", "blue", "sobel_x", "sobel_y", "sobel_magnitude")
 CHANNELS += ("y", "x", "eccentricity", "saliency", "text_regions")
+# Whose relevance: the three ways of knowing, which need no weights, or the learned scorer, which needs torch.
+RELEVANCE = ("look", "scorer")
 # Relevance is kept at this longer side: several values for each cell of a 1024-pixel picture, and quick to balance.
 MAP_SIDE = 256
 
@@ -73,17 +76,20 @@ def examine(
     device: str = "cpu",
     cell: int = DEFAULT_CELL,
     canvas: tuple[int, int] | None = None,
+    relevance: str = "look",
     **options: Any,
 ) -> Look:
     """`look` with everything that led to it.
 
     image: path, PIL image, numpy array, torch tensor, bytes (see `load_picture`). budget: tokens that may be spent; or
     keep: share of the full count, by default a quarter. strategy: see `arr_coc.attending.STRATEGIES`. cell, canvas:
-    pixels of one token and the size the backbone resizes to. options: what a strategy takes by name, such as
+    pixels of one token and the size the backbone resizes to. relevance: "look", the three ways of knowing, or "scorer",
+    the learned one that comes with `mini`. options: what a strategy takes by name, such as
     `criterion`, `levels` (quadtree) or `boxes` (oracle).
     """
     check_request([query], budget, keep)
-    return prepare(image).look(query, budget, keep, strategy, seed, device=device, cell=cell, canvas=canvas, **options)
+    how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "relevance": relevance}
+    return prepare(image).look(query, budget, keep, strategy, seed, **how, **options)
 
 
 def prepare(image: Any) -> Prepared:
@@ -120,24 +126,31 @@ class Prepared:
         device: str = "cpu",
         cell: int = DEFAULT_CELL,
         canvas: tuple[int, int] | None = None,
+        relevance: str = "look",
         **options: Any,
     ) -> Look:
         """One question about this picture; the arguments are those of `examine`."""
         check_request([query], budget, keep)
+        check_relevance(relevance)
         clock = _Clock({"load": self.load_seconds})
         with clock.stage("import"):
             check_strategies([strategy], device)
-            import_rooms(strategy, device)
+            import_rooms(strategy, device, relevance)
         from .attending import allocate, tokens_for
 
         full = tokens_for(self.picture.size, cell=cell, canvas=canvas)
         spend = tokens_to_spend(full, budget, keep, strategy, self.picture.name)
-        texture, clock.seconds["sense"] = self._sensed
+        texture = None
+        if relevance == "look" or strategy == "edge":
+            texture, clock.seconds["sense"] = self._sensed
         with clock.stage("know"):
-            relevance = relevance_of(texture, query)
+            if relevance == "look":
+                found = relevance_of(texture, query)
+            else:
+                found = ScorerRelevance.bundled().of_pixels(self.picture.pixels, query, device)
         with clock.stage("attend"):
             allocation = allocate(
-                relevance.map if device == "cpu" else import_module("torch").from_numpy(relevance.map).to(device),
+                found.map if device == "cpu" else import_module("torch").from_numpy(found.map).to(device),
                 spend,
                 image_size=self.picture.size,
                 strategy=strategy,
@@ -146,7 +159,7 @@ class Prepared:
                 seed=seed,
                 **{**_strategy_inputs(strategy, texture, self.picture), **options},
             )
-        return Look(allocation, relevance, self.picture, clock.seconds)
+        return Look(allocation, found, self.picture, clock.seconds)
 
 
 def relevance_of(texture: Any, query: str) -> Relevance:
@@ -208,13 +221,23 @@ def check_strategies(strategies: Sequence[str], device: str = "cpu") -> None:
     check_device(device)
 
 
-def import_rooms(strategy: str = "quadtree", device: str = "cpu") -> None:
+def check_relevance(relevance: str) -> None:
+    """Is this a name of relevance, and are the weights there that it needs? Raises `InputError`."""
+    if relevance not in RELEVANCE:
+        raise InputError(f"relevance={relevance!r} is unknown; choose from {', '.join(RELEVANCE)}")
+    if relevance == "scorer":
+        ScorerRelevance.bundled()
+
+
+def import_rooms(strategy: str = "quadtree", device: str = "cpu", relevance: str = "look") -> None:
     """What a look with this strategy will import anyway, so that its time can be told apart from the work's."""
     for room in ("sensing.one_picture", "sensing.backend_opencv", "knowing.lexical", "knowing.propositional"):
         import_module(f".{room}", __package__)
     import_module(".attending.allocate", __package__)
     if strategy != "quadtree" or device != "cpu":
         import_module(".attending.allocate_batch", __package__)
+    if relevance == "scorer":
+        import_module(".knowing.scorer", __package__)
 
 
 def tokens_to_spend(full: int, budget: int | None, keep: float | None, strategy: str, name: str) -> int:

@@ -212,13 +212,19 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Pass:
-    """One look of several: where, at what cost, how much of it was exploration, and what came out."""
+    """One look of several: where, at what cost, how much of it was exploration, and what came out.
+
+    entropy: in nats, mean over the answer's tokens. margin: by how much the best token was ahead of the second best,
+    where it was least. Both at the temperature that calibrates the uncertainty.
+    """
 
     allocation: Allocation
     tokens: int
     exploration: float = 0.0
     text: str = ""
     uncertainty: float | None = None
+    entropy: float | None = None
+    margin: float | None = None
 
 
 @dataclass(frozen=True)
@@ -257,6 +263,8 @@ class Answer:
                     "exploration": step.exploration,
                     "text": step.text,
                     "uncertainty": step.uncertainty,
+                    "entropy": step.entropy,
+                    "margin": step.margin,
                     "allocation": step.allocation.to_json(),
                 }
                 for step in self.passes

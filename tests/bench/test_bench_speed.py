@@ -88,6 +88,22 @@ def test_a_bar_is_kept_by_time_and_by_ratio() -> None:
     assert speed_row("x", Quantity(0.1, "s"), Quantity(0.5, "s"), "y", Quantity(1.0, "s"), 3)["bar"] == "≤ 500 ms ≥ 3×"
 
 
+def test_a_bar_may_be_a_ratio_alone() -> None:
+    row = speed_row("x", Quantity(9.0, "s"), None, "y", Quantity(27.0, "s"), 2.5)
+    assert (row["bar"], row["kept"]) == ("≥ 2.5×", True)
+    assert speed_row("x", Quantity(9.0, "s"), None, "y", Quantity(18.0, "s"), 2.5)["kept"] is False
+
+
+def test_what_asks_the_bundled_model_is_left_out_without_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(repeats: int) -> list[speed.Row]:
+        raise AssertionError("measured without weights")
+
+    monkeypatch.setattr("arr_coc.bundled.WEIGHTS", tmp_path)
+    monkeypatch.setattr(speed, "STEPS", (Step("ask", refuse, weights=True), Step("one", lambda repeats: [])))
+    table = speed_table(1)
+    assert "bundled weights" in table.facts["not measured"]
+
+
 def test_quantities_are_written_with_the_digits_that_count() -> None:
     assert str(Quantity(0.02514, "s")) == "25.1 ms"
     assert str(Quantity(1.234, "s")) == "1.23 s"

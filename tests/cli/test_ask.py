@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from tiny_models import picture, save_stock
+from tiny_weights import needs_weights
 
 from arr_coc.values import Allocation
 
@@ -50,7 +52,8 @@ def test_json_for_machines(arr_coc, model, image):
         (["{image}", "x", "-m", "{model}", "--budget", "81"], "80 tokens"),
         (["{image}", "x", "-m", "{model}", "--strategy", "wishful"], "wishful"),
         (["{image}", "x", "-m", "{model}", "--relevance", "wishful"], "wishful"),
-        (["{image}", "x"], "--model"),
+        (["{image}", "x", "--device", "abacus"], "abacus"),
+        (["{image}", "x", "-m", "{model}", "--budget", "9", "--out", "{image}/x"], "cannot write"),
     ],
 )
 def test_mistakes_get_one_line_and_exit_code_two(arr_coc, model, image, arguments, word):
@@ -58,3 +61,41 @@ def test_mistakes_get_one_line_and_exit_code_two(arr_coc, model, image, argument
     assert outcome.code == 2
     assert word in outcome.err
     assert len(outcome.err.strip().splitlines()) == 1
+
+
+@needs_weights
+def test_without_a_model_the_bundled_one_is_asked(arr_coc, image, tmp_path):
+    outcome = arr_coc("ask", image, "what colour is it?", "--out", tmp_path / "out", "--json")
+    document = json.loads(outcome.out)
+    assert document["model"] == "mini"
+    assert (document["tokens"], document["full"]) == (20, 80)
+    assert document["passes"][0]["margin"] >= 0
+    assert document["passes"][0]["entropy"] >= 0
+    # With the scorer's map there are four panes instead of three.
+    with Image.open(document["files"]["homunculus.png"]) as page:
+        assert page.height > page.width
+
+
+@needs_weights
+def test_relevance_may_be_chosen(arr_coc, image):
+    answers = [
+        json.loads(arr_coc("ask", image, "what colour is it?", "--relevance", name, "--new-tokens", 2, "--json").out)
+        for name in ("auto", "scorer", "look")
+    ]
+    places = [answer["passes"][0]["allocation"]["regions"] for answer in answers]
+    assert places[0] == places[1] != places[2]
+
+
+@needs_weights
+def test_looking_by_the_scorer(arr_coc, image, tmp_path):
+    documents = [
+        json.loads(arr_coc("look", image, "what colour is it?", *how, "--out", tmp_path, "--json").out)["looks"][0]
+        for how in ((), ("--relevance", "scorer"))
+    ]
+    assert documents[0]["tokens"] == documents[1]["tokens"]
+    assert documents[0]["allocation"]["regions"] != documents[1]["allocation"]["regions"]
+    assert "scorer" in documents[1]["notes"][-1]
+    assert "sense" not in documents[1]["seconds"]
+    refused = arr_coc("look", image, "x", "--relevance", "wishful", "--out", tmp_path)
+    assert refused.code == 2
+    assert "wishful" in refused.err

@@ -19,9 +19,10 @@ from arr_coc.learning.allocations import (
 )
 from arr_coc.learning.mini_model import MiniConfig, build_mini
 from arr_coc.learning.pictures import render_family
-from arr_coc.learning.reading import DenseHeads, Reader, read
-from arr_coc.learning.studying import study
+from arr_coc.learning.reading import DenseHeads, Reader, pointing_loss, read
+from arr_coc.learning.studying import copying_loss, leaves_meant, study
 from arr_coc.learning.varying import vary
+from arr_coc.needle.characters import IDS, NUMBER_OF_IDS
 
 SIZE = (128, 256)
 
@@ -50,11 +51,13 @@ def test_losses_and_gradients_are_those_of_the_stock_class(reader, kind):
     tree = tree_of(SIZE)
     leaves = make_leaves(kind, batch, tree, torch.Generator().manual_seed(1), None)
     stock = read(reader.mini, batch, leaves, reader.heads)
-    swift, near = study(reader, pages, [leaves], tree.levels + 1)
+    swift, patches, pointing, copying = study(reader, pages, [leaves], tree.levels + 1)
     for name in ("answer", "glyph", "thing", "glyph_right"):
         torch.testing.assert_close(getattr(swift, name), getattr(stock, name), rtol=1e-4, atol=1e-5)
     assert torch.equal(swift.right, stock.right)
-    assert near > 0
+    assert patches > 0
+    assert pointing > 0
+    assert copying > 0
     expected = gradients(reader, stock.answer + stock.glyph + stock.thing)
     found = gradients(reader, swift.answer + swift.glyph + swift.thing)
     assert set(found) == set(expected)
@@ -68,10 +71,11 @@ def test_two_questions_at_once_are_the_same_as_each_alone(reader):
     pages = print_pages("forms", 4, SIZE, 5, 0, "cpu", questions=2)
     table = LeafTable(even_tree_of(SIZE), "cpu")
     leaves = table.leaves(Kind("uniform", 0.25, 1), pages.targets[:, 0].float(), torch.Generator())
-    both, _ = study(reader, pages, [leaves], table.tree.levels + 1)
+    both = study(reader, pages, [leaves], table.tree.levels + 1).reading
     said = []
     for question in range(2):
-        one, _ = study(reader, pages.one_question(torch.full((4,), question)), [leaves], table.tree.levels + 1)
+        alone = pages.one_question(torch.full((4,), question))
+        one = study(reader, alone, [leaves], table.tree.levels + 1).reading
         letters = pages.said[:, question].sum()
         said.append((one.answer * letters, letters, one.right))
     losses, letters, right = zip(*said, strict=True)
@@ -161,13 +165,13 @@ def test_two_looks_are_those_of_the_separate_path(reader):
     pages = print_pages("cards", 3, size, 5, 0, "cpu", questions=1)
     table = LeafTable(even_tree_of(size), "cpu")
     blocks = table.again(pages.targets[:, 0].float(), torch.Generator().manual_seed(0), None, 4)
-    reading, _ = study(reader, pages, blocks, table.tree.levels + 1)
+    reading = study(reader, pages, blocks, table.tree.levels + 1).reading
     core = reader.mini.model
     looks = [run_tower(core.visual, cut_patches(pages.pictures, one, 4, torch.float32), one, (8, 8)) for one in blocks]
     alone = run_tower(core.visual, cut_patches(pages.pictures, blocks[0], 4, torch.float32), blocks[0], (8, 8))
     assert torch.equal(together(looks).embeds[:, : blocks[0].shape[1]], alone.embeds)
-    one = run_language(core, alone, pages.tails, blocks[0], (8, 8))
-    two = run_language(core, together(looks), pages.tails, torch.cat(blocks, 1), (8, 8))
+    one, _ = run_language(core, alone, pages.tails, blocks[0], (8, 8))
+    two, _ = run_language(core, together(looks), pages.tails, torch.cat(blocks, 1), (8, 8))
     assert not torch.allclose(one, two)
     assert reading.answer > 0
 
@@ -182,3 +186,67 @@ def test_varied_pictures_stay_close_and_differ_each_in_its_own_way():
     assert (change < 40).all()
     assert len(change.unique()) == 12
     assert torch.equal(varied, vary(pictures, torch.Generator().manual_seed(0)))
+
+
+def test_a_pointer_learns_which_leaves_a_question_means():
+    """Gradient steps on the pointer alone find the meant leaves; a question that means none teaches nothing."""
+    targets = torch.zeros(2, 1, 4, 4, dtype=torch.bool)
+    targets[0, 0, 0, 3] = True
+    leaves = torch.tensor([[[0, 0, 1], [0, 2, 1], [2, 0, 1], [2, 2, 0], [2, 3, 0], [3, 2, 0], [3, 3, 0]]] * 2)
+    meant = leaves_meant(targets, leaves)
+    assert meant.tolist() == [[False, True] + [False] * 5, [False] * 7]
+    torch.manual_seed(0)
+    heads = DenseHeads(32)
+    asking, places = torch.randn(2, 32), torch.randn(2, 7, 32)
+    optimizer = torch.optim.Adam(heads.parameters(), 0.01)
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss = pointing_loss(heads.point(asking, places), meant)
+        loss.backward()
+        optimizer.step()
+    assert heads.point(asking, places)[0].argmax() == 1
+    assert loss < 0.1
+    assert pointing_loss(heads.point(asking, places)[1:], meant[1:]) == 0
+
+
+@pytest.mark.parametrize("family", ["cards", "forms", "receipts", "signs", "zoo"])
+def test_written_answers_are_copied_letter_by_letter_from_where_they_stand(family):
+    """The sub-cell named for each letter must hold that letter on the glyph board, wherever two do not share one."""
+    size = (512, 512)
+    pages = print_pages(family, 12, size, 5, 0, "cpu", questions=2)
+    copied, tails = pages.copied.long(), pages.tails.long()
+    there = copied >= 0
+    assert there.any(2).float().mean() > 0.3  # many answers of every family are written in the picture
+    assert not (there & ~pages.said).any()
+    across = size[1] // 8
+    board = pages.fine[:, :across, :across].long().flatten(1)  # the canvas is square
+    found = board[:, None].expand(-1, 2, -1).gather(2, copied.clamp_min(0))
+    readable = there & (found != 255)
+    assert (found == tails)[readable].float().mean() > 0.8
+    # Letters of a written answer are copied all or not at all.
+    letters = pages.said & (tails != IDS[" "]) & (tails < NUMBER_OF_IDS)
+    assert ((there.sum(2) == letters.sum(2)) | (there.sum(2) == 0)).all()
+
+
+def test_the_copying_loss_falls_when_the_right_leaf_and_spot_are_named(reader):
+    pages = print_pages("cards", 4, (256, 256), 5, 0, "cpu", questions=1)
+    table = LeafTable(even_tree_of((256, 256)), "cpu")
+    leaves = table.leaves(Kind("full", 1, 1), pages.targets[:, 0].float(), torch.Generator())
+    heads = DenseHeads(16)
+
+    class Knowing(Reader):
+        def __init__(self) -> None:
+            torch.nn.Module.__init__(self)
+            self.heads = heads
+
+    spot = pages.copied[:, 0, 1:].long().clamp_min(0)
+    y, x = spot // 32, spot % 32
+    index = (y // 4) * 8 + x // 4  # the full tree is in raster order
+    certain = torch.zeros(4, 71, 64).scatter_(2, index[..., None], 50.0)
+    inside = torch.zeros(4, 71, 16).scatter_(2, ((y % 4) * 4 + x % 4)[..., None], 50.0)
+    heads.copy = lambda saying, places: (certain.log_softmax(-1), inside)
+    right = copying_loss(Knowing(), torch.zeros(4, 71, 16), torch.zeros(4, 64, 16), pages, leaves)
+    heads.copy = lambda saying, places: (certain.roll(1, 2).log_softmax(-1), inside)
+    wrong = copying_loss(Knowing(), torch.zeros(4, 71, 16), torch.zeros(4, 64, 16), pages, leaves)
+    assert right < 1e-3
+    assert wrong > 10

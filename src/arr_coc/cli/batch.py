@@ -13,9 +13,9 @@ from zlib import Z_RLE
 
 from ..errors import InputError
 from ..files import replacing, write_json
-from ..looking import Look, Prepared, check_request, check_strategies, import_rooms, prepare
+from ..looking import Look, Prepared, check_relevance, check_request, check_strategies, import_rooms, prepare
 from . import INTERRUPTED, USAGE_ERROR, complain
-from .targets import result_names
+from .targets import result_names, writing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -31,6 +31,7 @@ class Job:
     seed: int
     device: str
     out: Path
+    relevance: str = "look"
 
 
 @dataclass
@@ -79,6 +80,7 @@ class Report:
 def run_batch(job: Job, *, quiet: bool = False) -> Report:
     """Look at every picture of `job`. quiet: no progress bar."""
     check_request(job.queries, job.budget, job.keep)
+    check_relevance(job.relevance)
     report = Report(pictures=len(job.paths))
     many = len(job.paths) > 1
     with _progress(len(job.paths), quiet or not many) as advance:
@@ -102,7 +104,7 @@ def _one_picture(job: Job, path: Path, prefix: str, report: Report) -> None:
     started = perf_counter()
     check_strategies(job.strategies, job.device)
     for strategy in job.strategies:
-        import_rooms(strategy, job.device)
+        import_rooms(strategy, job.device, job.relevance)
     _one_thread()
     importing = perf_counter() - started
     try:
@@ -133,9 +135,9 @@ def _write_results(job: Job, path: Path, prefix: str, looks: list[Look], report:
         drawn = homunculus(look.picture, look.allocation, look.relevance, look.relevance.query)
         look = look.timed("draw", perf_counter() - started)
         started = perf_counter()
-        with _writing(page):
+        with writing(page):
             save_png(drawn, page)
-        with _writing(document):
+        with writing(document):
             write_json(document, look.allocation.to_json())
         look = look.timed("save", perf_counter() - started)
         report.looks.append((path, look, {"homunculus": str(page), "allocation": str(document)}))
@@ -148,7 +150,7 @@ def _write_results(job: Job, path: Path, prefix: str, looks: list[Look], report:
             job.strategies if by_strategy else job.queries,
             job.queries[0] if by_strategy else "",
         )
-        with _writing(page):
+        with writing(page):
             save_png(drawn, page)
         report.pages.append(str(page))
 
@@ -159,9 +161,8 @@ def _looks(job: Job, prepared: Prepared) -> list[Look]:
     for query in job.queries:
         for number, strategy in enumerate(job.strategies):
             budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)
-            looks.append(
-                prepared.look(query, budget=budget, keep=keep, strategy=strategy, seed=job.seed, device=job.device)
-            )
+            how: dict[str, Any] = {"seed": job.seed, "device": job.device, "relevance": job.relevance}
+            looks.append(prepared.look(query, budget=budget, keep=keep, strategy=strategy, **how))
     return looks
 
 
@@ -169,17 +170,6 @@ def save_png(image: Image, path: Path) -> None:
     with replacing(path) as temporary:
         # Run lengths at level 1 take a fraction of the default's time, and the file is hardly larger.
         image.save(temporary, compress_level=1, compress_type=Z_RLE)
-
-
-@contextmanager
-def _writing(path: Path) -> Generator[None]:
-    """A full disk or a forbidden folder is the user's to mend, so it gets a line, not a traceback."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path} ({error.strerror or error}); choose another folder with --out"
-        ) from error
 
 
 @contextmanager

@@ -7,17 +7,26 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import InputError
 from ..files import write_json
+from .bench_esper import esper
+from .bench_hypotheses import hypotheses
+from .bench_real import real
+from .bench_video import command as video
+from .targets import writing
 
 if TYPE_CHECKING:
     from ..bench.table import Table
 
 app = typer.Typer(no_args_is_help=True)
+app.command("hypotheses")(hypotheses)
+app.command("real")(real)
+app.command("esper")(esper)
+app.command("video")(video)
 
 
 @app.callback()
@@ -29,6 +38,10 @@ def bench() -> None:
       arr-coc bench speed
       arr-coc bench speed --repeats 5 --out out/bench
       arr-coc bench speed --json | jq '.rows[] | select(.kept == false)'
+      arr-coc bench needle --quick
+      arr-coc bench needle --device cuda --out out/bench
+      arr-coc bench hypotheses --quick
+      arr-coc bench real --data DIR
     """
 
 
@@ -52,15 +65,105 @@ def speed(
     report(table, out, "speed", as_json)
 
 
+@app.command("needle")
+def needle(
+    n: Annotated[int | None, typer.Option("--n", help="Questions for each cell. [default: 2048]")] = None,
+    quick: Annotated[bool, typer.Option(help="24 questions for each cell: under 3 minutes on 2 cores.")] = False,
+    family: Annotated[list[str] | None, typer.Option(help="Only this family; may be repeated.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Folder with mini and scorer. [default: those of the package]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the test pictures.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
+    saved: Annotated[
+        Path | None, typer.Option("--from", help="Measure nothing: show a saved needle.json.", show_default=False)
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--markdown", help="Also write the tables as a page.", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for needle.json.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+) -> None:
+    """Exact match of mini on Needle World: families × allocations × budgets, against what was promised.
+
+    Full, uniform, random, shuffled, scorer and oracle at 1/4, 1/8 and 1/16 of the tokens, 512² pictures of the test
+    split (held-out seeds and typefaces), 95 % intervals, and the calibration of the uncertainty.
+
+    \b
+    Examples:
+      arr-coc bench needle --quick
+      arr-coc bench needle --device cuda --out out/bench
+      arr-coc bench needle --from out/bench/needle.json --markdown docs/results.md
+    """
+    from ..bench.needle_report import hand_written, markdown, read_document
+    from ..files import write_text
+
+    document = (
+        measure_needle(n, quick, family, weights, seed, device, as_json) if saved is None else read_document(saved)
+    )
+    if out is not None:
+        with writing(out):
+            write_json(out / "needle.json", document)
+    if page is not None:
+        with writing(page):
+            write_text(page, markdown(document, hand_written(page)))
+    if as_json:
+        json.dump(document, sys.stdout, ensure_ascii=False)
+        sys.stdout.write("\n")
+        return
+    print_needle(document, [path for path in (out and out / "needle.json", page) if path])
+
+
+def measure_needle(
+    n: int | None, quick: bool, family: list[str] | None, weights: Path | None, seed: int, device: str, quiet: bool
+) -> dict[str, Any]:
+    from ..looking import check_device
+    from .ask import wait_asleep
+
+    wait_asleep()
+    if n is not None and n < 1:
+        raise InputError(f"--n {n} measures nothing; give at least 1")
+    families = chosen_families(family)
+    check_device(device)
+    from ..bench.needle import NUMBER, QUICK_NUMBER, Weights, measure
+
+    number = n or (QUICK_NUMBER if quick else NUMBER)
+    loaded = Weights.load(weights, device)
+    with progress(families, "asking about", hidden=quiet) as advance:
+        return measure(loaded, number=number, families=families, seed=seed, advance=advance)
+
+
+def chosen_families(wanted: list[str] | None) -> list[str]:
+    """All families of Needle World, or those that were named, in the order of the tables."""
+    from ..learning.evaluate import FAMILIES
+
+    unknown = sorted(set(wanted or ()) - set(FAMILIES))
+    if unknown:
+        raise InputError(f"unknown family {', '.join(unknown)}; choose from {', '.join(FAMILIES)}")
+    return [name for name in FAMILIES if not wanted or name in wanted]
+
+
+def print_needle(document: dict[str, Any], files: list[Path]) -> None:
+    from rich.console import Console
+
+    from ..bench.needle_report import tables
+
+    console = Console()
+    for table in tables(document):
+        console.print(table.to_rich())
+    for key, value in document["facts"].items():
+        console.print(f"{key}: {value}", highlight=False, soft_wrap=True)
+    verdicts = [row["kept"] for row in document["bars"] if row["kept"] is not None]
+    console.print(f"{sum(verdicts)} of {len(verdicts)} bars kept", highlight=False)
+    if files:
+        console.print(f"files: {', '.join(map(str, files))}", highlight=False, soft_wrap=True)
+
+
 def report(table: Table, out: Path | None, name: str, as_json: bool) -> None:
     """Print a bench's table, or its JSON; write the JSON where a folder is given."""
     if out is not None:
-        try:
+        with writing(out):
             write_json(out / f"{name}.json", table.to_json())
-        except OSError as error:
-            raise InputError(
-                f"cannot write to {out} ({error.strerror or error}); choose another folder with --out"
-            ) from error
     if as_json:
         json.dump(table.to_json(), sys.stdout, ensure_ascii=False)
         sys.stdout.write("\n")
@@ -80,7 +183,10 @@ def report(table: Table, out: Path | None, name: str, as_json: bool) -> None:
 
 @contextmanager
 def progress(steps: list[str], verb: str, *, hidden: bool = False) -> Generator[Callable[[str], None]]:
-    """A bar on the standard error, only where somebody watches; call the result with each step's name as it begins."""
+    """A bar on the standard error, only where somebody watches; call the result with each step's name as it begins.
+
+    Without steps the bar only shows that something is going on, and which step it is.
+    """
     if hidden or not sys.stderr.isatty():
         yield lambda name: None
         return
@@ -89,5 +195,7 @@ def progress(steps: list[str], verb: str, *, hidden: bool = False) -> Generator[
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(verb, total=len(steps))
-        yield lambda name: bar.update(task, description=f"{verb} {name}", completed=steps.index(name))
+        task = bar.add_task(verb, total=len(steps) or None)
+        yield lambda name: bar.update(
+            task, description=f"{verb} {name}", completed=steps.index(name) if name in steps else None
+        )

@@ -12,8 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
+from .demo_zoo import zoo
 
 app = typer.Typer(no_args_is_help=True)
+app.command("zoo")(zoo)
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -44,7 +46,39 @@ def demo() -> None:
       arr-coc demo look
       arr-coc demo look --out demo
       arr-coc demo look --json | jq .looks[0].tokens
+      arr-coc demo answers
+      arr-coc demo answers --keep 0.125 --out eighth
+      arr-coc demo zoo
     """
+
+
+@app.command("answers")
+def answers(
+    keep: Annotated[float, typer.Option(help="Share of the visual tokens to spend.")] = 0.25,
+    questions: Annotated[int, typer.Option(help="Of each example picture, the first so many.")] = 2,
+    seed: Annotated[int, typer.Option(help="Of the freshly drawn pictures, one for each family.")] = 7,
+    out: Annotated[Path, typer.Option(help="Folder for the results; made if missing.")] = Path("out/demo"),
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+) -> None:
+    """Ask mini about the example pictures and about a fresh one of every family; right or wrong, all is shown.
+
+    Writes PICTURE.answer.N.png for each question, answers.png with all of them, and answers.json. The questions were
+    not chosen by whether mini can answer them: the first ones of each example, and picture 0 of each family's test
+    split under the seed.
+
+    \b
+    Examples:
+      arr-coc demo answers
+      arr-coc demo answers --keep 0.125 --seed 8 --out eighth
+      arr-coc demo answers --json | jq '.answers[] | select(.right == false)'
+    """
+    from .ask import wait_asleep
+
+    wait_asleep()
+    from .demo_answers import run
+
+    run(keep=keep, questions=questions, seed=seed, out=out, device=device, quiet=as_json)
 
 
 @app.command("look")
@@ -87,12 +121,13 @@ def show(shown: Shown, looks: list[Any], out: Path) -> dict[str, Any]:
     from ..files import write_json
     from ..values import compare
     from .batch import save_png
+    from .targets import writing
 
     stem = Path(shown.picture).stem
     first, second = looks
     moved = compare(first.allocation, second.allocation).moved
     results = []
-    try:
+    with writing(out):
         for number, one in enumerate(looks, start=1):
             allocation, question = one.allocation, one.relevance.query
             announced = tokens_for(one.picture.size, allocation.budget)
@@ -115,10 +150,6 @@ def show(shown: Shown, looks: list[Any], out: Path) -> dict[str, Any]:
             )
         page = out / f"{stem}.comparison.png"
         save_png(comparison(first.picture, [one.allocation for one in looks], shown.questions), page)
-    except OSError as error:
-        raise InputError(
-            f"cannot write to {out} ({error.strerror or error}); choose another folder with --out"
-        ) from error
     return {"looks": results, "comparison": {"picture": shown.picture, "moved": moved, "file": str(page)}}
 
 

@@ -26,6 +26,9 @@ def command(
     budget: Annotated[int | None, typer.Option(help="Tokens that may be spent.", show_default=False)] = None,
     keep: Annotated[float | None, typer.Option(help="Share of the full count to spend. [default: 0.25]")] = None,
     strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = "quadtree",
+    relevance: Annotated[
+        str, typer.Option(help="look: what is seen and what the question's words name; scorer: the learned one.")
+    ] = "look",
     compare: Annotated[
         str | None, typer.Option(metavar="A,B", help="Two strategies at equal tokens, side by side.")
     ] = None,
@@ -44,6 +47,7 @@ def command(
       arr-coc look street.png "What number is on the red sign?"
       arr-coc look street.png "What number is on the red sign?" --budget 128 --out red
       arr-coc look street.png -q "the red sign" -q "the blue sign"
+      arr-coc look street.png "the red sign" --relevance scorer
       arr-coc look photos "Where is the clock?" --keep 0.1
       arr-coc look "scans/*.png" "What is the total?" --compare quadtree,uniform
       arr-coc look form.png "What is the date?" --json | jq .looks[0].tokens
@@ -64,6 +68,7 @@ def command(
         seed=seed,
         device=device,
         out=out,
+        relevance=relevance,
     )
     report = run_batch(job, quiet=as_json)
     if as_json:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import InputError
@@ -36,6 +37,16 @@ def expand(inputs: Sequence[str]) -> list[Path]:
         else:
             found[path] = None
     return list(found)
+
+
+@contextmanager
+def writing(place: Path) -> Generator[None]:
+    """A full disk or a forbidden folder is the user's to mend, so it gets a line, not a traceback."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"cannot write to {place} ({reason}); choose another folder with --out") from error
 
 
 def result_names(paths: Sequence[Path]) -> list[str]:

@@ -15,17 +15,20 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..needle.batch import NeedleBatch
+from ..needle.characters import SPACE
 from ..needle.difficulty import Difficulty, as_difficulty
 from ..needle.draws import Draws
 from ..needle.labels import CELL, FIRST_COLOUR
-from ..needle.renderer import asked_of, finish_batch, lay_out, plan_of
+from ..needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
 from .allocations import target_cells
-from .pictures import IGNORE, READING_LEVELS, glyph_board, glyphs_of
-from .prompts import chat_tail
+from .pictures import IGNORE, READING_LEVELS, SUBCELLS, Glyphs, glyph_board, glyphs_of
+from .prompts import TURN_LENGTH, chat_tail
 
 # Longest question and answer with the turn between them; the longest of Needle World has 69 tokens.
 TAIL = 72
 DO_NOT_ASK = 255
+SPOT = CELL // SUBCELLS
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,9 @@ class Pages:
 
     pictures: (P, 3, H, W) uint8. questions: (P, K, 72) uint8 characters. tails: (P, K, 72) uint8 tokens of question and
     answer; said: (P, K, 72) bool, the answer's. targets: (P, K, rows, cols) bool, cells that a question needs.
-    fine, coarse: (P, h, w) uint8 glyph boards of depth 0 and 1, 255 for "do not ask". things: (P, rows, cols, classes).
+    copied: (P, K, 72) int16: where the letter of an answer stands that the picture shows, as the number of its 8-pixel
+    sub-cell in raster order; −1 for all other tokens. fine, coarse: (P, h, w) uint8 glyph boards of depth 0 and
+    1, 255 for "do not ask". things: (P, rows, cols, classes).
     """
 
     pictures: Tensor
@@ -42,6 +47,7 @@ class Pages:
     tails: Tensor
     said: Tensor
     targets: Tensor
+    copied: Tensor
     fine: Tensor
     coarse: Tensor
     things: Tensor
@@ -63,7 +69,7 @@ class Pages:
     def one_question(self, which: Tensor) -> Pages:
         """Only question `which` (P,) of each picture."""
         row = torch.arange(len(self), device=which.device)
-        names = ("questions", "tails", "said", "targets")
+        names = ("questions", "tails", "said", "targets", "copied")
         return replace(self, **{name: getattr(self, name)[row, which][:, None] for name in names})
 
 
@@ -100,10 +106,42 @@ def print_pages(
             torch.stack([tail for tail, _ in tails], 1),
             torch.stack([said for _, said in tails], 1),
             torch.stack([target_cells(each, rows, cols).bool() for each in asked], 1),
+            torch.stack([copied_from(glyphs, each, size) for each in asked], 1),
             fine,
             coarse,
             batch.cell_labels[..., FIRST_COLOUR:],
         )
+
+
+def copied_from(glyphs: Glyphs, asked: Asked | NeedleBatch, size: tuple[int, int]) -> Tensor:
+    """(P, TAIL) int16: the sub-cell of the glyph that each token of the answer is copied from, −1 where there is none.
+
+    The glyphs inside the answer's boxes, in the order in which they were set, must be exactly the answer's letters;
+    where they are not (a count, a place, a colour), nothing is copied.
+    """
+    height, width = size
+    y, x = glyphs.y[..., None], glyphs.x[..., None]
+    left, top, right, bottom = (asked.boxes * asked.boxes.new_tensor([width, height] * 2))[:, None].unbind(-1)
+    covered = (x >= left) & (x < right) & (y >= top) & (y < bottom) & asked.box_mask[:, None]
+    inside = covered.any(-1) & (glyphs.character > 0)
+    letters = (asked.answer_ids > 0) & (asked.answer_ids != SPACE)
+    number, longest = asked.answer_ids.shape
+    # The glyph of every rank: spare last column for glyphs that are not inside, or beyond the longest answer.
+    rank = torch.where(inside, inside.cumsum(1) - 1, longest).clamp_max(longest)
+    spot = (glyphs.y // SPOT) * (width // SPOT) + glyphs.x // SPOT
+    place, shown = (
+        torch.full((number, longest + 1), -1, device=rank.device).scatter_(1, rank, values)[:, :-1]
+        for values in (spot, glyphs.character)
+    )
+    which = (letters.cumsum(1) - 1).clamp_min(0)
+    same = (shown.gather(1, which) == asked.answer_ids) | ~letters
+    whole = same.all(1) & (inside.sum(1) == letters.sum(1))
+    found = torch.where(letters & whole[:, None], place.gather(1, which), -1)
+    # In the tail the answer follows the question and the four tokens of the turn.
+    first = (asked.question_ids > 0).sum(1, keepdim=True) + TURN_LENGTH
+    position = (first + torch.arange(longest, device=rank.device)).clamp_max(TAIL)
+    result = torch.full((number, TAIL + 1), -1, device=rank.device).scatter_(1, position, found)
+    return result[:, :TAIL].to(torch.int16)
 
 
 class Album:

@@ -76,9 +76,11 @@ def load_export(folder: Path, modules: dict[str, nn.Module]) -> None:
     for name, module in modules.items():
         own = {key.removeprefix(f"{name}/"): value for key, value in tensors.items() if key.startswith(f"{name}/")}
         missing, unexpected = module.load_state_dict(own, strict=False)
-        # A tied weight is stored once; anything else that is missing is a mistake.
-        if unexpected or any(not key.startswith("lm_head") for key in missing):
-            raise InputError(f"{folder} holds another {name}: missing {missing[:3]}, unexpected {unexpected[:3]}")
+        # A tied weight is stored once, and heads that only the training uses may begin afresh; anything else that is
+        # missing is a mistake.
+        needed = [] if name.endswith("heads") else [key for key in missing if not key.startswith("lm_head")]
+        if unexpected or needed:
+            raise InputError(f"{folder} holds another {name}: missing {needed[:3]}, unexpected {unexpected[:3]}")
 
 
 def ship(modules: dict[str, Any], folder: Path) -> None:

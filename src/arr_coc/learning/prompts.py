@@ -11,6 +11,9 @@ from .mini_model import ASSISTANT, IMAGE, NEWLINE, TURN_END, TURN_START, USER, V
 
 # What stands before the picture's tokens.
 HEAD = (TURN_START, USER, VISION_START)
+# What stands between the question and the answer.
+TURN = (TURN_END, NEWLINE, TURN_START, ASSISTANT)
+TURN_LENGTH = len(TURN)
 
 
 class Prompt(NamedTuple):
@@ -31,7 +34,7 @@ def chat_tail(question_ids: Tensor, answer_ids: Tensor, length: int | None = Non
     def constant(*tokens: int) -> Tensor:
         return torch.tensor(tokens, device=device).expand(batch, -1)
 
-    middle = constant(TURN_END, NEWLINE, TURN_START, ASSISTANT)
+    middle = constant(*TURN)
     tail = torch.cat([question_ids, middle, answer_ids, constant(TURN_END)], dim=1)
     said = torch.zeros_like(tail, dtype=torch.bool)
     said[:, question_ids.shape[1] + middle.shape[1] :] = True

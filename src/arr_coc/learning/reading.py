@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 BLANK_WEIGHT = 0.05
+POINTING = 128
 
 
 class DenseHeads(nn.Module):
@@ -37,6 +38,10 @@ class DenseHeads(nn.Module):
         self.things = nn.Linear(width, len(CELL_CLASSES) - FIRST_COLOUR)
         self.patch_norm = nn.LayerNorm(width)
         self.patch_glyphs = nn.Linear(width, SUBCELLS**2 // 4 * NUMBER_OF_IDS)
+        self.point_norm = nn.LayerNorm(width)
+        self.point_from, self.point_to = nn.Linear(width, POINTING), nn.Linear(width, POINTING)
+        self.copy_from, self.copy_to = nn.Linear(width, POINTING), nn.Linear(width, POINTING)
+        self.spots = nn.Linear(width, SUBCELLS**2)
 
     def forward(self, embeds: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens (M, D) → (M, 16, characters), (M, things)."""
@@ -48,6 +53,21 @@ class DenseHeads(nn.Module):
         half = SUBCELLS // 2
         glyphs = self.patch_glyphs(self.patch_norm(patches)).view(-1, 2, 2, half, half, NUMBER_OF_IDS)
         return glyphs.transpose(2, 3).reshape(-1, SUBCELLS**2, NUMBER_OF_IDS)
+
+    def point(self, asking: Tensor, places: Tensor) -> Tensor:
+        """States at the end of the questions (Q, D) and of the visual tokens (Q, N, D) → log-probabilities (Q, N).
+
+        Which tokens a question is about: the language model learns sooner to find when half-way up it is asked where.
+        """
+        query, key = self.point_from(self.point_norm(asking)), self.point_to(self.point_norm(places))
+        return (torch.einsum("qd,qnd->qn", query, key) / POINTING**0.5).float().log_softmax(-1)
+
+    def copy(self, saying: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+        """States while answering (Q, T, D) and of the visual tokens (Q, N, D) → from which token the next letter will
+        be copied, log-probabilities (Q, T, N), and from which of its sub-cells, logits (Q, T, 16)."""
+        saying = self.point_norm(saying)
+        query, key = self.copy_from(saying), self.copy_to(self.point_norm(places))
+        return (query @ key.mT / POINTING**0.5).float().log_softmax(-1), self.spots(saying).float()
 
 
 class Reader(nn.Module):
@@ -121,6 +141,16 @@ def glyphs_read(logits: Tensor, target: Tensor) -> Tensor:
     """The share of the written sub-cells that were read right."""
     written = target > 0
     return ((logits.argmax(-1) == target) & written).sum() / written.sum().clamp_min(1)
+
+
+def pointing_loss(log_probabilities: Tensor, wanted: Tensor) -> Tensor:
+    """(…, N) and (…, N) bool → how surprised the pointer is that one of the wanted tokens is meant.
+
+    Questions that need no place (how many, is there) or that no leaf shows are left out.
+    """
+    meant = log_probabilities.masked_fill(~wanted, -1e4).logsumexp(-1)
+    asked = wanted.any(-1)
+    return -(meant * asked).sum() / asked.sum().clamp_min(1)
 
 
 def thing_loss(logits: Tensor, found: Tensor, may: Tensor) -> Tensor:

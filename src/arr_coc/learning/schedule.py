@@ -29,6 +29,7 @@ class Plan:
     seed: int = 0
     glyph_weight: float = 1.0
     patch_weight: float = 1.0
+    point_weight: float = 0.3
     thing_weight: float = 1.0
     scorer_every: int = 4
     checkpoint_every: float = 120

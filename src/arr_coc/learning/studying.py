@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..needle.labels import CELL
-from .album import Pages
-from .pictures import IGNORE, board_targets, thing_targets
-from .reading import Reader, Reading, glyph_loss, glyphs_read, thing_loss
+from .album import SPOT, Pages
+from .pictures import IGNORE, READING_LEVELS, SUBCELLS, board_targets, thing_targets
+from .prompts import HEAD
+from .reading import Reader, Reading, glyph_loss, glyphs_read, pointing_loss, thing_loss
 from .swift import cut_patches, run_language, run_tower, together
 
 
-def study(reader: Reader, pages: Pages, blocks: Sequence[Tensor], levels: int) -> tuple[Reading, Tensor]:
-    """Losses of B pictures with K questions each; and the loss of reading single patches.
+class Lesson(NamedTuple):
+    """What one lesson taught. patches: the loss of reading single patches. pointing: of pointing at what is meant.
+    copying: of telling where the next letter of the answer stands."""
+
+    reading: Reading
+    patches: Tensor
+    pointing: Tensor
+    copying: Tensor
+
+
+def study(reader: Reader, pages: Pages, blocks: Sequence[Tensor], levels: int) -> Lesson:
+    """Losses of B pictures with K questions each.
 
     blocks: leaves (B, N, 3) of one look, or of several looks after one another: the leaves of each look see each other
     in the tower, and stand behind those of the look before in the prompt. levels: mip levels, one more than that of the
@@ -29,7 +41,7 @@ def study(reader: Reader, pages: Pages, blocks: Sequence[Tensor], levels: int) -
         patches = cut_patches(pages.pictures, leaves, levels, dtype)
         looks.append(run_tower(core.visual, patches, leaves, grid))
     leaves, seen = torch.cat(list(blocks), 1), together(looks)
-    hidden = run_language(core, seen, pages.tails, leaves, grid)
+    hidden, half_way = run_language(core, seen, pages.tails, leaves, grid)
     logits = F.linear(hidden[:, :-1], core.language_model.embed_tokens.weight).float()
     tails, said = pages.tails.flatten(0, 1)[:, 1:], pages.said.flatten(0, 1)[:, 1:]
     wanted = torch.where(said, tails.long(), IGNORE)
@@ -40,5 +52,45 @@ def study(reader: Reader, pages: Pages, blocks: Sequence[Tensor], levels: int) -
     glyph_logits, thing_logits = reader.heads(seen.embeds.flatten(0, 1))
     glyph = glyph_loss(glyph_logits, target)
     thing = thing_loss(thing_logits, *thing_targets(pages.things, leaves))
-    near = glyph_loss(reader.heads.read_patches(seen.patches.flatten(0, 1)), target)
-    return Reading(answer, right, glyph, thing, glyphs_read(glyph_logits, target)), near
+    patch_glyph = glyph_loss(reader.heads.read_patches(seen.patches.flatten(0, 1)), target)
+    # The token before the answer's first: it has read the whole question and nothing of the answer.
+    last_read = said.to(torch.uint8).argmax(1) + half_way.shape[1] - pages.tails.shape[2]
+    asking = half_way[torch.arange(len(half_way), device=half_way.device), last_read]
+    places = half_way[:, len(HEAD) : len(HEAD) + leaves.shape[1]]
+    pointing = pointing_loss(reader.heads.point(asking, places), leaves_meant(pages.targets, leaves))
+    reading = Reading(answer, right, glyph, thing, glyphs_read(glyph_logits, target))
+    copying = copying_loss(reader, half_way[:, -pages.tails.shape[2] : -1], places, pages, leaves)
+    return Lesson(reading, patch_glyph, pointing, copying)
+
+
+def copying_loss(reader: Reader, saying: Tensor, places: Tensor, pages: Pages, leaves: Tensor) -> Tensor:
+    """States before every token of the tails but the first, (Q, T − 1, D): leaf and sub-cell of the next letter."""
+    spot = pages.copied.flatten(0, 1)[:, 1:].long()  # (Q, T − 1)
+    across = pages.size[1] // SPOT
+    y, x = spot // across, spot % across
+    questions = pages.tails.shape[1]
+    row, col, level = leaves.repeat_interleave(questions, 0)[:, None].unbind(-1)  # (Q, 1, N)
+    here = ((y[..., None] // SUBCELLS >> level) == row >> level) & ((x[..., None] // SUBCELLS >> level) == col >> level)
+    meant = here & (level < READING_LEVELS) & (spot >= 0)[..., None]
+    pointed, spots = reader.heads.copy(saying, places)
+    depth = torch.where(meant, level, READING_LEVELS).amin(-1)
+    inside = ((y >> depth) % SUBCELLS) * SUBCELLS + (x >> depth) % SUBCELLS
+    wanted = torch.where(depth < READING_LEVELS, inside, IGNORE)
+    total = F.cross_entropy(spots.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE, reduction="sum")
+    return pointing_loss(pointed, meant) + total / (wanted >= 0).sum().clamp_min(1)
+
+
+def leaves_meant(targets: Tensor, leaves: Tensor) -> Tensor:
+    """Cells that a question needs (B, K, rows, cols) bool, leaves (B, N, 3) → (B·K, N) bool: leaves that hold one.
+
+    Leaves coarser than level 2 are never meant: what they hold cannot be seen in them.
+    """
+    row, col, level = leaves.unbind(-1)
+    found = torch.zeros(*targets.shape[:2], leaves.shape[1], dtype=torch.bool, device=leaves.device)
+    pooled = targets.to(torch.float32)
+    for depth in range(3):
+        pooled = F.max_pool2d(pooled, 2, ceil_mode=True) if depth else pooled
+        index = ((row >> depth) * pooled.shape[3] + (col >> depth)).clamp_max(pooled[0, 0].numel() - 1)
+        here = pooled.flatten(2).gather(2, index[:, None].expand(-1, targets.shape[1], -1)) > 0
+        found |= here & (level == depth)[:, None]
+    return found.flatten(0, 1)

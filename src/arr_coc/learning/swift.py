@@ -98,10 +98,10 @@ def run_tower(tower: Any, patches: Tensor, leaves: Tensor, grid: tuple[int, int]
     return Seen(tower.merger(hidden.view(-1, width)).view(batch, number, -1), planes, hidden)
 
 
-def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tuple[int, int]) -> Tensor:
+def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tuple[int, int]) -> tuple[Tensor, Tensor]:
     """The language model on prompts head + picture + tail. tails: (B, K, T) tokens, K prompts for each picture.
 
-    Returns the last hidden states of the tails, (B·K, T, D).
+    Returns the last hidden states of the tails, (B·K, T, D), and those of the whole prompt half-way up, (B·K, L, D).
     """
     language = core.language_model
     batch, questions, length = tails.shape
@@ -130,6 +130,7 @@ def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tup
         angles[..., axis : 3 * section : 3] = frequencies[axis, ..., axis : 3 * section : 3]
     cosine, sine = (each(part.to(dtype))[:, :, None] for part in (angles.cos(), angles.sin()))
     last = len(language.layers) - 1
+    half_way = hidden
     for index, layer in enumerate(language.layers):
         attention, mlp = layer.self_attn, layer.mlp
         size = attention.head_dim
@@ -152,7 +153,9 @@ def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tup
         hidden = hidden + mlp.down_proj(F.silu(gate) * up)
         if index < len(seen.planes) and index != last:
             hidden = hidden + F.pad(each(seen.planes[index].to(dtype)), (0, 0, before, after))
-    return rms_norm(hidden, language.norm)
+        if index == last // 2:
+            half_way = hidden
+    return rms_norm(hidden, language.norm), half_way
 
 
 def rms_norm(hidden: Tensor, norm: Any) -> Tensor:

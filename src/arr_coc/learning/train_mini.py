@@ -199,11 +199,13 @@ class Training:
         self.set_rates()
         leaf_table = self.tables[size]
         blocks = self.blocks(pages, kind)
-        reading, near = study(self.twin.worker, pages, blocks, leaf_table.tree.levels + 1)
+        lesson = study(self.twin.worker, pages, blocks, leaf_table.tree.levels + 1)
+        reading = lesson.reading
         loss = (
             reading.answer
             + plan.glyph_weight * reading.glyph
-            + plan.patch_weight * near
+            + plan.patch_weight * lesson.patches
+            + plan.point_weight * (lesson.pointing + lesson.copying)
             + plan.thing_weight * reading.thing
         )
         loss.backward()
@@ -215,6 +217,8 @@ class Training:
         notes = {
             f"answer {size[0]}": reading.answer,
             f"right {size[0]} {kind.name}": reading.right.float().mean(),
+            f"pointing {size[0]}": lesson.pointing,
+            f"copying {size[0]}": lesson.copying,
             "thing": reading.thing,
         }
         if kind.name == "full":
@@ -324,6 +328,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="share of the usual batch size")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--learning-rate", type=float, default=Plan.learning_rate)
+    parser.add_argument("--scorer-rate", type=float, default=Plan.scorer_rate, help="learning rate of the scorer")
     parser.add_argument("--width", type=int, default=MiniConfig.width)
     parser.add_argument("--evaluate", type=int, default=Plan.evaluate, help="test questions for each cell of the table")
     parser.add_argument("--folder", type=Path, default=Path("runs/mini"), help="where the checkpoint is kept")
@@ -339,6 +344,7 @@ def main(arguments: list[str] | None = None) -> None:
         largest=given.largest,
         seed=given.seed,
         learning_rate=given.learning_rate,
+        scorer_rate=given.scorer_rate,
         evaluate=given.evaluate,
     )
     mini = MiniConfig(width=given.width, heads=given.width // 64)
