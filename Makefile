@@ -8,7 +8,7 @@ OUT ?= out/demo
 
 .PHONY: help
 help:
-	@echo "make demo    install, then show where the tokens of an example picture go for two questions"
+	@echo "make demo    install, show where the tokens of example pictures go, and answer questions about them"
 	@echo "make test    install, lint, run the tests"
 	@echo "make lint    ruff and the type checker"
 	@echo "make bench   the speed table (minutes)"
@@ -25,6 +25,7 @@ setup: .venv/.installed
 
 demo: setup
 	$(BIN)/arr-coc demo look --out $(OUT)
+	$(BIN)/arr-coc demo answers --out $(OUT)
 
 lint: setup
 	$(BIN)/ruff check .

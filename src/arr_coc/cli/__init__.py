@@ -26,8 +26,11 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "look": Command("look", "Where would the tokens go? Needs no language model."),
     "ask": Command("ask", "A vision-language model's answer, from a budget of tokens."),
+    "video": Command("video", "Where a clip's tokens go, frame by frame, and an answer."),
+    "microscope": Command("microscope", "The web page: see what it sees."),
     "demo": Command("demo", "The library at work on the pictures that come with it."),
-    "needle": Command("needle", "Make pictures with small things in them, questions and true boxes."),
+    "needle": Command("needle", "Pictures with small things in them, questions, true boxes."),
+    "train": Command("train", "The trainings that made the bundled weights, resumable."),
     "bench": Command("bench", "Tables of what is measured, JSON beside them."),
 }
 

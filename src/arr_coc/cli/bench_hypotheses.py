@@ -15,7 +15,7 @@ QUICK, QUICK_ALSO = 42, 7
 
 
 def hypotheses(
-    quick: Annotated[bool, typer.Option("--quick", help=f"Only {QUICK} pictures: minutes, wide intervals.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help=f"Only {QUICK} pictures: wide intervals.")] = False,
     number: Annotated[int, typer.Option(help="Test pictures, all families together.")] = 2100,
     measured: Annotated[
         Path | None, typer.Option(help="Make the table of a measured.json instead of measuring.", show_default=False)
@@ -35,8 +35,8 @@ def hypotheses(
 ) -> None:
     """Each claim of the design against its rival at equal tokens, with a verdict that could have been another.
 
-    Reads pictures of Needle World's test split with the bundled reader, through every rival's allocation. All of it
-    takes about an hour on two cores and seconds on a GPU; --quick a few minutes. What was not trained is left out.
+    Reads pictures of Needle World's test split with the bundled reader, through every rival's allocation. Made for a
+    GPU; on two cores take --quick. What was not trained is left out.
     """
     from .bench import progress, report
 
