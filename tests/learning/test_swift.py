@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -17,10 +18,11 @@ from arr_coc.learning.allocations import (
     make_leaves,
     tree_of,
 )
+from arr_coc.learning.captured import Captured
 from arr_coc.learning.mini_model import MiniConfig, build_mini
 from arr_coc.learning.pictures import render_family
 from arr_coc.learning.reading import DenseHeads, Reader, pointing_loss, read
-from arr_coc.learning.studying import copying_loss, leaves_meant, study
+from arr_coc.learning.studying import copying_loss, cut_blocks, leaves_meant, pack_lesson, study, unpack_lesson
 from arr_coc.learning.varying import vary
 from arr_coc.needle.characters import IDS, NUMBER_OF_IDS
 
@@ -51,7 +53,9 @@ def test_losses_and_gradients_are_those_of_the_stock_class(reader, kind):
     tree = tree_of(SIZE)
     leaves = make_leaves(kind, batch, tree, torch.Generator().manual_seed(1), None)
     stock = read(reader.mini, batch, leaves, reader.heads)
-    swift, patches, pointing, copying = study(reader, pages, [leaves], tree.levels + 1)
+    swift, patches, pointing, copying = study(
+        reader, pages, [leaves], cut_blocks(pages, [leaves], tree.levels + 1, torch.float32)
+    )
     for name in ("answer", "glyph", "thing", "glyph_right"):
         torch.testing.assert_close(getattr(swift, name), getattr(stock, name), rtol=1e-4, atol=1e-5)
     assert torch.equal(swift.right, stock.right)
@@ -71,11 +75,12 @@ def test_two_questions_at_once_are_the_same_as_each_alone(reader):
     pages = print_pages("forms", 4, SIZE, 5, 0, "cpu", questions=2)
     table = LeafTable(even_tree_of(SIZE), "cpu")
     leaves = table.leaves(Kind("uniform", 0.25, 1), pages.targets[:, 0].float(), torch.Generator())
-    both = study(reader, pages, [leaves], table.tree.levels + 1).reading
+    patches = cut_blocks(pages, [leaves], table.tree.levels + 1, torch.float32)
+    both = study(reader, pages, [leaves], patches).reading
     said = []
     for question in range(2):
         alone = pages.one_question(torch.full((4,), question))
-        one = study(reader, alone, [leaves], table.tree.levels + 1).reading
+        one = study(reader, alone, [leaves], patches).reading
         letters = pages.said[:, question].sum()
         said.append((one.answer * letters, letters, one.right))
     losses, letters, right = zip(*said, strict=True)
@@ -165,7 +170,12 @@ def test_two_looks_are_those_of_the_separate_path(reader):
     pages = print_pages("cards", 3, size, 5, 0, "cpu", questions=1)
     table = LeafTable(even_tree_of(size), "cpu")
     blocks = table.again(pages.targets[:, 0].float(), torch.Generator().manual_seed(0), None, 4)
-    reading = study(reader, pages, blocks, table.tree.levels + 1).reading
+    patches = cut_blocks(pages, blocks, table.tree.levels + 1, torch.float32)
+    reading = study(reader, pages, blocks, patches).reading
+    # Packed and unpacked, it is the same lesson, though the pictures are gone.
+    packed = unpack_lesson(pack_lesson(pages, blocks, patches))
+    assert torch.equal(study(reader, *packed).reading.answer, reading.answer)
+    assert packed[0].pictures.numel() == 0
     core = reader.mini.model
     looks = [run_tower(core.visual, cut_patches(pages.pictures, one, 4, torch.float32), one, (8, 8)) for one in blocks]
     alone = run_tower(core.visual, cut_patches(pages.pictures, blocks[0], 4, torch.float32), blocks[0], (8, 8))
@@ -250,3 +260,31 @@ def test_the_copying_loss_falls_when_the_right_leaf_and_spot_are_named(reader):
     wrong = copying_loss(Knowing(), torch.zeros(4, 71, 16), torch.zeros(4, 64, 16), pages, leaves)
     assert right < 1e-3
     assert wrong > 10
+
+
+class Sums:
+    """Work with something to change: adds to a total that keeps its place."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.total = torch.zeros((), device=device)
+        self.captured = Captured(self.add, device)
+
+    def add(self, arguments: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+        self.total.add_(arguments[0].sum() * arguments[1].sum())
+        return {"sum": arguments[0].sum()}
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda"])
+def test_captured_work_is_the_work(name):
+    if name == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    device = torch.device(name)
+    sums, expected = Sums(device), 0.0
+    for step in range(1, 9):
+        for length in (2, 3):
+            ones = torch.full((length,), float(step), device=device)
+            found = sums.captured([ones, ones[:1]])
+            expected += step * length * step
+            assert found["sum"].item() == step * length
+    assert sums.total.item() == expected
+    assert len(sums.captured.recordings) == (2 if name == "cuda" else 0)

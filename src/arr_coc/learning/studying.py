@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import torch
@@ -27,19 +28,21 @@ class Lesson(NamedTuple):
     copying: Tensor
 
 
-def study(reader: Reader, pages: Pages, blocks: Sequence[Tensor], levels: int) -> Lesson:
+def cut_blocks(pages: Pages, blocks: Sequence[Tensor], levels: int, dtype: torch.dtype) -> list[Tensor]:
+    """The patches of every look, as `study` wants them. levels: mip levels, one more than that of the coarsest leaf."""
+    return [cut_patches(pages.pictures, leaves, levels, dtype) for leaves in blocks]
+
+
+def study(reader: Reader, pages: Pages, blocks: Sequence[Tensor], patches: Sequence[Tensor]) -> Lesson:
     """Losses of B pictures with K questions each.
 
     blocks: leaves (B, N, 3) of one look, or of several looks after one another: the leaves of each look see each other
-    in the tower, and stand behind those of the look before in the prompt. levels: mip levels, one more than that of the
-    coarsest leaf. `Reading.right` is (B·K,).
+    in the tower, and stand behind those of the look before in the prompt. patches: theirs, from `cut_blocks`; of the
+    pictures themselves only the size is needed. `Reading.right` is (B·K,).
     """
-    core, dtype = reader.mini.model, reader.mini.dtype
+    core = reader.mini.model
     grid = pages.size[0] // CELL, pages.size[1] // CELL
-    looks = []
-    for leaves in blocks:
-        patches = cut_patches(pages.pictures, leaves, levels, dtype)
-        looks.append(run_tower(core.visual, patches, leaves, grid))
+    looks = [run_tower(core.visual, each, leaves, grid) for each, leaves in zip(patches, blocks, strict=True)]
     leaves, seen = torch.cat(list(blocks), 1), together(looks)
     hidden, half_way = run_language(core, seen, pages.tails, leaves, grid)
     logits = F.linear(hidden[:, :-1], core.language_model.embed_tokens.weight).float()
@@ -61,6 +64,19 @@ def study(reader: Reader, pages: Pages, blocks: Sequence[Tensor], levels: int) -
     reading = Reading(answer, right, glyph, thing, glyphs_read(glyph_logits, target))
     copying = copying_loss(reader, half_way[:, -pages.tails.shape[2] : -1], places, pages, leaves)
     return Lesson(reading, patch_glyph, pointing, copying)
+
+
+def pack_lesson(pages: Pages, blocks: Sequence[Tensor], patches: Sequence[Tensor]) -> list[Tensor]:
+    """A lesson as a flat list of tensors: the pages without their pictures, then leaves and patches of every look."""
+    light = replace(pages, pictures=pages.pictures[:0])
+    return [*(getattr(light, item.name) for item in fields(Pages)), *blocks, *patches]
+
+
+def unpack_lesson(material: Sequence[Tensor]) -> tuple[Pages, Sequence[Tensor], Sequence[Tensor]]:
+    """The inverse, but for the pictures, of which only the size is left."""
+    number = len(fields(Pages))
+    looks = (len(material) - number) // 2
+    return Pages(*material[:number]), material[number : number + looks], material[number + looks :]
 
 
 def copying_loss(reader: Reader, saying: Tensor, places: Tensor, pages: Pages, leaves: Tensor) -> Tensor:

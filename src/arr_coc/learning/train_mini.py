@@ -11,6 +11,7 @@ import json
 import os
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from ..needle.characters import NUMBER_OF_IDS
 from ..needle.difficulty import Difficulty
 from .album import Album, Pages, Printer
 from .allocations import Kind, LeafTable, even_tree_of
+from .captured import Captured
 from .checkpoints import export, load_export, load_state, save_state, ship
 from .evaluate import FAMILIES, format_table, table
 from .mini_model import MiniConfig, build_mini
@@ -46,7 +48,7 @@ from .schedule import (
     pictures_a_step,
     rate_at,
 )
-from .studying import study
+from .studying import cut_blocks, pack_lesson, study, unpack_lesson
 from .twin import Twin
 from .varying import vary
 
@@ -110,6 +112,7 @@ class Training:
         # The reader works in bfloat16 where that is fast; its master copy keeps float32.
         self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
         self.twin = Twin(Reader(self.model, self.heads), self.dtype)
+        self.teach = Captured(self.read_and_weigh, self.device)
         self.first_step = self.done["step"]
         self.earlier = self.done["seconds"]
         self.began = time.time()
@@ -195,11 +198,33 @@ class Training:
 
     def learn(self, pages: Pages, kind: Kind) -> dict[str, torch.Tensor]:
         """One update of the reader, and every few steps one of the scorer; returns what to write down about it."""
-        step, plan, size = self.done["step"], self.plan, pages.size
+        step, size = self.done["step"], pages.size
         self.set_rates()
-        leaf_table = self.tables[size]
         blocks = self.blocks(pages, kind)
-        lesson = study(self.twin.worker, pages, blocks, leaf_table.tree.levels + 1)
+        patches = cut_blocks(pages, blocks, self.tables[size].tree.levels + 1, self.dtype)
+        found = self.teach(pack_lesson(pages, blocks, patches))
+        nn.utils.clip_grad_norm_([*self.model.parameters(), *self.heads.parameters()], 1.0)
+        for optimizer in self.optimizers[:2]:
+            optimizer.step()
+        self.twin.push_weights()
+        notes = {
+            f"right {size[0]} {kind.name}": found["right"],
+            "thing": found["thing"],
+            **{f"{name} {size[0]}": found[name] for name in ("answer", "pointing", "copying")},
+        }
+        if kind.name == "full":
+            notes[f"glyph {size[0]}"] = found["glyph"]
+        if min(size) >= 256 and step % self.plan.scorer_every == 0:
+            notes |= self.learn_to_search(size)
+        self.done["step"] += 1
+        self.done["pictures"] += len(pages)
+        self.done["rendered"] = self.printer.printed
+        return {name: value.detach() for name, value in notes.items()}
+
+    def read_and_weigh(self, material: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+        """One lesson's losses and their gradients, which are left with the master; recorded and replayed on a GPU."""
+        pages, blocks, patches = unpack_lesson(material)
+        plan, lesson = self.plan, study(self.twin.worker, pages, blocks, patches)
         reading = lesson.reading
         loss = (
             reading.answer
@@ -210,24 +235,14 @@ class Training:
         )
         loss.backward()
         self.twin.pull_gradients()
-        nn.utils.clip_grad_norm_([*self.model.parameters(), *self.heads.parameters()], 1.0)
-        for optimizer in self.optimizers[:2]:
-            optimizer.step()
-        self.twin.push_weights()
         notes = {
-            f"answer {size[0]}": reading.answer,
-            f"right {size[0]} {kind.name}": reading.right.float().mean(),
-            f"pointing {size[0]}": lesson.pointing,
-            f"copying {size[0]}": lesson.copying,
+            "answer": reading.answer,
+            "right": reading.right.float().mean(),
+            "glyph": reading.glyph_right,
             "thing": reading.thing,
+            "pointing": lesson.pointing,
+            "copying": lesson.copying,
         }
-        if kind.name == "full":
-            notes[f"glyph {size[0]}"] = reading.glyph_right
-        if min(size) >= 256 and step % plan.scorer_every == 0:
-            notes |= self.learn_to_search(size)
-        self.done["step"] += 1
-        self.done["pictures"] += len(pages)
-        self.done["rendered"] = self.printer.printed
         return {name: value.detach() for name, value in notes.items()}
 
     def blocks(self, pages: Pages, kind: Kind) -> list[torch.Tensor]:
