@@ -3,13 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
 
-.PHONY: setup demo test lint format bench clean
+.PHONY: setup demo test test-browser lint format bench clean
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help:
 	@echo "make demo    install, show where the tokens of example pictures go, and answer questions about them"
 	@echo "make test    install, lint, run the tests"
+	@echo "make test-browser   the web page's tests, in a headless Chromium that this installs where it can"
 	@echo "make lint    ruff and the type checker"
 	@echo "make bench   the speed table (minutes)"
 
@@ -38,6 +39,13 @@ format: setup
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# Debian's own browser where there is one or may be installed, else the one that playwright brings.
+test-browser: setup
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,microscope]" "playwright>=1.50"
+	command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq --no-install-recommends chromium \
+		fonts-dejavu-core >/dev/null; } || $(BIN)/python -m playwright install chromium || true
+	ARR_COC_BROWSER=all $(BIN)/python -m pytest -rs tests/microscope
 
 bench: setup
 	$(BIN)/arr-coc bench speed

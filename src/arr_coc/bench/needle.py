@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 KEEPS = (1 / 4, 1 / 8, 1 / 16)
 CHOSEN = ("uniform", "random", "shuffled", "scorer", "oracle")
 CELLS = (("full", 1.0), *((strategy, keep) for keep in KEEPS for strategy in CHOSEN))
-NUMBER, QUICK_NUMBER = 2048, 24
+NUMBER, QUICK_NUMBER = 2048, 20
 SIZE = (512, 512)
 SEED = 1
 BATCH = {"cuda": 256, "cpu": 8}

@@ -68,7 +68,7 @@ def speed(
 @app.command("needle")
 def needle(
     n: Annotated[int | None, typer.Option("--n", help="Questions for each cell. [default: 2048]")] = None,
-    quick: Annotated[bool, typer.Option(help="24 questions for each cell: under 3 minutes on 2 cores.")] = False,
+    quick: Annotated[bool, typer.Option(help="20 questions for each cell: under 3 minutes on 2 cores.")] = False,
     family: Annotated[list[str] | None, typer.Option(help="Only this family; may be repeated.")] = None,
     weights: Annotated[
         Path | None, typer.Option(help="Folder with mini and scorer. [default: those of the package]")

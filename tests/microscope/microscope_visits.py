@@ -1,0 +1,52 @@
+"""A visitor without a browser: uploads a file and asks through the page's own queue, as its script does."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+
+@dataclass
+class Visit:
+    """One visitor. address: of the page."""
+
+    address: str
+    session: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def __post_init__(self) -> None:
+        self.http = httpx.Client(base_url=self.address, timeout=120)
+
+    def upload(self, name: str, data: bytes) -> httpx.Response:
+        return self.http.post("gradio_api/upload", files={"files": (name, data)})
+
+    def join(self, path: str, query: str, tokens: int) -> httpx.Response:
+        """Put a question into the queue."""
+        dependencies = self.http.get("config").json()["dependencies"]
+        number = next(one["id"] for one in dependencies if one["api_name"] == "ask")
+        picture = {"path": path, "meta": {"_type": "gradio.FileData"}}
+        data = [picture, None, query, tokens, 25, "mini", 1]
+        message = {"data": data, "fn_index": number, "session_hash": self.session}
+        return self.http.post("gradio_api/queue/join", json=message)
+
+    def wait(self) -> dict[str, Any]:
+        """The queue's last word about it."""
+        with self.http.stream("GET", "gradio_api/queue/data", params={"session_hash": self.session}) as stream:
+            for line in stream.iter_lines():
+                if line.startswith("data:"):
+                    message = json.loads(line[5:])
+                    if message["msg"] in ("process_completed", "unexpected_error"):
+                        return message
+        raise AssertionError("the queue fell silent")
+
+    def ask(self, picture: Path, query: str, tokens: int) -> str:
+        """The HTML of the answer."""
+        (path,) = self.upload(picture.name, picture.read_bytes()).json()
+        assert self.join(path, query, tokens).status_code == 200
+        message = self.wait()
+        assert message["success"], message
+        return message["output"]["data"][0]

@@ -1,0 +1,173 @@
+"""Exports: the files hold what the page shows, and the Python lines make it again."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from arr_coc.errors import InputError
+from arr_coc.microscope.ask_tab import show_answer
+from arr_coc.microscope.compare_tab import OFFERED, show_comparison
+from arr_coc.microscope.exports import json_file, lines_file, png_file
+from arr_coc.microscope.linking import PageState
+from arr_coc.microscope.numbers_tab import show_numbers
+from arr_coc.microscope.passes_tab import show_passes
+from arr_coc.microscope.textures_tab import show_textures
+from arr_coc.microscope.ways_tab import show_balance, show_ways
+from arr_coc.values import Allocation, compare
+
+
+@pytest.fixture
+def drawn(desk):
+    """A picture of Needle World, small and quick, and the state that names it."""
+    name = "needle:cards:1"
+    source = desk.source(name)
+    return str(source.path), PageState(picture=name, q=source.questions[0][0], model="mini")
+
+
+def run_lines(lines: str, folder, monkeypatch) -> tuple[dict, str]:
+    """Run a program in `folder`: its names and what it printed."""
+    monkeypatch.chdir(folder)
+    names: dict = {}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(lines, "exported", "exec"), names)
+    return names, printed.getvalue()
+
+
+def opened(message: str) -> tuple[str, bytes]:
+    document = json.loads(message)
+    return document["name"], base64.b64decode(document["data"])
+
+
+def test_ask_exports_what_it_shows(desk, drawn, tmp_path, monkeypatch):
+    path, state = drawn
+    shown = show_answer(desk, path, state, 40)
+    names, printed = run_lines(shown.lines, tmp_path, monkeypatch)
+    assert names["answer"].text == shown.kept.text
+    assert names["allocation"] == shown.kept.allocation
+    assert shown.kept.text in printed
+    assert Image.open(tmp_path / "ask.png").size[0] == 1280
+    name, data = opened(json_file(shown))
+    assert name == "ask.json"
+    assert Allocation.from_json(json.loads(data)) == shown.kept.allocation
+    assert Image.open(io.BytesIO(opened(png_file(shown))[1])).width == 1280
+    assert opened(lines_file(shown))[1].decode() == shown.lines
+
+
+def test_ask_with_passes_and_the_strip_run_again(desk, drawn, tmp_path, monkeypatch):
+    path, state = drawn
+    shown = show_answer(desk, path, replace(state, passes=2), 60)
+    names, _ = run_lines(shown.lines, tmp_path, monkeypatch)
+    assert names["answer"].text == shown.kept.text
+    strip = show_passes(desk, path, replace(state, passes=2), 60)
+    names, printed = run_lines(strip.lines, tmp_path, monkeypatch)
+    assert [note.step.text for note in names["story"].passes] == [note.step.text for note in strip.kept.passes]
+    assert len(printed.splitlines()) == len(strip.kept.passes)
+    assert json.loads(opened(json_file(strip))[1])["tokens"] == strip.kept.answer.tokens
+
+
+def test_three_ways_run_again_under_the_same_tensions(desk, drawn, tmp_path, monkeypatch):
+    path, state = drawn
+    state = replace(state, compress=0.9, explore=0.4)
+    _, shown = show_ways(desk, path, state, 50)
+    names, _ = run_lines(shown.lines, tmp_path, monkeypatch)
+    assert names["allocation"] == shown.kept
+    assert names["tensions"]["compress_particularize"] == 0.9
+    other = show_balance(desk, path, replace(state, compress=0.0, explore=1.0), 50)
+    assert other.kept != shown.kept, "tensions that differ must give maps that differ"
+
+
+def test_textures_run_again(desk, drawn, tmp_path, monkeypatch):
+    path, state = drawn
+    shown = show_textures(desk, path, replace(state, layout="full40", level=3))
+    _, printed = run_lines(shown.lines, tmp_path, monkeypatch)
+    document = json.loads(opened(json_file(shown))[1])
+    rows = [line.split() for line in printed.splitlines()]
+    assert len(rows) == len(document["channels"]) == 40
+    assert {name: float(low) for name, low, _ in rows} == pytest.approx(
+        {name: entry["low"] for name, entry in document["channels"].items()}, abs=1e-6
+    )
+    assert all(name in shown.html for name in document["channels"])
+
+
+@pytest.mark.parametrize("by", ["strategies", "questions"])
+def test_comparisons_run_again_at_equal_tokens(desk, drawn, tmp_path, monkeypatch, by):
+    path, state = drawn
+    shown = show_comparison(desk, path, replace(state, by=by, q2="the red star on the left"), 61)
+    names, _ = run_lines(shown.lines, tmp_path, monkeypatch)
+    assert (names["first"], names["second"]) == shown.kept
+    assert names["first"].tokens == names["second"].tokens <= 61
+    document = json.loads(opened(json_file(shown))[1])
+    assert document["comparison"]["moved"] == pytest.approx(compare(*shown.kept).moved)
+
+
+@pytest.mark.parametrize("name", OFFERED)
+def test_every_offered_strategy_can_be_compared(desk, drawn, name):
+    path, state = drawn
+    shown = show_comparison(desk, path, replace(state, first="quadtree", second=name), 48)
+    assert max(allocation.tokens for allocation in shown.kept) <= 48
+
+
+def test_an_uploaded_picture_is_named_by_its_file(desk, tmp_path, monkeypatch):
+    pixels = np.random.default_rng(0).integers(0, 255, (96, 128, 3), dtype=np.uint8)
+    path = desk.folder / "upload-test" / "mine.png"
+    path.parent.mkdir(exist_ok=True)
+    Image.fromarray(pixels).save(path)
+    Image.fromarray(pixels).save(tmp_path / "mine.png")
+    shown = show_balance(desk, str(path), PageState(picture="upload", q='a "quoted" question'), 6)
+    names, _ = run_lines(shown.lines, tmp_path, monkeypatch)
+    assert names["picture"] == "mine.png"
+    assert names["allocation"] == shown.kept
+
+
+def test_nothing_to_export_is_a_sentence():
+    for make in (png_file, json_file, lines_file):
+        with pytest.raises(InputError, match="nothing to export"):
+            make(None)
+
+
+def test_what_a_visitor_writes_is_never_markup(desk, drawn):
+    path, state = drawn
+    shown = show_comparison(
+        desk, path, replace(state, by="questions", q="<script>alert(1)</script>", q2='"><img src=x onerror=y>'), 40
+    )
+    assert "<script>alert" not in shown.html
+    assert "<img src=x" not in shown.html
+    assert "&lt;script&gt;" in shown.html
+
+
+def test_numbers_show_what_the_bench_wrote(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'arr-coc[microscope]'")
+    from arr_coc.bench.needle_statistics import Outcomes, summarise
+    from arr_coc.microscope import Desk
+
+    generator = np.random.default_rng(0)
+    cells = [("full", 1.0), *((name, keep) for keep in (1 / 4, 1 / 8) for name in ("uniform", "scorer"))]
+    tokens = {cell: int(256 * cell[1]) for cell in cells}
+    outcomes = [
+        Outcomes(family, {cell: generator.random(200) < 0.5 for cell in cells}, {}, tokens, 256)
+        for family in ("cards", "forms")
+    ]
+    document = {"schema": 1, "kind": "needle", "facts": {"weights": "none"}, **summarise(outcomes)}
+    (tmp_path / "needle.json").write_text(json.dumps(document), encoding="utf-8")
+    numbers = Desk(numbers=tmp_path)
+    shown = show_numbers(numbers, PageState(tab="numbers"))
+    assert shown.html.count("<svg") == 2
+    assert "currentColor" in shown.html, "plots must follow light and dark"
+    assert "No hypotheses.json yet" in shown.html
+    value = next(row for row in document["bars"] if "low" in row)["value"]
+    assert f"{100 * value:.1f} [" in shown.html
+    assert json.loads(opened(json_file(shown))[1])["needle"] == document
+    _, printed = run_lines(shown.lines, tmp_path, monkeypatch)
+    assert "scorer" in printed
+    (tmp_path / "hypotheses.json").write_text("{}", encoding="utf-8")
+    assert "hypotheses.json cannot be shown" in show_numbers(numbers, PageState(tab="numbers")).html
+    numbers.close()

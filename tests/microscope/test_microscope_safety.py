@@ -1,0 +1,311 @@
+"""Safety: each promise of the page is tried, from outside, against the real application."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from microscope_visits import Visit
+from PIL import Image
+
+from arr_coc.errors import InputError
+from arr_coc.microscope.desk import Desk, Recent
+from arr_coc.microscope.serving import USER, Guard, Limits, check_exposure, serve
+
+PASSWORD = "correct horse"
+
+
+def png(width: int, height: int, seed: int = 0) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8)
+    memory = io.BytesIO()
+    Image.fromarray(pixels).save(memory, "PNG")
+    return memory.getvalue()
+
+
+def request(application, method, path, *, host="127.0.0.1", **options) -> httpx.Response:
+    """One request to the application itself, without a server."""
+
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
+            return await client.request(method, path, **options)
+
+    return in_own_loop(send())
+
+
+def in_own_loop(work: Coroutine) -> Any:
+    """Run it in a thread of its own: a browser that other tests opened keeps a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+# ---- who may reach it -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "example.org"])
+def test_other_machines_are_let_in_with_a_password_only(host):
+    with pytest.raises(InputError, match="password"):
+        check_exposure(host, None)
+    with pytest.raises(InputError, match="at least 8"):
+        check_exposure(host, "short")
+    check_exposure(host, PASSWORD)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "localhost", "::1"])
+def test_this_machine_needs_none(host):
+    check_exposure(host, None)
+
+
+def test_nothing_is_served_without_the_password_it_needs():
+    before = threading.active_count()
+    with pytest.raises(InputError, match="password"):
+        serve(host="0.0.0.0", port=0)
+    assert threading.active_count() == before
+
+
+def test_the_command_line_refuses_too(capsys, monkeypatch):
+    from arr_coc.cli import main
+
+    monkeypatch.delenv("ARR_COC_PASSWORD", raising=False)
+    with pytest.raises(SystemExit) as exit_code:
+        main(["microscope", "--host", "0.0.0.0"])
+    assert exit_code.value.code == 2
+    assert "password" in capsys.readouterr().err
+
+
+def test_every_route_asks_for_the_password(application):
+    guarded = Guard(application.application, "0.0.0.0", PASSWORD, Limits())
+    for path in ("/", "/config", "/gradio_api/info", "/assets/anything.js", "/gradio_api/file=/etc/hostname"):
+        assert request(guarded, "GET", path).status_code == 401
+        assert request(guarded, "GET", path, auth=(USER, "wrong horse")).status_code == 401
+    assert request(guarded, "POST", "/gradio_api/upload").status_code == 401
+    assert request(guarded, "GET", "/config", auth=(USER, PASSWORD)).status_code == 200
+
+
+def test_names_of_other_sites_are_not_answered(application):
+    assert request(application, "GET", "/config", host="evil.example").status_code == 403
+    assert request(application, "GET", "/config", host="localhost:7860").status_code == 200
+    foreign = {"origin": "http://evil.example"}
+    assert request(application, "POST", "/gradio_api/queue/join", headers=foreign, json={}).status_code == 403
+
+
+# ---- what may be uploaded -------------------------------------------------------------------------------------------
+
+
+def test_uploads_have_a_limit_told_or_not(application):
+    guarded = Guard(application.application, "127.0.0.1", None, Limits(upload=100_000))
+    small = request(guarded, "POST", "/gradio_api/upload", files={"files": ("a.png", png(64, 64))})
+    assert small.status_code == 200
+    large = request(guarded, "POST", "/gradio_api/upload", files={"files": ("a.png", bytes(200_000))})
+    assert large.status_code == 413
+    assert "make it smaller" in large.json()["detail"]
+
+    async def untold():
+        yield bytes(50_000)
+
+    assert request(guarded, "POST", "/gradio_api/upload", content=untold()).status_code == 411
+    message = request(guarded, "POST", "/gradio_api/queue/join", json={"data": "x" * 2_000_000})
+    assert message.status_code == 413
+
+
+def test_pixels_have_a_limit_before_any_is_decoded(desk):
+    path = desk.folder / "bomb" / "bomb.png"
+    path.parent.mkdir(exist_ok=True)
+    Image.new("1", (9000, 9000)).save(path)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(InputError, match="more than 40 megapixels; resize it"):
+        desk.prepared(str(path))
+
+
+def test_a_limit_that_lets_nothing_through_is_a_mistake():
+    with pytest.raises(InputError, match="queue"):
+        Limits(queue=0)
+
+
+# ---- what is served -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/etc/hostname",
+        "/etc/passwd",
+        "pyproject.toml",
+        "../../../../etc/passwd",
+        "/proc/self/environ",
+        "http://127.0.0.1:1/x.png",
+        "file:///etc/passwd",
+    ],
+)
+def test_no_file_outside_its_folder_is_served(application, desk, name):
+    escaped = f"{desk.folder}/examples/../../../etc/passwd"
+    for path in (name, escaped, str(desk.folder), str(Path(__file__).resolve())):
+        answer = request(application, "GET", f"/gradio_api/file={path}")
+        assert answer.status_code in (403, 404)
+        assert "root:" not in answer.text
+    inside = desk.source("example:street.png").path
+    assert request(application, "GET", f"/gradio_api/file={inside}").status_code == 200
+
+
+@pytest.mark.parametrize("given", ["/etc/hostname", "http://127.0.0.1:1/picture.png", "../../etc/passwd"])
+def test_a_question_about_another_file_is_not_answered(server, outgoing, given):
+    visit = Visit(server.address)
+    files = set(server.desk.folder.rglob("*"))
+    assert visit.join(given, "What is it?", 4).status_code == 200
+    message = visit.wait()
+    assert not message["success"]
+    assert "root:" not in str(message)
+    assert set(server.desk.folder.rglob("*")) == files, "the file was copied into the folder that is served"
+    assert not outgoing
+
+
+def test_a_file_elsewhere_is_refused_by_the_desk_itself(desk, tmp_path):
+    (tmp_path / "a.png").write_bytes(png(40, 40))
+    os.symlink(tmp_path / "a.png", desk.folder / "link.png")
+    for path in (tmp_path / "a.png", desk.folder / "link.png"):
+        with pytest.raises(InputError, match="does not belong to the page"):
+            desk.prepared(str(path))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/gradio_api/proxy=http://127.0.0.1:1/",
+        "/gradio_api/vibe-edit",
+        "/gradio_api/process_recording",
+        "/gradio_api/run-history/buckets",
+        "/gradio_api/runs",
+        "/gradio_api/component_server",
+        "/gradio_api/run/predict",
+        "/monitoring",
+        "/docs",
+        "/openapi.json",
+        "/gradio_api/dev/reload",
+    ],
+)
+def test_routes_that_the_page_does_not_need_do_not_exist(application, path):
+    for method in ("GET", "POST"):
+        assert request(application, method, path).status_code == 404
+
+
+def test_answers_forbid_the_browser_to_leave_the_machine(application):
+    headers = request(application, "GET", "/").headers
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert "http" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_models_that_were_not_offered_are_not_loaded(desk):
+    with pytest.raises(InputError, match="not offered"):
+        desk.eye("/some/folder")
+
+
+# ---- several people at once -----------------------------------------------------------------------------------------
+
+
+def test_twenty_questions_at_once_each_get_their_own_answer(server, tmp_path):
+    """Right is the answer that the same picture and question get when nobody else asks."""
+    from arr_coc.needle import render
+    from arr_coc.needle.export import picture
+
+    batch = render("cards", 20, (128, 128), 7, "test")
+    asked = []
+    for number in range(20):
+        path = tmp_path / f"card-{number}.png"
+        picture(batch, number).save(path)
+        alone = server.desk.eye("mini").set_image(str(path)).ask(batch.questions[number], 10)
+        asked.append((path, batch.questions[number], alone))
+    assert len({alone.text for *_, alone in asked}) > 5, "answers that are all alike could be swapped unseen"
+    with ThreadPoolExecutor(20) as people:
+        pages = list(people.map(lambda one: Visit(server.address).ask(one[0], one[1], 10), asked))
+    for (_, _, alone), html in zip(asked, pages, strict=True):
+        said = re.search(r'id="answer">(.*?)</p>', html)
+        assert said is not None
+        assert unescape(said[1]) == (alone.text or "(nothing)")
+        assert f"{alone.tokens} of {alone.full} tokens" in html
+
+
+def test_names_of_uploads_cannot_be_guessed(server):
+    """A picture is reached by a name of 64 random-looking digits; without it, another visitor finds nothing."""
+    mine = Visit(server.address)
+    (path,) = mine.upload("private.png", png(50, 50, seed=3)).json()
+    folder = Path(path).parent
+    assert re.fullmatch(r"[0-9a-f]{64}", folder.name)
+    other = Visit(server.address)
+    assert other.http.get(f"gradio_api/file={folder}").status_code in (403, 404)
+    assert other.http.get(f"gradio_api/file={folder.parent}/private.png").status_code in (403, 404)
+    assert "private.png" not in other.http.get("config").text
+
+
+def test_the_queue_has_a_limit():
+    pytest.importorskip("gradio")
+    from arr_coc.microscope import build_app
+
+    desk = Desk()
+    try:
+        small = build_app(desk, limits=Limits(queue=2))
+        blocks = small.application.routes[-1].app.get_blocks()  # type: ignore[attr-defined]
+        number = next(one["id"] for one in blocks.config["dependencies"] if one["api_name"] == "ask")
+        data = [None, None, "What is it?", 4, 25, "mini", 1]
+
+        async def crowd() -> list[int]:
+            # Nobody serves this queue, so that everything put into it waits.
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(small), base_url="http://127.0.0.1") as client:
+                found = []
+                for visitor in range(4):
+                    message = {"data": data, "fn_index": number, "session_hash": f"visitor{visitor}"}
+                    found.append((await client.post("/gradio_api/queue/join", json=message)).status_code)
+                return found
+
+        assert in_own_loop(crowd()) == [200, 200, 503, 503]
+    finally:
+        desk.close()
+
+
+def test_what_is_remembered_is_bounded():
+    recent, made = Recent(3), []
+    for key in (1, 2, 3, 1, 4, 1, 2):
+        recent.get(key, lambda key=key: made.append(key) or key)
+    assert made == [1, 2, 3, 4, 2]
+
+
+def test_clips_of_visitors_are_removed_again(desk):
+    folders = [desk.clip_folder() for _ in range(11)]
+    assert not folders[0].exists()
+    assert folders[-1].exists()
+    assert len({folder.name for folder in folders}) == 11
+
+
+def test_closing_leaves_nothing_behind():
+    desk = Desk()
+    desk.source("example:form.png")
+    desk.close()
+    assert not desk.folder.exists()
+
+
+def test_told_to_end_it_removes_what_visitors_left(tmp_path):
+    pytest.importorskip("gradio")
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "arr_coc", "microscope", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("The microscope is at http://127.0.0.1:")
+        assert list(tmp_path.glob("arr-coc-microscope-*"))
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+    assert not list(tmp_path.glob("arr-coc-microscope-*"))
