@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 ASSETS = Path(__file__).parent / "assets"
-ROWS = 64  # rows of one glyph column in memory
 SPRITE_SIDE = 128
 PANEL_SIDE = 64
 SLICED = ("panel", "round_panel", "sign_panel", "sheet")
@@ -20,13 +19,13 @@ SLICED = ("panel", "round_panel", "sign_panel", "sheet")
 class GlyphAtlas:
     """Coverage of every glyph, column by column.
 
-    columns: (number of columns, 64) uint8. Column 0 is empty.
-    first: (faces, sizes, ids) int64, a glyph's first column. advance: same shape, its number of columns.
+    coverage: (texels,) uint8: column after column, each `height` texels from top to bottom; texel 0 is empty.
+    first: (faces, sizes, ids) int64, the first texel of a glyph. advance: same shape, the number of its columns.
     height, ascent, cap: (faces, sizes) int64, in pixels; ascent and cap are measured from the baseline up.
     sizes: (sizes,) int64 in pixels. train, test: (n,) int64 face numbers.
     """
 
-    columns: torch.Tensor
+    coverage: torch.Tensor
     first: torch.Tensor
     advance: torch.Tensor
     height: torch.Tensor
@@ -45,22 +44,14 @@ class GlyphAtlas:
 def _glyph_arrays() -> dict[str, np.ndarray]:
     with np.load(ASSETS / "glyphs.npz") as file:
         packed = {name: file[name] for name in file.files}
-    nibbles = np.empty(2 * len(packed["coverage"]), np.uint8)
-    nibbles[0::2], nibbles[1::2] = packed["coverage"] >> 4, packed["coverage"] & 15
     advance = packed["advances"].astype(np.int64)
     heights = packed["heights"].astype(np.int64)
-    widths = advance[:, :, 1:].sum(2)
-    first = np.zeros_like(advance)
-    first[:, :, 1:] = 1 + (np.cumsum(advance[:, :, 1:].ravel()) - advance[:, :, 1:].ravel()).reshape(
-        *advance.shape[:2], -1
-    )
-    columns = np.zeros((1 + widths.sum(), ROWS), np.uint8)
-    read, write = 0, 1
-    for height, width in zip(heights.ravel().tolist(), widths.ravel().tolist(), strict=True):
-        block = nibbles[read : read + height * width].reshape(width, height)
-        columns[write : write + width, :height] = block * 17
-        read, write = read + height * width, write + width
-    return packed | {"columns": columns, "first": first, "advance": advance, "heights": heights}
+    texels = advance * heights[:, :, None]
+    # Two texels of sixteen levels in a byte; in front of all glyphs one texel with nothing on it.
+    coverage = np.zeros(2 * len(packed["coverage"]) + 1, np.uint8)
+    coverage[1::2], coverage[2::2] = (packed["coverage"] >> 4) * 17, (packed["coverage"] & 15) * 17
+    first = 1 + (np.cumsum(texels) - texels.ravel()).reshape(texels.shape)
+    return packed | {"coverage": coverage, "first": first, "advance": advance, "heights": heights}
 
 
 @cache
@@ -72,7 +63,7 @@ def glyphs(device: torch.device | str) -> GlyphAtlas:
 
     held_out = torch.from_numpy(arrays["held_out"])
     return GlyphAtlas(
-        columns=tensor("columns", torch.uint8),
+        coverage=tensor("coverage", torch.uint8),
         first=tensor("first"),
         advance=tensor("advance"),
         height=tensor("heights"),

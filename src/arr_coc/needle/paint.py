@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .atlas import PANEL_SIDE, ROWS, SPRITE_SIDE, glyphs, sprites
+from .atlas import PANEL_SIDE, SPRITE_SIDE, glyphs, sprites
 from .draws import Draws
 from .scene import Background, Layer, Scene, Text
 from .textures import PAPER, SIDE, textures
@@ -171,14 +171,15 @@ def paint_text(canvas: torch.Tensor, text: Text, height: int, width: int) -> Non
     start = end - advance
     across = torch.arange(width, device=device).expand(number, lines, width).contiguous()
     letter = (torch.searchsorted(start.contiguous(), across, right=True) - 1).clamp(min=0)
-    first = atlas.first[text.face[..., None], text.size[..., None], text.ids] - start
+    first = atlas.first[text.face[..., None], text.size[..., None], text.ids]
+    tall = text.height()[..., None]
     cols = (across >= text.x[..., None]) & (across < end[..., -1:])
-    # For each line and each column of the picture: the column of the atlas that is seen there; 0 is empty.
-    column = (first.gather(-1, letter) + across) * cols
+    # For each line and each column of the picture: the top of the atlas's column that is seen there; 0 is empty.
+    column = ((first - start * tall).gather(-1, letter) + across * tall) * cols
     column = torch.nn.functional.pad(column, (0, 0, 1, 0)).view(-1).to(torch.int32)
 
     down = torch.arange(height, device=device) - text.top()[..., None]
-    rows = (down >= 0) & (down < text.height()[..., None])
+    rows = (down >= 0) & (down < tall)
     names = torch.arange(1, lines + 1, device=device)[None, :, None]
     line = outer(rows * names, cols)
     depth = outer(down * rows, cols)
@@ -189,8 +190,8 @@ def paint_text(canvas: torch.Tensor, text: Text, height: int, width: int) -> Non
     else:
         x = torch.arange(width, device=device, dtype=torch.int32).expand(number * height, width).reshape(-1)
     entry = _pictures(number, height * width, where, device) * (lines + 1) + line
-    seen = column.index_select(0, entry * width + x).mul_(ROWS).add_(depth)
-    coverage = atlas.columns.view(-1).index_select(0, seen).to(torch.int32)
+    seen = column.index_select(0, entry * width + x).add_(depth)
+    coverage = atlas.coverage.index_select(0, seen).to(torch.int32)
     ink = packed(torch.nn.functional.pad(text.ink, (0, 0, 1, 0))).view(-1)
     blend(canvas, where, ink.index_select(0, entry), coverage)
 

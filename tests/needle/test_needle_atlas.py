@@ -1,0 +1,123 @@
+"""The committed typefaces: every glyph is there and legible, lines have room, and the held-out ones stay held out."""
+
+from __future__ import annotations
+
+import zlib
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from arr_coc import needle
+from arr_coc.needle.atlas import ASSETS, GlyphAtlas, glyphs
+from arr_coc.needle.characters import CHARACTERS, IDS, SPACE
+from arr_coc.needle.draws import Draws
+from arr_coc.needle.renderer import lay_out
+from arr_coc.needle.scene import Text
+
+FACES = needle.typefaces()
+HELD_OUT = ("Hanken Grotesk", "Caladea", "Manrope")
+# crc32 of all that is stored of a held-out typeface: its metrics, then its coverage.
+HELD_OUT_CHECKSUMS = {"Hanken Grotesk": "1da81083", "Caladea": "0dbc1495", "Manrope": "a64a9e32"}
+
+
+@cache
+def atlas() -> GlyphAtlas:
+    return glyphs("cpu")
+
+
+def glyph(face: int, size: int, character: str) -> np.ndarray:
+    """(height, advance) coverage; size is an index."""
+    wide, high = int(atlas().advance[face, size, IDS[character]]), int(atlas().height[face, size])
+    first = int(atlas().first[face, size, IDS[character]])
+    return atlas().coverage[first : first + wide * high].view(wide, high).T.numpy()
+
+
+def test_there_are_many_training_typefaces_and_three_held_out() -> None:
+    assert needle.typefaces("test") == HELD_OUT
+    assert len(needle.typefaces("train")) >= 70
+    assert needle.typefaces("validation") == needle.typefaces("train")
+    assert len(set(FACES)) == len(FACES) == len(needle.typefaces("train")) + 3
+
+
+def test_no_style_of_a_held_out_family_is_trained_on() -> None:
+    families = {name.split()[0] for name in HELD_OUT}
+    assert not [name for name in needle.typefaces("train") if name.split()[0] in families]
+
+
+@pytest.mark.parametrize("name", HELD_OUT)
+def test_held_out_typefaces_are_what_they_always_were(name: str) -> None:
+    face, value = FACES.index(name), 0
+    for part in (atlas().advance, atlas().height, atlas().ascent, atlas().cap):
+        value = zlib.crc32(part[face].numpy().tobytes(), value)
+    first, last = int(atlas().first[face].min()), int(atlas().first[face, -1, -1])
+    last += int(atlas().advance[face, -1, -1] * atlas().height[face, -1])
+    assert f"{zlib.crc32(atlas().coverage[first:last].numpy().tobytes(), value):08x}" == HELD_OUT_CHECKSUMS[name]
+
+
+def used_faces(text: Text) -> set[str]:
+    return {FACES[face] for face in text.face[text.width() > 0].tolist()}
+
+
+@pytest.mark.parametrize("family", ["cards", "forms", "charts", "signs", "zoo"])
+def test_held_out_typefaces_only_in_test(family: str) -> None:
+    for split in needle.SPLITS:
+        draws = Draws.of(4, split, family, torch.arange(64))
+        used = used_faces(lay_out(family, draws, (256, 256), split, needle.NORMAL).text)
+        assert used == set(HELD_OUT) if split == "test" else len(used) >= 30 and not used & set(HELD_OUT)
+    forced = lay_out(family, draws, (256, 256), "train", needle.Difficulty(held_out=True)).text
+    assert used_faces(forced) == set(HELD_OUT)
+
+
+@pytest.mark.parametrize("face", range(len(FACES)), ids=FACES)
+def test_every_glyph_of_a_typeface_is_there(face: int) -> None:
+    """At every size each character leaves ink, and no two look the same, as boxes for missing characters would."""
+    for size, pixels in enumerate(atlas().sizes.tolist()):
+        drawn = {character: glyph(face, size, character) for character in CHARACTERS if character != " "}
+        faint = [character for character, picture in drawn.items() if picture.max(initial=0) < 60]
+        assert not faint, f"{pixels} px"
+        assert not glyph(face, size, " ").any()
+        if pixels >= 16:
+            looks = {(picture.shape, picture.tobytes()) for picture in drawn.values()}
+            # Capital I, small l and the bar are one stroke in many faces; round brackets serve as square ones in some.
+            assert len(looks) >= len(drawn) - 4, f"{pixels} px"
+            assert len({drawn[character].tobytes() for character in "0123456789"}) == 10
+
+
+@pytest.mark.parametrize("face", range(len(FACES)), ids=FACES)
+def test_a_typeface_fits_the_layouts(face: int) -> None:
+    """Capitals of about the size's height standing on the baseline, figures that are not tiny, no line too high."""
+    sizes = atlas().sizes
+    cap, height, ascent = (part[face] / sizes for part in (atlas().cap, atlas().height, atlas().ascent))
+    assert ((cap > 0.55) & (cap < 0.9)).all()
+    assert (height < 1.45).all()
+    assert (ascent < height).all()
+    for size, pixels in enumerate(sizes.tolist()):
+        for character in "HEn174":
+            rows = np.flatnonzero(glyph(face, size, character).max(1) > 40)
+            depth = int(rows[-1]) + 1 - int(atlas().ascent[face, size])
+            # Old-style figures reach below the line on purpose; brush and quill end a little below it.
+            assert -1 <= depth <= (0.35 if character in "174" else 0.12) * pixels + 1, f"{character} at {pixels} px"
+            assert int(rows[-1]) + 1 - int(rows[0]) >= 0.4 * pixels, f"{character} at {pixels} px"
+
+
+def test_lines_are_as_wide_as_their_letters() -> None:
+    """A column belongs to one glyph only, so a letter's ink lies inside its own columns and a space has some."""
+    assert (atlas().advance[..., 1:] > 0).all()
+    assert (atlas().advance[..., SPACE] >= 2).all()
+    texels = atlas().advance * atlas().height[..., None]
+    assert int(texels.sum()) <= len(atlas().coverage) - 1 <= int(texels.sum()) + 1
+    assert int(atlas().coverage[0]) == 0
+
+
+def test_every_typeface_has_its_licence_beside_it() -> None:
+    text = (ASSETS / "LICENSES.txt").read_text(encoding="utf-8")
+    head = text.split("=" * 100)[0].splitlines()
+    listed = {line.split(":")[0]: line.split(": ", 1)[1] for line in head if line and line[0] != " " and ": " in line}
+    assert set(listed) == set(FACES)
+    titles = [line for line in text.splitlines() if line in {entry.split(" (held")[0] for entry in listed.values()}]
+    assert {entry.split(" (held")[0] for entry in listed.values()} == set(titles)
+    assert {name for name, entry in listed.items() if entry.endswith("(held out for testing)")} == set(HELD_OUT)
+    notices = [line for line in head if line.startswith("    ")]
+    assert len(notices) == len(FACES)
