@@ -81,13 +81,18 @@ def command(
     with progress(["loading", "asking"], "", hidden=as_json) as advance:
         advance("loading")
         with uncollected():
-            from ..asking import Eye
-            from ..esper import Esper
-
             given: dict[str, Any] = {"device": device, "relevance": relevance}
             given |= {} if levels is None else {"levels": levels}
-            esper = Esper.from_pretrained(model, **given) if again else None
-            eye = esper.eye if esper else Eye.from_pretrained(model, **given)
+            esper = None
+            if again:
+                from ..esper import Esper
+
+                esper = Esper.from_pretrained(model, **given)
+                eye = esper.eye
+            else:
+                from ..asking import Eye
+
+                eye = Eye.from_pretrained(model, **given)
         advance("asking")
         eye.set_image(picture.pixels)
         story = None
