@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from arr_coc.bench.table import Quantity
 from arr_coc.errors import InputError
 from arr_coc.microscope.ask_tab import show_answer
 from arr_coc.microscope.compare_tab import OFFERED, show_comparison
 from arr_coc.microscope.exports import json_file, lines_file, png_file
 from arr_coc.microscope.linking import PageState
-from arr_coc.microscope.numbers_tab import show_numbers
+from arr_coc.microscope.numbers_tab import show_hypotheses, show_numbers
 from arr_coc.microscope.passes_tab import show_passes
 from arr_coc.microscope.textures_tab import show_textures
 from arr_coc.microscope.ways_tab import show_balance, show_ways
@@ -171,3 +172,19 @@ def test_numbers_show_what_the_bench_wrote(tmp_path, monkeypatch):
     (tmp_path / "hypotheses.json").write_text("{}", encoding="utf-8")
     assert "hypotheses.json cannot be shown" in show_numbers(numbers, PageState(tab="numbers")).html
     numbers.close()
+
+
+def test_hypotheses_are_drawn_where_they_are_in_points_and_listed_where_they_are_ratios(tmp_path):
+    """The rows as `bench hypotheses` writes them: a difference in points has no unit, a ratio has one."""
+    row = {"id": "H1", "shown": "scorer > uniform", "claim": "H1", "system": "scorer", "against": "uniform",
+           "tokens": 64, "n": 9, "verdict": "holds"}  # fmt: skip
+    points = row | {"difference": Quantity(20.0, "", 5.0, 35.0).to_json(), "accuracy": Quantity(70.0).to_json()}
+    times = row | {"difference": Quantity(4.0, "×", 3.1, 5.0).to_json(), "accuracy": Quantity(70.0).to_json()}
+    path = tmp_path / "hypotheses.json"
+    path.write_text(json.dumps({"facts": {}, "rows": [points, times]}), encoding="utf-8")
+    html, plots, _ = show_hypotheses(path)
+    assert len(plots) == 1
+    assert html.count("<svg") == 1
+    assert "4.00 [3.10, 5.00]×" in html
+    path.write_text(json.dumps({"facts": {}, "rows": [times]}), encoding="utf-8")
+    assert not show_hypotheses(path)[1]

@@ -12,6 +12,8 @@ from ..learning.evaluate import wilson
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 Z = 1.96
+# Where the second is nothing at all, the first is not infinitely more: it is too much to be counted.
+MOST_TIMES = 1000.0
 RESAMPLES = 2000
 
 
@@ -60,12 +62,14 @@ def paired(first: np.ndarray, second: np.ndarray, scale: float = 1.0) -> Estimat
 
 
 def ratio(first: np.ndarray, second: np.ndarray, seed: int = 0) -> Estimate:
-    """(n,) each → sum(first) / sum(second), with a bootstrap interval over the pictures."""
+    """(n,) each → sum(first) / sum(second), with a bootstrap interval over the pictures; `MOST_TIMES` at most."""
     if not len(first):
         raise InputError("there is nothing to compare: no picture has two questions about different places")
     chances = np.full(len(first), 1 / len(first))
     counts = np.random.default_rng(seed).multinomial(len(first), chances, RESAMPLES).astype(float)
-    least = 1e-9
-    found = (counts @ first) / np.maximum(counts @ second, least)
-    low, high = np.percentile(found, (2.5, 97.5))
-    return Estimate(float(first.sum() / max(least, float(second.sum()))), float(low), float(high))
+
+    def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+        return np.minimum(above / np.maximum(below, 1e-9), MOST_TIMES)
+
+    low, high = np.percentile(divided(counts @ first, counts @ second), (2.5, 97.5))
+    return Estimate(float(divided(first.sum(), second.sum())), float(low), float(high))

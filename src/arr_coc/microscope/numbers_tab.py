@@ -94,7 +94,9 @@ def show_hypotheses(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
         document = hypotheses_table(Measured.load(path)).to_json()
     rows = document["rows"]
     drawn = [
-        row for row in rows if isinstance(row.get("difference"), Mapping) and row["difference"].get("unit") == "points"
+        row
+        for row in rows
+        if isinstance(row.get("difference"), Mapping) and row["difference"].get("unit", "points") == "points"
     ]
     labels = [f"{row['claim']}\n{row['system']} − {row['against']}" for row in drawn]
     plots = (
@@ -113,10 +115,6 @@ def show_hypotheses(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
     rivals = table(COLUMNS, shown, "Each claim against its rival")
     html = f'<h3>Hypotheses</h3><div class="plots wide">{graphs}</div>{rivals}'
     return html + facts_list(document["facts"]), plots, document
-
-
-def _in_points(cell: Any) -> bool:
-    return isinstance(cell, Mapping) and cell.get("unit") == "points"
 
 
 def _percent(row: Mapping[str, Any]) -> str:
