@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
 
 
+RELEVANCES = ("auto", "scorer", "glance", "detail", "look")
+
+
 class Eye:
     """A model that looks before it answers.
 
@@ -179,6 +182,11 @@ class Eye:
             return relevance
         if relevance == "scorer":
             return self.scorer or ScorerRelevance.bundled()
+        if relevance not in RELEVANCES:
+            raise InputError(
+                f"relevance={relevance!r} is unknown; use {', '.join(map(repr, RELEVANCES))}, a function of (picture, "
+                "question), or a map"
+            )
         # Where everything is kept there is nothing to choose, and the scorer would only cost.
         choosing = budget is not None or keep is None or keep < 1
         return self.scorer if relevance == "auto" and self.scorer is not None and choosing else relevance
