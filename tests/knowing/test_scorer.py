@@ -109,3 +109,11 @@ def test_the_default_is_under_two_million_parameters_and_survives_saving(tmp_pat
     assert torch.allclose(again.head.weight, scorer.head.weight.float())
     with pytest.raises(InputError, match="Scorer"):
         Scorer.from_pretrained(tmp_path / "nowhere")
+
+
+def test_every_part_of_the_scorer_takes_part():
+    torch.manual_seed(0)
+    scorer = Scorer()
+    scorer(torch.rand(2, 3, 64, 96), torch.randint(1, 97, (2, 12))).square().sum().backward()
+    idle = [name for name, value in scorer.named_parameters() if value.grad is None or not value.grad.any()]
+    assert not idle

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
 
+from arr_coc.learning import varying
 from arr_coc.learning.album import Album, Pages, Printer, print_pages
 from arr_coc.learning.allocations import (
     KINDS,
@@ -205,6 +207,10 @@ def test_a_pointer_learns_which_leaves_a_question_means():
     leaves = torch.tensor([[[0, 0, 1], [0, 2, 1], [2, 0, 1], [2, 2, 0], [2, 3, 0], [3, 2, 0], [3, 3, 0]]] * 2)
     meant = leaves_meant(targets, leaves)
     assert meant.tolist() == [[False, True] + [False] * 5, [False] * 7]
+    # What a leaf of level 3 holds cannot be seen in it, even where its first cell is a target.
+    targets[1, 0, 0, 0] = True
+    assert not leaves_meant(targets[1:], torch.tensor([[[0, 0, 3]]])).any()
+    assert leaves_meant(targets[1:], torch.tensor([[[0, 0, 2]]])).all()
     torch.manual_seed(0)
     heads = DenseHeads(32)
     asking, places = torch.randn(2, 32), torch.randn(2, 7, 32)
@@ -288,3 +294,37 @@ def test_captured_work_is_the_work(name):
             assert found["sum"].item() == step * length
     assert sums.total.item() == expected
     assert len(sums.captured.recordings) == (2 if name == "cuda" else 0)
+
+
+def test_pointing_has_read_the_question_and_nothing_of_the_answer(reader):
+    size = (256, 256)
+    pages = print_pages("cards", 4, size, 5, 0, "cpu", questions=1)
+    table = LeafTable(even_tree_of(size), "cpu")
+    leaves = table.leaves(Kind("full", 1, 1), pages.targets[:, 0].float(), torch.Generator())
+    patches = cut_blocks(pages, [leaves], table.tree.levels + 1, torch.float32)
+
+    def pointing(tails: torch.Tensor) -> torch.Tensor:
+        return study(reader, replace(pages, tails=tails), [leaves], patches).pointing
+
+    before = pointing(pages.tails)
+    other_answer = torch.where(pages.said, IDS["x"], pages.tails)
+    torch.testing.assert_close(pointing(other_answer), before)
+    asked = (pages.tails > 0) & (pages.tails < NUMBER_OF_IDS) & ~pages.said
+    assert not torch.allclose(pointing(torch.where(asked, IDS["x"], pages.tails)), before)
+
+
+@pytest.mark.parametrize("kind", ["LIGHTER", "BOLDER", "SOFTER"])
+def test_every_way_to_vary_does_what_its_name_says(kind, monkeypatch):
+    """A black line, one pixel wide, on white, held against the ground and against its neighbour."""
+    for name in ("LIGHTER", "BOLDER", "SOFTER"):
+        monkeypatch.setattr(varying, name, 1.0 if name == kind else 0.0)
+    pictures = torch.full((64, 3, 32, 32), 255, dtype=torch.uint8)
+    pictures[..., 16] = 0
+    varied = vary(pictures, torch.Generator().manual_seed(0)).float()[:, 0, 8]
+    ground, line, beside = varied[:, 4], varied[:, 16], varied[:, 15]
+    depth, spread = (ground - line) / 255, (ground - beside) / 255
+    faded, spreads = (depth < 0.7).float().mean(), (spread > 0.15).float().mean()
+    assert (faded > 0.3) == (kind in ("LIGHTER", "SOFTER"))
+    assert (spreads > 0.3) == (kind == "BOLDER")
+    if kind == "SOFTER":
+        assert (spread > 0.05).float().mean() > 0.3
