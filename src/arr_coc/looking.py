@@ -77,6 +77,7 @@ def examine(
     cell: int = DEFAULT_CELL,
     canvas: tuple[int, int] | None = None,
     relevance: str = "look",
+    photos: bool = True,
     **options: Any,
 ) -> Look:
     """`look` with everything that led to it.
@@ -84,11 +85,13 @@ def examine(
     image: path, PIL image, numpy array, torch tensor, bytes (see `load_picture`). budget: tokens that may be spent; or
     keep: share of the full count, by default a quarter. strategy: see `arr_coc.attending.STRATEGIES`. cell, canvas:
     pixels of one token and the size the backbone resizes to. relevance: "look", the three ways of knowing, or "scorer",
-    the learned one that comes with `mini`. options: what a strategy takes by name, such as
-    `criterion`, `levels` (quadtree) or `boxes` (oracle).
+    the learned one that comes with `mini`. photos: with "look", let the photo map take part where the extra
+    `[photos]` is installed and the question names something that it knows (`knowing.photo_words`); a note says so.
+    options: what a strategy takes by name, such as `criterion`, `levels` (quadtree) or `boxes` (oracle).
     """
     check_request([query], budget, keep)
     how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "relevance": relevance}
+    how["photos"] = photos
     return prepare(image).look(query, budget, keep, strategy, seed, **how, **options)
 
 
@@ -127,6 +130,7 @@ class Prepared:
         cell: int = DEFAULT_CELL,
         canvas: tuple[int, int] | None = None,
         relevance: str = "look",
+        photos: bool = True,
         **options: Any,
     ) -> Look:
         """One question about this picture; the arguments are those of `examine`."""
@@ -145,7 +149,7 @@ class Prepared:
             texture, clock.seconds["sense"] = self._sensed
         with clock.stage("know"):
             if relevance == "look":
-                found = relevance_of(texture, query)
+                found = relevance_of(texture, query, photo_map(self.picture.pixels, query) if photos else None)
             else:
                 found = ScorerRelevance.bundled().of_pixels(self.picture.pixels, query, device)
         with clock.stage("attend"):
@@ -162,11 +166,21 @@ class Prepared:
         return Look(allocation, found, self.picture, clock.seconds)
 
 
-def relevance_of(texture: Any, query: str) -> Relevance:
+def photo_map(pixels: np.ndarray, query: str) -> Any:
+    """What the photo map couples to the question, a `knowing.Coupling`; None where it is not installed or has nothing
+    to say, and then nothing heavy was loaded."""
+    from .knowing.photo_words import worth_asking
+
+    return import_module(".knowing.photos", __package__).photo_coupling(pixels, query) if worth_asking(query) else None
+
+
+def relevance_of(texture: Any, query: str, photo: Any = None) -> Relevance:
     """The three maps of one sensed picture (a `Texture` of `sense_one` or `sense`, on a CPU), balanced into one.
 
-    Without an image-text encoder, what couples to the question is what its plain words name: colours, places, print.
+    Without an image-text encoder, what couples to the question is what its plain words name: colours, places, print;
+    and what `photo` (of `photo_map`) says of the things it names.
     """
+    from .arrays import like
     from .balancing import DEFAULT_TENSIONS, balance, sharpen
     from .knowing import lexical, perspectival, propositional
 
@@ -176,13 +190,26 @@ def relevance_of(texture: Any, query: str) -> Relevance:
     scale = min(1.0, MAP_SIDE / max(maps[0].shape))
     height, width = (max(1, round(side * scale)) for side in maps[0].shape)
     maps = [texture.ops.shrink(one, (height, width)) for one in maps]
+    notes = coupling.notes
+    if photo is not None:
+        seen = like(enlarged(photo.map, (height, width)), maps[2])
+        # As lexical joins its own words: what meets all of them comes first, what meets some still counts.
+        maps[2] = 0.6 * (maps[2] * seen) ** 0.5 + 0.2 * (maps[2] + seen) if bool(maps[2].max() > 0) else seen
+        notes = (*(note for note in notes if "is zero" not in note), *photo.notes)
     return Relevance(
         map=sharpen(balance(*(one[None] for one in maps))[0]),
         query=query,
         tensions=dict(DEFAULT_TENSIONS),
-        notes=coupling.notes,
+        notes=notes,
         **dict(zip(names, map(np.asarray, maps), strict=True)),
     )
+
+
+def enlarged(plane: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """(h, w) → size, bilinear: a coarse map without its steps."""
+    from .sensing import backend_opencv
+
+    return backend_opencv.enlarge(np.ascontiguousarray(plane, dtype=np.float32), size)
 
 
 def _strategy_inputs(strategy: str, texture: Any, picture: Picture) -> dict[str, Any]:

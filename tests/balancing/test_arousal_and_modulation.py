@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.balancing.arousal import ArousalConfig, ArousalEstimator
-from arr_coc.balancing.modulation import ALERT, FEAR, arousal_of, modulate, mood, top_places
+from arr_coc.balancing.modulation import ALERT, FEAR, TOP, arousal_of, hearts, modulate, mood, top_places
 from arr_coc.balancing.stakes import STAKES, UNKNOWN, keyword_stakes
 from arr_coc.errors import InputError
 from arr_coc.values import Relevance
@@ -65,8 +65,39 @@ def test_a_question_of_high_stakes_sharpens_and_a_casual_one_leaves_the_map_alon
     assert entropy(modulate(relevance, grave)) < entropy(relevance) - 0.01
     assert entropy(modulate(relevance, panic)) < entropy(modulate(relevance, grave))
     # The sign: the inverse exponent would have flattened.
-    torch.testing.assert_close(modulate(relevance, grave), relevance**1.5)
+    below = relevance < TOP * relevance.max()
+    torch.testing.assert_close(modulate(relevance, grave)[below], relevance[below] ** 1.5)
     assert entropy(relevance ** (1 / 1.5)) > entropy(relevance)
+
+
+def test_a_map_of_nothing_but_zeros_and_ones_is_sharpened_too():
+    """A learned scorer says 1 for all that it found: to any power that is the same map."""
+    found = torch.zeros(1, 8, 8)
+    found[0, 2:6, 3:7] = 1
+    alert = modulate(found, 0.5)
+    assert torch.equal(found**1.5, found)
+    assert entropy(alert) < entropy(found) - 0.05
+    # The heart stays, the rim falls, the corners most; nothing appears outside.
+    assert alert[0, 3, 4] == 1 > alert[0, 2, 4] > alert[0, 2, 3] > 0
+    assert torch.equal(alert > 0, found > 0)
+    # What has no rim keeps what it has: one place, or everything.
+    alone = torch.zeros(1, 8, 8)
+    alone[0, 4, 4] = 1
+    for plain in (alone, torch.ones(1, 8, 8), torch.zeros(1, 8, 8)):
+        torch.testing.assert_close(modulate(plain, 0.5), plain)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 9), st.integers(1, 9), st.sampled_from([1, 2, 4, 100]))
+def test_alarm_never_flattens_and_keeps_the_order(seed: int, rows: int, cols: int, steps: int):
+    relevance = np.random.default_rng(seed).random((1, rows, cols), dtype=np.float32)
+    relevance = np.rint(relevance * steps) / steps
+    alert = modulate(relevance, 0.5)
+    assert Relevance(alert[0]).entropy <= Relevance(relevance[0]).entropy + 1e-5
+    top = relevance >= TOP * relevance.max()
+    np.testing.assert_array_equal(hearts(relevance)[~top], relevance[~top])
+    if not top.all():
+        assert alert[top].min() >= alert[~top].max()
 
 
 def test_fear_doubles_the_top_five_suppresses_the_rest_and_stays_in_range():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from arr_coc.bench.hypotheses import Measured, compare, hypotheses_table
+from arr_coc.bench.hypotheses import Measured, compare, hypotheses_table, narrow_table, share
 from arr_coc.bench.hypotheses_verdicts import Estimate, mean, paired, proportion, ratio
+from arr_coc.bench.table import written
 from arr_coc.cli import bench_hypotheses
 from arr_coc.errors import InputError
 
@@ -86,6 +89,16 @@ def test_questions_recall_and_stakes_have_their_rows():
     assert "rgb" in table.facts["not trained, so not compared"]
 
 
+def test_a_collapse_is_a_row_and_the_start_is_told():
+    training = {"pictures": 448, "keep": 0.25, "random": 0.2, "start": 0.21, "end": 0.8, "observations": 30,
+                "bands": {"share_band": [0.9, 1.0], "entropy_band": [0.15, 0.98]}, "alarms": []}  # fmt: skip
+    for alarms, verdict in (([], "holds"), (["map_entropy left [0.15, 0.98]"], "fails")):
+        table = hypotheses_table(Measured(document(outcomes=0.89) | {"training": training | {"alarms": alarms}}))
+        rows = {str(row["claim"]): row for row in table.rows}
+        assert rows["outcomes train without collapse"]["verdict"] == verdict
+    assert "from 21.0 % (random trees: 20.0 %) to 80.0 %" in table.facts["learning from outcomes"]
+
+
 def test_pairing_takes_the_pictures_difficulty_away():
     """Two systems that differ on few pictures: told apart when paired, not when taken alone."""
     generator = np.random.default_rng(0)
@@ -118,6 +131,31 @@ def test_a_ratio_is_resampled_by_picture():
     assert ratio(np.ones(3), np.zeros(3)) == Estimate(1000.0, 1000.0, 1000.0)
 
 
+def test_a_terminal_of_80_columns_shows_every_word_and_number():
+    shares = {"medical": 0.9, "casual": 0.8, "outcomes": 0.89, "tension": 0.92, "adaptive": 0.93}
+    shares |= {"fixed weights": 0.9, "propositional": 0.5, "perspectival": 0.4}
+    table = hypotheses_table(Measured(document(**shares)))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(narrow_table(table).to_rich())
+    shown = console.export_text()
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert shown.count("undecided") + shown.count("holds") + shown.count("fails") == len(table.rows)
+    # Numbers stand whole, one below the other; words may wrap, but not into more than four lines.
+    for row in table.rows:
+        assert all(written(row[name]) in shown for name in ("accuracy", "other", "difference"))
+    assert len(shown.splitlines()) <= 4 * len(table.rows) + 5
+    assert {"claim", "system", "against", "accuracy", "measure"} <= set(table.to_json()["rows"][0])
+
+
+def test_a_share_ends_at_all_of_it():
+    found = share(np.array([1.0] * 20 + [0.9]))
+    assert found.high == 100
+    assert found.low is not None
+    assert 97 < found.low < found.value < 100
+    assert share(np.array([0.0] * 20 + [0.1])).low == 0
+
+
 def test_the_command_reads_a_measurement(tmp_path, capsys):
     (tmp_path / "measured.json").write_text(json.dumps(document()))
     bench_hypotheses.hypotheses(measured=tmp_path / "measured.json", out=tmp_path / "out", as_json=True)
@@ -140,6 +178,7 @@ def test_a_page_gets_its_table_anew_and_keeps_its_prose(tmp_path, capsys):
     assert text.endswith("-->\nafter\n")
     assert "stale" not in text
     assert text.count("| H1 | query-aware beats random: scorer > random | 64 |") == 1
+    assert "| % | rival's % | difference | n | verdict |" in text
     page.write_text("no markers")
     with pytest.raises(InputError, match="needs one"):
         bench_hypotheses.hypotheses(measured=tmp_path / "measured.json", page=page)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from pathlib import Path
@@ -11,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from rich.console import Console
 
 from arr_coc.attending.allocate import allocate
-from arr_coc.bench.real import Values, load_records, measure_real, real_table
+from arr_coc.bench import real
+from arr_coc.bench.real import Values, load_records, measure_real, narrow_table, real_table, steps_of
 from arr_coc.bench.real_measures import correlation, coverage, fixation_map, scanpath_hits, scanpath_saliency
 from arr_coc.cli import bench_real
 from arr_coc.errors import InputError
@@ -89,7 +92,7 @@ def test_the_bench_covers_what_is_asked_for(folder):
     records = load_records(folder)
     steps: list[str] = []
     values = measure_real(records, folder / "no scorer", steps.append)
-    assert steps == ["discs", "bars"]
+    assert steps == steps_of(records) == ["discs, picture 1 of 1", "bars, picture 1 of 1"]
     table = real_table(values)
     rows = {(row["source"], row["measure"], row["system"]): row for row in table.rows}
     asked = [value for _, value in values.found["discs", "coverage", "look", 0.25]]
@@ -102,6 +105,28 @@ def test_the_bench_covers_what_is_asked_for(folder):
     assert ("bars", "correlation with fixations", "center") in rows
     assert not any(key[0] == "bars" and "coverage" in key[1] for key in rows)
     assert "not held out" in table.facts["tuned"]
+
+
+def test_a_long_run_keeps_what_it_has(folder, monkeypatch):
+    monkeypatch.setattr(real, "KEPT_EVERY", 1)
+    kept: list[tuple[set[str], int]] = []
+
+    def keep(values: Values, pictures: int) -> None:
+        kept.append(({key[0] for key in values.found}, pictures))
+
+    measure_real(load_records(folder), folder / "no scorer", keep=keep)
+    assert kept == [({"discs"}, 1)], "after the first of two pictures; the rest is the result itself"
+
+
+def test_the_table_fits_a_terminal(folder):
+    table = real_table(measure_real(load_records(folder), folder / "no scorer"))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(narrow_table(table).to_rich())
+    shown = console.export_text()
+    assert "…" not in shown
+    for row in table.rows:
+        assert str(row["system"]) in shown
+        assert str(row["measure"]) in shown
 
 
 def test_the_interval_is_over_pictures_and_stays_within_shares():

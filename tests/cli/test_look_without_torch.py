@@ -101,6 +101,19 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
         assert (out / "homunculus.png").stat().st_size > 1000
 
 
+def test_things_are_named_without_torch_where_the_photo_map_is_missing_or_turned_off(tmp_path: Path):
+    """A question that names a class of the photo map: where the extra is not installed, and where it is not wanted."""
+    Image.fromarray(street()).save(tmp_path / "street.png")
+    call = ["look", str(tmp_path / "street.png"), "Where is the dog?", "--out", str(tmp_path), "--json"]
+    missing = WITHOUT.replace("import json, sys", "import json, sys\nimport arr_coc.knowing.photo_words as words", 1)
+    missing = missing.replace("for arguments", 'words.PACKAGES = ("a_package_that_is_not_there",)\nfor arguments', 1)
+    for script, arguments in ((missing, call), (WITHOUT, [*call, "--no-photos"])):
+        done = subprocess.run([sys.executable, "-c", script, json.dumps([arguments])], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (look,) = json.loads(done.stdout)["looks"]
+        assert not any("photo" in note for note in look["notes"])
+
+
 def test_the_hook_does_stop_what_needs_torch(tmp_path: Path):
     Image.fromarray(street()).save(tmp_path / "street.png")
     call = ["look", str(tmp_path / "street.png"), "the red sign", "--strategy", "uniform", "--out", str(tmp_path)]

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import asdict
 
+import numpy as np
 import pytest
 import torch
 
+from arr_coc.balancing.arousal import ArousalEstimator
+from arr_coc.balancing.modulation import modulate
 from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.bench import esper_runs
-from arr_coc.bench.esper import COLUMNS, Models, accuracy_row, arousal_rows, cost_rows, hard_rows, zoo_rows
-from arr_coc.bench.esper_runs import Outcome, blurred, hard_scenes, paired, share, zoo_scenes
-from arr_coc.bench.esper_tuning import train, tune
+from arr_coc.bench.esper import load_table, main, small_table
+from arr_coc.bench.esper_rows import COLUMNS, accuracy_row, arousal_rows, cost_rows, hard_rows, zoo_rows
+from arr_coc.bench.esper_runs import (
+    Models,
+    Outcome,
+    Sheet,
+    blurred,
+    hard_scenes,
+    paired,
+    scorer_maps,
+    share,
+    zoo_scenes,
+)
+from arr_coc.bench.esper_tuning import choose_stopping, train, tune
 from arr_coc.bench.table import Quantity, Table
 from arr_coc.bundled import WEIGHTS
+from arr_coc.errors import InputError
 from arr_coc.esper import Esper, EsperSettings
 from arr_coc.esper.passes import run_passes
 from arr_coc.knowing.scorer import Scorer
 from arr_coc.learning.checkpoints import ship
 from arr_coc.learning.mini_model import MiniConfig, build_mini
+from arr_coc.values import Relevance
 
 # Switch on when the shipped weights are final: these tests judge them.
-FINAL_WEIGHTS = False
+FINAL_WEIGHTS = True
 shipped = pytest.mark.skipif(
     not (WEIGHTS / "mini" / "config.json").is_file() or not (WEIGHTS / "scorer" / "config.json").is_file(),
     reason="the bundled weights are not installed",
@@ -46,15 +64,14 @@ def small(monkeypatch):
     """Small pictures and short answers: the rows matter here, not the numbers."""
     monkeypatch.setattr(esper_runs, "SIZE", (256, 256))
     monkeypatch.setattr(esper_runs, "LONGEST_ANSWER", 4)
-    for module in ("esper", "esper_tuning"):
+    for module in ("esper", "esper_rows", "esper_tuning"):
         monkeypatch.setattr(f"arr_coc.bench.{module}.FIRST", 13)
         monkeypatch.setattr(f"arr_coc.bench.{module}.LATER", 9)
 
 
 def test_the_experiment_prints_every_row(models):
-    scenes = hard_scenes(4, 1, "test", models.device)
-    steps = []
-    rows = hard_rows(models, scenes, EsperSettings(), TemperingPolicy(), steps.append)
+    sheet = Sheet.of(models, hard_scenes(4, 1, "test", models.device), scorer_maps(models, 1))
+    rows = list(hard_rows(models, sheet, EsperSettings(), TemperingPolicy(), lambda name: None))
     table = Table("Esper", COLUMNS, tuple(rows))
     text = table.to_markdown()
     for words in ("once for 2 to 4 passes", "2 to 4 passes", "passes needed", "learned", "tokens saved"):
@@ -75,10 +92,11 @@ def test_zoo_and_arousal_rows(models):
     assert all(len(answer.split(", ")) == 3 for answer in scenes.answers)
     again = zoo_scenes(1, 5, models.device, first=2)
     assert torch.equal(again.pictures[0], scenes.pictures[2])
-    rows = zoo_rows(models, scenes, EsperSettings(), None, lambda name: None)
+    rows = list(zoo_rows(models, scenes, EsperSettings(), None, lambda name: None))
     assert sum("in the end" in str(row["what"]) for row in rows) == 2
     verdicts = {row["what"]: row["kept"] for row in arousal_rows(models, scenes)}
-    assert verdicts == {"arousal, casual": True, "arousal, plain": True, "arousal, high stakes": True}
+    names = ("casual", "plain", "high stakes")
+    assert verdicts == {f"arousal, {kind}{name}": True for kind in ("", "blurred, ") for name in names}
 
 
 def test_cost_and_sameness(models):
@@ -88,15 +106,64 @@ def test_cost_and_sameness(models):
     assert sum("cost 256²" in str(row["what"]) for row in rows) == 3
 
 
+def test_saved_tables_come_back_and_fill_a_page(models, tmp_path, capsys, monkeypatch):
+    from arr_coc.cli.bench_esper import esper
+
+    monkeypatch.setattr("arr_coc.bench.esper.cost_rows", lambda models, repeats: cost_rows(models, 1, (256,)))
+    table = small_table(models, zoo=2)
+    path, page = tmp_path / "esper_small.json", tmp_path / "page.md"
+    path.write_text(json.dumps(table.to_json()), encoding="utf-8")
+    assert load_table(path) == table
+    page.write_text("Before.\n<!-- esper: begin -->\nold\n<!-- esper: end -->\nAfter.\n", encoding="utf-8")
+    esper(saved=[path], page=page, as_json=True)
+    assert json.loads(capsys.readouterr().out)["rows"] == table.to_json()["rows"]
+    text = page.read_text(encoding="utf-8")
+    assert table.to_markdown() in text
+    assert text.startswith("Before.")
+    assert text.endswith("After.\n")
+    assert "old" not in text
+    path.write_text("[]", encoding="utf-8")
+    with pytest.raises(InputError, match="esper_small"):
+        load_table(path)
+
+
 def test_tuning_and_training_run(models, monkeypatch):
-    grid = [EsperSettings(fovea=fovea) for fovea in (1.0, 3.0)]
+    grid = [[{"fovea": fovea} for fovea in (1.0, 3.0)], [{"inhibition": 0.5}]]
     monkeypatch.setattr("arr_coc.bench.esper_tuning.tuning_grid", lambda: grid)
     settings, tried = tune(models, 4, lambda name: None)
-    best = max(row["accuracy"] for row in tried)
-    assert any(row["accuracy"] == best and row["settings"]["fovea"] == settings.fovea for row in tried)
+    assert len(tried) == 4  # as it is, two foveas, and inhibition with the best of them
+    best = max((row["accuracy"], -row["tokens"]) for row in tried)
+    assert any((row["accuracy"], -row["tokens"]) == best and row["settings"] == asdict(settings) for row in tried)
     policy, curve = train(models, EsperSettings(passes=2), 1, 4)
     assert len(curve) == 1
     assert policy.config.learned
+
+
+def test_the_command_needs_no_terminal_packages_and_keeps_what_it_has(weights, tmp_path, monkeypatch):
+    """`python -m arr_coc.bench.esper`, without the packages of the terminal; cut short, all rows stay."""
+    for name in ("typer", "rich", "matplotlib"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr("arr_coc.bench.esper_tuning.tuning_grid", lambda: [[{"fovea": 1.0}] * 3])
+
+    def cut_short(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("arr_coc.bench.esper.cost_rows", cut_short)
+    out, save = tmp_path / "out", tmp_path / "save"
+    how = ["--number", "4", "--zoo", "2", "--tune", "4", "--train", "3", "--batch", "4", "--seconds", "0"]
+    with pytest.raises(KeyboardInterrupt):
+        main([*how, "--weights", str(weights), "--save", str(save), "--out", str(out)])
+    tuning = json.loads((out / "esper_tuning.json").read_text())
+    assert len(tuning["tried"]) == 1  # no time for another one
+    tempering = json.loads((out / "esper_tempering.json").read_text())
+    assert len(tempering["reward"]) == 1
+    better = tempering["validation"]["points"]["difference"] > 0
+    wanted = tuning["chosen"] | {"learned": better, "layers": None}
+    assert asdict(EsperSettings.load(save)) | {"layers": None} == wanted
+    assert TemperingPolicy.from_pretrained(save).config.learned
+    rows = [row["what"] for row in json.loads((out / "esper.json").read_text())["rows"]]
+    assert rows[0] == "hard, first look"
+    assert rows[-1] == "arousal, blurred, high stakes"
 
 
 def test_the_scorer_is_blurred_but_not_blind():
@@ -110,6 +177,18 @@ def test_the_scorer_is_blurred_but_not_blind():
     wrong = (maps.flatten(1).argmax(1) != 3 * 16 + 12).float().mean()
     assert 0.3 < wrong < 0.95
     assert maps[:, 3, 12].mean() > 2 * maps.mean()
+
+
+def test_giving_up_is_chosen_where_it_costs_nothing():
+    """Twenty pictures that no further look helps, and others that only the fourth one helps."""
+    right = torch.tensor([[False, True, True, True]] * 180 + [[False] * 4] * 20)
+    unsure = torch.tensor([[0.9, 0.1, 0.1, 0.1]] * 180 + [[0.9, 0.6, 0.59, 0.58]] * 20)
+    tokens = torch.tensor([[32, 16, 16, 16]] * 200)
+    chosen = choose_stopping(Outcome(right, unsure, tokens, unsure), EsperSettings())
+    assert (chosen.stop, chosen.gain) == (0.15, 0.02)
+    late = right.clone()
+    late[180:, 3] = True
+    assert choose_stopping(Outcome(late, unsure, tokens, unsure), EsperSettings()) == EsperSettings()
 
 
 def test_outcomes_shares_and_differences():
@@ -130,8 +209,7 @@ def test_the_bench_and_esper_answer_alike(weights, models):
     """Two routes: one picture through `Esper`, and through the bench's batch."""
     scenes = zoo_scenes(2, 9, models.device)
     settings = EsperSettings(stop=0.0, aroused=False)
-    maps = models.scorer.score(scenes.pictures, scenes.question_ids)
-    lesson = esper_runs.lesson_of(models, scenes, maps)
+    lesson = Sheet.of(models, scenes, scorer_maps(models)).lesson(models)
     with esper_runs.measuring(models):
         records = run_passes(
             models.reader, lesson.job, settings.shares(32), settings, TemperingPolicy(), most=4, stop_early=False
@@ -144,7 +222,22 @@ def test_the_bench_and_esper_answer_alike(weights, models):
             assert step.tokens == int(record.tokens[number])
             assert step.uncertainty == pytest.approx(float(record.uncertainty[number]), abs=1e-3)
             ids = record.said.ids[number][record.said.spoken[number]]
-            assert step.text == models.processor.tokenizer.decode(ids, skip_special_tokens=True).strip()
+            assert step.text == models.tokenizer.decode(ids, skip_special_tokens=True).strip()
+
+
+@shipped
+def test_high_stakes_sharpen_the_shipped_scorers_maps_and_casual_ones_leave_them(monkeypatch):
+    """Not made-up maps: the shipped scorer's are nearly 0 or 1, and a power alone would leave them as they are."""
+    monkeypatch.setattr(esper_runs, "SIZE", (512, 512))
+    scorer, scenes = Scorer.from_pretrained(WEIGHTS / "scorer"), zoo_scenes(4, 21, torch.device("cpu"))
+    maps = scorer.score(scenes.pictures, scenes.question_ids).detach().numpy()
+    for question, least in (("Which allergens are in this snack?", 0.02), ("What is the cute snack called?", None)):
+        after = modulate(maps, ArousalEstimator()(question))
+        if least is None:
+            assert np.array_equal(after, maps)
+            continue
+        for one, other in zip(maps, after, strict=True):
+            assert Relevance(other).entropy < Relevance(one).entropy - least
 
 
 @shipped

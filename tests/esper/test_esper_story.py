@@ -98,17 +98,27 @@ def test_early_stopping_can_be_read_off_a_run_without_it():
     """Two routes: stop while running, or run to the end and ask where it would have stopped."""
     model, settings = tiny_eye().model, replace(EsperSettings(), aroused=False)
     policy = TemperingPolicy()
-    always = run_passes(model, job_of(0, 1, 2), (13, 9), settings, policy, most=4, stop_early=False)
-    middle = float(torch.stack([record.uncertainty for record in always[1:]]).median())
-    settings = replace(settings, stop=middle + 1e-6)
-    needed = passes_needed(always, settings)
+    always = run_passes(model, job_of(0, 1, 2), (13, 9), settings, policy, most=1, stop_early=False)
+    history = torch.stack([record.uncertainty for record in always], 1)
+    settings = replace(settings, stop=float(history[:, 1].median()) + 1e-6)
+    needed = passes_needed(history, settings)
     assert len(set(needed.tolist())) > 1
-    stopping = run_passes(model, job_of(0, 1, 2), (13, 9), settings, policy, most=4)
+    stopping = run_passes(model, job_of(0, 1, 2), (13, 9), settings, policy, most=1)
     spent = torch.stack([record.tokens for record in stopping]).sum(0)
     for number, last in enumerate(needed.tolist()):
         assert int(spent[number]) == sum(int(record.tokens[number]) for record in always[:last])
         final = stopping[-1].uncertainty[number]
         assert float(final) == pytest.approx(float(always[last - 1].uncertainty[number]), abs=1e-4)
+
+
+def test_a_pass_in_vain_is_the_last_one():
+    history = torch.tensor([[0.9, 0.5, 0.2, 0.1], [0.9, 0.5, 0.48, 0.1], [0.9, 0.95, 0.3, 0.1], [0.1, 0.1, 0.1, 0.1]])
+    assert passes_needed(history, EsperSettings()).tolist() == [4, 4, 4, 2]
+    assert passes_needed(history, EsperSettings(gain=0.05)).tolist() == [4, 3, 4, 2]
+    # One look in vain after the first is no reason to give up; nothing ends before `least`.
+    assert passes_needed(history, EsperSettings(gain=0.0, least=3)).tolist() == [4, 4, 4, 3]
+    with pytest.raises(InputError, match="gain"):
+        EsperSettings(gain=-0.1)
 
 
 def test_layouts_agree_on_the_first_look_and_count_what_they_read():

@@ -8,14 +8,17 @@ from esper_models import SIDE, job_of, normalised, pixels_of, tiny_eye
 from tiny_models import picture, tiny_model, tiny_processor
 
 from arr_coc.attending.tree import build_tree
-from arr_coc.backbones.qwen3_vl_encode import leaf_positions, run_language_model
+from arr_coc.backbones.qwen3_vl_attention import vision_attention
+from arr_coc.backbones.qwen3_vl_encode import VisualTokens, encode_leaves, leaf_positions, run_language_model
+from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.esper import Esper, EsperSettings
-from arr_coc.esper.looks import Looks, first_look, look_again
-from arr_coc.esper.passes import Job
-from arr_coc.esper.prompt import Prompts, leaf_row, text_row
-from arr_coc.esper.reading import encode_block, interleave, read_looks
+from arr_coc.esper.looks import Looks, first_look, look_again, outdated
+from arr_coc.esper.passes import Job, run_passes
+from arr_coc.esper.prompt import Prompts, leaf_row, looks_mask, text_row
+from arr_coc.esper.reading import encode_block, read_looks
 from arr_coc.esper.speaking import Memory, Spoken, attention_layers, speak
-from arr_coc.realizing.patches import LeafBatch
+from arr_coc.esper.tower import TowerMemory
+from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches
 
 GRID = (SIDE // 32, SIDE // 32)
 LAYERS = range(1, 3)
@@ -31,9 +34,9 @@ def three_looks(job: Job) -> Looks:
 
 
 def all_passes(model, job: Job, looks: Looks, most: int = 5) -> tuple[list[Spoken], Memory]:
-    memory, spoken = Memory(GRID), []
+    memory, tower, spoken = Memory(GRID), TowerMemory(), []
     for leaves in looks.blocks:
-        tokens = encode_block(model, job.pyramid, leaves, GRID)
+        tokens = encode_block(model, job.pyramid, leaves, GRID, tower)
         spoken.append(speak(model, memory, leaves, tokens, job.prompts, most=most, layers=LAYERS))
     return spoken, memory
 
@@ -47,11 +50,28 @@ def one_prompt(model, job: Job, looks: Looks, answer: torch.Tensor, **how):
         row = row + leaf_row(leaves, GRID, float(start), model.config.image_token_id)
     tail = torch.cat([job.prompts.tail[:, : int(job.prompts.there.sum())], answer], 1)
     row = row + text_row(tail, torch.ones_like(tail, dtype=torch.bool), float(start + GRID[0]))
-    tokens = interleave(
-        tuple(encode_block(model, job.pyramid, leaves, GRID) for leaves in blocks),
-        tuple(leaves[..., 2] >= 0 for leaves in blocks),
-    )
-    return run_language_model(model, row.ids, tokens, row.positions(), row.there.long(), use_cache=False, **how)
+    mask = looks_mask(row.there, blocks, start)
+    if model.config.get_text_config()._attn_implementation == "eager":  # wants numbers to add
+        mask = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)
+    tokens = encoded_at_once(model, job, blocks)
+    return run_language_model(model, row.ids, tokens, row.positions(), mask, use_cache=False, **how)
+
+
+def encoded_at_once(model, job: Job, blocks: list[torch.Tensor]) -> VisualTokens:
+    """Another route through the tower: all looks of one picture in one row, every patch under one mask."""
+    leaves = torch.cat(blocks, 1)
+    batch = LeafBatch.equal(leaves, GRID, job.pyramid.levels)
+    patches = gather_leaf_patches(job.pyramid, batch.leaves, batch.owner, temporal=2)
+    look = torch.cat([torch.full((4 * block.shape[1],), number) for number, block in enumerate(blocks)])
+
+    def masked(module, query, key, value, attention_mask, scaling, **_):
+        mixed = torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=look[:, None] >= look, scale=scaling
+        )
+        return mixed.transpose(1, 2), None
+
+    with vision_attention(model, "one_mask", masked):
+        return encode_leaves(model, patches, batch)
 
 
 @pytest.mark.parametrize("moe", [False, True])
@@ -68,6 +88,39 @@ def test_caches_change_nothing(moe):
             assert torch.allclose(model.lm_head(state).float(), found.said.logits, atol=1e-4)
     # Question and answer are forgotten, what was seen is not.
     assert memory.cache.get_seq_length() == job.prompts.head.shape[1] + sum(b.shape[1] for b in looks.blocks)
+
+
+def test_every_leaf_passes_through_the_tower_once_and_sees_those_before_it():
+    model, job = tiny_eye().model, job_of(0, 1, 2)
+    counted = []
+    hook = model.model.visual.patch_embed.register_forward_hook(
+        lambda module, inputs, output: counted.append(len(output))
+    )
+    records = run_passes(model, job, (13, 9), EsperSettings(stop=0.0, aroused=False), TemperingPolicy(), most=1)
+    hook.remove()
+    looks = records[-1].looks
+    assert len(counted) == len(looks.blocks) == 4
+    assert sum(counted) == 4 * int(looks.counts.sum())  # four patches a leaf, no padding, nothing again
+    with torch.no_grad():
+        tower = TowerMemory()
+        encode_block(model, job.pyramid, looks.blocks[0], GRID, tower)
+        remembered = tower.copy()
+        seeing = encode_block(model, job.pyramid, looks.blocks[1], GRID, tower)
+        assert torch.equal(encode_block(model, job.pyramid, looks.blocks[1], GRID, remembered).embeds, seeing.embeds)
+        alone = encode_block(model, job.pyramid, looks.blocks[1], GRID)
+    assert not torch.allclose(seeing.embeds, alone.embeds, atol=1e-4)
+
+
+def test_what_is_left_in_sight_is_the_finest_tree():
+    """Two routes: leaves that no later look has split, and the leaves of the tree as it is now."""
+    looks = three_looks(job_of(0, 1, 2))
+    kept = []
+    for number, block in enumerate(looks.blocks):
+        for later in looks.blocks[number + 1 :]:
+            block = torch.where(outdated(block, later)[..., None], -1, block)
+        kept.append(block)
+    for left, finest in zip(torch.cat(kept, 1), looks.finest(), strict=True):
+        assert sorted(left[left[:, 2] >= 0].tolist()) == sorted(finest[finest[:, 2] >= 0].tolist())
 
 
 def test_the_attention_is_the_models_own():

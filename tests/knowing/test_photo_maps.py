@@ -10,9 +10,11 @@ import torch
 from torch import nn
 
 from arr_coc.errors import InputError
-from arr_coc.knowing import participatory, photos
-from arr_coc.knowing.photos import PhotoEncoder, content_words, find_photo_encoder, photos_installed
+from arr_coc.knowing import participatory, photo_words, photos
+from arr_coc.knowing.photo_words import class_names, content_words, named_words, photos_installed, worth_asking
+from arr_coc.knowing.photos import PhotoEncoder, find_photo_encoder
 from arr_coc.knowing.query_encoders import ImageTextQueryEncoder
+from arr_coc.looking import examine
 from arr_coc.sensing import sense
 
 installed = pytest.mark.skipif(not photos_installed(), reason="the extra [photos] is not installed")
@@ -102,10 +104,59 @@ def test_it_is_asked_always_and_answers_where_it_knows_the_word(encoder, picture
     assert photos.photo_coupling(pixels, "Where is the dog?") is None
 
 
+def test_a_class_is_called_by_the_last_word_of_its_name():
+    heads = photo_words.head_words([["street sign"], ["red fox", "Vulpes vulpes"], ["orange"], ["can opener"]])
+    assert named_words("Where is the fox near the signs?", heads) == ["fox", "signs"]
+    assert named_words("the red street", heads) == [], "what a name only begins with, it does not name"
+    assert named_words("the orange thing in the middle", heads) == [], "colours and places are never things"
+    assert named_words("How high is the red bar?", frozenset({"bar"})) == [], "a chart's bar is no horizontal bar"
+
+
+def asked(monkeypatch, encoder: PhotoEncoder) -> None:
+    """As if the packages were there, with the classifier of this file."""
+    monkeypatch.setattr(photos, "find_photo_encoder", lambda: encoder)
+    monkeypatch.setattr(photo_words, "PACKAGES", ())
+    monkeypatch.setattr(photo_words, "known_heads", lambda: encoder.heads)
+
+
+def test_look_chooses_it_by_itself_and_says_so(encoder, picture, monkeypatch):
+    """Where the extra is installed and the question names a class: the map moves, a note tells, a switch stops it."""
+    asked(monkeypatch, encoder)
+    pixels = (nn.functional.interpolate(picture, scale_factor=4)[0].permute(1, 2, 0) * 255).to(torch.uint8).numpy()
+    for query, left in (("Where is the dog?", True), ("Where is the car?", False)):
+        found = examine(pixels, query, keep=0.25).relevance
+        assert found.participatory is not None
+        middle = found.participatory.shape[1] // 2
+        assert (found.participatory[:, :middle].mean() > found.participatory[:, middle:].mean() + 0.3) == left
+        assert [note for note in found.notes if "photo coupling" in note]
+        assert not [note for note in found.notes if "is zero" in note]
+        without = examine(pixels, query, keep=0.25, photos=False).relevance
+        assert without.participatory is not None
+        assert float(without.participatory.max()) == 0
+        assert not [note for note in without.notes if "photo" in note]
+    # With a colour, what meets both comes first: there is no red car, but a green one is still a car.
+    both = examine(pixels, "the red dog", keep=0.25).relevance
+    assert both.participatory is not None
+    assert both.participatory[:, :middle].mean() > both.participatory[:, middle:].mean() + 0.3
+    assert len(both.notes) == 2
+
+
+def test_questions_about_print_leave_it_out(encoder, picture, monkeypatch):
+    asked(monkeypatch, encoder)
+    assert worth_asking("Where is the dog?")
+    assert not worth_asking("What number is on the car?"), "it does not read"
+    assert not worth_asking("Where is the mountain?")
+    heads = frozenset({"sign", "car"})
+    assert photo_words.things("What is on the red sign?", heads) == []
+    assert photo_words.things("Where is the red sign?", heads) == ["sign"]
+    assert photo_words.things("the car by the sign", heads) == ["car"]
+
+
 def test_without_the_packages_it_is_none_and_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(photos, "PACKAGES", ("a_package_that_is_not_there",))
+    monkeypatch.setattr(photo_words, "PACKAGES", ("a_package_that_is_not_there",))
     find_photo_encoder.cache_clear()
     assert find_photo_encoder() is None
+    assert not worth_asking("Where is the dog?")
     find_photo_encoder.cache_clear()
     with pytest.raises(InputError, match=r"arr-coc\[photos\]"):
         PhotoEncoder.load()
@@ -117,7 +168,7 @@ def test_the_packages_know_their_classes():
     encoder = find_photo_encoder()
     assert encoder is not None
     assert (list(logging.getLogger().handlers), logging.getLogger().level) == before
-    names = photos._class_names()
+    names = class_names()
     assert len(names) == 1000
     assert encoder.known_words("Where are the buses and the clock?") == ["buses", "clock"]
     assert encoder.known_words("What is the tax? Read the total.") == []

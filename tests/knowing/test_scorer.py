@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from arr_coc.errors import InputError
-from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig, coarse_texture
+from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig, coarse_texture, position_waves
 from arr_coc.needle.characters import encode
 
 
@@ -117,3 +117,26 @@ def test_every_part_of_the_scorer_takes_part():
     scorer(torch.rand(2, 3, 64, 96), torch.randint(1, 97, (2, 12))).square().sum().backward()
     idle = [name for name, value in scorer.named_parameters() if value.grad is None or not value.grad.any()]
     assert not idle
+
+
+def test_products_of_waves_tell_how_far_apart_two_cells_are():
+    waves = position_waves(6, 9, 8)
+    assert waves.shape == (32, 6, 9)
+
+    def alike(first: tuple[int, int], second: tuple[int, int]) -> float:
+        return float(waves[:, *first] @ waves[:, *second])
+
+    assert alike((0, 1), (2, 4)) == pytest.approx(alike((3, 5), (5, 8)), abs=1e-4), "wherever the pair stands"
+    assert alike((2, 3), (2, 3)) > alike((2, 3), (2, 4)) > alike((2, 3), (2, 6))
+    assert alike((2, 3), (3, 3)) == pytest.approx(alike((2, 3), (2, 4)), abs=1e-4), "rows and columns count the same"
+
+
+def test_without_teaching_the_waves_change_nothing():
+    torch.manual_seed(0)
+    config = ScorerConfig(width=32, query_width=24, blocks=1)
+    with_waves, without = Scorer(config), Scorer(ScorerConfig(width=32, query_width=24, blocks=1, waves=0))
+    without.load_state_dict({name: value for name, value in with_waves.state_dict().items() if "place." not in name})
+    pictures, question = torch.rand(1, 3, 64, 96), ids("where?")
+    assert torch.equal(with_waves.score(pictures, question), without.score(pictures, question))
+    torch.nn.init.normal_(with_waves.place.weight)
+    assert not torch.allclose(with_waves.score(pictures, question), without.score(pictures, question), atol=1e-4)

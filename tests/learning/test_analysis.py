@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -81,7 +82,10 @@ def test_one_command_makes_every_plot(tmp_path):
         }
     }
     (tmp_path / "record.json").write_text(json.dumps(record))
-    plan = ["--number", "14", "--size", "256", "--out", str(tmp_path / "out")]
+    page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
+    page.write_text("before\n<!-- analysis: begin -->\nstale\n<!-- analysis: end -->\nafter\n")
+    plan = ["--number", "14", "--size", "256", "--out", str(tmp_path / "out"), "--page", str(page)]
     analysis.main(["--scorer", str(tmp_path / "scorer"), "--record", str(tmp_path / "record.json"), *plan])
     for name in ("patterns", "allocation_statistics", "tensions", "outcome_curve"):
         picture = np.asarray(Image.open(tmp_path / "out" / f"{name}.png").convert("RGB"))
@@ -91,6 +95,14 @@ def test_one_command_makes_every_plot(tmp_path):
     assert sum(pattern["share"] for pattern in found["patterns"]) == pytest.approx(1)
     assert all(example["question"] for pattern in found["patterns"] for example in pattern["examples"])
     assert sum(found["statistics"]["cards"]["levels"].values()) == pytest.approx(1)
+    text = page.read_text()
+    assert "stale" not in text
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    linked = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(linked) == 4
+    assert all((page.parent / one).is_file() for one in linked), "links are seen from the page"
+    assert all(pattern["words"] in text and pattern["examples"][0]["question"] in text for pattern in found["patterns"])
     (tmp_path / "record.json").write_text("{")
     with pytest.raises(InputError, match="not a record"):
         analysis.load_record(tmp_path / "record.json")

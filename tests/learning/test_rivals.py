@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -13,9 +15,10 @@ from arr_coc.errors import InputError
 from arr_coc.files import write_json
 from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig
 from arr_coc.learning.allocations import target_cells, tree_of
-from arr_coc.learning.measure import _overlaps, top_cells
+from arr_coc.learning.measure import Measuring, _other_questions, _overlaps, top_cells
 from arr_coc.learning.pictures import render_family
-from arr_coc.learning.rivals import Rivals, fine_cells, recall, three_ways
+from arr_coc.learning.rivals import Rivals, fine_cells, recall, sharpened, three_ways
+from arr_coc.needle.renderer import render
 
 
 @pytest.fixture(scope="module")
@@ -72,22 +75,39 @@ def test_three_ways_are_three_maps_of_the_cells(rivals, batch):
 
 def test_each_rival_gets_the_sharpness_that_serves_it_best(rivals, batch):
     tree = tree_of((256, 256))
-    chosen = Rivals(rivals.scorer, rivals.parts).choose_powers(batch, tree, 16)
+    fitted = Rivals(rivals.scorer, rivals.parts)
+    fitted.choose_powers(batch, tree, 16)
     truth = target_cells(batch, 8, 8)
+    maps = fitted.maps(batch)
     for name, one in Rivals(rivals.scorer, rivals.parts).maps(batch).items():
-        found = {power: float(recall(quadtree(one**power, tree, 16).cells, truth).mean()) for power in (1, 2, 4, 8)}
-        assert found[int(chosen[name])] == pytest.approx(max(found.values()), abs=1e-4), name
+        plain = [recall(quadtree(one**power, tree, 16).cells, truth).mean() for power in (1, 2, 4, 8)]
+        odds = [
+            recall(quadtree((one / (1.0000001 - one)) ** power, tree, 16).cells, truth).mean() for power in (0.5, 1)
+        ]
+        mine = float(recall(quadtree(maps[name], tree, 16).cells, truth).mean())
+        assert mine >= float(max(*plain, *odds)) - 1e-4, name
+
+
+def test_odds_tell_apart_what_is_nearly_certain_everywhere():
+    """High stakes: almost every cell is 1 to seven digits, yet one is likelier by far."""
+    logits = torch.full((1, 8, 8), 18.0, dtype=torch.float64)
+    logits[0, 5, 2] = 25
+    flat, sharp = (sharpened(logits.sigmoid(), 1.0, by_odds) for by_odds in (False, True))
+    assert float(flat.amax() - flat.amin()) < 1e-6
+    assert float(sharp[0, 5, 2]) == pytest.approx(1)
+    assert float(sharp.flatten().sort().values[-2]) == pytest.approx(math.exp(-7), rel=1e-3)
+    assert torch.equal(sharpened(torch.zeros(1, 2, 2), 0.5, True), torch.zeros(1, 2, 2))
 
 
 def test_a_saved_rival_is_the_same_rival(rivals, batch, tmp_path):
     rivals.save(tmp_path)
-    write_json(tmp_path / "record.json", {"powers": {"rgb": 2.0}})
+    write_json(tmp_path / "record.json", {"powers": {"rgb": 2.0}, "odds": ["rgb"]})
     again = Rivals.load(rivals.scorer, tmp_path)
     assert set(again.parts) == set(rivals.parts)
-    before = Rivals(rivals.scorer, rivals.parts, {"rgb": 2.0}).maps(batch)
+    before = Rivals(rivals.scorer, rivals.parts, {"rgb": 2.0}, frozenset({"rgb"})).maps(batch)
     for name, one in again.maps(batch).items():
         assert torch.allclose(one, before[name], atol=5e-3), name
-    assert again.powers == {"rgb": 2.0}
+    assert (again.powers, again.odds) == ({"rgb": 2.0}, {"rgb"})
     assert Rivals.load(rivals.scorer, tmp_path / "nothing").parts == {}
     write_json(tmp_path / "record.json", {"other": 1})
     with pytest.raises(InputError, match="not a record"):
@@ -107,3 +127,16 @@ def test_overlap_with_ones_own_target_and_with_the_others():
     assert (found["own"], found["others"]) == (0, 1), "looking where the other question's answer is"
     same = targets[:1].expand(3, -1, -1, -1)
     assert _overlaps(scores, same, tree, 16, "cards", 0.25) == [], "one and the same target tells nothing"
+
+
+def test_further_questions_are_those_of_the_same_pictures():
+    """Asked without painting again: the very questions and boxes that `render` has for question 1 and 2."""
+    plan = Measuring(size=(256, 256))
+    for family in ("cards", "scenes"):
+        found = _other_questions(family, plan, range(3, 5), torch.device("cpu"))
+        first = render(family, 2, plan.size, plan.seed, plan.split, start=3)
+        for number, asked in enumerate(found, 1):
+            again = render(family, 2, plan.size, plan.seed, plan.split, start=3, question=number)
+            assert torch.equal(again.pictures, first.pictures)
+            for name in ("question_ids", "boxes", "box_mask"):
+                assert torch.equal(getattr(asked, name), getattr(again, name)), (family, number, name)

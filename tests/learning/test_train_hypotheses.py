@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from arr_coc.bench.hypotheses import Measured, hypotheses_table
+from arr_coc.errors import InputError
 from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig
 from arr_coc.learning import train_hypotheses
 from arr_coc.learning.checkpoints import export
-from arr_coc.learning.measure import Measuring, steps_of
+from arr_coc.learning.hypotheses_rounds import RoundsKept
+from arr_coc.learning.judging import load_reader
+from arr_coc.learning.measure import Measuring, measure, steps_of
 from arr_coc.learning.mini_model import MiniConfig, build_mini
-from arr_coc.learning.rivals import KINDS, SCORERS
+from arr_coc.learning.rivals import KINDS, SCORERS, Rivals
 
 TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
 NUMBER = 7
@@ -82,9 +86,77 @@ def test_the_measurement_becomes_a_table_of_every_claim(run):
     quarter = [row for row in table.rows if row["claim"] == "H5 the texture beats RGB alone"]
     assert [row["tokens"] for row in quarter] == [4], "a quarter of 16"
     assert "not trained" not in " ".join(table.facts)
+    assert measured.document["training"]["observations"] == 2
+    assert measured.document["training"]["random"] is not None
+    halves = [row for row in table.rows if row["claim"] == "medical stakes miss less"]
+    assert [row["tokens"] for row in halves] == [4, 7], "a quarter and a half of 16, as the tree can spend them"
     assert len(measured.right("scorer", "0.25")) == len(measured.recall("top_k", "0.25")) == NUMBER
 
 
-def test_the_steps_that_are_announced_are_those_that_come():
+def test_the_steps_that_are_announced_are_those_that_come(parts):
     plan = Measuring(number=14, also=7)
     assert (plan.each, plan.each_also, len(steps_of(plan))) == (2, 1, 21)
+    heard: list[str] = []
+    measured(parts, in_rounds(1), advance=heard.append)
+    assert heard == steps_of(in_rounds(1))
+    assert heard[-1] == "questions about signs, round 2 of 2"
+
+
+@pytest.fixture(scope="module")
+def parts(run) -> tuple[Any, Any]:
+    scorer = Scorer.from_pretrained(run / "scorer")
+    return load_reader(run / "reader", torch.device("cpu")), Rivals.load(scorer, run / "out")
+
+
+def measured(parts: tuple[Any, Any], plan: Measuring, **how: Any) -> dict[str, Any]:
+    model, rivals = parts
+    return measure(model, rivals, plan, **how)
+
+
+def in_rounds(at_once: int, **more) -> Measuring:
+    return Measuring(4, families=("cards", "signs"), size=(128, 128), large=(128, 128), at_once=at_once, **more)
+
+
+def test_rounds_join_to_what_one_round_measures(parts):
+    whole, joined = measured(parts, in_rounds(2)), measured(parts, in_rounds(1))
+    assert (whole["n"], joined["n"], whole["each"]) == (4, 4, 2)
+    assert whole["cells"].keys() == joined["cells"].keys()
+    for name in ("full@1", "uniform@0.25", "scorer@0.125", "rgb@0.25", "top_k@0.25"):
+        assert whole["cells"][name] == joined["cells"][name], name
+    assert whole["best_cells"]["scorer@100"] == joined["best_cells"]["scorer@100"]
+    assert whole["stakes"] == joined["stakes"]
+    key = ("family", "keep", "own", "others")
+    first, second = (sorted([one[k] for k in key] for one in document["questions"]) for document in (whole, joined))
+    assert first == second
+
+
+def test_when_time_runs_out_whole_rounds_remain(parts):
+    document = measured(parts, in_rounds(1, seconds=0.0))
+    assert (document["each"], document["wanted"], document["n"]) == (1, 2, 2), "one picture of every family"
+    assert {len(cell["recall"]) for cell in document["cells"].values()} == {2}
+    assert "2 of the 4 wanted" in hypotheses_table(Measured(document)).facts["pictures"]
+
+
+def test_an_interrupted_measurement_goes_on_where_it_stood(parts, tmp_path):
+    plan = in_rounds(1)
+    kept = RoundsKept.of(tmp_path, plan, parts[1], "weights")
+
+    def stop_after_one(rounds: list) -> None:
+        kept.save(rounds)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measured(parts, plan, keep=stop_after_one)
+    assert len(kept.load()) == 1
+    heard: list[str] = []
+    assert measured(parts, plan, advance=heard.append, done=kept.load()) == measured(parts, plan)
+    assert heard == steps_of(plan)[6:], "the first round is not measured again"
+    assert RoundsKept.of(tmp_path, plan, parts[1], "other weights").load() == []
+
+
+def test_a_folder_stays_with_the_reader_it_began_with(run):
+    Scorer(ScorerConfig(width=32)).save_pretrained(run / "another")
+    given = arguments(run)
+    given[given.index("--scorer") + 1] = str(run / "another")
+    with pytest.raises(InputError, match="another scorer; give a new --folder"):
+        train_hypotheses.main(given)

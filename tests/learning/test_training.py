@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from arr_coc.errors import InputError
-from arr_coc.knowing.scorer import Scorer
+from arr_coc.knowing.scorer import Scorer, ScorerConfig
 from arr_coc.learning import train_mini
 from arr_coc.learning.checkpoints import load_export, ship
 from arr_coc.learning.mini_model import MiniConfig, build_mini
@@ -70,6 +70,18 @@ def test_going_on_from_an_export_keeps_the_progress(run, tmp_path):
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["step"] == 22
     assert len(record["curve"]) == 22
+
+
+def test_the_scorer_follows_its_own_gradient(tmp_path):
+    plan = train_mini.Plan(scale=0.004, largest=256, steps=1, scorer_rate=1e-3)
+    training = train_mini.Training(plan, MiniConfig(width=64, heads=1), ScorerConfig(width=32), tmp_path)
+    training.done["stage"] = 1
+    training.shelve(training.printer.print(3, (256, 256), None, 0))
+    before = {name: value.clone() for name, value in training.searching.named_parameters()}
+    losses = [float(training.learn_to_search((256, 256))["scorer"]) for _ in range(40)]
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
+    still = [name for name, value in training.searching.named_parameters() if torch.equal(value, before[name])]
+    assert not still, "every weight got its own part of the gradient"
 
 
 def test_an_empty_folder_is_refused_in_one_line(tmp_path):

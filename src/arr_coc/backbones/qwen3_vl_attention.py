@@ -6,7 +6,7 @@ batch have the same number of patches, as in training and in benchmarks, the pac
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -39,15 +39,22 @@ def dense_attention(
 
 
 @contextmanager
-def dense_vision_attention(model: PreTrainedModel) -> Generator[None]:
-    """Inside this block `encode_leaves` runs equal-length batches of this model as one dense call."""
+def vision_attention(model: PreTrainedModel, name: str, attend: Callable[..., Any]) -> Generator[None]:
+    """Inside this block the vision tower of this model attends by a function of the caller's, known as `name`."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(DENSE, dense_attention)  # adds a name; what is there stays as it is
+    AttentionInterface.register(name, attend)  # adds a name; what is there stays as it is
     tower = model.model.visual
     before = tower.config._attn_implementation
-    tower.set_attn_implementation(DENSE)
+    tower.set_attn_implementation(name)
     try:
         yield
     finally:
         tower.set_attn_implementation(before)
+
+
+@contextmanager
+def dense_vision_attention(model: PreTrainedModel) -> Generator[None]:
+    """Inside this block `encode_leaves` runs equal-length batches of this model as one dense call."""
+    with vision_attention(model, DENSE, dense_attention):
+        yield

@@ -33,11 +33,12 @@ class VisualTokens:
         return [VisualTokens(embeds, tuple(planes)) for embeds, *planes in parts]
 
 
-def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch) -> VisualTokens:
+def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **attention: Any) -> VisualTokens:
     """Run the vision tower on mixed-resolution patches with their true positions.
 
     patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, leaves in the order of the batch. Pictures do not see each
     other. Inside `dense_vision_attention(model)`, a batch of equal counts runs as one dense attention.
+    attention: for an attention of the caller's own, which then gets all pictures in one row.
     """
     from transformers.utils.generic import is_flash_attention_requested
 
@@ -49,8 +50,10 @@ def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch) -> 
     # Boundaries stay on the CPU, where the tower reads them as a list in every layer; a flash kernel wants them beside
     # the patches and the longest length as a number.
     lengths = [count * unit for count in batch.counts if count]
-    extra: dict[str, Any] = {}
-    if tower.config._attn_implementation == DENSE and len(set(lengths)) == 1:
+    extra: dict[str, Any] = dict(attention)
+    if attention:
+        lengths = [sum(lengths)]
+    elif tower.config._attn_implementation == DENSE and len(set(lengths)) == 1:
         extra["segments"] = len(lengths)
         lengths = [sum(lengths)]
     boundaries = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)

@@ -16,6 +16,8 @@ from ..errors import InputError
 ALERT, FEAR = 0.3, 0.7
 # Above one: values below 1 shrink, small ones most. (Its inverse would lift them and flatten the map.)
 GAMMA = 1.5
+# Places this close to a picture's highest count as its top, which no power can tell apart.
+TOP = 0.95
 FEARED_PLACES = 5
 BOOST, SUPPRESSION = 2.0, 0.3
 STAKES_WEIGHT, UNCERTAINTY_WEIGHT, FAILURES_WEIGHT = 0.6, 0.3, 0.1
@@ -37,14 +39,14 @@ def mood(arousal: float) -> str:
 def modulate(relevance: Array, arousal: Array | float) -> Array:
     """(B, h, w) relevance in [0, 1] and arousal, one number or (B,) → (B, h, w) in [0, 1].
 
-    Calm leaves the map alone; alert raises it to the power 1.5; fear doubles the top 5 places and suppresses the rest
-    to 30 %.
+    Calm leaves the map alone; alert raises it to the power 1.5, after the rim of each spot at its top has been lowered
+    (`hearts`); fear doubles the top 5 places and suppresses the rest to 30 %.
     """
     if relevance.ndim != 3:
         raise InputError(f"relevance must be (B, h, w), got {tuple(relevance.shape)}; add a first dimension of 1")
     library = arrays.namespace(relevance)
     level = for_each_picture("arousal", arousal, relevance)
-    alert = relevance**GAMMA
+    alert = hearts(relevance) ** GAMMA
     afraid = library.where(top_places(relevance), relevance * BOOST, relevance * SUPPRESSION)
     aroused = library.where(level >= FEAR, afraid, alert).clip(0, 1)
     return library.where(level >= ALERT, aroused, relevance)
@@ -61,6 +63,31 @@ def for_each_picture(name: str, value: Any, maps: Array) -> Array:
     if numbers.ndim > 1 or (numbers.ndim == 1 and len(numbers) not in (1, len(maps))):
         raise InputError(f"{name} must be one number or ({len(maps)},), got {tuple(numbers.shape)}")
     return numbers.reshape(-1, 1, 1)
+
+
+def hearts(relevance: Array) -> Array:
+    """(B, h, w) → the same, with the rim of each spot at the top of a map lower than its heart.
+
+    A learned scorer says 1 for every place of what it found and 0 elsewhere: to any power that is the same map. How
+    deep inside a spot a place lies still tells them apart: the share of top places among its neighbours, beside the
+    most that one of these has. Nothing falls below the highest place outside the top, so the order of all others, and
+    maps without such spots, stay as they are.
+    """
+    library = arrays.namespace(relevance)
+    peak = library.amax(relevance, axis=(1, 2), keepdims=True)
+    top = relevance >= TOP * peak
+    crowd = sum(around(arrays.float32(top))) / 9
+    most = library.amax(library.stack(around(crowd * top)), axis=0)
+    outside = library.amax(library.where(top, 0 * relevance, relevance), axis=(1, 2), keepdims=True)
+    lowered = library.maximum(relevance * crowd / library.where(top, most, 1 + 0 * most), outside)
+    return library.where(top, lowered, relevance)
+
+
+def around(maps: Array) -> list[Array]:
+    """(B, h, w) → nine of it: each place, and its eight neighbours; beyond the edge lies what lies on it."""
+    rows, cols = maps.shape[1:]
+    padded = arrays.pad_edge(maps)
+    return [padded[:, y : y + rows, x : x + cols] for y in range(3) for x in range(3)]
 
 
 def top_places(relevance: Array, places: int = FEARED_PLACES) -> Array:

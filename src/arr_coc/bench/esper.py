@@ -1,28 +1,29 @@
 """`bench esper`: does looking again pay? Every row is measured on held-out pictures with the shipped weights.
 
 python -m arr_coc.bench.esper --device cuda --out benchmarks/results          all rows
-python -m arr_coc.bench.esper --tune --train --save src/arr_coc/weights/esper  settings on validation pictures, the
+python -m arr_coc.bench.esper --tune --train 20 --save src/arr_coc/weights/esper   settings on validation pictures, the
                                                                                tempering on training pictures, first
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from time import perf_counter
+from typing import Any
 
 import torch
-import typer
-from torch import Tensor
 
-from ..balancing.arousal import ArousalEstimator
-from ..balancing.modulation import modulate, mood
 from ..balancing.tempering import TemperingPolicy
 from ..bundled import WEIGHTS
-from ..esper.settings import SACCADES, SETTINGS_NAME, TWO_PASS, EsperSettings
-from ..values import Relevance
-from .esper_cost import pass_cost, sameness
+from ..errors import InputError
+from ..esper.settings import SETTINGS_NAME, EsperSettings
+from ..files import write_json, write_text
+from ..learning.page_parts import fill_part
+from .esper_rows import COLUMNS, Row, ablation_rows, arousal_rows, cost_rows, hard_rows, zoo_rows
 from .esper_runs import (
     BLUR,
     BLUR_SEED,
@@ -34,54 +35,18 @@ from .esper_runs import (
     TEST_SEED,
     Advance,
     Models,
-    Outcome,
-    Scenes,
-    flat_maps,
+    Sheet,
     hard_scenes,
-    measuring,
-    paired,
-    run,
-    salient_cells,
     scorer_maps,
-    share,
     zoo_scenes,
 )
-from .esper_tuning import train, tune
+from .esper_tuning import compare, train, tune
 from .machine import machine_facts
-from .table import Cell, Quantity, Table
+from .table import Table, written
 
-# Short names, because a terminal has 80 columns; `about` and `target` say it at length, in the JSON.
-COLUMNS = {
-    "what": "what",
-    "tokens": "tokens",
-    "measured": "right, %",
-    "against": "points",
-    "kept": "bar",
-}
-STAKES = {
-    "casual": "What is the cute snack called?",
-    "plain": "What are the ingredients in this snack?",
-    "high stakes": "Which allergens are in this snack?",
-}
-Row = dict[str, Cell]
-
-
-def accuracy_row(what: str, about: str, right: Tensor, tokens: Tensor, against: Tensor | None = None) -> Row:
-    """Accuracy with its interval, mean tokens, and the paired difference to another way on the same pictures."""
-    found = share(right)
-    points = paired(right, against) if against is not None else None
-    return {
-        "what": what,
-        "about": about,
-        "n": int(found["n"]),
-        "tokens": float(tokens.float().mean()),
-        "measured": _percent(found["accuracy"], found["low"], found["high"]),
-        "against": None if points is None else _percent(points["difference"], points["low"], points["high"]),
-    }
-
-
-def _percent(value: float, low: float, high: float) -> Quantity:
-    return Quantity(100 * value, "", 100 * low, 100 * high)
+TITLE = "Esper: does looking again pay?"
+SMALL_TITLE = "Esper: what does a second pass cost, and what do high stakes change?"
+SAID = ("what", "n", "tokens", "measured", "against", "kept")
 
 
 def load_tempering(folder: Path | None) -> TemperingPolicy | None:
@@ -93,193 +58,40 @@ def load_settings(folder: Path | None) -> EsperSettings:
     return EsperSettings.load(folder) if folder and (folder / SETTINGS_NAME).is_file() else EsperSettings()
 
 
-def one_pass(models: Models, scenes: Scenes, maps: Any, totals: Tensor, settings: EsperSettings) -> Outcome:
-    """One look with at least the tokens that the passes of each picture spent together (a tree moves in steps of 3)."""
-    single = replace(settings, passes=1, least=1)
-    return run(models, scenes, maps, (totals + 2).clamp(max=models.tree.full), single)
+def esper_rows(
+    models: Models,
+    settings: EsperSettings,
+    learned: TemperingPolicy | None,
+    *,
+    number: int,
+    zoo: int,
+    repeats: int,
+    quick: bool,
+    in_time: Callable[[], bool] = lambda: True,
+    advance: Advance = lambda name: None,
+) -> Iterator[Row]:
+    """All rows, each as soon as it is measured; what matters least comes last. in_time: whether to begin another."""
+    hard = Sheet.of(models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED))
+    yield from hard_rows(models, hard, settings, learned, advance)
+    animals = zoo_scenes(zoo, TEST_SEED, models.device)
+    yield from zoo_rows(models, animals, settings, learned, advance)
+    yield from arousal_rows(models, animals)
+    advance("cost")
+    yield from cost_rows(models, repeats, (512,) if quick else (512, 1024))
+    if not quick:
+        yield from ablation_rows(models, hard, settings, in_time, advance)
 
 
-def hard_rows(
-    models: Models, scenes: Scenes, settings: EsperSettings, learned: TemperingPolicy | None, advance: Advance
-) -> list[Row]:
-    """Passes against one pass of the same total, early stopping against always four, learned tempering, controls."""
-    maps = scorer_maps(models, BLUR_SEED)
-    budgets = (FIRST, LATER)
-    advance("four passes")
-    passes = run(models, scenes, maps, budgets, settings)
-    rows: list[Row] = [accuracy_row("hard, first look", "the first look alone, scorer blurred", *passes.at(0)[:2])]
-    sharp = run(models, scenes, scorer_maps(models), (FIRST, 0), replace(settings, passes=1, least=1))
-    rows.append(accuracy_row("hard, sharp scorer", "the first look alone, scorer as shipped", *sharp.at(0)[:2]))
-    stopped_right, stopped_tokens, ended = passes.stopped(settings)
-    ways: list[tuple[str, Tensor, Tensor]] = [("2 to 4 passes", stopped_right, stopped_tokens)]
-    ways += [(f"{number} passes", *passes.at(number - 1)[:2]) for number in range(2, settings.passes + 1)]
-    for name, right, tokens in ways:
-        advance(f"one pass against {name}")
-        once = one_pass(models, scenes, maps, tokens, settings).at(0)
-        rows.append(accuracy_row(f"hard, once for {name}", f"one pass with the total of {name}", *once[:2]))
-        row = accuracy_row(f"hard, {name}", f"{name}, against one pass with the same total", right, tokens, once[0])
-        if name == "2 to 4 passes":
-            difference = row["against"]
-            assert isinstance(difference, Quantity)
-            row |= {"target": "at least 5 points above one pass", "kept": difference.value >= 5}
-        rows.append(row)
-    always_right, always_tokens, _ = passes.at(settings.passes - 1)
-    loss = paired(stopped_right, always_right)
-    saved = 1 - float(stopped_tokens.sum() / always_tokens.sum())
-    rows.append(
-        {
-            "what": "hard, tokens saved",
-            "about": "early stopping (2 to 4 passes) against always 4",
-            "n": len(scenes),
-            "measured": Quantity(100 * saved, "%"),
-            "against": _percent(loss["difference"], loss["low"], loss["high"]),
-            "target": "at least 30 % of the tokens saved, at most 1 point lost",
-            "kept": saved >= 0.3 and loss["difference"] >= -0.01,
-        }
-    )
-    counts = torch.bincount(ended, minlength=settings.passes + 1)[1:]
-    spread = ", ".join(f"{number}: {100 * float(c) / len(scenes):.0f}" for number, c in enumerate(counts, 1) if c)
-    about = "passes that early stopping needed; foretold: 2: 50–60 %, 3: 30–35 %, 4: 10–15 %"
-    rows.append({"what": "hard, passes needed", "about": about, "n": len(scenes), "measured": f"{spread} %"})
-    if learned is not None:
-        advance("learned tempering")
-        other = run(models, scenes, maps, budgets, settings, learned)
-        for name, (right, tokens, _), rule in (
-            ("2 to 4", other.stopped(settings), stopped_right),
-            ("4", other.at(settings.passes - 1), always_right),
-        ):
-            about = f"learned tempering, {name} passes, against the rule"
-            rows.append(accuracy_row(f"hard, learned, {name}", about, right, tokens, rule))
-    return rows
-
-
-def ablation_rows(models: Models, scenes: Scenes, settings: EsperSettings, advance: Advance) -> list[Row]:
-    """Layouts, presets, and Esper without one of its parts; early stopping, against the settings as they are."""
-    maps = scorer_maps(models, BLUR_SEED)
-    base = run(models, scenes, maps, (FIRST, LATER), settings).stopped(settings)
-    others = {
-        "rebuild": ("the tree read anew, earlier encodings kept", replace(settings, layout="rebuild")),
-        "fresh": ("the tree encoded and read anew", replace(settings, layout="fresh")),
-        "no answer's eye": ("without the answer's attention", replace(settings, attention=0.0)),
-        "no question's eye": ("without the question's attention", replace(settings, question=0.0)),
-        "neither": ("without either attention", replace(settings, attention=0.0, question=0.0)),
-        "no fovea": ("detail spread over the map", replace(settings, fovea=None)),
-        "inhibition": ("inhibition of return", replace(settings, inhibition=1.0)),
-        "saccades": ("the preset", replace(SACCADES, attention=settings.attention, question=settings.question)),
-        "two_pass": ("the preset", TWO_PASS),
+def esper_facts(models: Models, settings: EsperSettings) -> dict[str, str]:
+    return {
+        **machine_facts(("torch", "transformers")),
+        "device": torch.cuda.get_device_name() if models.device.type == "cuda" else "cpu",
+        "pictures": f"{SIZE[0]}×{SIZE[1]}, test split, seed {TEST_SEED}; hard: {', '.join(HARD_FAMILIES)}",
+        "tokens": f"full {models.tree.full}; first look {FIRST}, later looks {LATER}; all passes are counted",
+        "blur": f"Gaussian of {BLUR} cells, then {NOISE_SHARE:.0%} smooth noise, seed {BLUR_SEED}",
+        "settings": str(asdict(settings)),
+        "intervals": "95 %: Wilson's for accuracies, normal for paired differences",
     }
-    rows = [accuracy_row("hard, as it is", "early stopping, what the next rows are compared with", *base[:2])]
-    for name, (about, other) in others.items():
-        advance(name)
-        right, tokens, _ = run(models, scenes, maps, (FIRST, LATER), other).stopped(other)
-        rows.append(accuracy_row(f"hard, {name}", about, right, tokens, base[0]))
-    total = torch.full((len(scenes),), FIRST + 3 * LATER)
-    for name, budget in (("uniform", total), ("full", 0 * total + models.tree.full)):
-        advance(name)
-        once = run(models, scenes, flat_maps, budget, replace(settings, passes=1, least=1)).at(0)
-        rows.append(accuracy_row(f"hard, {name}", "one pass without any map", *once[:2]))
-    return rows
-
-
-def zoo_rows(
-    models: Models, scenes: Scenes, settings: EsperSettings, learned: TemperingPolicy | None, advance: Advance
-) -> list[Row]:
-    """The ingredients of held-out zoo scenes, after a first look at what stands out and after one at what is asked."""
-    rows: list[Row] = []
-    for name, glances in (("salient", salient_cells(scenes)), ("relevant", None)):
-        advance(f"zoo, first look {name}")
-        found = run(models, scenes, scorer_maps(models), (FIRST, LATER), settings, learned, glances)
-        right, tokens, ended = found.stopped(settings)
-        about = f"ingredients of held-out scenes; the first look goes to what is {name}"
-        rows.append(accuracy_row(f"zoo, {name}, first look", about, *found.at(0)[:2]))
-        row = accuracy_row(f"zoo, {name}, in the end", about, right, tokens, found.at(0)[0])
-        rows.append({**row, "target": "at least 80 % right", "kept": float(right.float().mean()) >= 0.8})
-        sure = found.uncertainty.gather(1, ended[:, None] - 1)[:, 0] < settings.stop
-        rows.append(accuracy_row(f"zoo, {name}, and sure", f"{about}; right and sure", right & sure, tokens))
-        mean = " ".join(f"{float(value):.2f}" for value in found.uncertainty.mean(0))
-        rows.append({"what": f"zoo, {name}, doubt", "about": "mean uncertainty after each pass", "measured": mean})
-    return rows
-
-
-def arousal_rows(models: Models, scenes: Scenes) -> list[Row]:
-    """The entropy of the first map under three questions that differ in what is at stake."""
-    with measuring(models):
-        maps = scorer_maps(models)(scenes, 0).float()
-    before = _entropy(maps)
-    rows: list[Row] = []
-    for name, question in STAKES.items():
-        level = float(ArousalEstimator()(question).detach())
-        after = _entropy(modulate(maps, level))
-        change = after - before
-        # A calm question must leave the map as it is, the high stakes must sharpen it.
-        kept = change < 0 if name == "high stakes" else change == 0
-        rows.append(
-            {
-                "what": f"arousal, {name}",
-                "about": f"{question!r}: arousal {level:.2f} ({mood(level)}); mean entropy of the maps",
-                "n": len(scenes),
-                "measured": f"{before:.2f} → {after:.2f} nats",
-                "target": "the entropy falls" if name == "high stakes" else "the map stays",
-                "kept": kept,
-            }
-        )
-    return rows
-
-
-def _entropy(maps: Tensor) -> float:
-    values = [Relevance(one).entropy for one in maps.cpu().numpy()]
-    return sum(values) / len(values)
-
-
-def cost_rows(models: Models, repeats: int, sizes: Sequence[int] = (512, 1024)) -> list[Row]:
-    rows: list[Row] = []
-    for size in sizes:
-        cost = pass_cost(models, size, repeats)
-        first, second, whole = (f"{1000 * item.median:.0f}" for item in (cost.first, cost.second, cost.whole))
-        rows.append(
-            {
-                "what": f"cost {size}², second / first",
-                "about": f"a second pass, over all that a first pass of as many leaves ({cost.leaves}) must do",
-                "measured": f"{cost.ratio:.2f} ({second}/{first} ms)",
-                "target": "at most 0.60",
-                "kept": cost.ratio <= 0.6,
-                "timings": str(asdict(cost)),
-            }
-        )
-        rows.append(
-            {
-                "what": f"cost {size}², second / both",
-                "about": "a second pass, over one pass from scratch with the leaves of both",
-                "measured": f"{cost.ratio_to_whole:.2f} ({second}/{whole} ms)",
-            }
-        )
-        alone = (f"{1000 * item.median:.0f}" for item in (cost.encode_second, cost.encode_first))
-        rows.append(
-            {
-                "what": f"cost {size}², networks",
-                "about": "the same leaves through tower and language model, after a first look, over without one",
-                "measured": f"{cost.ratio_of_models:.2f} ({'/'.join(alone)} ms)",
-            }
-        )
-    same = sameness(models)
-    rows.append(
-        {
-            "what": "logits, with caches",
-            "about": "largest difference, pass by pass with caches against one long prompt of the same blocks",
-            "measured": f"{same.cached:.1e}",
-            "target": "at most 1e-3",
-            "kept": same.cached <= 1e-3,
-        }
-    )
-    rows.append(
-        {
-            "what": "logits, apart",
-            "about": "largest difference, looks encoded apart and parents kept, against one tree encoded together; in "
-            "brackets: how far another tree of as many tokens moves them",
-            "measured": f"{same.together:.2f} ({same.scale:.2f})",
-        }
-    )
-    return rows
 
 
 def esper_table(
@@ -290,66 +102,116 @@ def esper_table(
     repeats: int = 9,
     quick: bool = False,
     folder: Path | None = None,
+    seconds: float = float("inf"),
+    watch: Callable[[Table], None] = lambda table: None,
     advance: Advance = lambda name: None,
 ) -> Table:
-    """All rows; quick: few pictures and no ablations, for a look on a CPU. folder: settings and learned tempering."""
+    """All rows; quick: few pictures and no ablations, for a look on a CPU. folder: settings and learned tempering.
+
+    seconds: no ablation begins after so many. watch: called with the table so far, after every row.
+    """
     folder = WEIGHTS / "esper" if folder is None else folder
     settings, learned = load_settings(folder), load_tempering(folder)
     if quick:
         number, zoo, repeats = min(number, 24), min(zoo, 12), min(repeats, 5)
-    scenes = hard_scenes(number, TEST_SEED, "test", models.device)
-    rows = hard_rows(models, scenes, settings, learned, advance)
-    if not quick:
-        rows += ablation_rows(models, scenes, settings, advance)
-    animals = zoo_scenes(zoo, TEST_SEED, models.device)
-    rows += zoo_rows(models, animals, settings, learned, advance)
-    rows += arousal_rows(models, animals)
-    advance("cost")
-    rows += cost_rows(models, repeats, (512,) if quick else (512, 1024))
-    facts = {
-        **machine_facts(("torch", "transformers")),
-        "device": torch.cuda.get_device_name() if models.device.type == "cuda" else "cpu",
-        "pictures": f"{SIZE[0]}×{SIZE[1]}, test split, seed {TEST_SEED}; hard: {', '.join(HARD_FAMILIES)}",
-        "tokens": f"full {models.tree.full}; first look {FIRST}, later looks {LATER}; all passes are counted",
-        "blur": f"Gaussian of {BLUR} cells, then {NOISE_SHARE:.0%} smooth noise, seed {BLUR_SEED}",
-        "settings": str(asdict(settings)),
-        "intervals": "95 %: Wilson's for accuracies, normal for paired differences",
-    }
-    return Table("Esper: does looking again pay?", COLUMNS, tuple(rows), facts)
+    table = Table(TITLE, COLUMNS, (), esper_facts(models, settings))
+    how: dict[str, Any] = {"number": number, "zoo": zoo, "repeats": repeats, "quick": quick, "advance": advance}
+    for row in esper_rows(models, settings, learned, in_time=until(seconds), **how):
+        table = Table(TITLE, COLUMNS, (*table.rows, row), table.facts)
+        watch(table)
+    return table
 
 
-def main(
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    weights: Annotated[Path | None, typer.Option(help="Folder of mini and scorer; the shipped ones.")] = None,
-    number: Annotated[int, typer.Option(help="Hard pictures.")] = 1024,
-    quick: Annotated[bool, typer.Option(help="Few pictures, no ablations.")] = False,
-    tune_first: Annotated[bool, typer.Option("--tune", help="Choose settings on validation pictures first.")] = False,
-    train_steps: Annotated[int, typer.Option("--train", help="Train the tempering first, so many steps.")] = 0,
-    batch: Annotated[int, typer.Option(help="Pictures of a training step.")] = 128,
-    save: Annotated[Path | None, typer.Option(help="Folder for settings and tempering.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for esper.json and esper.md.")] = Path("out/bench"),
-) -> None:
-    """Does looking again pay? Optionally tune and train first; then measure, and write esper.json."""
-    from rich.console import Console
+def small_table(models: Models, repeats: int = 9, zoo: int = 200) -> Table:
+    """The rows that are soon measured anywhere: what a pass costs, which wants an idle machine, and arousal."""
+    facts = machine_facts(("torch", "transformers"))
+    device = torch.cuda.get_device_name() if models.device.type == "cuda" else "cpu"
+    rows = [*cost_rows(models, repeats), *arousal_rows(models, zoo_scenes(zoo, TEST_SEED, models.device))]
+    return Table(SMALL_TITLE, COLUMNS, tuple(rows), {**facts, "device": device})
 
-    from ..files import write_json, write_text
 
-    models, console = Models.load(weights, device), Console()
-    folder = save or (weights or WEIGHTS) / "esper"
-    say: Advance = lambda name: console.log(name)  # noqa: E731
-    if tune_first:
-        settings, tried = tune(models, 48 if quick else 512, say)
-        settings.save(folder)
-        write_json(out / "esper_tuning.json", {"chosen": asdict(settings), "tried": tried})
-    if train_steps:
-        policy, curve = train(models, load_settings(folder), train_steps, batch, say)
-        policy.cpu().save_pretrained(folder)
-        write_json(out / "esper_tempering.json", {"steps": train_steps, "batch": batch, "reward": curve})
-    table = esper_table(models, number=number, quick=quick, folder=folder, advance=say)
-    write_json(out / "esper.json", table.to_json())
-    write_text(out / "esper.md", table.to_markdown() + "\n")
-    console.print(table.to_rich())
+def load_table(path: Path) -> Table:
+    """A table that was saved."""
+    try:
+        return Table.from_json(json.loads(path.read_text(encoding="utf-8")), COLUMNS)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is no table of bench esper ({error}); give the esper.json of --out") from error
+
+
+def fill_page(path: Path, tables: Sequence[Table]) -> None:
+    """Put the tables and what a reader must know to repeat them into a page, between its markers."""
+    fill_part(path, "esper", "\n\n".join(_section(table) for table in tables))
+
+
+def _section(table: Table) -> str:
+    facts = "\n".join(f"- {name}: {value}" for name, value in table.facts.items())
+    return f"### {table.title}\n\n{table.to_markdown()}\n\n{facts}"
+
+
+def until(seconds: float) -> Callable[[], bool]:
+    """Whether there is still time, counted from now."""
+    end = perf_counter() + seconds
+    return lambda: perf_counter() < end
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Optionally tune and train first; then measure. What is known by then is on the disk after every step.
+
+    Needs no package but those that the models need: the `arr-coc` command is not installed on every GPU.
+    """
+    parser = argparse.ArgumentParser(prog="python -m arr_coc.bench.esper", description=__doc__)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--weights", type=Path, help="folder of mini and scorer; the shipped ones")
+    parser.add_argument("--number", type=int, default=1024, help="hard pictures")
+    parser.add_argument("--zoo", type=int, default=200, help="zoo pictures")
+    parser.add_argument("--repeats", type=int, default=9, help="of each timing")
+    parser.add_argument("--quick", action="store_true", help="few pictures, no ablations")
+    parser.add_argument(
+        "--tune", nargs="?", type=int, const=512, default=0, help="choose settings on validation pictures"
+    )
+    parser.add_argument("--train", type=int, default=0, help="train the tempering, so many steps")
+    parser.add_argument("--batch", type=int, default=128, help="pictures of a training step")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="for tuning, training and rows, each")
+    parser.add_argument("--save", type=Path, help="folder for settings and tempering")
+    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder for esper.json and esper.md")
+    given = parser.parse_args(arguments)
+    started = perf_counter()
+
+    def say(words: str) -> None:
+        print(f"{perf_counter() - started:6.1f} s  {words}", flush=True)
+
+    models, out = Models.load(given.weights, given.device), given.out
+    folder = given.save or (given.weights or WEIGHTS) / "esper"
+    if given.tune:
+
+        def chosen(best: EsperSettings, tried: list[dict[str, Any]]) -> None:
+            best.save(folder)
+            write_json(out / "esper_tuning.json", {"chosen": asdict(best), "tried": tried})
+
+        tune(models, min(given.tune, 48) if given.quick else given.tune, say, until(given.seconds), chosen)
+    if given.train:
+
+        def trained(policy: TemperingPolicy, curve: list[float]) -> None:
+            policy.save_pretrained(folder)
+            write_json(out / "esper_tempering.json", {"steps": len(curve), "batch": given.batch, "reward": curve})
+
+        settings = load_settings(folder)
+        policy, curve = train(models, settings, given.train, given.batch, say, until(given.seconds), trained)
+        found = compare(models, policy, settings, 48 if given.quick else given.tune or 512)
+        # What is no better than the rule is measured below all the same, but not used.
+        replace(settings, learned=found["points"]["difference"] > 0).save(folder)
+        record = {"steps": len(curve), "batch": given.batch, "reward": curve, "validation": found}
+        write_json(out / "esper_tempering.json", record)
+
+    def saved(table: Table) -> None:
+        write_json(out / "esper.json", table.to_json())
+        write_text(out / "esper.md", table.to_markdown() + "\n")
+        row = table.rows[-1]
+        say("  ".join(written(row[key]) for key in SAID if row.get(key) is not None))
+
+    sizes = {"number": given.number, "zoo": given.zoo, "repeats": given.repeats}
+    esper_table(models, quick=given.quick, folder=folder, seconds=given.seconds, watch=saved, **sizes)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

@@ -11,9 +11,10 @@ from torch import Tensor
 from ..attending.tree import build_tree
 from ..backbones.qwen3_vl_encode import VisualTokens, run_language_model
 from ..esper.looks import Looks, first_look, look_again
-from ..esper.prompt import Prompts, leaf_row, text_row
+from ..esper.prompt import Prompts, leaf_row, looks_mask, text_row
 from ..esper.reading import encode_block, interleave, picture_pyramid
 from ..esper.speaking import Memory, Spoken, attention_layers, speak
+from ..esper.tower import TowerMemory
 from ..needle import render
 from .esper_runs import CELL, Models, measuring
 from .timing import Timing, time_in_turns
@@ -70,7 +71,7 @@ class Setting:
 
 def two_looks(models: Models, size: int, seed: int = 0) -> Setting:
     batch = render("forms", 1, (size, size), seed, "test", device=models.device)
-    prompts = Prompts.of(models.processor, batch.questions, models.device)
+    prompts = Prompts.of(models.tokenizer, batch.questions, models.device)
     tree = build_tree(size // CELL, size // CELL, models.levels)
     generator = torch.Generator().manual_seed(seed)
     maps = torch.rand(2, 1, tree.rows, tree.cols, generator=generator).pow(4).to(models.device)
@@ -96,38 +97,38 @@ def pass_cost(models: Models, size: int = 512, repeats: int = 9) -> Cost:
     def prepare() -> Any:
         return picture_pyramid(model, pictures.float().div(127.5).sub(1), tree.levels)
 
-    def answer(memory: Memory, pyramid: Any, leaves: Tensor) -> Spoken:
-        tokens = encode_block(model, pyramid, leaves, grid)
+    def answer(memory: Memory, pyramid: Any, leaves: Tensor, tower: TowerMemory) -> Spoken:
+        tokens = encode_block(model, pyramid, leaves, grid, tower)
         spoken = speak(model, memory, leaves, tokens, prompts, most=1, layers=layers)
         _settle(models)
         return spoken
 
     pyramid = prepare()
-    known = Memory(grid)
-    answer(known, pyramid, old)
+    known, remembered = Memory(grid), TowerMemory()
+    answer(known, pyramid, old, remembered)
 
     def first() -> None:
         scores = models.scorer.score(pictures, question)
         found = prepare()
-        answer(Memory(grid), found, first_look(scores, tree, new.shape[1]).blocks[0])
+        answer(Memory(grid), found, first_look(scores, tree, new.shape[1]).blocks[0], TowerMemory())
 
     def whole() -> None:
         scores = models.scorer.score(pictures, question)
         found = prepare()
-        answer(Memory(grid), found, first_look(scores, tree, old.shape[1] + new.shape[1]).blocks[0])
+        answer(Memory(grid), found, first_look(scores, tree, old.shape[1] + new.shape[1]).blocks[0], TowerMemory())
 
     def again() -> None:
         there, blocks, columns = known.there, list(known.blocks), list(known.columns)
         added = look_again(setting.first, maps, new.shape[1])
-        answer(known, pyramid, added.blocks[-1])
+        answer(known, pyramid, added.blocks[-1], remembered.copy())
         forget(known, there, blocks, columns)
 
     def models_first() -> None:
-        answer(Memory(grid), pyramid, new)
+        answer(Memory(grid), pyramid, new, TowerMemory())
 
     def models_second() -> None:
         there, blocks, columns = known.there, list(known.blocks), list(known.columns)
-        answer(known, pyramid, new)
+        answer(known, pyramid, new, remembered.copy())
         forget(known, there, blocks, columns)
 
     with measuring(models):
@@ -150,9 +151,9 @@ def sameness(models: Models, size: int = 512) -> Sameness:
     model, grid = models.reader, (looks.tree.rows, looks.tree.cols)
     pyramid = picture_pyramid(model, pictures.float().div(127.5).sub(1), looks.tree.levels)
     layers = attention_layers(model, (1 / 3, 1.0))
-    memory, cached = Memory(grid), None
+    memory, tower, cached = Memory(grid), TowerMemory(), None
     for leaves in looks.blocks:
-        tokens = encode_block(model, pyramid, leaves, grid)
+        tokens = encode_block(model, pyramid, leaves, grid, tower)
         cached = speak(model, memory, leaves, tokens, prompts, most=1, layers=layers).said.logits[0, 0]
     assert cached is not None
 
@@ -160,12 +161,14 @@ def sameness(models: Models, size: int = 512) -> Sameness:
         start = prompts.head.shape[1]
         row = text_row(prompts.head, torch.ones_like(prompts.head, dtype=torch.bool), 0.0)
         encoded: list[VisualTokens] = []
+        again = TowerMemory()
         for leaves in blocks:
             row = row + leaf_row(leaves, grid, float(start), model.config.image_token_id)
-            encoded.append(encode_block(model, pyramid, leaves, grid))
+            encoded.append(encode_block(model, pyramid, leaves, grid, again))
         row = row + text_row(prompts.tail, prompts.there, float(start + max(grid)))
         seen = interleave(tuple(encoded), tuple(leaves[..., 2] >= 0 for leaves in blocks))
-        output = run_language_model(model, row.ids, seen, row.positions(), row.there.long(), use_cache=False)
+        mask = looks_mask(row.there, blocks, start)
+        output = run_language_model(model, row.ids, seen, row.positions(), mask, use_cache=False)
         return model.lm_head(output.last_hidden_state[0, -1]).float()
 
     finest = looks.finest()

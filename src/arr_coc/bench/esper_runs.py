@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,9 @@ from torch.nn import functional as F
 
 from ..attending.frame import Frame, to_cells
 from ..attending.tree import Tree, build_tree
-from ..backbones.qwen3_vl_attention import dense_vision_attention
 from ..balancing.tempering import TemperingPolicy
 from ..bundled import MINI, SCORER, Calibration, part_folder
-from ..esper.passes import Job, PassRecord, run_passes
+from ..esper.passes import Job, PassRecord, passes_needed, run_passes
 from ..esper.picturing import salient_map
 from ..esper.prompt import Prompts
 from ..esper.settings import EsperSettings
@@ -56,17 +55,16 @@ class Models:
 
     reader: PreTrainedModel
     scorer: Scorer
-    processor: Any
+    tokenizer: Any
     temperature: float
     levels: int
     device: torch.device
 
     @classmethod
     def load(cls, weights: Path | None = None, device: str = "cpu") -> Models:
-        from transformers import Qwen3VLForConditionalGeneration
+        from transformers import AutoTokenizer, Qwen3VLForConditionalGeneration
         from transformers.utils import logging
 
-        from ..backbones import load_processor
         from ..knowing.scorer import Scorer
 
         logging.disable_progress_bar()
@@ -77,7 +75,7 @@ class Models:
         return cls(
             reader,
             scorer,
-            load_processor(str(folder)),
+            AutoTokenizer.from_pretrained(folder),
             calibration.temperature,
             3 if calibration.levels is None else calibration.levels,
             torch.device(device),
@@ -178,14 +176,50 @@ def salient_cells(scenes: Scenes) -> Tensor:
         return torch.cat([first, *pool.map(one, arrays[1:])]).to(scenes.pictures.device)
 
 
-def lesson_of(models: Models, scenes: Scenes, relevance: Tensor, glance: Tensor | None = None) -> Lesson:
-    """One batch, ready for `run_passes`, with the true answers as tokens."""
-    pictures = scenes.pictures.float().div_(127.5).sub_(1)
-    prompts = Prompts.of(models.processor, scenes.questions, models.device)
-    job = Job.of(models.reader, pictures, prompts, relevance, models.tree)
-    tokens = models.processor.tokenizer(scenes.answers).input_ids
-    answers = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in tokens], batch_first=True)
-    return Lesson(Job(job.pyramid, prompts, relevance, models.tree, glance=glance), answers.to(models.device))
+# (a part of the scenes, the number of its first) → relevance (B, rows, cols)
+Maps = Callable[[Scenes, int], Tensor]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Scenes with what every run over them needs, made once.
+
+    relevance: (N, rows, cols). answers: (N, A) int64, the true ones as tokens, 0 = padding. glance: the maps of the
+    first look, where they are others.
+    """
+
+    scenes: Scenes
+    relevance: Tensor
+    prompts: Prompts
+    answers: Tensor
+    glance: Tensor | None = None
+
+    @classmethod
+    def of(cls, models: Models, scenes: Scenes, maps: Maps, glance: Tensor | None = None) -> Sheet:
+        """maps: relevance of a part of the scenes, and where it starts."""
+        step = batch_size(models)
+        with measuring(models):
+            parts = [maps(scenes.part(start, start + step), start).float() for start in range(0, len(scenes), step)]
+        tokens = models.tokenizer(scenes.answers).input_ids
+        answers = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in tokens], batch_first=True)
+        prompts = Prompts.of(models.tokenizer, scenes.questions, models.device)
+        return cls(scenes, torch.cat(parts), prompts, answers.to(models.device), glance)
+
+    def __len__(self) -> int:
+        return len(self.scenes)
+
+    def lesson(self, models: Models, start: int = 0, stop: int | None = None) -> Lesson:
+        """A part of them, ready for `run_passes`. The pictures' pyramids are made anew: all would not fit a CPU."""
+        at = slice(start, stop)
+        pictures = self.scenes.pictures[at].float().div_(127.5).sub_(1)
+        prompts = Prompts(self.prompts.head[at], self.prompts.tail[at], self.prompts.there[at])
+        job = Job.of(models.reader, pictures, prompts, self.relevance[at], models.tree)
+        glance = None if self.glance is None else self.glance[at]
+        return Lesson(replace(job, glance=glance), self.answers[at])
+
+
+def batch_size(models: Models) -> int:
+    return 1024 if models.device.type == "cuda" else 32
 
 
 @dataclass(frozen=True)
@@ -199,11 +233,7 @@ class Outcome:
 
     def stopped(self, settings: EsperSettings) -> tuple[Tensor, Tensor, Tensor]:
         """Where early stopping would end: right (N,), tokens of all passes until then (N,), passes (N,)."""
-        sure = self.uncertainty < settings.stop
-        sure[:, : settings.least - 1] = False
-        sure[:, -1] = True
-        passes = sure.long().argmax(1)
-        return self.at(passes)
+        return self.at(passes_needed(self.uncertainty, settings) - 1)
 
     def at(self, last: Tensor | int) -> tuple[Tensor, Tensor, Tensor]:
         """After pass `last`, counted from 0, one number or one for each picture."""
@@ -214,27 +244,21 @@ class Outcome:
 
 def run(
     models: Models,
-    scenes: Scenes,
-    maps: Callable[[Scenes, int], Tensor],
+    sheet: Sheet,
     budgets: tuple[int, int] | Tensor,
     settings: EsperSettings,
     tempering: TemperingPolicy | None = None,
-    glances: Tensor | None = None,
-    batch_size: int | None = None,
 ) -> Outcome:
-    """All passes of all pictures, none stopped early. maps: relevance of a part of the scenes, and where it starts.
+    """All passes of all pictures, none stopped early.
 
     budgets: of the first look and the later ones; or one number for each picture (N,), for a single pass.
     """
     policy = (tempering or TemperingPolicy()).to(models.device)
-    batch_size = batch_size or (512 if models.device.type == "cuda" else 32)
-    parts: list[list[Tensor]] = []
-    for start in range(0, len(scenes), batch_size):
-        part = scenes.part(start, start + batch_size)
-        glance = None if glances is None else glances[start : start + batch_size]
+    step, parts = batch_size(models), []
+    for start in range(0, len(sheet), step):
         with measuring(models):
-            lesson = lesson_of(models, part, maps(part, start), glance)
-            spend = (budgets[start : start + batch_size], 0) if isinstance(budgets, Tensor) else budgets
+            lesson = sheet.lesson(models, start, start + step)
+            spend = (budgets[start : start + step].to(models.device), 0) if isinstance(budgets, Tensor) else budgets
             records = run_passes(
                 models.reader,
                 lesson.job,
@@ -264,18 +288,17 @@ def _columns(records: list[PassRecord], answers: Tensor, ends: Sequence[int], pa
 
 
 def measuring(models: Models) -> Any:
-    """Dense vision attention, and half precision on a GPU, as the other benches measure."""
+    """Half precision on a GPU, as the other benches measure."""
     from contextlib import ExitStack
 
     stack = ExitStack()
-    stack.enter_context(dense_vision_attention(models.reader))
     cuda = models.device.type == "cuda"
     stack.enter_context(torch.autocast(models.device.type, torch.bfloat16, enabled=cuda))
     stack.enter_context(torch.no_grad())
     return stack
 
 
-def scorer_maps(models: Models, blur_seed: int | None = None) -> Callable[[Scenes, int], Tensor]:
+def scorer_maps(models: Models, blur_seed: int | None = None) -> Maps:
     """The scorer's maps, as they are or blurred on purpose; the noise depends on the seed and the place in the list."""
 
     def maps(part: Scenes, start: int) -> Tensor:

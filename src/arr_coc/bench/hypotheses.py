@@ -7,7 +7,7 @@ tokens on the same pictures, and its verdict is read off the interval of the pai
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,21 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .hypotheses_verdicts import HOLDS, Estimate, mean, paired, proportion, ratio
-from .table import Cell, Quantity, Table
+from .hypotheses_verdicts import FAILS, HOLDS, Estimate, mean, paired, proportion, ratio
+from .table import Cell, Quantity, Table, written
 
 COLUMNS = {
     "id": "",
     "shown": "claim",
     "tokens": "tokens",
     "accuracy": "%",
+    "other": "rival's %",
     "difference": "difference",
     "n": "n",
     "verdict": "verdict",
 }
+# In a terminal of 80 columns each claim takes a few lines instead: the words wrap, the numbers never do.
+NARROW = {"id": "", "words": "claim", "counts": "tokens", "values": "%, rival's %, difference", "verdict": "verdict"}
 # Claims without a number of their own, by their first word.
 OTHERS = {"each": "questions", "medical": "stakes", "and": "stakes", "outcomes": "outcomes"}
 KEEPS = ("0.25", "0.125", "0.0625")
@@ -73,6 +76,12 @@ class Measured:
 def percent(found: Estimate) -> Quantity:
     """In per cent, or in points where it is a difference; the column says so."""
     return Quantity(100 * found.value, "", 100 * found.low, 100 * found.high)
+
+
+def share(values: np.ndarray) -> Quantity:
+    """The mean of shares; its interval ends where shares do."""
+    found = mean(values)
+    return percent(Estimate(found.value, max(0.0, found.low), min(1.0, found.high)))
 
 
 def compare(
@@ -129,8 +138,8 @@ def _h4(measured: Measured) -> Iterator[dict[str, Cell]]:
                 "system": "scorer, top_k",
                 "against": f"recall {100 * ENOUGH_RECALL:g} %",
                 "tokens": int(number),
-                "accuracy": percent(mean(found)),
-                "other": percent(mean(blind)),
+                "accuracy": share(found),
+                "other": share(blind),
                 "difference": percent(paired(found, blind)),
                 "n": len(found),
                 "verdict": mean(found).above(ENOUGH_RECALL),
@@ -161,8 +170,8 @@ def _questions(measured: Measured) -> Iterator[dict[str, Cell]]:
                 "system": "own target",
                 "against": f"others' × {QUESTION_RATIO:g}",
                 "tokens": int(asked[0]["tokens"]),
-                "accuracy": percent(mean(own)),
-                "other": percent(mean(others)),
+                "accuracy": share(own),
+                "other": share(others),
                 "difference": Quantity(found.value, "×", found.low, found.high),
                 "n": len(own),
                 "verdict": found.above(QUESTION_RATIO),
@@ -173,20 +182,22 @@ def _questions(measured: Measured) -> Iterator[dict[str, Cell]]:
 def _stakes(measured: Measured) -> Iterator[dict[str, Cell]]:
     if not measured.has("medical", "casual"):
         return
-    first, second = measured.recall("medical", "0.25"), measured.recall("casual", "0.25")
-    difference = paired(first, second)
-    yield {
-        "claim": "medical stakes miss less",
-        "system": "medical",
-        "against": "casual",
-        "tokens": measured.tokens("medical", "0.25"),
-        "accuracy": percent(mean(first)),
-        "other": percent(mean(second)),
-        "difference": percent(difference),
-        "n": len(first),
-        "verdict": difference.above(),
-        "measure": "recall of the relevant cells at equal tokens",
-    }
+    for keep in ("0.25", "0.5"):
+        if measured.has("medical", "casual", keep=keep):
+            first, second = measured.recall("medical", keep), measured.recall("casual", keep)
+            difference = paired(first, second)
+            yield {
+                "claim": "medical stakes miss less",
+                "system": "medical",
+                "against": "casual",
+                "tokens": measured.tokens("medical", keep),
+                "accuracy": share(first),
+                "other": share(second),
+                "difference": percent(difference),
+                "n": len(first),
+                "verdict": difference.above(),
+                "measure": "recall of the relevant cells at equal tokens",
+            }
     parts = {name: measured.document["stakes"][name] for name in ("medical", "casual")}
     for measure, claim in (("recall", "medical marks more of what matters"), ("waste", "and wastes more")):
         first, second = (np.asarray(parts[name][measure], dtype=float) for name in ("medical", "casual"))
@@ -196,8 +207,8 @@ def _stakes(measured: Measured) -> Iterator[dict[str, Cell]]:
             "system": "medical, its own > 200",
             "against": "casual",
             "tokens": None,
-            "accuracy": percent(mean(first)),
-            "other": percent(mean(second)),
+            "accuracy": share(first),
+            "other": share(second),
             "difference": percent(difference),
             "n": len(first),
             "verdict": difference.above(),
@@ -216,8 +227,26 @@ def _outcomes(measured: Measured) -> Iterator[dict[str, Cell]]:
                 )
 
 
+def _collapse(measured: Measured) -> Iterator[dict[str, Cell]]:
+    training = measured.document.get("training")
+    if training:
+        (low, high), (least, most) = training["bands"]["share_band"], training["bands"]["entropy_band"]
+        yield {
+            "claim": "outcomes train without collapse",
+            "system": f"last half: budget spent in [{low:g}, {high:g}], entropy in [{least:g}, {most:g}]",
+            "against": None,
+            "tokens": None,
+            "accuracy": None,
+            "other": None,
+            "difference": None,
+            "n": training["observations"],
+            "verdict": FAILS if training["alarms"] else HOLDS,
+            "measure": "; ".join(training["alarms"]) or "no observation of the last half left its band",
+        }
+
+
 PARTS: tuple[Callable[[Measured], Iterator[dict[str, Cell]]], ...] = (
-    _h1, _h2, _h3, _h4, _h5, _h6, _questions, _stakes, _outcomes
+    _h1, _h2, _h3, _h4, _h5, _h6, _questions, _stakes, _outcomes, _collapse
 )  # fmt: skip
 
 
@@ -225,7 +254,39 @@ def named(row: dict[str, Cell]) -> dict[str, Cell]:
     """The row with its number and what a reader sees of the claim: the words and who is compared with whom."""
     first, _, rest = str(row["claim"]).partition(" ")
     number, words = (first, rest) if first[0] == "H" else (OTHERS[first], str(row["claim"]))
-    return {"id": number, "shown": f"{words}: {row['system']} > {row['against']}", **row}
+    return {"id": number, "shown": f"{words}: {versus(row)}", **row}
+
+
+def versus(row: Mapping[str, Cell]) -> str:
+    """Who should be above whom."""
+    return f"{row['system']} > {row['against']}" if row["against"] else str(row["system"])
+
+
+def learning_story(training: dict[str, Any]) -> str:
+    """Where the scorer that saw no box started, and where it got to."""
+    random = training["random"]
+    blind = "" if random is None else f" (random trees: {100 * random:.1f} %)"
+    return (
+        f"from {100 * training['start']:.1f} %{blind} to {100 * training['end']:.1f} % at {training['keep']:g} of the "
+        f"tokens, on {training['pictures']} validation pictures"
+    )
+
+
+def narrow_table(table: Table) -> Table:
+    """The same for a terminal: who is compared with whom below the claim, the three values one below the other."""
+    rows = []
+    for row in table.rows:
+        words = str(row["claim"]).removeprefix(f"{row['id']} ")
+        rows.append(
+            {
+                "id": row["id"],
+                "words": f"{words}\n{versus(row)}",
+                "counts": f"{written(row['tokens'])}\nn {row['n']}",
+                "values": "\n".join(written(row[name]) for name in ("accuracy", "other", "difference")),
+                "verdict": row["verdict"],
+            }
+        )
+    return Table(table.title, NARROW, tuple(rows), table.facts)
 
 
 def hypotheses_table(measured: Measured, facts: dict[str, str] | None = None) -> Table:
@@ -234,14 +295,22 @@ def hypotheses_table(measured: Measured, facts: dict[str, str] | None = None) ->
     document = measured.document
     wanted = ("tension", "adaptive", "texture", "rgb", "medical", "casual", "outcomes")
     missing = [name for name in wanted if not measured.has(name)]
+    # A measurement that ran out of time has fewer pictures, of every family as many.
+    wanted_pictures = document.get("wanted", document["each"]) * len(document["families"])
+    short = (
+        f"; {document['n']} of the {wanted_pictures} wanted, then time ran out"
+        if wanted_pictures > document["n"]
+        else ""
+    )
     notes = {
         "pictures": f"{document['n']} of the {document['split']} split, {document['size'][0]}×{document['size'][1]}, "
-        f"{document['each']} of each family ({', '.join(document['families'])}), seed {document['seed']}",
+        f"{document['each']} of each family ({', '.join(document['families'])}), seed {document['seed']}{short}",
         "full": f"{document['full']} tokens, exact match {percent(proportion(measured.right('full', '1')))} %"
         if measured.has("full", keep="1")
         else "not read",
         "%": "exact match, or recall of the cells that matter (H4, questions, stakes); differences in points, or as ×",
         "verdicts": "by the 95 % interval of the difference, paired picture by picture (H4: of the recall itself)",
+        **({"learning from outcomes": learning_story(training)} if (training := document.get("training")) else {}),
         **({"not trained, so not compared": ", ".join(missing)} if missing else {}),
         **(facts or {}),
     }

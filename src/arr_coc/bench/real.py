@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +24,11 @@ from ..looking import prepare
 from .hypotheses_verdicts import Estimate, mean
 from .real_maps import CONTROLS, PictureMaps, bundled_scorer
 from .real_measures import correlation, coverage, fixation_map, scanpath_hits, scanpath_saliency
-from .table import Cell, Quantity, Table
+from .table import Cell, Quantity, Table, written
 
 KEEPS = (1 / 4, 1 / 8, 1 / 16)
 RECORDS = "records.jsonl"
+KEPT_EVERY = 25
 # Measure → the coarsest level that counts as seen. Uniform shows nothing at level 0 and, at a quarter, all at level 1.
 COVERAGES = {"coverage": 0, "coverage at half size": 1}
 COLUMNS = {
@@ -40,6 +41,8 @@ COLUMNS = {
     "n": "questions",
     "pictures": "pictures",
 }
+# In a terminal of 80 columns the intervals stand below their values.
+NARROW = {"where": "source", "what": "system, measure", "quarter": "1/4", "eighth": "1/8", "sixteenth": "1/16"}
 TUNED = (
     "not held out for `look`, `saliency` and `text regions`: their sharpness was chosen on 150 of these records and "
     "looked at on 150 others, the thresholds of the text regions on samples of funsd, chartqa and coco128. The scorer "
@@ -157,17 +160,32 @@ def center_map(size: tuple[int, int], side: int = 64) -> np.ndarray:
     return np.exp(-(y[:, None] ** 2 + x[None, :] ** 2) / (2 * 0.25**2)).astype(np.float32)
 
 
+def steps_of(records: Sequence[Record]) -> list[str]:
+    """What `measure_real` will announce, in order: every picture of every source."""
+    sources = [several[0].source for _, several in by_picture(records)]
+    seen: Counter[str] = Counter()
+    steps = []
+    for source in sources:
+        seen[source] += 1
+        steps.append(f"{source}, picture {seen[source]} of {sources.count(source)}")
+    return steps
+
+
 def measure_real(
-    records: Sequence[Record], scorer: Path | None = None, advance: Callable[[str], None] = lambda step: None
+    records: Sequence[Record],
+    scorer: Path | None = None,
+    advance: Callable[[str], None] = lambda step: None,
+    keep: Callable[[Values, int], None] = lambda values, pictures: None,
 ) -> Values:
-    """Every record; records of one picture share its sensing. advance: called with each source as it begins."""
-    values, source = Values(), ""
+    """Every record; records of one picture share its sensing. advance: called with each picture's step as it begins.
+    keep: called with all values and the number of pictures so far, every `KEPT_EVERY` pictures."""
+    values = Values()
     shipped = bundled_scorer(scorer)
-    for picture, several in by_picture(records):
-        if several[0].source != source:
-            source = several[0].source
-            advance(source)
-        maps = PictureMaps(prepare(picture), source, shipped)
+    for number, (step, (picture, several)) in enumerate(zip(steps_of(records), by_picture(records), strict=True)):
+        if number and number % KEPT_EVERY == 0:
+            keep(values, number)
+        advance(step)
+        maps = PictureMaps(prepare(picture), several[0].source, shipped)
         for record in several:
             measure_record(values, record, maps)
     return values
@@ -207,3 +225,18 @@ def real_table(values: Values, facts: dict[str, str] | None = None) -> Table:
         **(facts or {}),
     }
     return Table("real pictures", COLUMNS, tuple(rows), notes)
+
+
+def narrow_table(table: Table) -> Table:
+    """The same for a terminal."""
+    rows: list[dict[str, Cell]] = []
+    for row in table.rows:
+        shown: dict[str, Cell] = {
+            "where": f"{row['source']}\nn {row['n']}",
+            "what": f"{row['system']}\n{row['measure']}",
+        }
+        for name in ("quarter", "eighth", "sixteenth"):
+            value, _, interval = written(row.get(name)).partition(" [")
+            shown[name] = f"{value}\n[{interval.removesuffix(' %')}" if interval else value
+        rows.append(shown)
+    return Table(table.title, NARROW, tuple(rows), table.facts)

@@ -16,7 +16,9 @@ import numpy as np
 from ..attending.allocate import allocate
 from ..balancing.tension import sharpen
 from ..bundled import SCORER, WEIGHTS, ScorerRelevance
-from ..knowing.photos import find_photo_encoder
+from ..knowing.lexical import Coupling
+from ..knowing.photo_words import worth_asking
+from ..knowing.photos import PhotoEncoder, find_photo_encoder
 from ..looking import Prepared, relevance_of
 from ..values import Allocation
 
@@ -63,20 +65,28 @@ class PictureMaps:
         return self._controls[strategy, budget]
 
     def of(self, query: str) -> dict[str, np.ndarray]:
-        """Every map for a question."""
+        """Every map for a question. `look` is what comes without the extra `[photos]`, `look with photos` what comes
+        with it: the same where the photo map has nothing to say."""
         maps = dict(self.plain)
         maps["look"] = relevance_of(self.texture, query).map
         if self.scorer is not None:
             maps["scorer"] = self.scorer.of_pixels(self.prepared.picture.pixels, query).map
         encoder = find_photo_encoder() if self.source in PHOTO_SOURCES else None
         if encoder is not None:
-            import torch
-
-            if "logits" not in self._classes:
-                pixels = torch.from_numpy(np.ascontiguousarray(self.prepared.picture.pixels))
-                self._classes["logits"] = encoder.class_logits(pixels.permute(2, 0, 1)[None] / 255)
-            maps["photo map"] = sharpen(encoder.couple_logits(self._classes["logits"], query)[0].numpy())
+            coupled = encoder.couple_logits(self._class_logits(encoder), query)[0].numpy()
+            maps["photo map"] = sharpen(coupled)
+            joined = relevance_of(self.texture, query, Coupling(coupled, ())) if worth_asking(query) else None
+            maps["look with photos"] = maps["look"] if joined is None else joined.map
         return maps
+
+    def _class_logits(self, encoder: PhotoEncoder) -> Any:
+        """A picture is classified once, and asked about many times."""
+        import torch
+
+        if "logits" not in self._classes:
+            pixels = torch.from_numpy(np.ascontiguousarray(self.prepared.picture.pixels))
+            self._classes["logits"] = encoder.class_logits(pixels.permute(2, 0, 1)[None] / 255)
+        return self._classes["logits"]
 
 
 def bundled_scorer(folder: Path | None = None) -> ScorerRelevance | None:

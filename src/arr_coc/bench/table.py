@@ -65,6 +65,15 @@ class Table:
         rows = [{key: _plain(cell) for key, cell in row.items()} for row in self.rows]
         return {"schema": SCHEMA, "title": self.title, "facts": dict(self.facts), "rows": rows}
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], columns: Mapping[str, str]) -> Table:
+        """The inverse of `to_json`; headings are not stored."""
+        rows = tuple(
+            {key: Quantity(**cell) if isinstance(cell, dict) else cell for key, cell in row.items()}
+            for row in data["rows"]
+        )
+        return cls(data["title"], columns, rows, data["facts"])
+
     def to_rich(self) -> rich.table.Table:
         from rich.box import SIMPLE_HEAD
         from rich.markup import escape

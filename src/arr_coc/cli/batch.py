@@ -32,6 +32,7 @@ class Job:
     device: str
     out: Path
     relevance: str = "look"
+    photos: bool = True
 
 
 @dataclass
@@ -162,6 +163,7 @@ def _looks(job: Job, prepared: Prepared) -> list[Look]:
         for number, strategy in enumerate(job.strategies):
             budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)
             how: dict[str, Any] = {"seed": job.seed, "device": job.device, "relevance": job.relevance}
+            how["photos"] = job.photos
             looks.append(prepared.look(query, budget=budget, keep=keep, strategy=strategy, **how))
     return looks
 

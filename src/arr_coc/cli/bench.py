@@ -159,8 +159,8 @@ def print_needle(document: dict[str, Any], files: list[Path]) -> None:
         console.print(f"files: {', '.join(map(str, files))}", highlight=False, soft_wrap=True)
 
 
-def report(table: Table, out: Path | None, name: str, as_json: bool) -> None:
-    """Print a bench's table, or its JSON; write the JSON where a folder is given."""
+def report(table: Table, out: Path | None, name: str, as_json: bool, shown: Table | None = None) -> None:
+    """Print a bench's table, or its JSON; write the JSON where a folder is given. shown: what is printed instead."""
     if out is not None:
         with writing(out):
             write_json(out / f"{name}.json", table.to_json())
@@ -171,7 +171,7 @@ def report(table: Table, out: Path | None, name: str, as_json: bool) -> None:
     from rich.console import Console
 
     console = Console()
-    console.print(table.to_rich())
+    console.print((shown or table).to_rich())
     for key, value in table.facts.items():
         console.print(f"{key}: {value}", highlight=False, soft_wrap=True)
     verdicts = [row["kept"] for row in table.rows if isinstance(row.get("kept"), bool)]

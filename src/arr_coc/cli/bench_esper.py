@@ -17,6 +17,15 @@ def esper(
         Path | None, typer.Option(help="Folder with mini and scorer. [default: those of the package]")
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
+    only_small: Annotated[
+        bool, typer.Option("--only-small", help="Only what a pass costs, and arousal; writes esper_small.json.")
+    ] = False,
+    saved: Annotated[
+        list[Path] | None, typer.Option("--from", help="Measure nothing: show a saved table; may be repeated.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="A Markdown page whose tables are made anew.", show_default=False)
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for esper.json.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
 ) -> None:
@@ -29,15 +38,27 @@ def esper(
     Examples:
       arr-coc bench esper --quick
       arr-coc bench esper --device cuda --out out/bench
+      arr-coc bench esper --only-small --out out/bench
+      arr-coc bench esper --from out/bench/esper.json --from out/bench/esper_small.json --page docs/esper.md
     """
     if number < 1:
         raise InputError(f"--number {number} measures nothing; give at least 1")
-    from ..bench.esper import Models, esper_table
+    from ..bench.esper import Models, esper_table, fill_page, load_table, small_table
     from ..looking import check_device
     from .bench import progress, report
 
-    check_device(device)
-    models = Models.load(weights, device)
-    with progress([], "measuring", hidden=as_json) as advance:
-        table = esper_table(models, number=number, quick=quick, advance=advance)
-    report(table, out, "esper", as_json)
+    if saved:
+        tables = [load_table(path) for path in saved]
+        for path, table in zip(saved, tables, strict=True):
+            report(table, out, path.stem, as_json)
+    else:
+        check_device(device)
+        models = Models.load(weights, device)
+        with progress([], "measuring", hidden=as_json) as advance:
+            table = (
+                small_table(models) if only_small else esper_table(models, number=number, quick=quick, advance=advance)
+            )
+        report(table, out, "esper_small" if only_small else "esper", as_json)
+        tables = [table]
+    if page is not None:
+        fill_page(page, tables)

@@ -9,6 +9,7 @@ import typer
 
 from ..errors import InputError
 from ..files import write_json
+from .targets import writing
 
 WEIGHTS = Path(__file__).parents[1] / "weights"
 QUICK, QUICK_ALSO = 42, 7
@@ -25,6 +26,9 @@ def hypotheses(
     trained: Annotated[Path, typer.Option(help="Folder of `train_hypotheses`.", show_default=False)] = WEIGHTS
     / "hypotheses",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    seconds: Annotated[
+        float | None, typer.Option(help="Begin no round that would end later.", show_default=False)
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for hypotheses.json and measured.json.", show_default=False)
     ] = None,
@@ -42,20 +46,20 @@ def hypotheses(
 
     if number < 1:
         raise InputError(f"--number {number} measures nothing; give at least 1")
-    from ..bench.hypotheses import Measured, hypotheses_table
+    from ..bench.hypotheses import Measured, hypotheses_table, narrow_table
     from ..bench.hypotheses_page import fill_page
 
     if measured is not None:
         table = hypotheses_table(Measured.load(measured))
         if page is not None:
             fill_page(page, "hypotheses", table)
-        report(table, out, "hypotheses", as_json)
+        report(table, out, "hypotheses", as_json, narrow_table(table))
         return
     import torch
 
     from ..knowing.scorer import Scorer
     from ..learning.judging import load_reader
-    from ..learning.measure import Measuring, measure, steps_of
+    from ..learning.measure import Measuring, Round, document_of, measure, steps_of
     from ..learning.rivals import Rivals
     from ..looking import check_device
 
@@ -65,14 +69,20 @@ def hypotheses(
     plan = Measuring(
         number=QUICK if quick else number,
         also=QUICK_ALSO if quick else None,
-        at_once=7 if device == "cpu" else 256,
+        at_once=7 if device == "cpu" else 75,
+        seconds=seconds,
     )
+
+    def keep(rounds: list[Round]) -> None:
+        # After every round: whoever stops it early keeps what there is, balanced over the families.
+        if out is not None:
+            with writing(out):
+                write_json(out / "measured.json", document_of(plan, rivals, rounds))
+
     with progress(steps_of(plan), "measuring", hidden=as_json) as advance:
-        document = measure(model, rivals, plan, advance)
-    if out is not None:
-        write_json(out / "measured.json", document)
+        document = measure(model, rivals, plan, advance, keep)
     facts = {"quick": f"{QUICK} pictures only: most intervals are too wide to decide"} if quick else {}
     table = hypotheses_table(Measured(document), facts)
     if page is not None:
         fill_page(page, "hypotheses", table)
-    report(table, out, "hypotheses", as_json)
+    report(table, out, "hypotheses", as_json, narrow_table(table))

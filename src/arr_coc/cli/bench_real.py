@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated
 
 import typer
 
 from ..errors import InputError
+from ..files import write_json
+from .targets import writing
 
 QUICK = 12
 
@@ -37,11 +42,15 @@ def real(
     if not data.exists():
         typer.echo(f"skipped: {data} does not exist; real pictures do not come with the library", err=True)
         return
+    import torch
+
     from ..bench.hypotheses_page import fill_page
-    from ..bench.real import load_records, measure_real, real_table
+    from ..bench.real import Values, load_records, measure_real, narrow_table, real_table, steps_of
     from ..bench.real_maps import bundled_scorer
     from ..knowing.photos import photos_installed
 
+    # Maps of a few hundred cells: a second thread only waits for the first, and on a busy machine for much longer.
+    torch.set_num_threads(1)
     records = load_records(data, QUICK if quick else limit, tuple(source or ()))
     facts = {
         "scorer": "not there: no row" if bundled_scorer(scorer) is None else "given" if scorer else "the bundled one",
@@ -49,10 +58,32 @@ def real(
         if photos_installed()
         else "not installed (pip install 'arr-coc[photos]'): no row",
     }
-    steps = list(dict.fromkeys(record.source for record in records))
+    steps = steps_of(records)
+
+    def keep(values: Values, pictures: int) -> None:
+        # A long run that is stopped leaves what it has measured, and says how much of it.
+        if out is not None:
+            so_far = {**facts, "so far": f"{pictures} of {len(steps)} pictures"}
+            with writing(out):
+                write_json(out / "real.json", real_table(values, so_far).to_json())
+
     with progress(steps, "measuring", hidden=as_json) as advance:
-        values = measure_real(records, scorer, advance)
+        values = measure_real(records, scorer, telling(advance), keep)
     table = real_table(values, facts)
     if page is not None:
         fill_page(page, "real", table)
-    report(table, out, "real", as_json)
+    report(table, out, "real", as_json, narrow_table(table))
+
+
+def telling(advance: Callable[[str], None]) -> Callable[[str], None]:
+    """Where nobody watches a bar, a line for each source as it begins, with the seconds so far."""
+    began, told = perf_counter(), set[str]()
+
+    def tell(step: str) -> None:
+        advance(step)
+        source = step.partition(",")[0]
+        if source not in told and not sys.stderr.isatty():
+            typer.echo(f"{perf_counter() - began:.0f} s: {source}", err=True)
+        told.add(source)
+
+    return tell

@@ -29,6 +29,10 @@ def command(
     relevance: Annotated[
         str, typer.Option(help="look: what is seen and what the question's words name; scorer: the learned one.")
     ] = "look",
+    photos: Annotated[
+        bool,
+        typer.Option(help="Ask the photo map about things that it knows, where the extra photos is installed."),
+    ] = True,
     compare: Annotated[
         str | None, typer.Option(metavar="A,B", help="Two strategies at equal tokens, side by side.")
     ] = None,
@@ -48,7 +52,7 @@ def command(
       arr-coc look street.png "What number is on the red sign?" --budget 128 --out red
       arr-coc look street.png -q "the red sign" -q "the blue sign"
       arr-coc look street.png "the red sign" --relevance scorer
-      arr-coc look photos "Where is the clock?" --keep 0.1
+      arr-coc look photos "Where is the clock?" --keep 0.1 --no-photos
       arr-coc look "scans/*.png" "What is the total?" --compare quadtree,uniform
       arr-coc look form.png "What is the date?" --json | jq .looks[0].tokens
     """
@@ -69,6 +73,7 @@ def command(
         device=device,
         out=out,
         relevance=relevance,
+        photos=photos,
     )
     report = run_batch(job, quiet=as_json)
     if as_json:

@@ -55,4 +55,4 @@ def draw_convergence(canvas: np.ndarray, story: Story, x: int, y: int, width: in
     cv2.polylines(canvas, [points[:, None]], False, SECOND, 2, cv2.LINE_AA)
     for (at, height), step in zip(points.tolist(), steps, strict=True):
         cv2.circle(canvas, (at, height), 5, SECOND, -1, cv2.LINE_AA)
-        write(canvas, f"{step.uncertainty or 0.0:.2f}", at + half // 2, height - 26, size=TEXT, colour=INK, weight=BOLD)
+        write(canvas, f"{step.uncertainty or 0.0:.2f}", at + half + 6, height - 26, size=TEXT, colour=INK, weight=BOLD)

@@ -80,7 +80,7 @@ class Esper:
         folder = (WEIGHTS if name == MINI else Path(name).parent) / ESPER_FOLDER
         if settings is None and (folder / SETTINGS_NAME).is_file():
             settings = EsperSettings.load(folder)
-        if "tempering" not in own and (folder / "config.json").is_file():
+        if "tempering" not in own and as_settings(settings).learned and (folder / "config.json").is_file():
             own["tempering"] = TemperingPolicy.from_pretrained(folder)
         return cls(Eye.from_pretrained(name, device=device, **options), settings, **own)
 
@@ -180,7 +180,7 @@ class Esper:
             seconds[stage] = sum(record.seconds[stage] for record in records)
         last = notes[-1].step
         answer = Answer(last.text, float(last.uncertainty or 0.0), tuple(n.step for n in notes), seconds, frame.full)
-        return Story(query, pictured.picture, answer, notes, settings.stop)
+        return Story(query, pictured.picture, answer, notes, settings.stop, settings.passes)
 
     def _note(self, record: PassRecord, pictured: Pictured) -> PassNote:
         """A record of one picture, in plain arrays and in pixels of the picture as given."""

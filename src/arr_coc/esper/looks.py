@@ -2,7 +2,7 @@
 
 The first look is an ordinary tree. Every later one splits some of its leaves further and adds the new leaves as a block
 of their own; what was seen stays as it is, so no leaf is ever encoded twice, and the coarse parent of a finer leaf
-stays among the tokens (it was paid for). The finest leaves of all places are again an ordinary tree, and tile the
+counts among the tokens (it was paid for). The finest leaves of all places are again an ordinary tree, and tile the
 picture.
 """
 
@@ -90,6 +90,17 @@ def look_again(looks: Looks, relevance: Tensor, budget: int | Tensor) -> Looks:
     names = leaf_names(split, tree)
     added = torch.where(names == leaf_names(before, tree), 0, names)
     return replace(looks, split=split, blocks=(*looks.blocks, _compact(added, tree)))
+
+
+def outdated(seen: Tensor, added: Tensor) -> Tensor:
+    """Leaves (B, V, 3) and later ones (B, N, 3), -1 for padding → (B, V) bool: those that were split into later ones.
+
+    A leaf that is split is seen more finely in all its parts, so one later leaf inside it is enough to tell.
+    """
+    level = seen[..., 2].clamp_min(0)[..., None]
+    inside = [(seen[..., None, axis] >> level) == (added[:, None, :, axis] >> level) for axis in range(2)]
+    both = (seen[..., 2] >= 0)[..., None] & (added[..., 2] >= 0)[:, None]
+    return (inside[0] & inside[1] & both).any(-1)
 
 
 def _fill(split: Tensor, cost: Tensor, order: Tensor, budgets: Tensor, parents: Tensor) -> Tensor:

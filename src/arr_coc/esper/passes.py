@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from .reading import encode_block, interleave, picture_pyramid
 from .settings import EsperSettings
 from .speaking import Memory, Spoken, attention_layers, speak
 from .steering import Traces, glimpse, next_map, traces
+from .tower import TowerMemory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -53,6 +54,21 @@ class Job:
     def of(cls, model: PreTrainedModel, pictures: Tensor, prompts: Prompts, relevance: Tensor, tree: Tree) -> Job:
         """pictures: (B, C, H, W), normalised."""
         return cls(picture_pyramid(model, pictures, tree.levels), prompts, relevance, tree)
+
+    def repeated(self, times: int) -> Job:
+        """The same pictures several times over, one after the other; their pixels are kept once."""
+        several = torch.arange(len(self.relevance), device=self.relevance.device).repeat(times)
+        table = self.pyramid
+        return replace(
+            self,
+            pyramid=replace(
+                table, start=table.start[several], height=table.height[several], width=table.width[several]
+            ),
+            prompts=self.prompts.select(several),
+            relevance=self.relevance[several],
+            glance=None if self.glance is None else self.glance[several],
+            stakes=None if self.stakes is None else self.stakes[several],
+        )
 
 
 @dataclass(frozen=True)
@@ -132,30 +148,30 @@ def run_passes(
         records.append(
             PassRecord(looks, tokens, exploration, arousal, steered, point, spoken.said, uncertainty, found, seconds)
         )
-        going = going & (uncertainty >= settings.stop)
-        if stop_early and number >= settings.least and not bool(going.any()):
-            break
-        if not stop_early or number < settings.least:
-            going = torch.ones_like(going)
+        if stop_early:
+            going = going & ~enough(torch.stack([record.uncertainty for record in records], 1), settings)[:, -1]
+            if not bool(going.any()):
+                break
     return records
 
 
 class _Reader:
-    """Encodes what a look added and lets the model answer, in one of three layouts. State of one run only."""
+    """Encodes what a look added and lets the model answer, in one of the layouts. State of one run only."""
 
     def __init__(self, model: PreTrainedModel, job: Job, settings: EsperSettings) -> None:
         self.model, self.job, self.layout = model, job, settings.layout
         self.grid = job.tree.rows, job.tree.cols
-        self.memory = Memory(self.grid)
+        self.memory = Memory(self.grid, apart=settings.layout == "apart")
+        self.tower = TowerMemory()
         self.encoded: list[VisualTokens] = []
 
     @torch.no_grad()
     def read(self, looks: Looks, most: int, layers: range, seconds: dict[str, float]) -> tuple[Spoken, Tensor]:
         """The answers, and the visual tokens (B,) that the language model had to read for them."""
         started = perf_counter()
-        if self.layout == "append":
+        if self.layout in ("append", "apart"):
             leaves = looks.blocks[-1]
-            tokens = encode_block(self.model, self.job.pyramid, leaves, self.grid)
+            tokens = self._encode(leaves)
         else:
             leaves = looks.finest()
             tokens = self._whole_tree(looks, leaves)
@@ -166,11 +182,16 @@ class _Reader:
         seconds["answer"] = perf_counter() - started
         return spoken, (leaves[..., 2] >= 0).sum(1)
 
+    def _encode(self, leaves: Tensor) -> VisualTokens:
+        """New leaves, seeing those of earlier looks where the layout lets them."""
+        tower = self.tower if self.layout in ("append", "rebuild") else None
+        return encode_block(self.model, self.job.pyramid, leaves, self.grid, tower)
+
     def _whole_tree(self, looks: Looks, leaves: Tensor) -> VisualTokens:
         """The tokens of all finest leaves: encoded together, or looked up among what each look encoded."""
         if self.layout == "fresh":
-            return encode_block(self.model, self.job.pyramid, leaves, self.grid)
-        self.encoded.append(encode_block(self.model, self.job.pyramid, looks.blocks[-1], self.grid))
+            return self._encode(leaves)
+        self.encoded.append(self._encode(looks.blocks[-1]))
         there = tuple(block[..., 2] >= 0 for block in looks.blocks)
         known = interleave(tuple(self.encoded), there)
         levels = self.job.pyramid.levels
@@ -182,9 +203,18 @@ class _Reader:
         return VisualTokens(known.embeds[where], tuple(plane[where] for plane in known.planes))
 
 
-def passes_needed(records: list[PassRecord], settings: EsperSettings) -> Tensor:
-    """(B,) int64: after which pass early stopping would have ended; records of a run without it."""
-    sure = torch.stack([record.uncertainty < settings.stop for record in records], dim=1)
-    sure[:, : settings.least - 1] = False
-    sure[:, -1] = True
-    return sure.long().argmax(1) + 1
+def enough(uncertainty: Tensor, settings: EsperSettings) -> Tensor:
+    """Uncertainties (B, P) after each pass → (B, P) bool: whether a picture needs no further pass after this one."""
+    done = uncertainty < settings.stop
+    if settings.gain is not None:
+        # Not after the second: where the first look was misled, one more try in vain is no reason to give up.
+        done[:, 2:] |= uncertainty[:, 1:-1] - uncertainty[:, 2:] < settings.gain
+    done[:, : settings.least - 1] = False
+    return done
+
+
+def passes_needed(uncertainty: Tensor, settings: EsperSettings) -> Tensor:
+    """(B,) int64: after which pass early stopping would have ended a run without it; uncertainty: (B, P)."""
+    done = enough(uncertainty, settings)
+    done[:, -1] = True
+    return done.long().argmax(1) + 1

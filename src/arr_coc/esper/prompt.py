@@ -18,6 +18,9 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..realizing.positions import language_positions
+from .looks import outdated
+
+IMAGE_TOKEN = "<|image_pad|>"  # of every Qwen3-VL
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,8 @@ class Prompts:
 
     @classmethod
     def of(cls, processor: Any, questions: Sequence[str], device: torch.device | str = "cpu") -> Prompts:
-        """The chat of one picture and one question, in the processor's own template."""
-        token = processor.image_token
+        """The chat of one picture and one question, in the template of a processor, or of a tokenizer alone."""
+        token, tokenizer = getattr(processor, "image_token", IMAGE_TOKEN), getattr(processor, "tokenizer", processor)
         texts = [
             processor.apply_chat_template(
                 [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": question}]}],
@@ -44,8 +47,8 @@ class Prompts:
         parts = [text.split(token, 1) for text in texts]
         if any(len(part) != 2 or part[0] != parts[0][0] for part in parts):
             raise InputError("the chat template must show one picture, with the same text before it in every prompt")
-        head = processor.tokenizer([parts[0][0]], return_tensors="pt").input_ids
-        tails = [row.long() for row in map(torch.tensor, processor.tokenizer([part[1] for part in parts]).input_ids)]
+        head = tokenizer([parts[0][0]], return_tensors="pt").input_ids
+        tails = [row.long() for row in map(torch.tensor, tokenizer([part[1] for part in parts]).input_ids)]
         tail = torch.nn.utils.rnn.pad_sequence(tails, batch_first=True)
         lengths = torch.tensor([len(row) for row in tails])
         there = torch.arange(tail.shape[1]) < lengths[:, None]
@@ -107,3 +110,22 @@ def leaf_row(leaves: Tensor, grid: tuple[int, int], start: float, image_token: i
     places = start + language_positions(leaves.clamp_min(0), torch.tensor(grid, device=leaves.device))
     ids = torch.where(there, image_token, 0)
     return Row(ids, there, places)
+
+
+def looks_mask(there: Tensor, blocks: Sequence[Tensor], start: int) -> Tensor:
+    """Who sees whom in a prompt of several looks: (B, 1, L, L) bool.
+
+    there: (B, L), False for padding; blocks: leaves (B, N, 3) of each look, the first of which begins at column
+    `start`. Attention is causal, and what a later look has seen more finely is hidden from that look on.
+    """
+    length, device = there.shape[1], there.device
+    causal = torch.ones(length, length, dtype=torch.bool, device=device).tril()
+    mask = causal & there[:, None, :]
+    begin = start
+    for number, block in enumerate(blocks):
+        end = begin + block.shape[1]
+        for later in range(number + 1, len(blocks)):
+            first = start + sum(other.shape[1] for other in blocks[:later])
+            mask[:, first:, begin:end] &= ~outdated(block, blocks[later])[:, None]
+        begin = end
+    return mask[:, None]

@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..backbones.qwen3_vl_attention import vision_attention
 from ..backbones.qwen3_vl_encode import VisualTokens, encode_leaves, run_language_model
 from ..realizing.patches import LeafBatch, Pyramid, gather_leaf_patches, mip_pyramid
 from .looks import Looks
-from .prompt import Prompts, leaf_row, text_row
+from .prompt import Prompts, leaf_row, looks_mask, text_row
+from .tower import LOOKING_AGAIN, Look, TowerMemory, look_attention
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -39,20 +41,23 @@ def picture_pyramid(model: PreTrainedModel, pictures: Tensor, levels: int) -> Py
     return mip_pyramid(pictures, levels + 1, cell=cell, patch_size=vision.patch_size)
 
 
-def encode_block(model: PreTrainedModel, pyramid: Pyramid, leaves: Tensor, grid: tuple[int, int]) -> VisualTokens:
+def encode_block(
+    model: PreTrainedModel, pyramid: Pyramid, leaves: Tensor, grid: tuple[int, int], tower: TowerMemory | None = None
+) -> VisualTokens:
     """A block of leaves (B, N, 3), -1 for padding → visual tokens, packed picture after picture.
 
-    The leaves of a block see each other in the vision tower, and not those of other blocks.
+    tower: with it, the leaves see each other and those of all earlier blocks, which it remembers; without, a block is
+    encoded on its own.
     """
     vision = model.config.vision_config
+    merge = vision.spatial_merge_size
     batch = LeafBatch.equal(leaves, grid, pyramid.levels)
-    there = (leaves[..., 2] >= 0).flatten()
+    there = leaves[..., 2] >= 0
     if not bool(there.all()):
-        batch = batch.select(there)
-    patches = gather_leaf_patches(
-        pyramid, batch.leaves, batch.owner, merge=vision.spatial_merge_size, temporal=vision.temporal_patch_size
-    )
-    return encode_leaves(model, patches, batch)
+        batch = batch.select(there.flatten())
+    patches = gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=merge, temporal=vision.temporal_patch_size)
+    with vision_attention(model, LOOKING_AGAIN, look_attention):
+        return encode_leaves(model, patches, batch, look=Look.of(tower or TowerMemory(), there, merge**2))
 
 
 def interleave(blocks: tuple[VisualTokens, ...], there: tuple[Tensor, ...]) -> VisualTokens:
@@ -73,12 +78,12 @@ def read_looks(
 ) -> LooksRead:
     """Teacher-forced reading of answers (B, A) int64, 0 = padding; `end` is the token that closes an answer.
 
-    pictures: (B, C, H, W), normalised. Call it inside `dense_vision_attention(model)` and autocast as wanted: blocks in
-    which every picture has equally many leaves then run as one dense attention.
+    pictures: (B, C, H, W), normalised. The model must attend by "sdpa", which takes a mask of true and false.
     """
     grid = looks.tree.rows, looks.tree.cols
     pyramid = picture_pyramid(model, pictures, looks.tree.levels)
-    tokens = tuple(encode_block(model, pyramid, leaves, grid) for leaves in looks.blocks)
+    tower = TowerMemory()
+    tokens = tuple(encode_block(model, pyramid, leaves, grid, tower) for leaves in looks.blocks)
     image, start = model.config.image_token_id, prompts.head.shape[1]
     row = text_row(prompts.head, torch.ones_like(prompts.head, dtype=torch.bool), 0.0)
     for leaves in looks.blocks:
@@ -93,7 +98,8 @@ def read_looks(
     ids, asked, spoken = (item.gather(1, order) for item in (ids, asked, spoken))
     row = row + text_row(ids * (asked | spoken), asked | spoken, float(start + max(grid)))
     seen = interleave(tokens, tuple(leaves[..., 2] >= 0 for leaves in looks.blocks))
-    output = run_language_model(model, row.ids, seen, row.positions(), row.there.long(), use_cache=False)
+    mask = looks_mask(row.there, looks.blocks, start)
+    output = run_language_model(model, row.ids, seen, row.positions(), mask, use_cache=False)
     said = F.pad(spoken, (row.ids.shape[1] - spoken.shape[1], 0))[:, 1:]
     wanted = row.ids[:, 1:][said]
     logits = model.lm_head(output.last_hidden_state[:, :-1][said]).float()

@@ -18,6 +18,7 @@ from ..errors import InputError
 from ..pictures import Picture
 from ..values import Answer, Pass
 from .looks import first_look, look_again
+from .passes import enough
 from .picturing import relevance_cells, salient_map
 from .settings import EsperSettings
 from .steering import Traces, glimpse, next_map
@@ -64,7 +65,7 @@ def reask(
     unknown = Traces(nothing + 0.35, nothing, nothing)
     fixated, notes, uncertainties, looks = nothing, [], [], None
     seconds: dict[str, float] = {}
-    for number in range(1, settings.passes + 1):
+    for _ in range(settings.passes):
         exploration = esper.tempering.explore(uncertainties)
         last = torch.tensor([uncertainties[-1] if uncertainties else 0.0])
         arousal = arousal_of(stakes, last, 0 * last)
@@ -104,9 +105,9 @@ def reask(
             )
         )
         uncertainties.append(answer.uncertainty)
-        if stop_early and number >= settings.least and answer.uncertainty < settings.stop:
+        if stop_early and bool(enough(torch.tensor([uncertainties]), settings)[0, -1]):
             break
     last_step = notes[-1].step
     steps = tuple(note.step for note in notes)
     whole = Answer(last_step.text, uncertainties[-1], steps, seconds, frame.full)
-    return Story(query, picture, whole, tuple(notes), settings.stop)
+    return Story(query, picture, whole, tuple(notes), settings.stop, settings.passes)

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from ..errors import InputError
 from ..files import write_json
 
-Layout = Literal["append", "rebuild", "fresh"]
-LAYOUTS = ("append", "rebuild", "fresh")
+Layout = Literal["append", "apart", "rebuild", "fresh"]
+LAYOUTS = ("append", "apart", "rebuild", "fresh")
 SETTINGS_NAME = "settings.json"
 # A share of the full count for all passes together, where the caller names none: 1/8 first, then three times 1/16.
 DEFAULT_TOTAL = 5 / 16
@@ -23,26 +23,31 @@ MORE, LESS, ENOUGH = 1.5, 0.7, 0.3
 @dataclass(frozen=True)
 class EsperSettings:
     """
-    passes: at most so many. least: at least so many. stop: below this uncertainty it is enough.
+    passes: at most so many. least: at least so many. stop: below this uncertainty it is enough. gain: from the
+        third pass on, one that lowers the uncertainty by less was in vain, and no further one is tried; None tries on.
     attention, question: how much the places count that unsure answer tokens, and the question's tokens, look at; the
         relevance map counts 1. layers: language layers whose attention is read, as shares of the depth.
     fovea: after the first look, detail goes around one place, a Gaussian of so many cells; None spreads it over the
         map. inhibition: how much of the ground around earlier fixations is left out, 0 to 1.
     aroused: whether stakes and uncertainty sharpen the map.
+    learned: whether to explore as was learned, where that lies beside the weights, and not by the rule.
     more, less: the map's factor where the answer's tokens were unsure (above .5) and sure (at most .2) of a place.
-    layout: append new visual tokens to what was seen ("append"), or read the whole tree anew, with the earlier
-        encodings ("rebuild") or encoded together ("fresh").
+    layout: append new visual tokens to what was seen, so that they see it in the vision tower and the coarse leaf that
+        they split is hidden ("append") or neither ("apart"); or read the whole tree anew, with the earlier encodings
+        ("rebuild") or encoded together ("fresh").
     """
 
     passes: int = 4
     least: int = 2
     stop: float = 0.15
+    gain: float | None = None
     attention: float = 0.5
     question: float = 0.5
     layers: tuple[float, float] = (1 / 3, 1.0)
     fovea: float | None = 2.0
     inhibition: float = 0.0
     aroused: bool = True
+    learned: bool = True
     more: float = 1.0
     less: float = 1.0
     layout: Layout = "append"
@@ -53,6 +58,8 @@ class EsperSettings:
             raise InputError(f"passes {self.passes} and least {self.least} do not fit: 1 <= least <= passes")
         if not (0 <= self.stop <= 1 and 0 <= self.inhibition <= 1):
             raise InputError(f"stop {self.stop} and inhibition {self.inhibition} must lie in [0, 1]")
+        if self.gain is not None and not 0 <= self.gain <= 1:
+            raise InputError(f"gain {self.gain} must lie in [0, 1], or be None")
         if min(self.attention, self.question, self.more, self.less) < 0:
             raise InputError("attention, question, more and less are weights from 0 on")
         if self.fovea is not None and not self.fovea > 0:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..backbones.qwen3_vl_encode import VisualTokens, run_language_model
 from ..saying import Said, end_tokens, spoken_until
+from .looks import outdated
 from .prompt import Prompts, Row, leaf_row, text_row
 
 if TYPE_CHECKING:
@@ -28,10 +29,12 @@ class Memory:
     """What the language model remembers of B pictures; one question or any number may be asked of it.
 
     cache: keys and values of the prompt up to the last visual token. there: (B, P) bool, which of its places are not
-    padding. blocks: the leaves of each look, (B, N, 3), -1 for padding. columns: their places in the cache.
+    padding and not hidden. blocks: the leaves of each look, (B, N, 3), -1 for padding. columns: their places in the
+    cache. apart: whether a coarse leaf stays in sight of the looks that split it.
     """
 
     grid: tuple[int, int]
+    apart: bool = False
     cache: Any = None
     there: Tensor | None = None
     blocks: list[Tensor] = field(default_factory=list)
@@ -41,6 +44,14 @@ class Memory:
     def leaves(self) -> Tensor:
         """(B, V, 3): of all looks, in the order of the visual tokens."""
         return torch.cat(self.blocks, dim=1)
+
+    def hide(self, added: Tensor) -> None:
+        """What leaves (B, N, 3) show more finely is hidden from them, and from all that is read after them."""
+        if self.apart or self.there is None:
+            return
+        columns = torch.tensor(self.columns, device=added.device)
+        old = outdated(self.leaves, added)
+        self.there = self.there.index_copy(1, columns, self.there[:, columns] & ~old)
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,8 @@ def speak(
         memory.cache = DynamicCache(config=model.config.get_text_config())
         memory.there = prompts.head.new_zeros(len(prompts), 0, dtype=torch.bool)
         seen = text_row(prompts.head, torch.ones_like(prompts.head, dtype=torch.bool), 0.0) + seen
+    else:
+        memory.hide(leaves)
     end = memory.there.shape[1] + seen.ids.shape[1]
     memory.blocks.append(leaves)
     memory.columns += range(end - leaves.shape[1], end)
@@ -144,7 +157,7 @@ def _decode(
     ids: list[Tensor] = []
     logits: list[Tensor] = []
     for step in range(most):
-        logits.append(model.lm_head(hidden)[:, 0].float())
+        logits.append(_logits(model, hidden)[:, 0])
         ids.append(logits[-1].argmax(-1))
         over = over | torch.isin(ids[-1], ending)
         if step + 1 == most or bool(over.all()):
@@ -164,6 +177,12 @@ def _decode(
     said = torch.stack(ids, dim=1)
     spoken = Said(said, torch.stack(logits, dim=1), spoken_until(said, ends))
     return spoken, {"question": question, "answer": {layer: torch.stack(item, 1) for layer, item in answer.items()}}
+
+
+def _logits(model: PreTrainedModel, hidden: Tensor) -> Tensor:
+    """In full precision, also where a caller lets the rest run in half: when to stop hangs on them."""
+    with torch.autocast(hidden.device.type, enabled=False):
+        return model.lm_head(hidden.to(model.lm_head.weight.dtype)).float()
 
 
 def _attention(

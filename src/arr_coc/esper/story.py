@@ -40,13 +40,24 @@ class PassNote:
 
 @dataclass(frozen=True, eq=False)
 class Story:
-    """One question about one picture: the answer, and the passes that led to it."""
+    """One question about one picture: the answer, and the passes that led to it.
+
+    stop: below this uncertainty it is sure enough. most: passes that it might have taken.
+    """
 
     query: str
     picture: Picture
     answer: Answer
     passes: tuple[PassNote, ...]
     stop: float
+    most: int = 4
+
+    @property
+    def ended(self) -> str:
+        """Why it looked no further."""
+        if self.converged:
+            return "sure enough"
+        return "all passes used" if len(self.passes) >= self.most else "no surer by looking"
 
     @property
     def converged(self) -> bool:
@@ -66,6 +77,7 @@ class Story:
             **document,
             "query": self.query,
             "converged": self.converged,
+            "ended": self.ended,
             "stop": self.stop,
             "statistics": self.statistics,
         }

@@ -56,9 +56,10 @@ def story_table(story: Story, truth: str | None = None) -> Table:
         )
     table.add_section()
     answer = story.answer
-    ended = "sure enough" if story.converged else "all passes used"
     spent = f"{answer.tokens}/{answer.full}"
-    table.add_row("all", ended, spent, "", "", f"[bold]{escape(answer.text)}[/bold]", f"{answer.uncertainty:.2f}", "")
+    table.add_row(
+        "all", story.ended, spent, "", "", f"[bold]{escape(answer.text)}[/bold]", f"{answer.uncertainty:.2f}", ""
+    )
     if truth is not None:
         table.add_row("", "the truth", "", "", "", f"{escape(truth)} ({'right' if answer.text == truth else 'wrong'})")
     return table

@@ -30,6 +30,9 @@ class Lesson:
     job: Job
     answers: Tensor
 
+    def repeated(self, times: int) -> Lesson:
+        return Lesson(self.job.repeated(times), self.answers.repeat(times, 1))
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -38,6 +41,16 @@ class Trial:
     told: tuple[Tensor, Tensor, Tensor]
     drawn: Tensor
     reward: Tensor
+
+    def parts(self, number: int) -> list[Trial]:
+        """A run over a lesson repeated so often → one trial for each time."""
+        told = zip(*(item.chunk(number, 1) for item in self.told), strict=True)
+        return [
+            Trial((first, second, third), drawn, reward)
+            for (first, second, third), drawn, reward in zip(
+                told, self.drawn.chunk(number, 1), self.reward.chunk(number), strict=True
+            )
+        ]
 
 
 def answers_right(record: PassRecord, answers: Tensor, ends: Iterable[int]) -> Tensor:
@@ -116,10 +129,14 @@ def train_tempering(
     rate: float = 0.02,
     seed: int = 0,
     policy: TemperingPolicy | None = None,
-    watch: Callable[[int, float], None] | None = None,
+    watch: Callable[[int, float, TemperingPolicy], bool] | None = None,
     **how: Any,
 ) -> tuple[TemperingPolicy, list[float]]:
-    """A learned policy, starting from the rule, and the mean reward of every step. lessons: by number of the step."""
+    """A learned policy, starting from the rule, and the mean reward of every step.
+
+    lessons: by number of the step. watch: told of every step, its reward and the policy; where it says False, training
+    ends.
+    """
     from ..balancing.tempering import TemperingConfig
 
     torch.manual_seed(seed)
@@ -129,13 +146,14 @@ def train_tempering(
     generator = torch.Generator().manual_seed(seed)
     curve = []
     for step in range(steps):
-        lesson = lessons(step)
-        trials = [attempt(model, lesson, policy, budgets, settings, spread, generator, **how) for _ in range(group)]
+        # All draws of the group in one batch: several small runs would cost several times as long on a GPU.
+        lesson = lessons(step).repeated(group)
+        trials = attempt(model, lesson, policy, budgets, settings, spread, generator, **how).parts(group)
         optimizer.zero_grad()
         policy_loss(policy, trials, spread).backward()
         torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
         optimizer.step()
         curve.append(float(torch.stack([trial.reward for trial in trials]).mean()))
-        if watch is not None:
-            watch(step, curve[-1])
+        if watch is not None and not watch(step, curve[-1], policy):
+            break
     return policy.eval(), curve

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from .participatory import Calibration, fit_calibration, participatory
     from .patch_trunk import TrunkConfig, patch_features
     from .perspectival import perspectival
-    from .photos import PhotoEncoder, find_photo_encoder, photo_coupling, photos_installed
+    from .photo_words import photos_installed
+    from .photos import PhotoEncoder, find_photo_encoder, photo_coupling
     from .propositional import propositional
     from .query_aware_lod import LevelChoice, QueryAwareLOD, choose_levels, expected_tokens
     from .query_encoders import (
@@ -56,7 +57,7 @@ resolve_lazily(
         "patch_features": "patch_trunk",
         "perspectival": "perspectival",
         "photo_coupling": "photos",
-        "photos_installed": "photos",
+        "photos_installed": "photo_words",
         "propositional": "propositional",
         "stack_queries": "query_encoders",
     },

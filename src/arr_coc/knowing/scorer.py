@@ -8,6 +8,7 @@ single key the attention would be 1 everywhere and every place would get the sam
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -28,7 +29,8 @@ TEXTURE = (*RGB, "sobel_x", "sobel_y", "y", "x")
 
 @dataclass(frozen=True)
 class ScorerConfig:
-    """channels: which channels of the texture are seen, by name. width: features at the coarsest scale."""
+    """channels: which channels of the texture are seen, by name. width: features at the coarsest scale.
+    waves: how many wavelengths tell the cells where they are; 0 leaves that to the channels."""
 
     channels: tuple[str, ...] = TEXTURE
     width: int = 128
@@ -36,6 +38,7 @@ class ScorerConfig:
     alphabet: int = 97
     blocks: int = 3
     heads: int = 4
+    waves: int = 8
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "channels", tuple(self.channels))  # JSON has lists only
@@ -67,6 +70,18 @@ def coarse_texture(pictures: Tensor, channels: tuple[str, ...] = TEXTURE) -> Ten
             f"the scorer has no channel named {', '.join(sorted(missing))}; choose from {', '.join(TEXTURE)}"
         )
     return torch.stack([planes[name] for name in channels], dim=1)
+
+
+def position_waves(rows: int, cols: int, waves: int, device: torch.device | str = "cpu") -> Tensor:
+    """(4 waves, rows, cols): sine and cosine of each cell's row and column, wavelengths from 3 cells upwards.
+
+    Products of such features depend on how far apart two cells are: what "above" and "in the same row" are made of.
+    """
+    rates = 2 * math.pi / (3 * 1.8 ** torch.arange(waves, device=device, dtype=torch.float32))
+    down = torch.arange(rows, device=device)[None] * rates[:, None]
+    across = torch.arange(cols, device=device)[None] * rates[:, None]
+    down, across = (torch.cat([angle.sin(), angle.cos()]) for angle in (down, across))
+    return torch.cat([down[:, :, None].expand(-1, -1, cols), across[:, None, :].expand(-1, rows, -1)])
 
 
 class ConvBlock(nn.Module):
@@ -187,6 +202,10 @@ class Scorer(Pretrained):
         # Words are found where they are still several places wide; what they mean for their neighbours comes after.
         self.match = Matching(width, query_width, self.config.heads)
         self.reduce = nn.Conv2d(width, width, 2, stride=2)
+        if self.config.waves:
+            # Nothing at first: where a cell is must not drown what is in it.
+            self.place = nn.Conv2d(4 * self.config.waves, width, 1, bias=False)
+            nn.init.zeros_(self.place.weight)
         self.couple = nn.ModuleList([Coupling(width, query_width, self.config.heads) for _ in range(2)])
         self.spread = nn.ModuleList([ConvBlock(width, query_width) for _ in range(self.config.blocks)])
         self.head = nn.Conv2d(width, 1, 1)
@@ -211,6 +230,10 @@ class Scorer(Pretrained):
             if index == 0:
                 features = on_places(self.match, features, words, padding)
         features = self.reduce(features)
+        if self.config.waves:
+            rows, cols = features.shape[2:]
+            waves = position_waves(rows, cols, self.config.waves, features.device)
+            features = features + self.place(waves[None].to(features.dtype))
         for couple in self.couple:
             features = on_places(couple, features, words, padding)
         for block in self.spread:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from ..needle.renderer import render
 from ..values import Allocation
 from .allocations import tree_of
 from .evaluate import FAMILIES
+from .page_parts import fill_part
 from .rivals import fine_cells
 
 PATTERNS = 5
@@ -189,6 +191,30 @@ def analyse(looked: Looked, seed: int = 0) -> dict[str, Any]:
     return {"number": len(owner), "budget": looked.budget, "patterns": patterns, "statistics": statistics}
 
 
+CAPTIONS = {
+    "patterns": "Five patterns of allocation, a row for each: the looks nearest to its centre.",
+    "allocation_statistics": "What is spent at which level, by family.",
+    "tensions": "The learned tensions over training; of the adaptive ones the mean and the middle nine tenths.",
+    "outcome_curve": "Learning from outcomes: accuracy, and the two quantities that would show a collapse.",
+}
+
+
+def page_part(found: dict[str, Any], pictures: list[Path], beside: Path) -> str:
+    """The patterns in words with their questions, and the plots, as Markdown for a page in the folder `beside`."""
+    lines = ["| pattern | of the looks | mostly | for example |", "| --- | --- | --- | --- |"]
+    for pattern in found["patterns"]:
+        family = max(pattern["families"], key=pattern["families"].get)
+        question = pattern["examples"][0]["question"].replace("|", "\\|")
+        mostly = f"{family} ({pattern['families'][family]:.0%})"
+        lines.append(f"| {pattern['words']} | {pattern['share']:.0%} | {mostly} | {question} |")
+    lines += ["", f"{found['number']} looks at pictures of the test split, {found['budget']} tokens each."]
+    for path in pictures:
+        caption = CAPTIONS[path.stem]
+        place = Path(os.path.relpath(path.resolve(), beside.resolve())).as_posix()
+        lines += ["", f"![{caption}]({place})", "", caption]
+    return "\n".join(lines)
+
+
 def load_record(path: Path | None) -> dict[str, Any]:
     """What `train_hypotheses` kept of its run; empty where there is none."""
     if path is None or not path.is_file():
@@ -209,6 +235,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=21)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
+    parser.add_argument("--page", type=Path, help="a page whose part `analysis` is made anew, docs/learning.md")
     given = parser.parse_args(arguments)
     from .analysis_plots import check_plotting, plot_curve, plot_patterns, plot_statistics, plot_tensions
 
@@ -228,6 +255,8 @@ def main(arguments: list[str] | None = None) -> None:
         found["outcomes"] = {name: outcomes[name] for name in ("curve", "monitors", "pictures", "seconds")}
         written.append(plot_curve(found["outcomes"], given.out))
     write_json(given.out / "analysis.json", found)
+    if given.page is not None:
+        fill_part(given.page, "analysis", page_part(found, written, given.page.parent))
     for place, pattern in enumerate(found["patterns"], 1):
         print(f"pattern {place}: {pattern['share']:.0%} of the looks, {pattern['words']}")
     print("\n".join(str(path) for path in [*written, given.out / "analysis.json"]))

@@ -6,8 +6,9 @@ pictures: the test split, whose seeds and typefaces no training saw.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +18,9 @@ from ..attending.controls import permute_along_tree
 from ..attending.quadtree import quadtree
 from ..attending.tree import Tree
 from ..backbones.qwen3_vl_attention import dense_vision_attention
-from ..needle.renderer import render
+from ..needle.difficulty import as_difficulty
+from ..needle.draws import Draws
+from ..needle.renderer import Asked, asked_of, lay_out, plan_of, render
 from .allocations import Kind, box_cover, make_leaves, target_cells, tree_of
 from .asymmetric import THRESHOLD, expected_tokens
 from .evaluate import FAMILIES
@@ -39,7 +42,8 @@ Advance = Callable[[str], None]
 class Measuring:
     """number: pictures over all families together. also: the same for the best K cells and for the three questions, as
     many as are read where None. size: of the read pictures; large: of those for the best K cells. at_once: pictures of
-    the read size in memory together."""
+    the read size in memory together, and of each family in a round; large_at_once: of the large ones, as many pixels
+    where None. seconds: no further round begins that would probably not end in time; the first always does."""
 
     number: int = 2100
     also: int | None = None
@@ -48,7 +52,9 @@ class Measuring:
     large: tuple[int, int] = (1024, 1024)
     seed: int = 11
     split: str = "test"
-    at_once: int = 256
+    at_once: int = 75
+    large_at_once: int | None = None
+    seconds: float | None = None
 
     @property
     def each(self) -> int:
@@ -58,11 +64,21 @@ class Measuring:
     def each_also(self) -> int:
         return self.each if self.also is None else max(1, -(-self.also // len(self.families)))
 
-    def batches(self, family: str, number: int, size: tuple[int, int], device: torch.device) -> Iterator[TrainingBatch]:
-        at_once = max(1, self.at_once * self.size[0] * self.size[1] // (size[0] * size[1]))
-        for start in range(0, number, at_once):
-            count = min(at_once, number - start)
-            yield render_family(family, count, size, self.seed, start, device, None, self.split)
+    @property
+    def rounds(self) -> int:
+        """Every round takes the next pictures of every family, so that whatever is done is balanced over them."""
+        return -(-max(self.each, self.each_also) // self.at_once)
+
+    def span(self, turn: int, number: int) -> range:
+        """Which of a family's `number` pictures a round takes; none where they are used up."""
+        return range(min(number, turn * self.at_once), min(number, (turn + 1) * self.at_once))
+
+    def large_batches(self, family: str, span: range, device: torch.device) -> Iterator[TrainingBatch]:
+        fitting = self.at_once * self.size[0] * self.size[1] // (self.large[0] * self.large[1])
+        step = max(1, self.large_at_once or fitting)
+        for start in span[::step]:
+            count = min(step, span.stop - start)
+            yield render_family(family, count, self.large, self.seed, start, device, None, self.split)
 
 
 @dataclass
@@ -74,50 +90,127 @@ class Cell:
     recall: list[float] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        found = {"tokens": self.tokens, "recall": [round(value, 3) for value in self.recall]}
+        found = {"tokens": self.tokens, "recall": _rounded(self.recall)}
         return found | ({"right": "".join("01"[value] for value in self.right)} if self.right else {})
+
+
+@dataclass
+class Findings:
+    """What one round found about one family's pictures."""
+
+    cells: dict[str, Cell] = field(default_factory=dict)
+    best: dict[str, list[float]] = field(default_factory=dict)
+    stakes: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        stakes = {name: {key: _rounded(values) for key, values in part.items()} for name, part in self.stakes.items()}
+        return {
+            "cells": {name: cell.to_json() for name, cell in self.cells.items()},
+            "best_cells": {name: _rounded(values) for name, values in self.best.items()},
+            "questions": self.asked,
+            "stakes": stakes,
+        }
+
+
+Round = dict[str, dict[str, Any]]
+PARTS = ("reading", "best cells of", "questions about")
+
+
+def step_name(plan: Measuring, turn: int, part: str, family: str) -> str:
+    return f"{part} {family}" + (f", round {turn + 1} of {plan.rounds}" if plan.rounds > 1 else "")
 
 
 def steps_of(plan: Measuring) -> list[str]:
     """What `measure` will announce, in order."""
-    return [f"{part} {family}" for family in plan.families for part in ("reading", "best cells of", "questions about")]
+    turns = range(plan.rounds)
+    return [step_name(plan, turn, part, family) for turn in turns for family in plan.families for part in PARTS]
 
 
 @torch.no_grad()
-def measure(model: PreTrainedModel, rivals: Rivals, plan: Measuring, advance: Advance = lambda step: None) -> Any:
-    """The document: cells by `system@keep`, families in the order of the pictures, best cells, questions, stakes."""
+def measure(
+    model: PreTrainedModel,
+    rivals: Rivals,
+    plan: Measuring,
+    advance: Advance = lambda step: None,
+    keep: Callable[[list[Round]], None] = lambda rounds: None,
+    done: Sequence[Round] = (),
+) -> dict[str, Any]:
+    """The document of all rounds, those already `done` among them. keep: called with all rounds after each of them, so
+    that what was measured outlives whatever ends the run."""
     device = next(model.parameters()).device
-    cells: dict[str, Cell] = {}
-    best: dict[str, list[float]] = {}
-    stakes: dict[str, dict[str, list[float]]] = {}
-    asked: list[dict[str, Any]] = []
-    generator = torch.Generator().manual_seed(plan.seed)
+    rounds = list(done)
+    began, longest = perf_counter(), 0.0
     with dense_vision_attention(model):
-        for family in plan.families:
-            advance(f"reading {family}")
-            for batch in plan.batches(family, plan.each, plan.size, device):
-                _read_all(model, rivals, batch, cells, stakes, generator)
-            advance(f"best cells of {family}")
-            for batch in plan.batches(family, plan.each_also, plan.large, device):
-                _best_cells(rivals, batch, best, generator)
-            advance(f"questions about {family}")
-            asked += _three_questions(rivals, family, plan, device)
+        for turn in range(len(rounds), plan.rounds):
+            started = perf_counter()
+            if rounds and plan.seconds is not None and started - began + longest > plan.seconds:
+                break
+            rounds.append(_one_round(model, rivals, plan, turn, device, advance))
+            longest = max(longest, perf_counter() - started)
+            keep(rounds)
+    return document_of(plan, rivals, rounds)
+
+
+def _one_round(
+    model: PreTrainedModel, rivals: Rivals, plan: Measuring, turn: int, device: torch.device, advance: Advance
+) -> Round:
+    result: Round = {}
+    for place, family in enumerate(plan.families):
+        found = Findings()
+        # Chance of its own for every round and family: a run that goes on later draws the same.
+        generator = torch.Generator().manual_seed(plan.seed + 1009 * (turn * len(plan.families) + place))
+        advance(step_name(plan, turn, PARTS[0], family))
+        span = plan.span(turn, plan.each)
+        if span:
+            batch = render_family(family, len(span), plan.size, plan.seed, span.start, device, None, plan.split)
+            _read_all(model, rivals, batch, found, generator)
+        advance(step_name(plan, turn, PARTS[1], family))
+        also = plan.span(turn, plan.each_also)
+        for batch in plan.large_batches(family, also, device):
+            _best_cells(rivals, batch, found.best, generator)
+        advance(step_name(plan, turn, PARTS[2], family))
+        if also:
+            found.asked = _three_questions(rivals, family, plan, also, device)
+        result[family] = found.to_json()
+    return result
+
+
+def document_of(plan: Measuring, rivals: Rivals, rounds: Sequence[Round]) -> dict[str, Any]:
+    """The document: cells by `system@keep` with the pictures of one family after the other, best cells, questions,
+    stakes. `each`: pictures of each family that were read; `wanted`: that should have been."""
+    joined: dict[str, Any] = {}
+    for family in plan.families:
+        for one in rounds:
+            joined = _appended(joined, one[family])
+    each = len(plan.span(0, plan.each)) + sum(len(plan.span(turn, plan.each)) for turn in range(1, len(rounds)))
     return {
         "schema": SCHEMA,
         "families": list(plan.families),
-        "each": plan.each,
-        "n": plan.each * len(plan.families),
+        "each": each,
+        "wanted": plan.each,
+        "n": each * len(plan.families),
         "size": list(plan.size),
         "large": list(plan.large),
         "full": tree_of(plan.size).full,
         "seed": plan.seed,
         "split": plan.split,
         "powers": rivals.powers,
-        "cells": {name: cell.to_json() for name, cell in cells.items()},
-        "best_cells": {name: [round(value, 3) for value in values] for name, values in best.items()},
-        "questions": asked,
-        "stakes": {name: {key: _rounded(values) for key, values in part.items()} for name, part in stakes.items()},
+        "odds": sorted(rivals.odds),
+        "training": rivals.training,
+        **joined,
     }
+
+
+def _appended(first: Any, second: Any) -> Any:
+    """Two pieces of JSON of one shape: lists and strings one after the other, numbers the same in both."""
+    if isinstance(second, dict):
+        old = first or {}
+        return {**old, **{key: _appended(old.get(key), value) for key, value in second.items()}}
+    if isinstance(second, list | str):
+        return second if first is None else first + second
+    assert first is None or first == second, f"{first} and {second} should be one number"
+    return second
 
 
 def _rounded(values: list[float]) -> list[float]:
@@ -128,8 +221,7 @@ def _read_all(
     model: PreTrainedModel,
     rivals: Rivals,
     batch: TrainingBatch,
-    cells: dict[str, Cell],
-    stakes: dict[str, dict[str, list[float]]],
+    found: Findings,
     generator: torch.Generator,
 ) -> None:
     """Read one batch by every system at every budget, and what the two stakes decide by themselves."""
@@ -140,7 +232,7 @@ def _read_all(
         int(torch.randint(2**31, (1,), generator=generator))
     )
     full = make_leaves(Kind("full", 1, 1), batch, tree, local, None)
-    _judge(model, batch, {"full": full}, 1.0, truth, cells)
+    _judge(model, batch, {"full": full}, 1.0, truth, found.cells)
     for keep in KEEPS:
         budget = max(tree.floor, round(keep * tree.full))
         leaves = {name: make_leaves(Kind(name, keep, 1), batch, tree, local, None) for name in ("uniform", "random")}
@@ -151,11 +243,14 @@ def _read_all(
         leaves |= {name: quadtree(one, tree, budget).cells for name, one in wanted.items()}
         if keep == KEEPS[0]:
             leaves["top_k"] = top_cells(maps["scorer"], leaves["uniform"].shape[1])
-        _judge(model, batch, leaves, keep, truth, cells)
+        _judge(model, batch, leaves, keep, truth, found.cells)
+    half = max(tree.floor, round(tree.full / 2))
     for name in ("medical", "casual"):
         if name in rivals.parts:
+            leaves = quadtree(maps[name], tree, half).cells
+            found.cells.setdefault(f"{name}@0.5", Cell(leaves.shape[1])).recall += recall(leaves, truth).tolist()
             tokens = expected_tokens(rivals.parts[name](batch.pictures, batch.question_ids).float())
-            many, part = (tokens > THRESHOLD).float(), stakes.setdefault(name, {"recall": [], "waste": []})
+            many, part = (tokens > THRESHOLD).float(), found.stakes.setdefault(name, {"recall": [], "waste": []})
             part["recall"] += ((many * truth).sum((1, 2)) / truth.sum((1, 2)).clamp_min(1)).tolist()
             part["waste"] += ((many * (1 - truth)).sum((1, 2)) / (1 - truth).sum((1, 2)).clamp_min(1)).tolist()
 
@@ -168,11 +263,13 @@ def _judge(
     truth: Tensor,
     cells: dict[str, Cell],
 ) -> None:
-    right = judge(model, batch, torch.stack(list(leaves.values()), dim=1)).right
-    for place, (name, one) in enumerate(leaves.items()):
+    right = judge(model, batch, torch.stack(list(leaves.values()), dim=1)).right.T.tolist()
+    # All systems' numbers come from the device in one go: each fetch waits for everything queued before it.
+    seen = torch.stack([recall(one, truth) for one in leaves.values()]).tolist()
+    for (name, one), answers, shares in zip(leaves.items(), right, seen, strict=True):
         cell = cells.setdefault(f"{name}@{keep:.4g}", Cell(one.shape[1]))
-        cell.right += right[:, place].tolist()
-        cell.recall += recall(one, truth).tolist()
+        cell.right += answers
+        cell.recall += shares
 
 
 def top_cells(scores: Tensor, number: int) -> Tensor:
@@ -193,24 +290,33 @@ def _best_cells(rivals: Rivals, batch: TrainingBatch, best: dict[str, list[float
             best.setdefault(f"{name}@{number}", []).extend(recall(top_cells(one, count), truth).tolist())
 
 
-def _three_questions(rivals: Rivals, family: str, plan: Measuring, device: torch.device) -> list[dict[str, Any]]:
+def _three_questions(
+    rivals: Rivals, family: str, plan: Measuring, span: range, device: torch.device
+) -> list[dict[str, Any]]:
     """Three questions about each picture: what each allocation shows of its own target, and of the others'."""
     tree = tree_of(plan.size)
+    first = render(family, len(span), plan.size, plan.seed, plan.split, None, device, span.start)
+    asked = [first, *_other_questions(family, plan, span, device)]
+    targets = torch.stack([(box_cover(one.boxes, one.box_mask, tree.rows, tree.cols) > 0.02).float() for one in asked])
+    scores = [rivals.scorer.score(first.pictures, one.question_ids) for one in asked]
     found: list[dict[str, Any]] = []
-    for start in range(0, plan.each_also, plan.at_once):
-        count = min(plan.at_once, plan.each_also - start)
-        asked = [
-            render(family, count, plan.size, plan.seed, plan.split, None, device, start, question)
-            for question in range(QUESTIONS)
-        ]
-        targets = torch.stack(
-            [(box_cover(one.boxes, one.box_mask, tree.rows, tree.cols) > 0.02).float() for one in asked]
-        )
-        scores = [rivals.scorer.score(one.pictures, one.question_ids) for one in asked]
-        for keep in KEEPS:
-            budget = max(tree.floor, round(keep * tree.full))
-            found += _overlaps(scores, targets, tree, budget, family, keep)
+    for keep in KEEPS:
+        budget = max(tree.floor, round(keep * tree.full))
+        found += _overlaps(scores, targets, tree, budget, family, keep)
     return found
+
+
+def _other_questions(family: str, plan: Measuring, span: range, device: torch.device) -> list[Asked]:
+    """Further questions about the pictures of `render`, which need not be painted again for them."""
+    knobs = as_difficulty(None, plan.size)
+    with torch.autocast(device.type, enabled=False):
+        index = torch.arange(span.start, span.stop, device=device)
+        layout = plan_of(family, plan.size, knobs, False)
+        drawn = [
+            Draws.of(plan.seed, plan.split, family, index, question=question, plan=layout)
+            for question in range(1, QUESTIONS)
+        ]
+        return [asked_of(lay_out(family, one, plan.size, plan.split, knobs), plan.size) for one in drawn]
 
 
 def _overlaps(

@@ -25,13 +25,13 @@ class Plan:
     warm_up: int = 200
     decay_from: float = 0.4
     scale: float = 1.0
-    reuse: float = 5.0
+    reuse: float = 8.0
     seed: int = 0
     glyph_weight: float = 1.0
     patch_weight: float = 1.0
     point_weight: float = 0.3
     thing_weight: float = 1.0
-    scorer_every: int = 4
+    scorer_every: int = 3
     checkpoint_every: float = 120
     evaluate: int = 2048
     steps: int = 0
@@ -54,15 +54,15 @@ STAGES = (
     Stage({(128, 128): 0.12, (256, 256): 0.88}, read_well=0.93, at_latest=0.25),
     Stage(
         {
-            (128, 128): 0.03,
-            (256, 256): 0.13,
-            (512, 512): 0.68,
-            (256, 512): 0.05,
-            (512, 256): 0.05,
-            (512, 768): 0.02,
-            (768, 512): 0.02,
-            (768, 1024): 0.01,
-            (1024, 768): 0.01,
+            (128, 128): 0.02,
+            (256, 256): 0.12,
+            (512, 512): 0.66,
+            (256, 512): 0.03,
+            (512, 256): 0.03,
+            (512, 768): 0.03,
+            (768, 512): 0.03,
+            (768, 1024): 0.04,
+            (1024, 768): 0.04,
         }
     ),
 )

@@ -11,7 +11,8 @@ Four phases, each with its own checkpoint; a phase that is done is not done agai
 
 Then each rival's sharpness is chosen on validation pictures, and all are measured on the test split. Writes a folder
 for each part (fp16), `record.json` (plan, curves, monitors, powers) and `measured.json`, which `arr-coc bench
-hypotheses --measured` turns into the table.
+hypotheses --measured` turns into the table. The measurement goes in rounds over all families: `measured.json` is there
+after each of them, `--measure-seconds` ends it with the last that fits, and a later call goes on from there.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ from .checkpoints import load_state, save_state
 from .credit import share_loss
 from .curriculum import STATIC_ONLY
 from .evaluate import FAMILIES
+from .hypotheses_rounds import RoundsKept, check_begun, fingerprint
 from .judging import load_reader
-from .measure import Measuring, measure
+from .measure import Measuring, Round, document_of, measure
 from .monitors import Monitors
 from .pictures import TrainingBatch, render_family
 from .policy_gradient import LARGEST_GRADIENT, Settings
@@ -50,7 +52,7 @@ from .sources import Sources
 from .train_mini import SHARES
 from .train_scorer import ScorerPlan, box_loss, rate_at, train
 
-PHASES = {"boxes": 0.25, "stakes": 0.12, "balance": 0.08, "outcomes": 0.55}
+PHASES = {"boxes": 0.16, "stakes": 0.06, "balance": 0.04, "outcomes": 0.74}
 MEASURED = "measured.json"
 
 
@@ -58,7 +60,8 @@ MEASURED = "measured.json"
 class Plan:
     """seconds: of training, all phases together, divided by `PHASES`. steps: of each phase instead, where above 0.
     batch: pictures of `size` a step (of smaller ones more). width: of the small scorers. group: allocations sampled for
-    a picture. number: test pictures. chosen_on: validation pictures for the powers."""
+    a picture. number: test pictures; measure_seconds: what measuring them may take. chosen_on: validation pictures for
+    the powers."""
 
     seconds: float = 220
     steps: int = 0
@@ -68,10 +71,12 @@ class Plan:
     group: int = 8
     keeps: tuple[float, ...] = (1 / 4, 1 / 8)
     number: int = 2100
+    measure_seconds: float | None = None
     large: tuple[int, int] = (1024, 1024)
     chosen_on: int = 336
     probe: int = 448
     learning_rate: float = 1e-3
+    stakes_rate: float = 3e-4
     balance_rate: float = 1e-2
     checkpoint_every: float = 30
     readings_at_once: int = 2048
@@ -176,8 +181,8 @@ def train_stakes(plan: Plan, start: Scorer, folder: Path, device: torch.device) 
     def losses(batch: TrainingBatch, importance: Tensor) -> dict[str, Tensor]:
         return {name: box_loss(run_scorer(one, batch), batch, name, importance) for name, one in pair.items()}
 
-    # The pair starts from a scorer that knows its canvases: no small ones first.
-    phase = plan.phase("stakes", small_until=0.0)
+    # The pair starts from a scorer that knows its canvases: no small ones first, and steps that do not unlearn them.
+    phase = replace(plan.phase("stakes", small_until=0.0), learning_rate=plan.stakes_rate)
     return pair, run_phase("stakes", pair, losses, phase, folder, device, plan.checkpoint_every)
 
 
@@ -258,11 +263,40 @@ def train_outcomes(plan: Plan, shape: ScorerConfig, reader: Path, folder: Path, 
     return scorer.eval(), {**record, "plan": asdict(phase)}
 
 
+def measure_parts(plan: Plan, reader: Path, scorer: Path, rivals: Rivals, folder: Path, out: Path) -> None:
+    """Measure in rounds; after each, `measured.json` holds all there is."""
+    device = next(rivals.scorer.parameters()).device
+    model = load_reader(reader, device)
+    at_once, large_at_once = (75, 75) if device.type == "cuda" else (16, None)
+    how = Measuring(
+        plan.number,
+        size=plan.size,
+        large=plan.large,
+        at_once=at_once,
+        large_at_once=large_at_once,
+        seconds=plan.measure_seconds,
+    )
+    kept = RoundsKept.of(folder, how, rivals, fingerprint(reader, scorer, out))
+
+    def keep(rounds: list[Round]) -> None:
+        kept.save(rounds)
+        write_json(out / MEASURED, document_of(how, rivals, rounds))
+        print(
+            json.dumps({"round": len(rounds), "of": how.rounds, "seconds": round(time.time() - began, 1)}), flush=True
+        )
+
+    began = time.time()
+    document = measure(model, rivals, how, lambda step: None, keep, kept.load())
+    write_json(out / MEASURED, document)
+    print(json.dumps({"measured": document["n"], "wanted": how.each * len(how.families)}), flush=True)
+
+
 def run(plan: Plan, reader: Path, scorer_folder: Path, folder: Path, out: Path, cpu: bool = False) -> dict[str, Any]:
     """All phases, the export, the measurement; returns the record."""
     device = torch.device("cuda" if torch.cuda.is_available() and not cpu else "cpu")
     torch.set_float32_matmul_precision("high")
     shipped = Scorer.from_pretrained(scorer_folder).to(device)
+    check_begun(folder, reader, scorer_folder)
     record: dict[str, Any] = {"plan": asdict(plan), "device": str(device), "torch": torch.__version__, "phases": {}}
     phases = record["phases"]
     parts: dict[str, Any] = {}
@@ -278,6 +312,7 @@ def run(plan: Plan, reader: Path, scorer_folder: Path, folder: Path, out: Path, 
     chosen_on = join([render_family(one, each, plan.size, 3, 0, device, None, "validation") for one in FAMILIES])
     tree = tree_of(plan.size)
     record["powers"] = rivals.choose_powers(chosen_on, tree, max(tree.floor, round(tree.full / 4)))
+    record["odds"] = sorted(rivals.odds)
     out.mkdir(parents=True, exist_ok=True)
     rivals.save(out)
     write_json(out / RECORD, record)
@@ -285,11 +320,7 @@ def run(plan: Plan, reader: Path, scorer_folder: Path, folder: Path, out: Path, 
         print(f"alarm: {line}", flush=True)
     if plan.number:
         # What ships is fp16: measure that, not what training held.
-        shipped_parts = Rivals.load(shipped, out, device)
-        model = load_reader(reader, device)
-        how = Measuring(plan.number, size=plan.size, large=plan.large, at_once=256 if device.type == "cuda" else 16)
-        measured = measure(model, shipped_parts, how, lambda step: print(step, flush=True))
-        write_json(out / MEASURED, measured)
+        measure_parts(plan, reader, scorer_folder, Rivals.load(shipped, out, device), folder, out)
     return record
 
 
@@ -305,6 +336,7 @@ def arguments_parser() -> argparse.ArgumentParser:
     parser.add_argument("--width", type=int, default=Plan.width, help="of the small scorers")
     parser.add_argument("--group", type=int, default=Plan.group, help="allocations sampled for each picture")
     parser.add_argument("--number", type=int, default=Plan.number, help="test pictures; 0 measures nothing")
+    parser.add_argument("--measure-seconds", type=float, help="begin no round of the measurement that ends later")
     parser.add_argument("--chosen-on", type=int, default=Plan.chosen_on, help="validation pictures for the powers")
     parser.add_argument("--probe", type=int, default=Plan.probe, help="pictures of the learning curve's probe")
     parser.add_argument("--seed", type=int, default=0)
@@ -325,6 +357,7 @@ def main(arguments: list[str] | None = None) -> None:
         width=given.width,
         group=given.group,
         number=given.number,
+        measure_seconds=given.measure_seconds,
         chosen_on=given.chosen_on,
         probe=given.probe,
         seed=given.seed,

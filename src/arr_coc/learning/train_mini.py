@@ -30,7 +30,7 @@ from .captured import Captured
 from .checkpoints import export, load_export, load_state, save_state, ship
 from .evaluate import FAMILIES, format_table, table
 from .mini_model import MiniConfig, build_mini
-from .muon import BatchedMuon
+from .optimizers import make_optimizers
 from .pool import choose_difficulty
 from .prefetch import Prefetcher
 from .reading import DenseHeads, Reader, glyph_loss
@@ -51,23 +51,6 @@ from .schedule import (
 from .studying import cut_blocks, pack_lesson, study, unpack_lesson
 from .twin import Twin
 from .varying import vary
-
-
-def make_optimizers(model: nn.Module, heads: nn.Module, scorer: nn.Module, plan: Plan, fused: bool) -> list[Any]:
-    """Muon for the matrices of the blocks, AdamW for everything else."""
-    matrices = [
-        value
-        for name, value in model.named_parameters()
-        if value.ndim == 2 and not any(part in name for part in ("embed", "lm_head"))
-    ]
-    known = {id(value) for value in matrices}
-    rest = [value for value in [*model.parameters(), *heads.parameters()] if id(value) not in known]
-    how: dict[str, Any] = {"weight_decay": 0.01, "betas": (0.9, 0.98), "fused": fused}
-    return [
-        BatchedMuon(matrices, lr=plan.learning_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(rest, lr=plan.learning_rate, **how),
-        torch.optim.AdamW(scorer.parameters(), lr=plan.scorer_rate, **how),
-    ]
 
 
 class ScorerHeads(nn.Module):
@@ -113,6 +96,7 @@ class Training:
         self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
         self.twin = Twin(Reader(self.model, self.heads), self.dtype)
         self.teach = Captured(self.read_and_weigh, self.device)
+        self.teach_search = Captured(self.search_and_weigh, self.device)
         self.first_step = self.done["step"]
         self.earlier = self.done["seconds"]
         self.began = time.time()
@@ -171,7 +155,9 @@ class Training:
     def shelve(self, pages: Pages) -> None:
         """Put pages into the album of their canvas."""
         if pages.size not in self.albums:
-            room = min(16_384, PIXELS_AN_ALBUM // (pages.size[0] * pages.size[1]))
+            # Canvases that are studied less often need fewer pictures, and there are many of them.
+            share = min(1.0, 2 * STAGES[self.done["stage"]].canvases[pages.size])
+            room = min(16_384, share * PIXELS_AN_ALBUM / (pages.size[0] * pages.size[1]))
             self.albums[pages.size] = Album(max(len(FAMILIES) * len(pages), round(room * self.plan.scale)))
             self.tables[pages.size] = LeafTable(even_tree_of(pages.size), self.device)
         self.albums[pages.size].add(pages)
@@ -202,7 +188,9 @@ class Training:
         self.set_rates()
         blocks = self.blocks(pages, kind)
         patches = cut_blocks(pages, blocks, self.tables[size].tree.levels + 1, self.dtype)
-        found = self.teach(pack_lesson(pages, blocks, patches))
+        # Every recording keeps memory: only for the canvases that come often.
+        teach = self.teach if size[0] == size[1] else self.read_and_weigh
+        found = teach(pack_lesson(pages, blocks, patches))
         nn.utils.clip_grad_norm_([*self.model.parameters(), *self.heads.parameters()], 1.0)
         for optimizer in self.optimizers[:2]:
             optimizer.step()
@@ -263,21 +251,34 @@ class Training:
         number = max(2, round(min(512, PIXELS_A_GLANCE // (size[0] * size[1])) * self.plan.scale))
         pages = self.draw(size, number)
         rows, cols = pages.targets.shape[2:]
-        with self.autocast():
-            logits, fine = self.scorer.with_features(pages.pictures, pages.questions[:, 0].long())
-            glyphs = self.scorer_heads.glyphs(fine.flatten(2).transpose(1, 2))
-        truth, logits = pages.targets[:, 0].float(), logits.float()
-        found = F.binary_cross_entropy_with_logits(logits, truth, weight=1 + 2 * truth)
         board = pages.boards()[0][:, : 4 * rows, : 4 * cols].flatten(1)
-        read = glyph_loss(glyphs, board)
-        (found + 0.1 * read).backward()
-        nn.utils.clip_grad_norm_(self.searching.parameters(), 1.0)
+        teach = self.teach_search if size[0] == size[1] else self.search_and_weigh
+        found = teach([pages.pictures, pages.questions[:, 0].long(), pages.targets[:, 0].float(), board])
+        weights = list(self.searching.parameters())
+        parts = found.pop("gradient").split([weight.numel() for weight in weights])
+        for weight, part in zip(weights, parts, strict=True):
+            weight.grad = part.view_as(weight)
+        nn.utils.clip_grad_norm_(weights, 1.0)
         self.optimizers[2].step()
         self.optimizers[2].zero_grad(set_to_none=True)
-        return {"scorer": found, "scorer glyph": read}
+        return found
+
+    def search_and_weigh(self, material: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The scorer's losses, and their gradients as one vector; recorded and replayed on a GPU."""
+        pictures, questions, truth, board = material
+        with self.autocast():
+            logits, fine = self.scorer.with_features(pictures, questions)
+            glyphs = self.scorer_heads.glyphs(fine.flatten(2).transpose(1, 2))
+        found = F.binary_cross_entropy_with_logits(logits.float(), truth, weight=1 + 2 * truth)
+        read = glyph_loss(glyphs, board)
+        gradients = torch.autograd.grad(found + 0.1 * read, list(self.searching.parameters()))
+        whole = torch.cat([gradient.flatten() for gradient in gradients])
+        return {"scorer": found.detach(), "scorer glyph": read.detach(), "gradient": whole}
 
     def autocast(self) -> torch.autocast:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
+        # What is recorded must not hang on weights that were cast, and kept, outside of the recording.
+        cuda = self.device.type == "cuda"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=cuda, cache_enabled=False)
 
     def set_rates(self) -> None:
         share = rate_at(self.progress, self.done["step"] - self.first_step, self.plan)

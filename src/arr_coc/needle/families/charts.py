@@ -176,8 +176,9 @@ def charts(stage: Stage) -> Scene:
         answer=take(torch.stack(answers, 1), task),
         boxes=boxes,
         box_mask=mask,
-        context=torch.stack([take(context, task), bar_box], 1),
-        context_mask=torch.stack([(task != 4) & (task != 5), (task != 4) & (task != 5)], 1),
+        # Not the bar: it says which number belongs to which label, but needs no detail to say it.
+        context=take(context, task)[:, None],
+        context_mask=((task != 4) & (task != 5))[:, None],
         task=task,
         tasks=TASKS,
         type_size=title.atlas.sizes[take(sizes, task)] * has_type,
