@@ -266,3 +266,13 @@ def test_type_comes_small_and_large(family: str) -> None:
     assert 0.2 <= large <= 0.5
     hard = lay_out(family, Draws.of(1, "train", family, torch.arange(200)), (512, 512), "train", needle.HARD)
     assert hard.type_size[hard.type_size > 0].float().median() <= 11
+
+
+def test_a_chart_points_at_its_words_and_not_at_the_bar_between_them() -> None:
+    batch = needle.render("charts", 64, (512, 512), 3, "train")
+    tall = (batch.ctx_boxes[..., 3] - batch.ctx_boxes[..., 1]) * 512
+    assert batch.ctx_mask.any()
+    assert tall[batch.ctx_mask].max() <= 40, "a line of type, not a bar"
+    colour = batch.tasks == batch.task_names.index("colour")
+    bars = (batch.boxes[..., 3] - batch.boxes[..., 1])[batch.box_mask & colour[:, None]] * 512
+    assert bars.max() > 60, "what colour the bar has is seen on the bar"
