@@ -127,6 +127,15 @@ def test_saved_tables_come_back_and_fill_a_page(models, tmp_path, capsys, monkey
         load_table(path)
 
 
+def test_single_parts_are_compared_with_the_whole(models, weights, tmp_path, capsys):
+    main(["--weights", str(weights), "--number", "4", "--only", "two_pass", "inhibition", "--out", str(tmp_path)])
+    rows = load_table(tmp_path / "esper_parts.json").rows
+    assert [row["what"] for row in rows] == ["hard, as it is", "hard, inhibition", "hard, two_pass"]
+    assert "hard, two_pass" in capsys.readouterr().out
+    with pytest.raises(InputError, match="saccades"):
+        main(["--weights", str(weights), "--number", "2", "--only", "nothing", "--out", str(tmp_path)])
+
+
 def test_tuning_and_training_run(models, monkeypatch):
     grid = [[{"fovea": fovea} for fovea in (1.0, 3.0)], [{"inhibition": 0.5}]]
     monkeypatch.setattr("arr_coc.bench.esper_tuning.tuning_grid", lambda: grid)

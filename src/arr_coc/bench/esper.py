@@ -45,6 +45,7 @@ from .machine import machine_facts
 from .table import Table, written
 
 TITLE = "Esper: does looking again pay?"
+PARTS_TITLE = "Esper: parts and presets"
 SMALL_TITLE = "Esper: what does a second pass cost, and what do high stakes change?"
 SAID = ("what", "n", "tokens", "measured", "against", "kept")
 
@@ -130,6 +131,20 @@ def small_table(models: Models, repeats: int = 9, zoo: int = 200) -> Table:
     return Table(SMALL_TITLE, COLUMNS, tuple(rows), {**facts, "device": device})
 
 
+def parts_table(
+    models: Models, names: Sequence[str], number: int, folder: Path | None = None, watch: Callable[[Row], None] = print
+) -> Table:
+    """Some of the parts and presets alone, against Esper as it is on the same hard pictures."""
+    settings = load_settings(WEIGHTS / "esper" if folder is None else folder)
+    hard = Sheet.of(models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED))
+    rows: list[Row] = []
+    for row in ablation_rows(models, hard, settings, lambda: True, lambda name: None, names):
+        rows.append(row)
+        watch(row)
+    facts = {**esper_facts(models, settings), "hard pictures": str(number)}
+    return Table(PARTS_TITLE, COLUMNS, tuple(rows), facts)
+
+
 def load_table(path: Path) -> Table:
     """A table that was saved."""
     try:
@@ -174,6 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for tuning, training and rows, each")
     parser.add_argument("--save", type=Path, help="folder for settings and tempering")
     parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder for esper.json and esper.md")
+    parser.add_argument("--only", nargs="+", default=(), help="only these parts or presets; writes esper_parts.json")
     given = parser.parse_args(arguments)
     started = perf_counter()
 
@@ -182,6 +198,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     models, out = Models.load(given.weights, given.device), given.out
     folder = given.save or (given.weights or WEIGHTS) / "esper"
+
+    def tell(row: Row) -> None:
+        say("  ".join(written(row[key]) for key in SAID if row.get(key) is not None))
+
+    if given.only:
+        write_json(out / "esper_parts.json", parts_table(models, given.only, given.number, folder, tell).to_json())
+        return
     if given.tune:
 
         def chosen(best: EsperSettings, tried: list[dict[str, Any]]) -> None:
@@ -206,8 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def saved(table: Table) -> None:
         write_json(out / "esper.json", table.to_json())
         write_text(out / "esper.md", table.to_markdown() + "\n")
-        row = table.rows[-1]
-        say("  ".join(written(row[key]) for key in SAID if row.get(key) is not None))
+        tell(dict(table.rows[-1]))
 
     sizes = {"number": given.number, "zoo": given.zoo, "repeats": given.repeats}
     esper_table(models, quick=given.quick, folder=folder, seconds=given.seconds, watch=saved, **sizes)

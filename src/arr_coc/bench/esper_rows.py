@@ -11,6 +11,7 @@ from torch import Tensor
 from ..balancing.arousal import ArousalEstimator
 from ..balancing.modulation import modulate, mood
 from ..balancing.tempering import TemperingPolicy
+from ..errors import InputError
 from ..esper.settings import SACCADES, TWO_PASS, EsperSettings
 from ..values import Relevance
 from .esper_cost import pass_cost, sameness
@@ -124,17 +125,24 @@ def hard_rows(
 
 
 def ablation_rows(
-    models: Models, sheet: Sheet, settings: EsperSettings, in_time: Callable[[], bool], advance: Advance
+    models: Models,
+    sheet: Sheet,
+    settings: EsperSettings,
+    in_time: Callable[[], bool],
+    advance: Advance,
+    only: Sequence[str] = (),
 ) -> Iterator[Row]:
-    """Layouts, presets, and Esper without one of its parts; early stopping, against the settings as they are."""
+    """Layouts, presets, and Esper without one of its parts; early stopping, against the settings as they are. only:
+    these instead of all."""
     base = run(models, sheet, (FIRST, LATER), settings).stopped(settings)
     yield accuracy_row("hard, as it is", "early stopping, what the next rows are compared with", *base[:2])
-    total = torch.full((len(sheet),), FIRST + 3 * LATER)
-    flat = Sheet.of(models, sheet.scenes, flat_maps)
-    for name, budget in (("uniform", total), ("full", 0 * total + models.tree.full)):
-        advance(name)
-        once = run(models, flat, budget, replace(settings, passes=1, least=1)).at(0)
-        yield accuracy_row(f"hard, {name}", "one pass without any map", *once[:2])
+    if not only:
+        total = torch.full((len(sheet),), FIRST + 3 * LATER)
+        flat = Sheet.of(models, sheet.scenes, flat_maps)
+        for name, budget in (("uniform", total), ("full", 0 * total + models.tree.full)):
+            advance(name)
+            once = run(models, flat, budget, replace(settings, passes=1, least=1)).at(0)
+            yield accuracy_row(f"hard, {name}", "one pass without any map", *once[:2])
     others = {
         "apart": ("looks encoded apart, coarse parents kept in sight", replace(settings, layout="apart")),
         "rebuild": ("the tree read anew, earlier encodings kept", replace(settings, layout="rebuild")),
@@ -147,7 +155,12 @@ def ablation_rows(
         "saccades": ("the preset", replace(SACCADES, attention=settings.attention, question=settings.question)),
         "two_pass": ("the preset", TWO_PASS),
     }
+    unknown = [name for name in only if name not in others]
+    if unknown:
+        raise InputError(f"no part or preset is called {', '.join(unknown)}; choose from {', '.join(others)}")
     for name, (about, other) in others.items():
+        if only and name not in only:
+            continue
         if not in_time():
             return
         advance(name)

@@ -88,6 +88,11 @@ def show_needle(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
     return html, plots, document
 
 
+def _tokens(row: Mapping[str, Any]) -> str:
+    """Several rows of one claim differ in their tokens only."""
+    return f", {row['tokens']} tokens" if row.get("tokens") else ""
+
+
 def show_hypotheses(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
     document = json.loads(path.read_text(encoding="utf-8"))
     if "cells" in document:  # as measured, picture by picture
@@ -98,7 +103,7 @@ def show_hypotheses(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
         for row in rows
         if isinstance(row.get("difference"), Mapping) and row["difference"].get("unit", "points") == "points"
     ]
-    labels = [f"{row['claim']}\n{row['system']} − {row['against']}" for row in drawn]
+    labels = [f"{row['claim']}\n{row['system']} − {row['against']}{_tokens(row)}" for row in drawn]
     plots = (
         [forest(labels, [row["difference"] for row in drawn], [row["verdict"] for row in drawn], "System minus rival")]
         if drawn

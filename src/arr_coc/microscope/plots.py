@@ -156,7 +156,9 @@ def forest(labels: Sequence[str], rows: Sequence[dict[str, Any]], verdicts: Sequ
         )
     axes.axvline(0, color=_INK, linewidth=0.8)
     axes.set_yticks(place, labels)
-    axes.set(xlabel="difference, points (95 % interval)", title=title, ylim=(-0.7, len(labels) - 0.3))
+    axes.set(title=title, ylim=(-0.7, len(labels) - 0.3))
+    # Long claims leave the axes little room: what does not fit under them goes to the left.
+    axes.set_xlabel("difference, points (95 % interval)", loc="right")
     dress(axes)
     return figure
 
