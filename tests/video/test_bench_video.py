@@ -15,14 +15,17 @@ from arr_coc.attending.gains import node_sums
 from arr_coc.attending.quadtree import select_splits
 from arr_coc.attending.tree import build_tree
 from arr_coc.bench.needle import Weights
-from arr_coc.bench.video import clips_document, document, paired, tables, verdicts
-from arr_coc.bench.video_clips import ClipPlan, cell_density, cells, measure_clips, neighbour_similarity
+from arr_coc.bench.video import clips_document, document, paired, tables, verdicts, with_the_rest
+from arr_coc.bench.video_clips import FEWER, ClipPlan, cells, measure_clips
 from arr_coc.bench.video_real import held_share, measure_real_clips
 from arr_coc.bench.video_speed import speed_rows
+from arr_coc.cli import main
 from arr_coc.knowing.scorer import Scorer, ScorerConfig
+from arr_coc.learning.clip_coherence import cell_density, neighbour_similarity
 from arr_coc.learning.mini_model import MiniConfig, build_mini
 from arr_coc.values import compare, token_density
 from arr_coc.video import TemporalBlend, TemporalSettings
+from arr_coc.video.shown import kept_share
 
 
 @pytest.mark.parametrize("grid", [(16, 16), (7, 11)])
@@ -37,6 +40,11 @@ def test_density_and_similarity_are_those_of_the_allocations(grid: tuple[int, in
         assert np.allclose(density[number], token_density(allocation), atol=1e-6)
     expected = [compare(one, other).similarity for one, other in pairwise(made)]
     assert neighbour_similarity(maps, tree, 1 / 3)[0].tolist() == pytest.approx(expected, abs=1e-5)
+    # On ground of which a part is new: the batch and the stream's own measure say the same, and less than places alone.
+    ground = torch.rand(1, 3, *grid, generator=torch.Generator().manual_seed(2))
+    kept = [kept_share(*two, ground[0, time].numpy()) for time, two in enumerate(pairwise(made), 1)]
+    assert neighbour_similarity(maps, tree, 1 / 3, ground)[0].tolist() == pytest.approx(kept, abs=1e-5)
+    assert all(one < other for one, other in zip(kept, expected, strict=True))
 
 
 def test_a_small_run_fills_every_table() -> None:
@@ -44,11 +52,21 @@ def test_a_small_run_fills_every_table() -> None:
     mini = build_mini(MiniConfig(width=64, vision_layers=1, language_layers=1, heads=2, deepstack=(0,))).eval()
     weights = Weights(mini, Scorer(ScorerConfig(width=32)).eval(), 1.0, "tiny")
     readings = ("clearest", "pooled", "video")
-    plan = ClipPlan(number=2, frames=3, size=(128, 128), batch=1, keeps=(1 / 4,), readings=readings)
-    settings = TemporalSettings()
-    outcomes = measure_clips(weights, TemporalBlend.of(settings).eval(), plan)
-    assert set(outcomes.tokens) == set(cells(plan.keeps))
+    plan = ClipPlan(number=2, frames=3, size=(128, 128), batch=1, keeps=(1 / 16, 1 / 4), readings=readings)
+    settings, so_far = TemporalSettings(), []
+    outcomes = measure_clips(
+        weights,
+        TemporalBlend.of(settings).eval(),
+        plan,
+        lambda done, found: so_far.append((done, len(found.inside["ground"]))),
+    )
+    assert so_far == [(1, 1), (2, 3)], "what was found is handed over batch by batch"
+    assert set(outcomes.tokens) == {(system, share * keep) for system, keep, share in cells(plan.keeps)}
     assert all(len(right) == 2 for right in outcomes.right.values())
+    # No system gains by rounding, and the smaller share is really smaller, but not the floor.
+    spent = {key: set(tokens) for key, tokens in outcomes.tokens.items()}
+    assert spent["temporal", 1 / 4] == spent["frame by frame", 1 / 4] == spent["uniform", 1 / 4] == {12}
+    assert spent["temporal", FEWER / 4] == {3}
     assert outcomes.found[1] == 1, "every second batch has a cut"
     assert outcomes.found[3] == 3
     found = document(clips=json.loads(json.dumps(clips_document(outcomes, plan, settings, "tiny"))))
@@ -59,7 +77,36 @@ def test_a_small_run_fills_every_table() -> None:
         "Coherence and cuts",
     ]
     assert all(table.to_markdown().count("\n") > 2 for table in shown)
-    assert len(verdicts(found)) == 3 * 3 + 4
+    assert len(verdicts(found)) == 3 * 3 + 4, "bars at one budget only"
+
+
+def test_a_run_stops_in_time_and_its_document_stands(tmp_path) -> None:
+    """Parts measured on other machines or earlier stay where they are."""
+    path = tmp_path / "video.json"
+    speed = {"rows": [{"what": "later / first", "value": 0.2, "kept": True}], "facts": {}}
+    path.write_text(json.dumps(document(speed=speed)))
+    both = with_the_rest(path, document(real={"clips": {}}))
+    assert both["speed"]["rows"] == speed["rows"]
+    assert both["real"]["clips"] == {}
+    assert both["clips"] is None
+    path.write_text("{")
+    assert with_the_rest(path, document())["speed"] is None
+
+
+def test_tables_are_put_into_a_page_between_its_markers(tmp_path) -> None:
+    page, saved = tmp_path / "page.md", tmp_path / "video.json"
+    page.write_text("before\n<!-- video: begin -->\nold\n<!-- video: end -->\nafter\n")
+    row = {"what": "later / first", "value": 0.2, "bar": "≤ 0.35", "kept": True}
+    saved.write_text(json.dumps(document(speed={"rows": [row], "facts": {"clip": "31 frames"}})))
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "video", "--from", str(saved), "--page", str(page)])
+    assert ended.value.code in (0, None)
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "| later / first | 0.20 |" in text
+    assert "clip: 31 frames" in text
 
 
 def test_paired_differences_have_the_right_sign() -> None:

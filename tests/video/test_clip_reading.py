@@ -8,9 +8,11 @@ from clip_scenes import scene
 
 from arr_coc.attending import build_tree, quadtree
 from arr_coc.backbones import load_processor
+from arr_coc.backbones.qwen3_vl_encode import foveate
 from arr_coc.backbones.qwen3_vl_video import video_inputs
 from arr_coc.learning.clip_prompts import build_clip_prompt, clip_seconds
 from arr_coc.learning.clip_systems import SYSTEMS, ClipMaps, clip_leaves
+from arr_coc.learning.clip_tower import see_frames
 from arr_coc.learning.mini_model import (
     VIDEO,
     MiniConfig,
@@ -18,6 +20,7 @@ from arr_coc.learning.mini_model import (
     build_mini,
     build_tokenizer,
 )
+from arr_coc.learning.reading import normalise_pictures
 from arr_coc.learning.reading_clips import (
     Clips,
     answer_chances,
@@ -26,10 +29,9 @@ from arr_coc.learning.reading_clips import (
     read_pictures,
     read_pooled,
     read_video,
-    see_frames,
-    take_frames,
 )
 from arr_coc.needle.characters import IDS
+from arr_coc.realizing.patches import LeafBatch
 
 FRAMES = 3
 TREE = build_tree(8, 8, 3)
@@ -88,15 +90,24 @@ def test_the_prompt_and_the_logits_are_the_stock_models(mini, clips, tmp_path) -
     assert rows.tolist() == [0] * 5 + [1] * 5
 
 
-@torch.no_grad()
-def test_frames_of_different_numbers_are_encoded_as_each_alone(mini, clips, maps) -> None:
+def test_frames_of_different_numbers_are_encoded_as_the_stock_tower_does_it(mini, clips, maps) -> None:
+    """One padded pass with a mask, against the stock class on each frame alone: values and gradients."""
     leaves = clip_leaves("temporal", maps, 0.2, torch.Generator(), TREE)
     assert len(set(leaves.lengths.tolist())) > 1
-    together, batch = see_frames(mini, clips.pictures.flatten(0, 1), leaves)
-    for number, part in enumerate(together.split(batch.counts)):
-        chosen = torch.tensor([number])
-        alone, _ = see_frames(mini, clips.pictures.flatten(0, 1)[chosen], take_frames(leaves, chosen))
-        assert torch.allclose(part.embeds, alone.embeds, atol=1e-4)
+    pictures = clips.pictures.flatten(0, 1)
+    weight = mini.model.visual.blocks[0].attn.qkv.weight
+    together, batch = see_frames(mini, pictures, leaves)
+    gradient = torch.autograd.grad(together.embeds.square().sum() + together.planes[0].sum(), weight)[0]
+    alone = []
+    for number, count in enumerate(batch.counts):
+        one = LeafBatch.equal(leaves.cells[number : number + 1, :count], (8, 8), 4)
+        alone.append(foveate(mini, normalise_pictures(pictures[number : number + 1]), one))
+    for part, expected in zip(together.split(batch.counts), alone, strict=True):
+        assert torch.allclose(part.embeds, expected.embeds, atol=1e-4)
+        assert torch.allclose(part.planes[0], expected.planes[0], atol=1e-4)
+    total = sum(part.embeds.square().sum() + part.planes[0].sum() for part in alone)
+    expected = torch.autograd.grad(total, weight)[0]
+    assert torch.allclose(gradient, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
 
 
 @torch.no_grad()

@@ -57,6 +57,18 @@ def test_new_ground_is_worth_more_than_repeated_ground() -> None:
     assert counts[2] > 40
 
 
+def test_repeated_frames_may_cost_a_single_token() -> None:
+    """Half of a small budget would otherwise go to frames that show nothing new."""
+    tree = clip_tree((512, 512), 8, 51)
+    relevance = torch.rand(1, 8, 16, 16, generator=torch.Generator().manual_seed(2)) ** 8
+    same = torch.ones(1, 8, 16, 16)
+    same[:, 0] = 0
+    forest = grow_forest(demand_of(relevance, same), tree, 51)
+    counts = forest.counts[0].tolist()
+    assert counts[0] == 43
+    assert counts[1:] == [1] * 7
+
+
 def test_what_cannot_be_shared_is_said_in_a_line() -> None:
     with pytest.raises(InputError, match="less than one"):
         clip_tree((256, 256), 10, 9)

@@ -7,6 +7,7 @@ import pytest
 from clip_scenes import ground, pan, scene
 
 from arr_coc import InputError
+from arr_coc.knowing import Coupling
 from arr_coc.sensing import sense_one
 from arr_coc.video import TemporalSettings, VideoStream
 
@@ -165,3 +166,61 @@ def test_another_size_starts_afresh() -> None:
     seen = stream.see(np.ascontiguousarray(scene(1, 1)[0][:, :192]))
     assert seen.cut
     assert (seen.allocation.height, seen.allocation.width) == (256, 192)
+
+
+def test_a_cut_to_the_same_place_is_no_similarity() -> None:
+    """What matters stands where something else stood before: the same places, other ground, whatever is learned."""
+    stream = VideoStream(QUERY, budget=25)
+    before, after = scene(1, 1)[0], scene(1, 1)[0]
+    stream.see(before)
+    other = ground(9)
+    red = (after[..., 0] > 200) & (after[..., 1] < 60)
+    rows, cols = np.nonzero(red)
+    box = (slice(rows.min(), rows.max()), slice(cols.min(), cols.max()))
+    other[box] = after[box][::-1, ::-1]
+    seen = stream.see(other)
+    assert seen.cut
+    assert seen.similarity is not None
+    assert seen.similarity < 0.5
+
+
+def test_a_map_of_whole_frames_is_carried_between_them(monkeypatch) -> None:
+    """The photo map is asked at the start, at cuts and when in doubt, and moves along with its ground in between."""
+    asked = []
+
+    def photo_map(pixels: np.ndarray, query: str) -> Coupling:
+        asked.append(pixels)
+        hot = np.zeros((8, 8), dtype=np.float32)
+        hot[6:, 4:6] = 1
+        return Coupling(hot, ())
+
+    monkeypatch.setattr("arr_coc.video.sources.photo_map", photo_map)
+    monkeypatch.setattr("arr_coc.knowing.photo_words.worth_asking", lambda query: True)
+    clip = pan(5, 6, 8) + scene(2, 3, step=2)
+    stream = VideoStream("Where is the dog?", keep=0.3)
+    seen, carried = [], []
+    for frame in clip:
+        seen.append(stream.see(frame))
+        assert stream.state is not None
+        carried.append(stream.state.planes[3])
+    assert [one.cut for one in seen] == [False] * 6 + [True] + [False] * 2
+    assert len(asked) == 2
+    assert any(0 < one.looked < 1 for one in seen), "bands were looked at, too, and left the map alone"
+    # Five frames of a pan by 8 of 256 pixels: what was hot has moved to the left by 20 of 128 places.
+    assert carried[0][-8:, 48:54].mean() < 0.1
+    assert carried[5][-8:, 48:54].mean() > 0.5
+    assert carried[5][:64].max() < 0.1
+    still = VideoStream("Where is the dog?", keep=0.3)
+    for frame in scene(2, 12):
+        still.see(frame)
+    assert len(asked) == 4, "trust in it fades even where nothing moves"
+    without = VideoStream("Where is the dog?", keep=0.3, photos=False)
+    assert without.see(clip[0]).relevance.map.mean() != pytest.approx(seen[0].relevance.map.mean())
+
+
+def test_a_stream_is_not_resumed_with_another_kind_of_source(tmp_path) -> None:
+    stream = VideoStream(QUERY, keep=0.3)
+    stream.see(TWO_SCENES[0])
+    stream.save(tmp_path / "stream.npz")
+    with pytest.raises(InputError, match="3 maps and its source gives 1"):
+        VideoStream.resume(tmp_path / "stream.npz", relevance=lambda frame, query: np.ones((4, 4)))

@@ -9,7 +9,8 @@ from clip_scenes import pan, scene
 
 from arr_coc import InputError
 from arr_coc.video import TemporalBlend, TemporalSettings, VideoStream, load_settings
-from arr_coc.video.clip_motion import clip_motion
+from arr_coc.video.clip_motion import clip_motion, clip_views
+from arr_coc.video.motion import view_of
 
 FRAMES = pan(3, 3, 4) + scene(2, 3, step=3)
 
@@ -70,3 +71,11 @@ def test_settings_travel_with_the_weights(tmp_path) -> None:
     (tmp_path / "settings.json").write_text("{}x")
     with pytest.raises(InputError, match="no temporal settings"):
         load_settings(tmp_path)
+
+
+@pytest.mark.parametrize("side", [512, 384, 256, 128])
+def test_views_of_a_batch_are_those_of_the_stream(side: int) -> None:
+    """Made small where they are, or by OpenCV where the size does not divide: to the last bit either way."""
+    frames = np.random.default_rng(side).integers(0, 256, (2, side, side, 3)).astype(np.uint8)
+    views = clip_views(torch.from_numpy(frames).permute(0, 3, 1, 2)[None])
+    assert np.array_equal(views[0], np.stack([view_of(frame) for frame in frames]))

@@ -57,7 +57,7 @@ def test_it_prints_a_table(clip, tmp_path, capsys) -> None:
     assert run(clip, QUERY, "--out", str(tmp_path), "--every", "2") == 0
     shown = capsys.readouterr().out
     assert "cut" in shown
-    assert "4 frames, 1 cuts" in shown
+    assert "4 frames, cuts: 1" in shown
 
 
 @pytest.mark.parametrize("reading", ["clearest", "video", "auto"])

@@ -6,22 +6,29 @@ those of the specification; where one is missed, the table says so.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..learning.clip_coherence import STANDING
 from ..learning.evaluate import wilson
+from ..learning.page_parts import fill_part
 from ..video.settings import TemporalSettings
 from .machine import machine_facts
 from .table import Cell, Quantity, Table
-from .video_clips import FEWER, STANDING, ClipOutcomes, ClipPlan
+from .video_clips import FEWER, ClipOutcomes, ClipPlan
 from .video_real import SYSTEMS, clip_interval
 
-SCHEMA = 1
+SCHEMA = 2
+PARTS = ("clips", "real", "speed")
 RESAMPLES = 2000
 AHEAD_BAR, EQUAL_BAR = 0.05, -0.01
+# The budget at which they are asked.
+BARRED = 1 / 16
 INSIDE_BAR, APART, FOUND_BAR, FALSE_BAR = 0.8, 0.5, 0.95, 0.02
 EXPECTED = {"decay": (0.7, 0.9), "boost": (1.2, 1.8)}
 
@@ -46,6 +53,7 @@ def clips_document(outcomes: ClipOutcomes, plan: ClipPlan, settings: TemporalSet
         )
     return {
         "plan": asdict(plan),
+        "device": outcomes.device,
         "weights": weights,
         "settings": settings.to_json(),
         "rows": rows,
@@ -56,7 +64,7 @@ def clips_document(outcomes: ClipOutcomes, plan: ClipPlan, settings: TemporalSet
 
 def _ahead(outcomes: ClipOutcomes, plan: ClipPlan) -> list[dict[str, Any]]:
     """Temporal allocation against each other system at equal tokens, and at fewer tokens against frame by frame."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     pairs = [(1.0, other) for other in ("frame by frame", "uniform", "shuffled", "random", "one frame")]
     pairs.append((FEWER, "frame by frame"))
     for reading in plan.readings:
@@ -89,15 +97,14 @@ def paired(mine: np.ndarray, theirs: np.ndarray, seed: int = 0) -> tuple[float, 
 
 
 def _coherence(outcomes: ClipOutcomes) -> dict[str, Any]:
-    apart = [value < APART for value in outcomes.at_cuts]
     names = ("found", "true", "false", "frames")
     return {
         "standing": STANDING,
-        "inside": float(np.mean(outcomes.inside)) if outcomes.inside else None,
-        "inside_alone": float(np.mean(outcomes.alone_inside)) if outcomes.alone_inside else None,
-        "inside_n": len(outcomes.inside),
-        "apart_at_cuts": sum(apart),
-        "similarity_at_cuts": float(np.mean(outcomes.at_cuts)) if outcomes.at_cuts else None,
+        "inside_n": len(outcomes.inside["ground"]),
+        "cuts_n": len(outcomes.at_cuts["ground"]),
+        "inside": {name: float(np.mean(values)) for name, values in outcomes.inside.items() if values},
+        "at_cuts": {name: float(np.mean(values)) for name, values in outcomes.at_cuts.items() if values},
+        "apart_at_cuts": {name: sum(one < APART for one in values) for name, values in outcomes.at_cuts.items()},
         "detector": dict(zip(names, outcomes.found.tolist(), strict=True)),
         "rule": dict(zip(names, outcomes.rule.tolist(), strict=True)),
     }
@@ -106,8 +113,22 @@ def _coherence(outcomes: ClipOutcomes) -> dict[str, Any]:
 def document(
     clips: dict[str, Any] | None = None, real: dict[str, Any] | None = None, speed: dict[str, Any] | None = None
 ) -> dict[str, Any]:
+    """Every part that was measured says on what machine: they need not be measured together."""
     packages = ("torch", "transformers", "opencv-contrib-python-headless", "av")
-    return {"schema": SCHEMA, "facts": machine_facts(packages), "clips": clips, "real": real, "speed": speed}
+    facts = machine_facts(packages)
+    parts = {"clips": clips, "real": real, "speed": speed}
+    return {"schema": SCHEMA, **{name: part and {**part, "machine": facts} for name, part in parts.items()}}
+
+
+def with_the_rest(path: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """The document with the parts that were not measured this time as they are in the file, where there is one."""
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return found
+    if saved.get("schema") != SCHEMA:
+        return found
+    return {name: part if part is not None else saved.get(name) for name, part in found.items()}
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
@@ -115,15 +136,41 @@ def document(
 
 def tables(found: dict[str, Any]) -> list[Table]:
     """Every table that the document can fill."""
-    result = []
-    if found.get("clips"):
-        clips = found["clips"]
-        result += [accuracy_table(clips), ahead_table(clips), coherence_table(clips), settings_table(clips["settings"])]
-    if found.get("real"):
-        result.append(real_table(found["real"]))
-    if found.get("speed"):
-        result.append(speed_table(found["speed"]))
-    return result
+    return [table for name in PARTS if found.get(name) for table in part_tables(name, found[name])]
+
+
+def part_tables(name: str, part: dict[str, Any]) -> list[Table]:
+    if name == "clips":
+        return [accuracy_table(part), ahead_table(part), coherence_table(part), settings_table(part["settings"])]
+    return [real_table(part) if name == "real" else speed_table(part)]
+
+
+def fill_page(path: Path, found: dict[str, Any]) -> None:
+    """Put the tables, and on what each part was measured, into a page between its markers."""
+    sections = []
+    for name in PARTS:
+        if not found.get(name):
+            continue
+        sections += [f"### {table.title}\n\n{table.to_markdown()}" for table in part_tables(name, found[name])]
+        facts = {**measured_how(name, found[name]), **found[name]["machine"]}
+        sections.append("Measured with " + "; ".join(f"{key}: {value}" for key, value in facts.items()) + ".")
+    fill_part(path, "video", "\n\n".join(sections))
+
+
+def measured_how(name: str, part: dict[str, Any]) -> dict[str, str]:
+    """What one must know to repeat a part, in words."""
+    if name == "speed":
+        return part["facts"]
+    if name == "real":
+        frames = "all frames" if part["every"] == 1 else f"one frame in {part['every']}"
+        return {"clips": f"{len(part['clips'])} of DAVIS, {frames}"}
+    plan = part["plan"]
+    return {
+        "clips": f"{', '.join(plan['families'])}, {plan['split']} split, seed {plan['seed']}",
+        "frames": f"{plan['frames']} of {plan['size'][1]}×{plan['size'][0]}, {plan['cuts']} cut in every second batch",
+        "device": part["device"],
+        "weights": part["weights"],
+    }
 
 
 def accuracy_table(clips: dict[str, Any]) -> Table:
@@ -152,11 +199,10 @@ def accuracy_table(clips: dict[str, Any]) -> Table:
 def ahead_table(clips: dict[str, Any]) -> Table:
     """Differences, and the two bars: ahead at equal tokens, equal at fewer."""
     rows: list[dict[str, Cell]] = []
-    smallest = min(clips["plan"]["keeps"])
     for row in clips["ahead"]:
         fewer = row["share"] < 1
-        # The bars are asked at the smallest budget: at larger ones every system reads nearly everything.
-        barred = row["keep"] == smallest and row["against"] in ("frame by frame", "uniform")
+        # At larger budgets every system reads nearly everything, at smaller ones frame by frame reads nothing.
+        barred = row["keep"] == BARRED and row["against"] in ("frame by frame", "uniform")
         bar = EQUAL_BAR if fewer else AHEAD_BAR
         rows.append(
             {
@@ -199,17 +245,17 @@ def coherence_table(clips: dict[str, Any]) -> Table:
             }
         )
 
-    inside, alone = found["inside"], found["inside_alone"]
-    if inside is not None:
-        value = Quantity(inside)
-        bar = f"≥ {INSIDE_BAR}"
+    inside = found["inside"]
+    if inside:
         rows.append(
-            {"what": "similarity inside scenes", "value": value, "n": found["inside_n"], "bar": bar,
-             "kept": inside >= INSIDE_BAR}
+            {"what": "similarity inside scenes", "value": Quantity(inside["ground"]), "n": found["inside_n"],
+             "bar": f"≥ {INSIDE_BAR}", "kept": inside["ground"] >= INSIDE_BAR}
         )  # fmt: skip
-        rows.append({"what": "the same, each frame alone", "value": Quantity(alone), "n": found["inside_n"]})
-    detector, rule = found["detector"], found["rule"]
-    share(f"cuts with similarity below {APART}", found["apart_at_cuts"], detector["true"], FOUND_BAR)
+        for name, key in (("the same, by place alone", "place"), ("the same, each frame alone", "alone")):
+            rows.append({"what": name, "value": Quantity(inside[key]), "n": found["inside_n"]})
+    detector, rule, apart = found["detector"], found["rule"], found["apart_at_cuts"]
+    share(f"cuts with similarity below {APART}", apart.get("ground", 0), found["cuts_n"], FOUND_BAR)
+    share("the same, by place alone", apart.get("place", 0), found["cuts_n"], FOUND_BAR, barred=False)
     share("cuts found", detector["found"], detector["true"], FOUND_BAR)
     share("false cuts", detector["false"], detector["frames"], FALSE_BAR, above=False)
     share("cuts found by the rule of thumb", rule["found"], rule["true"], FOUND_BAR, barred=False)
@@ -268,3 +314,9 @@ def speed_table(speed: dict[str, Any]) -> Table:
 def verdicts(found: dict[str, Any]) -> list[bool]:
     """Kept or missed, for every bar of every table."""
     return [bool(row["kept"]) for table in tables(found) for row in table.rows if isinstance(row.get("kept"), bool)]
+
+
+if __name__ == "__main__":
+    from .video_run import main
+
+    main()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import InputError
 
-QUICK_NUMBER, QUICK_FRAMES, QUICK_EVERY, QUICK_REPEATS = 8, 4, 8, 2
-PARTS = ("clips", "real", "speed")
+if TYPE_CHECKING:
+    from ..bench.video_run import Request
+
+QUICK_EVERY, QUICK_REPEATS = 8, 2
 
 
 def command(
@@ -22,6 +24,9 @@ def command(
     part: Annotated[list[str] | None, typer.Option(help="Only clips, real or speed; may be repeated.")] = None,
     family: Annotated[list[str] | None, typer.Option(help="Of Needle World; in turn. [default: cards]")] = None,
     reading: Annotated[list[str] | None, typer.Option(help="clearest, pooled, video; may be repeated.")] = None,
+    keep: Annotated[
+        list[float] | None, typer.Option(help="Shares of the full tokens; may be repeated. [default: 1/32 … 1/4]")
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with records.jsonl and real clips.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Folder with mini, scorer and video.")] = None,
     batch: Annotated[int, typer.Option(help="Clips at a time.")] = 8,
@@ -31,8 +36,13 @@ def command(
     saved: Annotated[
         Path | None, typer.Option("--from", help="Measure nothing: show a saved video.json.", show_default=False)
     ] = None,
-    page: Annotated[Path | None, typer.Option("--markdown", help="Also write the tables there.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for video.json.", show_default=False)] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Also write the tables there.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="A Markdown page whose tables are made anew.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for video.json; parts measured earlier stay.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
 ) -> None:
     """Clips: exact match by system and budget, coherence, cuts; real clips where given; the cost of a frame.
@@ -42,9 +52,10 @@ def command(
       arr-coc bench video --quick --part speed
       arr-coc bench video --device cuda --batch 64 --threads 16 --out out/bench
       arr-coc bench video --part real --data DIR
-      arr-coc bench video --from out/bench/video.json --markdown docs/video-results.md
+      arr-coc bench video --from out/bench/video.json --page docs/video.md
     """
-    from ..bench.video import document, tables, verdicts
+    from ..bench.video import PARTS, document, fill_page, tables, verdicts, with_the_rest
+    from ..bench.video_run import Request
     from ..files import write_json, write_text
     from ..looking import check_device
 
@@ -56,22 +67,25 @@ def command(
             raise InputError(f"{saved} is not a document of `bench video` ({error})") from error
     else:
         check_device(device)
-        number = n if n is not None else QUICK_NUMBER if quick else 512
-        if number < 1:
-            raise InputError(f"--n {number} measures nothing; give at least 1")
+        request = Request(
+            n, frames, quick, tuple(family or ("cards",)), tuple(reading or ()), tuple(keep or ()), weights, batch,
+            threads, seed, device=device,
+        )  # fmt: skip
+        request.check()
         found = document(
-            clips=measure_needle(number, frames, quick, family, reading, weights, batch, threads, seed, device, as_json)
-            if "clips" in parts
-            else None,
+            clips=measure_needle(request, out, as_json) if "clips" in parts else None,
             real=measure_real(data, quick, as_json) if "real" in parts and data is not None else None,
             speed=measure_speed(quick) if "speed" in parts else None,
         )
     try:
         if out is not None:
+            found = with_the_rest(out / "video.json", found)
             write_json(out / "video.json", found)
         if page is not None:
+            fill_page(page, found)
+        if markdown is not None:
             text = "\n\n".join(f"### {table.title}\n\n{table.to_markdown()}" for table in tables(found))
-            write_text(page, text + "\n")
+            write_text(markdown, text + "\n")
     except OSError as error:
         raise InputError(f"cannot write there ({error.strerror or error}: {error.filename}); choose another") from error
     if as_json:
@@ -83,14 +97,18 @@ def command(
     console = Console()
     for table in tables(found):
         console.print(table.to_rich())
-    for key, value in found["facts"].items():
-        console.print(f"{key}: {value}", highlight=False, soft_wrap=True)
+    for name in PARTS:
+        if found.get(name):
+            facts = ", ".join(f"{key} {value}" for key, value in found[name]["machine"].items())
+            console.print(f"{name} measured on: {facts}", highlight=False, soft_wrap=True)
     kept = verdicts(found)
     if kept:
         console.print(f"{sum(kept)} of {len(kept)} bars kept", highlight=False)
 
 
 def check_parts(part: list[str] | None, data: Path | None) -> list[str]:
+    from ..bench.video import PARTS
+
     parts = list(part or PARTS)
     unknown = sorted(set(parts) - set(PARTS))
     if unknown:
@@ -100,66 +118,26 @@ def check_parts(part: list[str] | None, data: Path | None) -> list[str]:
     return parts
 
 
-def measure_needle(
-    number: int,
-    frames: int | None,
-    quick: bool,
-    family: list[str] | None,
-    reading: list[str] | None,
-    weights: Path | None,
-    batch: int,
-    threads: int,
-    seed: int,
-    device: str,
-    quiet: bool,
-) -> dict[str, Any]:
-    from ..bench.needle import Weights
-    from ..bench.video import clips_document
-    from ..bench.video_clips import ClipPlan, measure_clips
-    from ..needle import FAMILIES
-    from ..video.settings import SETTINGS_NAME, load_settings
-    from ..video.temporal_model import TemporalBlend
-
-    families = tuple(family or ("cards",))
-    unknown = sorted(set(families) - set(FAMILIES))
-    if unknown:
-        raise InputError(f"unknown family {', '.join(unknown)}; choose from {', '.join(FAMILIES)}")
-    loaded = Weights.load(weights, device)
-    own = weights is not None and (weights / "video" / SETTINGS_NAME).exists()
-    settings = load_settings(weights / "video" if own and weights is not None else None)
-    readings = tuple(reading or default_readings(loaded.mini, quick))
-    wrong = sorted(set(readings) - {"clearest", "pooled", "video"})
-    if wrong:
-        raise InputError(f"unknown reading {', '.join(wrong)}; choose clearest, pooled or video")
-    plan = ClipPlan(
-        number=number,
-        frames=frames or (QUICK_FRAMES if quick else 8),
-        families=families,
-        readings=readings,
-        keeps=(1 / 16,) if quick else ClipPlan.keeps,
-        batch=min(batch, max(1, number // 2)),
-        seed=seed,
-        threads=threads,
-    )
+def measure_needle(request: Request, out: Path | None, quiet: bool) -> dict[str, Any]:
+    """With a bar; what is found so far is written after every batch."""
+    from ..bench.video import document, with_the_rest
+    from ..bench.video_run import measure_needle as measure
+    from ..files import write_json
     from .video import progress_bar
 
     done = 0
-    with progress_bar(number, quiet) as advance:
+    with progress_bar(request.clips, quiet) as advance:
 
-        def ahead(until: int) -> None:
+        def ahead(until: int, found: dict[str, Any]) -> None:
             nonlocal done
             for _ in range(until - done):
                 advance()
             done = until
+            if out is not None:
+                path = out / "video.json"
+                write_json(path, with_the_rest(path, document(clips=found)))
 
-        outcomes = measure_clips(loaded, TemporalBlend.of(settings).to(device).eval(), plan, ahead)
-    return clips_document(outcomes, plan, settings, loaded.name)
-
-
-def default_readings(mini: Any, quick: bool) -> tuple[str, ...]:
-    """Through the video prompt where mini was trained on it; else from frames as pictures."""
-    video = ("video",) if getattr(mini.config, "trained_on_video", False) else ()
-    return video or (("clearest",) if quick else ("clearest", "pooled"))
+        return measure(request, ahead)
 
 
 def measure_real(data: Path, quick: bool, quiet: bool) -> dict[str, Any]:

@@ -223,7 +223,7 @@ def print_watched(clip: str, watched: Watched, answer: Answer | None, files: dic
     from rich.table import Table
 
     table = Table(title=f"{escape(Path(clip).name)}: {escape(watched.query)}", title_justify="left", title_style="bold")
-    for heading in ("frame", "seconds", "scene", "tokens", "finest", "similarity", "looked again", ""):
+    for heading in ("frame", "seconds", "scene", "tokens", "finest", "similarity", "looked", ""):
         table.add_column(heading, justify="right")
     for number in shown_rows(watched):
         seen = watched.frames[number]
@@ -242,7 +242,7 @@ def print_watched(clip: str, watched: Watched, answer: Answer | None, files: dic
     inside = watched.coherence["inside"]
     share = 100 * watched.tokens / watched.full
     lines = [
-        f"{len(watched.frames)} frames, {len(watched.cuts)} cuts, {watched.tokens} tokens of {watched.full} "
+        f"{len(watched.frames)} frames, cuts: {len(watched.cuts)}, {watched.tokens} tokens of {watched.full} "
         f"({share:.1f} %), budget {watched.budget}"
     ]
     lines += [] if inside is None else [f"similarity inside scenes: {inside:.2f}"]

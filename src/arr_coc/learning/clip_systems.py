@@ -13,9 +13,8 @@ from ..attending.quadtree import Leaves, gather_leaves, quadtree, select_splits
 from ..attending.tree import Tree
 from ..errors import InputError
 from ..video.clip_motion import ClipMotion
-from ..video.forest import demand_of, grow_forest
+from ..video.forest import deepest_tree, demand_of, grow_forest
 from ..video.temporal_model import TemporalBlend
-from .allocations import tree_of
 
 SYSTEMS = ("temporal", "frame by frame", "uniform", "random", "shuffled", "one frame", "full")
 
@@ -32,12 +31,19 @@ class ClipMaps:
     same_ground: Tensor
 
 
-@torch.no_grad()
 def carry_scores(scores: Tensor, motion: ClipMotion, temporal: TemporalBlend, scenes: Tensor | None = None) -> ClipMaps:
     """Scores of every frame (N, T, rows, cols) → the same carried along the motion that was found."""
+    with torch.no_grad():
+        return carry_and_look(scores, motion, temporal, True, scenes)[0]
+
+
+def carry_and_look(
+    scores: Tensor, motion: ClipMotion, temporal: TemporalBlend, every_frame: bool, scenes: Tensor | None = None
+) -> tuple[ClipMaps, Tensor]:
+    """As `carry_scores`, with gradients, and where it was looked again: (N, T, h, w), at the motion's size."""
     grid, size = (scores.shape[2], scores.shape[3]), (motion.flow.shape[-2], motion.flow.shape[-1])
-    carried = temporal(enlarge(scores, size), motion, scenes=scenes)
-    return ClipMaps(scores, to_grid(carried.relevance, grid), to_grid(carried.same_ground, grid))
+    carried = temporal(enlarge(scores, size), motion, every_frame, scenes)
+    return ClipMaps(scores, to_grid(carried.relevance, grid), to_grid(carried.same_ground, grid)), carried.looked
 
 
 def enlarge(maps: Tensor, size: tuple[int, int]) -> Tensor:
@@ -51,20 +57,27 @@ def to_grid(maps: Tensor, grid: tuple[int, int]) -> Tensor:
 
 
 def clip_leaves(
-    system: str, maps: ClipMaps, keep: float, generator: torch.Generator, tree: Tree | None = None
+    system: str,
+    maps: ClipMaps,
+    keep: float,
+    generator: torch.Generator,
+    tree: Tree | None = None,
+    share: float = 1.0,
 ) -> Leaves:
     """Leaves of N · T frames, clip after clip: for each clip as many tokens as keep · full in each of its frames.
+
+    share: of that total, for the systems that plan over the whole clip; the others take all of it.
 
     temporal: the forest over carried relevance, new ground first. frame by frame: each frame's own scores and an even
     share. one frame: all of the budget in the first frame, the floor elsewhere. shuffled: temporal with its map
     permuted. Scores of the leaves are the relevance beneath them.
     """
     frames, rows, cols = maps.scores.shape[1:]
-    tree = tree or tree_of((rows * 32, cols * 32))
+    tree = tree or deepest_tree(rows, cols)
     flat = maps.scores.flatten(0, 1)
     each = max(tree.floor, round(keep * tree.full))
     # What an even share really costs: a tree moves in steps, and no system may gain by rounding.
-    total = frames * tree.reach(each)
+    total = max(frames * tree.floor, int(share * frames * tree.reach(each)))
     if system == "full":
         return quadtree(flat, tree, tree.full)
     if system == "frame by frame":

@@ -16,17 +16,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..attending.quadtree import Leaves
-from ..backbones.qwen3_vl_encode import VisualTokens, foveate, leaf_positions, run_language_model
+from ..backbones.qwen3_vl_encode import VisualTokens, leaf_positions, run_language_model
 from ..realizing.patches import LeafBatch
 from .clip_prompts import build_clip_prompt, clip_seconds
+from .clip_tower import see_frames
 from .mini_model import IMAGE, VIDEO
 from .prompts import Prompt
-from .reading import normalise_pictures
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-CELL = 32
 
 
 @dataclass(frozen=True)
@@ -47,30 +45,6 @@ class ClipReading:
 
     loss: Tensor
     right: Tensor
-
-
-def see_frames(model: PreTrainedModel, pictures: Tensor, leaves: Leaves) -> tuple[VisualTokens, LeafBatch]:
-    """uint8 pictures (M, 3, H, W) and leaves of different numbers → visual tokens, packed picture after picture.
-
-    Pictures with as many leaves as each other pass through the tower together: few sizes, so few calls.
-    """
-    grid = pictures.shape[2] // CELL, pictures.shape[3] // CELL
-    counts = leaves.lengths.tolist()
-    ends = leaves.lengths.cumsum(0)
-    levels = int(leaves.cells[..., 2].max()) + 1
-    places, parts = [], []
-    for count in sorted(set(counts)):
-        chosen = (leaves.lengths == count).nonzero()[:, 0]
-        batch = LeafBatch.equal(leaves.cells[chosen, :count], grid, levels)
-        parts.append(foveate(model, normalise_pictures(pictures[chosen]), batch))
-        places.append(((ends[chosen] - count)[:, None] + torch.arange(count, device=ends.device)).flatten())
-    order = torch.cat(places).argsort()
-    embeds = torch.cat([part.embeds for part in parts])[order]
-    planes = tuple(torch.cat(plane)[order] for plane in zip(*(part.planes for part in parts), strict=True))
-    valid = torch.arange(leaves.cells.shape[1], device=ends.device) < leaves.lengths[:, None]
-    owner = torch.arange(len(counts), device=ends.device).repeat_interleave(leaves.lengths)
-    size = torch.tensor(grid, device=ends.device).expand(len(counts), 2)
-    return VisualTokens(embeds, planes), LeafBatch(leaves.cells[valid], owner, size, tuple(counts), levels)
 
 
 def answer_chances(

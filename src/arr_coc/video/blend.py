@@ -10,6 +10,15 @@ def agreement(residual: Array, agree: float | Array, disagree: float | Array) ->
     return (1 - (residual - agree) / (disagree - agree)).clip(0, 1)
 
 
+# What similarity calls the same ground. Fixed, not learned: a measure must not move with what it measures.
+SAME_UP_TO, OTHER_FROM = 0.03, 0.11
+
+
+def same_ground(residual: Array) -> Array:
+    """Residual that the motion left → [0, 1]: how much of a place is the ground that was there before."""
+    return agreement(residual, SAME_UP_TO, OTHER_FROM)
+
+
 def carried_trust(warped_trust: Array, same_ground: Array, fade: float | Array) -> Array:
     """How far the carried relevance of a place may be believed after one more frame.
 

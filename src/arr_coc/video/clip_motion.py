@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from .cuts import FEATURES, colour_histogram, cut_features, cut_score, next_level, rule_says_cut
-from .motion import MAP, Motion, measure_motion, scaled, view_of
+from .motion import MAP, VIEW, Motion, measure_motion, scaled, view_of
 from .settings import TemporalSettings
 
 
 @dataclass(frozen=True, eq=False)
 class ClipMotion:
-    """N clips of T frames; in a clip's first frame, and of a cut, everything is unexplained.
+    """N clips of T frames; in a clip's first frame everything is unexplained.
 
     flow: (N, T, 2, h, w) backward, x first, in pixels of the maps. unexplained, moving: (N, T, h, w). features:
     (N, T, 2), as named in `cuts.FEATURES`. excess: the same above the clip's own level. cuts: (N, T) bool: first
@@ -39,25 +39,36 @@ class ClipMotion:
         return replace(self, **{item.name: getattr(self, item.name)[chosen] for item in fields(self)})
 
 
-def clip_motion(
-    pictures: Tensor, settings: TemporalSettings, threads: int = 1, known_cuts: Tensor | None = None
-) -> ClipMotion:
-    """(N, T, 3, H, W) uint8 → `ClipMotion` on the same device; DIS works on the CPU, one pair of frames at a time.
-
-    known_cuts: (N, T) bool: where scenes begin, for training; found by the settings where it is not given.
-    """
-    frames = pictures.detach().cpu().permute(0, 1, 3, 4, 2).contiguous().numpy()
-    known = [None] * len(frames) if known_cuts is None else list(known_cuts.cpu().numpy())
+def clip_motion(pictures: Tensor, settings: TemporalSettings, threads: int = 1) -> ClipMotion:
+    """(N, T, 3, H, W) uint8 → `ClipMotion` on the same device; DIS works on the CPU, one pair of frames at a time."""
+    views = clip_views(pictures)
     with ThreadPoolExecutor(max(1, threads)) as pool:
-        found = list(pool.map(lambda one: _one_clip(*one, settings), zip(frames, known, strict=True)))
+        found = list(pool.map(lambda one: _one_clip(one, settings), views))
     columns = [torch.from_numpy(np.stack(column)) for column in zip(*found, strict=True)]
     return ClipMotion(*columns).to(pictures.device)
 
 
-def _one_clip(frames: np.ndarray, known: np.ndarray | None, settings: TemporalSettings) -> tuple[np.ndarray, ...]:
-    """(T, H, W, 3) → the fields of `ClipMotion` of one clip."""
-    number = len(frames)
-    height, width = scaled((frames.shape[1], frames.shape[2]), MAP)
+@torch.no_grad()
+def clip_views(pictures: Tensor) -> np.ndarray:
+    """(N, T, 3, H, W) uint8 → (N, T, h, w, 3) uint8: `view_of` every frame.
+
+    Where the size allows, frames are made small where they are: moving and turning whole ones takes longer than the
+    flow. Sums of whole numbers, rounded half up, are what OpenCV makes of them too.
+    """
+    height, width = scaled((pictures.shape[3], pictures.shape[4]), VIEW)
+    side = pictures.shape[3] // height
+    if (height * side, width * side) == tuple(pictures.shape[3:]):
+        parts = pictures.unflatten(4, (width, side)).unflatten(3, (height, side))
+        small = (parts.sum((4, 6), dtype=torch.int32) + side * side // 2) // (side * side)
+        return small.to(torch.uint8).permute(0, 1, 3, 4, 2).contiguous().cpu().numpy()
+    frames = pictures.detach().permute(0, 1, 3, 4, 2).contiguous().cpu().numpy()
+    return np.stack([[view_of(frame) for frame in clip] for clip in frames])
+
+
+def _one_clip(views: np.ndarray, settings: TemporalSettings) -> tuple[np.ndarray, ...]:
+    """(T, h, w, 3) views → the fields of `ClipMotion` of one clip."""
+    number = len(views)
+    height, width = scaled((views.shape[1], views.shape[2]), MAP)
     flow = np.zeros((number, 2, height, width), dtype=np.float32)
     unexplained = np.ones((number, height, width), dtype=np.float32)
     moving = np.zeros((number, height, width), dtype=np.float32)
@@ -65,20 +76,18 @@ def _one_clip(frames: np.ndarray, known: np.ndarray | None, settings: TemporalSe
     excess = np.zeros_like(features)
     cuts, rule = np.zeros(number, dtype=bool), np.zeros(number, dtype=bool)
     level = np.zeros(len(FEATURES), dtype=np.float32)
-    before = view_of(frames[0])
+    before = views[0]
     histogram = colour_histogram(before)
     for time in range(1, number):
-        view = view_of(frames[time])
+        view = views[time]
         motion: Motion = measure_motion(before, view, settings)
         colours = colour_histogram(view)
         features[time] = cut_features(motion, histogram, colours)
         excess[time] = features[time] - level
         rule[time] = rule_says_cut(motion)
         cuts[time] = cut_score(features[time], level, settings) > 0
-        new_scene = cuts[time] if known is None else known[time]
-        if not new_scene:
-            flow[time], unexplained[time] = motion.flow.transpose(2, 0, 1), motion.unexplained
-            moving[time] = motion.moving
+        flow[time], unexplained[time] = motion.flow.transpose(2, 0, 1), motion.unexplained
+        moving[time] = motion.moving
         level = next_level(features[time], level)
         before, histogram = view, colours
     return flow, unexplained, moving, features, excess, cuts, rule

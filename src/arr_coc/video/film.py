@@ -51,7 +51,7 @@ def words_of(watched: Watched, number: int) -> str:
     parts = [f"frame {number + 1} of {len(watched.frames)}", f"scene {seen.scene + 1}"]
     if watched.seconds:
         parts.insert(1, f"{watched.seconds[number]:.2f} s")
-    parts.append(f"{seen.tokens} tokens")
+    parts.append(f"{seen.tokens} token{'' if seen.tokens == 1 else 's'}")
     if seen.similarity is not None:
         parts.append(f"similarity {seen.similarity:.2f}")
     if seen.cut:

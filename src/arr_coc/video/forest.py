@@ -43,14 +43,20 @@ def demand_of(relevance: Tensor, same_ground: Tensor, repeated: float = REPEATED
     return relevance * (repeated + (1 - repeated) * (1 - same_ground))
 
 
+def deepest_tree(rows: int, cols: int) -> Tree:
+    """A tree whose coarsest leaf is the whole frame.
+
+    A picture is never seen that coarsely, but a frame whose ground was all shown before may cost a single token: with
+    a floor of level 3 half of a small budget would go to repetition.
+    """
+    return build_tree(rows, cols, max(DEFAULT_LEVELS, math.ceil(math.log2(max(rows, cols, 1)))))
+
+
 def clip_tree(size: tuple[int, int], frames: int, total: int, cell: int = DEFAULT_CELL) -> Tree:
-    """The tree of every frame of a clip: levels 0 to 3, and coarser ones only where the total needs them."""
-    rows, cols = grid_of(size, cell)
+    """The tree of every frame of a clip; one line where the total does not reach for all frames."""
     if total < frames:
         raise InputError(f"a total of {total} tokens is less than one for each of {frames} frames; give more")
-    deepest = max(DEFAULT_LEVELS, math.ceil(math.log2(max(rows, cols, 1))))
-    trees = (build_tree(rows, cols, levels) for levels in range(DEFAULT_LEVELS, deepest + 1))
-    return next(tree for tree in trees if tree.floor * frames <= total or tree.floor == 1)
+    return deepest_tree(*grid_of(size, cell))
 
 
 def grow_forest(demand: Tensor, tree: Tree, total: int, cap: int | None = None) -> Forest:

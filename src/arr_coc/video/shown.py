@@ -39,6 +39,16 @@ def fresh_ground(standing: Allocation, shown: np.ndarray) -> float:
     return float((density * unmet).sum() / density.sum())
 
 
+def kept_share(earlier: Allocation, later: Allocation, same_ground: np.ndarray) -> float:
+    """[0, 1]: how much of two allocations of one size is the same: as many tokens on the same places, and on the same
+    ground there. same_ground: (rows, cols) share of each cell of the later frame that was there in the earlier one.
+
+    Places alone would not do: after a cut, what matters often stands where something else stood before.
+    """
+    before, after = token_density(earlier), token_density(later)
+    return float((np.minimum(before, after) * same_ground).sum() / max(float(before.sum()), float(after.sum())))
+
+
 def fixated(history: np.ndarray, paid: Allocation) -> np.ndarray:
     """(h, w) in [0, 1]: the history of fixations after one more allocation; 1 where tokens went again and again."""
     density = token_density(paid)

@@ -8,15 +8,15 @@ stands out is seen on a tiny view of the whole frame and costs next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import InputError
-from ..looking import CHANNELS, SENSE_SIDE
+from ..looking import CHANNELS, SENSE_SIDE, enlarged, photo_map
 from ..values import Relevance
-from .motion import MAP, scaled
+from .motion import MAP, scaled, view_of
 
 # (frame (H, W, 3) uint8, question) → relevance (h, w) in [0, 1], any resolution
 RelevanceFunction = Callable[[np.ndarray, str], "Relevance | np.ndarray | Any"]
@@ -28,11 +28,13 @@ class Source(Protocol):
     """planes: how many maps are carried. windowed: whether `part` can be asked for less than the whole frame.
 
     everywhere_planes: those of them that are so cheap that they are found anew in every frame, everywhere.
+    whole_planes: those that are known of whole frames only and cost most; they are found anew when in doubt.
     """
 
     planes: int
     windowed: bool
     everywhere_planes: tuple[int, ...]
+    whole_planes: tuple[int, ...]
 
     def part(self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int]) -> np.ndarray:
         """(planes, h, w) maps of a window, given in places of a map of `size`; the whole frame is a window too."""
@@ -42,22 +44,33 @@ class Source(Protocol):
         """The cheap planes, by number."""
         ...
 
+    def whole(self, pixels: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
+        """The costly planes of a whole frame, by number."""
+        ...
+
     def combine(self, planes: np.ndarray) -> np.ndarray:
         """(planes, h, w) → relevance (h, w) in [0, 1]."""
         ...
 
 
 class ThreeWays:
-    """Propositional, perspectival and participatory maps, as behind `arr_coc.look`."""
+    """Propositional, perspectival and participatory maps, as behind `arr_coc.look`.
 
-    planes = 3
+    Where the photo map has something to say about the question, it is a fourth: a network that takes longer than all of
+    the rest, so it looks at the start, at cuts, on keyframes and when in doubt, and is carried in between.
+    """
+
     windowed = True
     everywhere_planes: tuple[int, ...] = (1,)
 
-    def __init__(self, query: str) -> None:
+    def __init__(self, query: str, photos: bool = True) -> None:
+        from ..knowing.photo_words import worth_asking
         from ..sensing import Layout
 
         self.query = query
+        self.photos = photos and worth_asking(query)
+        self.planes = 4 if self.photos else 3
+        self.whole_planes: tuple[int, ...] = (3,) if self.photos else ()
         # What stands out is found on the tiny view; sensing it again in every band would be time for nothing.
         self.layout = Layout.of("band", tuple(name for name in CHANNELS if name != "saliency"))
         self.outstanding = Layout.of("outstanding", ("red", "green", "blue", "y", "x", "eccentricity", "saliency"))
@@ -76,7 +89,13 @@ class ThreeWays:
         texture["x"][:] = xs[None, :]
         maps = (propositional(texture), lexical(texture, self.query).map)
         readable, coupled = (_shrunk(_cut(np.asarray(one), inner), extent) for one in maps)
-        return np.stack([readable, np.zeros_like(readable), coupled])
+        return np.stack(
+            [readable, np.zeros_like(readable), coupled, *[np.zeros_like(readable)] * len(self.whole_planes)]
+        )
+
+    def whole(self, pixels: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
+        photo = photo_map(pixels, self.query) if self.photos else None
+        return {} if photo is None else {3: enlarged(photo.map, size)}
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
         from ..knowing import perspectival
@@ -88,7 +107,18 @@ class ThreeWays:
     def combine(self, planes: np.ndarray) -> np.ndarray:
         from ..balancing import balance, sharpen
 
-        return sharpen(balance(*(plane[None] for plane in planes))[0])
+        readable, outstanding, coupled = planes[:3]
+        if self.photos:
+            coupled = joined(coupled, planes[3])
+        return sharpen(balance(readable[None], outstanding[None], coupled[None])[0])
+
+
+def joined(words: np.ndarray, photo: np.ndarray) -> np.ndarray:
+    """What plain words couple to and what the photo map does, as `looking.relevance_of` joins them: what meets both
+    comes first, what meets one still counts; a map that says nothing takes no part."""
+    if photo.max() <= 0:
+        return words
+    return 0.6 * np.sqrt(words * photo) + 0.2 * (words + photo) if words.max() > 0 else photo
 
 
 class Whole:
@@ -97,6 +127,7 @@ class Whole:
     planes = 1
     windowed = False
     everywhere_planes: tuple[int, ...] = ()
+    whole_planes: tuple[int, ...] = ()
 
     def __init__(self, function: RelevanceFunction, query: str) -> None:
         self.function = function
@@ -118,22 +149,63 @@ class Whole:
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
         return {}
 
+    def whole(self, pixels: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
+        return {}
+
     def combine(self, planes: np.ndarray) -> np.ndarray:
         return planes[0]
 
 
-def source_of(relevance: str | RelevanceFunction, query: str) -> Source:
+def source_of(relevance: str | RelevanceFunction, query: str, photos: bool = True) -> Source:
     """ "look" for the three ways of knowing, or a function."""
     if callable(relevance):
         return Whole(relevance, query)
     if relevance == "look":
-        return ThreeWays(query)
+        return ThreeWays(query, photos)
     raise InputError(f"relevance={relevance!r} is unknown for a stream; use 'look' or a function of (frame, question)")
 
 
 def map_size(frame: tuple[int, int]) -> tuple[int, int]:
     """(rows, cols) of the carried maps of a frame of (height, width)."""
     return scaled(frame, MAP)
+
+
+def everything(size: tuple[int, ...]) -> tuple[slice, slice]:
+    """The window that is the whole frame."""
+    return slice(0, size[0]), slice(0, size[1])
+
+
+def planes_of(
+    source: Source,
+    pixels: np.ndarray,
+    view: np.ndarray,
+    windows: Sequence[tuple[slice, slice]],
+    before: np.ndarray,
+    whole: bool,
+) -> np.ndarray:
+    """(planes, h, w): a source's maps of a frame inside the windows, the cheap ones everywhere, and the costly ones
+    where the whole frame is asked for; `before`, of the same shape, elsewhere."""
+    extent = (before.shape[1], before.shape[2])
+    current = before.astype(np.float32)
+    local = [number for number in range(source.planes) if number not in source.whole_planes]
+    for window in windows:
+        current[(local, *window)] = source.part(pixels, window, extent)[local]
+    for number, plane in source.whole(pixels, extent).items() if whole else ():
+        current[number] = plane
+    for number, plane in source.everywhere(view, extent).items():
+        current[number] = plane
+    return current
+
+
+def first_planes(source: Source, pixels: np.ndarray, view: np.ndarray) -> np.ndarray:
+    """(planes, h, w): what a scene begins with: the whole frame, nothing carried."""
+    size = map_size((pixels.shape[0], pixels.shape[1]))
+    return planes_of(source, pixels, view, [everything(size)], np.zeros((source.planes, *size)), True)
+
+
+def relevance_alone(source: Source, pixels: np.ndarray) -> np.ndarray:
+    """Relevance (h, w) of a frame (H, W, 3) uint8 on its own, as a stream finds it in the first frame of a scene."""
+    return source.combine(first_planes(source, pixels, view_of(pixels)))
 
 
 def _with_margin(

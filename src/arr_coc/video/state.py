@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..files import replacing
 from .clusters import TrackedClusters
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +28,10 @@ class StreamState:
     frame, scene: numbers of the last frame and of its scene, from 0. since_keyframe: frames since everything was
     looked at. size: (height, width) of the frames. view: (h, w, 3) uint8, the last frame small. histogram: of its
     colours. level: (2,) the clip's own level of the cut features.
-    planes: (planes, h, w) carried maps. trust: (h, w) how far they may be believed. relevance: (h, w) of the last
-    frame. saliency: (h, w). fixations: (h, w) where tokens went lately. shown: (h, w) detail in which this ground was
-    shown, 0 to 1. standing: (N, 3) leaves of the last standing allocation. clusters: or None. spent: tokens so far.
+    planes: (planes, h, w) carried maps. trust: (h, w) how far they may be believed. whole_trust: (h, w) that of maps
+    that are known of whole frames only. relevance: (h, w) of the last frame. saliency: (h, w). fixations: (h, w) where
+    tokens went lately. shown: (h, w) detail in which this ground was shown, 0 to 1. standing: (N, 3) leaves of the last
+    standing allocation. clusters: or None. spent: tokens so far.
     """
 
     frame: int
@@ -43,6 +44,7 @@ class StreamState:
     level: np.ndarray
     planes: np.ndarray
     trust: np.ndarray
+    whole_trust: np.ndarray
     relevance: np.ndarray
     saliency: np.ndarray
     fixations: np.ndarray

@@ -23,20 +23,23 @@ from ..attending.frame import Frame
 from ..attending.tree import Tree, tokens_for, tree_for
 from ..errors import InputError
 from ..looking import check_request, tokens_to_spend
-from ..values import DEFAULT_CELL, Allocation, Relevance, compare
+from ..values import DEFAULT_CELL, Allocation, Relevance
 from .bands import weak_bands
-from .blend import blend, boosted, carried_trust
+from .blend import blend, boosted, carried_trust, same_ground
 from .clusters import carry_clusters, find_clusters
 from .cuts import FEATURES, colour_histogram, cut_features, cut_score, next_level
 from .motion import Motion, measure_motion, view_of, warp_planes
 from .pace import Pace
 from .settings import TemporalSettings, load_settings
-from .shown import cells_of, detail_of, fixated, fresh_ground, spread_over
-from .sources import RelevanceFunction, map_size, source_of
+from .shown import cells_of, detail_of, fixated, fresh_ground, kept_share, spread_over
+from .sources import RelevanceFunction, everything, first_planes, map_size, planes_of, source_of
 from .state import StreamState
 
 # A source that can only be asked for the whole frame is asked again when this share of the relevance is weak.
 LOOK_AGAIN = 0.25
+# Costly maps of whole frames are found anew when so much of what they show is no longer sure: about every eighth frame
+# where all is still, sooner where the flow loses things.
+DOUBT = 0.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +49,9 @@ class SeenFrame:
     number, scene: from 0. cut: the first frame of a new scene. keyframe: everything was looked at again. allocation:
     what is paid for in this frame. standing: where the question needs detail in this frame, whatever was shown before,
     always of the same size: what similarity compares. fresh: share of the standing tokens whose ground is new.
-    looked: share of the frame that was looked at again. similarity: of this standing allocation and the last one's;
-    None in the first frame. features: of the cut, by name. clusters: (h, w) int32 identifiers, or None.
+    looked: share of the frame that was looked at again. similarity: of this standing allocation and the last one's, on
+    the ground that both frames show; None in the first frame. features: of the cut, by name. clusters: (h, w) int32
+    identifiers, or None.
     """
 
     number: int
@@ -82,18 +86,25 @@ class VideoStream:
         total: int | None = None,
         frames: int | None = None,
         relevance: str | RelevanceFunction = "look",
+        photos: bool = True,
         settings: TemporalSettings | None = None,
         clusters: bool = True,
         cell: int = DEFAULT_CELL,
         state: StreamState | None = None,
     ) -> None:
         """budget: tokens that one frame may cost, or keep: the share of its full count (a quarter). total, frames: of
-        the whole clip, see `Pace`. relevance: "look" or a function of (frame, question)."""
+        the whole clip, see `Pace`. relevance: "look" or a function of (frame, question). photos: see `look`."""
         check_request([query], budget, keep)
         self.query, self.budget, self.keep = query, budget, keep
         self.total, self.frames, self.cell = total, frames, cell
         self.settings = settings or load_settings()
-        self.source = source_of(relevance, query)
+        self.source = source_of(relevance, query, photos)
+        self.photos = photos
+        if state is not None and len(state.planes) != self.source.planes:
+            raise InputError(
+                f"this stream carries {len(state.planes)} maps and its source gives {self.source.planes}: was it saved "
+                "with another relevance=, or with the extra [photos] installed?"
+            )
         self.with_clusters = clusters
         self.state = state
 
@@ -124,7 +135,7 @@ class VideoStream:
         clock.lap("know")
         if motion is not None and state is not None:
             after = replace(after, level=next_level(features, state.level))
-        after, seen = self._attend(state, after, fresh_start)
+        after, seen = self._attend(state, after, fresh_start, motion)
         clock.lap("attend")
         self.state = after
         return replace(
@@ -141,7 +152,7 @@ class VideoStream:
     def _afresh(self, state: StreamState | None, pixels: np.ndarray, view: np.ndarray) -> tuple[StreamState, float]:
         """A new scene: nothing is carried but the counters."""
         size = map_size((pixels.shape[0], pixels.shape[1]))
-        planes = self._look(pixels, view, [_everything(size)], size, np.zeros((self.source.planes, *size)))
+        planes = first_planes(self.source, pixels, view)
         following = 0 if state is None or state.clusters is None else state.clusters.following
         blank = np.zeros(size, dtype=np.float32)
         after = StreamState(
@@ -155,6 +166,7 @@ class VideoStream:
             level=np.zeros(len(FEATURES), dtype=np.float32) if state is None else state.level,
             planes=planes,
             trust=np.ones(size, dtype=np.float32),
+            whole_trust=np.ones(size, dtype=np.float32),
             relevance=blank,
             saliency=planes[self.source.everywhere_planes[0]] if self.source.everywhere_planes else blank,
             fixations=blank,
@@ -170,19 +182,23 @@ class VideoStream:
         """The same scene: everything is warped along the flow, and what is weak is looked at again."""
         settings, size = self.settings, motion.agreement.shape
         keyframe = state.since_keyframe + 1 >= settings.keyframe
-        carried = [*state.planes, state.trust, state.saliency, state.fixations, state.shown]
+        carried = [*state.planes, state.trust, state.whole_trust, state.saliency, state.fixations, state.shown]
         warped = warp_planes(carried, motion.flow)
-        planes, (trust, saliency, fixations, shown) = warped[:-4], warped[-4:]
+        planes, (trust, whole_trust, saliency, fixations, shown) = warped[:-5], warped[-5:]
         trust = carried_trust(trust, motion.agreement, settings.fade)
+        whole_trust = carried_trust(whole_trust, motion.agreement, settings.fade)
         windows = self._windows(trust, planes, keyframe)
-        current = self._look(pixels, view, windows, size, planes)
+        whole = keyframe or self._in_doubt(whole_trust, planes)
+        current = planes_of(self.source, pixels, view, windows, planes, whole)
         again = np.zeros(size, dtype=bool)
         for window in windows:
             again[window] = True
         cheap = self.source.everywhere_planes
         for number in range(len(planes)):
-            mixed = blend(planes[number], current[number], trust, settings.decay)
-            planes[number] = mixed if number in cheap else np.where(again, mixed, planes[number])
+            costly = number in self.source.whole_planes
+            mixed = blend(planes[number], current[number], whole_trust if costly else trust, settings.decay)
+            # A costly map that was not found anew is what was carried, and so is the mixture.
+            planes[number] = mixed if costly or number in cheap else np.where(again, mixed, planes[number])
         if cheap:
             saliency = blend(saliency, current[cheap[0]], trust, settings.decay)
         clusters = state.clusters
@@ -194,6 +210,7 @@ class VideoStream:
             since_keyframe=0 if keyframe else state.since_keyframe + 1,
             planes=planes,
             trust=np.where(again, np.float32(1), trust),
+            whole_trust=np.ones_like(whole_trust) if whole else whole_trust,
             saliency=saliency,
             fixations=fixations,
             shown=np.minimum(shown, motion.agreement),
@@ -204,34 +221,24 @@ class VideoStream:
     def _windows(self, trust: np.ndarray, planes: np.ndarray, keyframe: bool) -> list[tuple[slice, slice]]:
         size = (trust.shape[0], trust.shape[1])
         if keyframe:
-            return [_everything(size)]
+            return [everything(size)]
         if self.source.windowed:
             return weak_bands(trust, self.settings.weak)
         weight = planes.sum(0)
         weak = float((weight * (trust < self.settings.weak)).sum() / max(float(weight.sum()), 1e-6))
-        return [_everything(size)] if weak > LOOK_AGAIN else []
+        return [everything(size)] if weak > LOOK_AGAIN else []
 
-    def _look(
-        self,
-        pixels: np.ndarray,
-        view: np.ndarray,
-        windows: list[tuple[slice, slice]],
-        size: tuple[int, ...],
-        before: np.ndarray,
-    ) -> np.ndarray:
-        """(planes, h, w): the maps inside the windows and the cheap ones everywhere; `before` elsewhere."""
-        extent = (size[0], size[1])
-        current = before.astype(np.float32)
-        for window in windows:
-            current[(slice(None), *window)] = self.source.part(pixels, window, extent)
-        for number, plane in self.source.everywhere(view, extent).items():
-            current[number] = plane
-        return current
+    def _in_doubt(self, trust: np.ndarray, planes: np.ndarray) -> bool:
+        """Whether the costly maps should be found anew: trust in the places that they show is lost."""
+        if not self.source.whole_planes:
+            return False
+        weight = planes[list(self.source.whole_planes)].sum(0)
+        return float((weight * (1 - trust)).sum()) > DOUBT * max(float(weight.sum()), 1e-6)
 
     # ---- tokens -------------------------------------------------------------------------------------------------
 
     def _attend(
-        self, before: StreamState | None, after: StreamState, fresh_start: bool
+        self, before: StreamState | None, after: StreamState, fresh_start: bool, motion: Motion | None
     ) -> tuple[StreamState, SeenFrame]:
         """The standing allocation, and what of it has to be paid for."""
         size = after.size
@@ -257,7 +264,8 @@ class VideoStream:
         similarity = None
         if before is not None and before.size == size and len(before.standing):
             earlier = frame.allocation(before.standing, np.zeros(len(before.standing)), cap, "quadtree")
-            similarity = compare(earlier, standing).similarity
+            ground = np.zeros(frame.grid) if motion is None else cells_of(same_ground(motion.unexplained), frame.grid)
+            similarity = kept_share(earlier, standing, ground)
         after = replace(
             after,
             spent=after.spent + paid.tokens,
@@ -310,6 +318,7 @@ class VideoStream:
             raise InputError("this stream has seen no frame yet; there is nothing to save")
         about = {
             **{name: getattr(self, name) for name in ("query", "budget", "keep", "total", "frames", "cell")},
+            "photos": self.photos,
             "clusters": self.with_clusters,
             "settings": asdict(self.settings),
         }
@@ -329,10 +338,6 @@ def check_frame(pixels: Any) -> np.ndarray:
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8 or 0 in array.shape:
         raise InputError(f"a frame must be (height, width, 3) uint8 RGB, got {array.dtype} {array.shape}")
     return np.ascontiguousarray(array)
-
-
-def _everything(size: tuple[int, ...]) -> tuple[slice, slice]:
-    return slice(0, size[0]), slice(0, size[1])
 
 
 class _Laps:

@@ -102,6 +102,7 @@ def watch(
     cap: int | None = None,
     seconds: Iterable[float] | None = None,
     relevance: str | RelevanceFunction = "look",
+    photos: bool = True,
     settings: TemporalSettings | None = None,
     clusters: bool = False,
     cell: int = DEFAULT_CELL,
@@ -119,7 +120,9 @@ def watch(
     first = next(pixels, None)
     if first is None:
         raise InputError("this clip has no frame; give at least one")
-    stream = VideoStream(query, keep=share, relevance=relevance, settings=settings, clusters=clusters, cell=cell)
+    stream = VideoStream(
+        query, keep=share, relevance=relevance, photos=photos, settings=settings, clusters=clusters, cell=cell
+    )
     size = (first.shape[0], first.shape[1])
     seen = []
     for frame in _of_one_size(first, pixels):
