@@ -159,6 +159,15 @@ def test_the_page_is_made_again_and_keeps_what_was_written_by_hand(document, tmp
     assert text.startswith("# Results on Needle World")
 
 
+def test_other_canvases_are_measured_and_named(weights, capsys):
+    how = ("--n", 1, "--family", "scenes", "--size", "128x256", "--weights", weights, "--json")
+    code, out, _ = run(capsys, *how)
+    assert code == 0
+    found = json.loads(out)
+    assert {one["full"] for one in found["cells"]} == {4 * 8}
+    assert "128×256" in found["facts"]["pictures"]
+
+
 def test_json_is_the_document(document, tmp_path, capsys):
     (tmp_path / "needle.json").write_text(json.dumps(document))
     _, out, _ = run(capsys, "--from", tmp_path / "needle.json", "--json", "--out", tmp_path / "again")
@@ -177,6 +186,7 @@ def test_json_is_the_document(document, tmp_path, capsys):
         (("--from", "{folder}/other.json"), "not written by"),
         (("--n", "0"), "at least 1"),
         (("--family", "dragons"), "dragons"),
+        (("--size", "huge"), "huge"),
         (("--weights", "{folder}"), "no mini in"),
         (("--device", "abacus"), "abacus"),
     ],

@@ -73,6 +73,9 @@ def needle(
     weights: Annotated[
         Path | None, typer.Option(help="Folder with mini and scorer. [default: those of the package]")
     ] = None,
+    size: Annotated[
+        str, typer.Option(metavar="HEIGHTxWIDTH", help="Of the pictures; what was promised is promised for 512x512.")
+    ] = "512x512",
     seed: Annotated[int, typer.Option(help="Of the test pictures.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
     saved: Annotated[
@@ -86,20 +89,23 @@ def needle(
 ) -> None:
     """Exact match of mini on Needle World: families × allocations × budgets, against what was promised.
 
-    Full, uniform, random, shuffled, scorer and oracle at 1/4, 1/8 and 1/16 of the tokens, 512² pictures of the test
-    split (held-out seeds and typefaces), 95 % intervals, and the calibration of the uncertainty.
+    Full, uniform, random, shuffled, scorer and oracle at 1/4, 1/8 and 1/16 of the tokens, pictures of the test split
+    (held-out seeds and typefaces), 95 % intervals, and the calibration of the uncertainty.
 
     \b
     Examples:
       arr-coc bench needle --quick
       arr-coc bench needle --device cuda --out out/bench
+      arr-coc bench needle --device cuda --n 512 --size 768x1024
       arr-coc bench needle --from out/bench/needle.json --markdown docs/results.md
     """
     from ..bench.needle_report import hand_written, markdown, read_document
     from ..files import write_text
 
     document = (
-        measure_needle(n, quick, family, weights, seed, device, as_json) if saved is None else read_document(saved)
+        measure_needle(n, quick, family, weights, size, seed, device, as_json)
+        if saved is None
+        else read_document(saved)
     )
     if out is not None:
         with writing(out):
@@ -115,22 +121,30 @@ def needle(
 
 
 def measure_needle(
-    n: int | None, quick: bool, family: list[str] | None, weights: Path | None, seed: int, device: str, quiet: bool
+    n: int | None,
+    quick: bool,
+    family: list[str] | None,
+    weights: Path | None,
+    size: str,
+    seed: int,
+    device: str,
+    quiet: bool,
 ) -> dict[str, Any]:
     from ..looking import check_device
     from .ask import wait_asleep
+    from .needle import parse_size
 
     wait_asleep()
     if n is not None and n < 1:
         raise InputError(f"--n {n} measures nothing; give at least 1")
-    families = chosen_families(family)
+    families, height_and_width = chosen_families(family), parse_size(size)
     check_device(device)
     from ..bench.needle import NUMBER, QUICK_NUMBER, Weights, measure
 
     number = n or (QUICK_NUMBER if quick else NUMBER)
     loaded = Weights.load(weights, device)
     with progress(families, "asking about", hidden=quiet) as advance:
-        return measure(loaded, number=number, families=families, seed=seed, advance=advance)
+        return measure(loaded, number=number, families=families, size=height_and_width, seed=seed, advance=advance)
 
 
 def chosen_families(wanted: list[str] | None) -> list[str]:
