@@ -193,8 +193,7 @@ def relevance_of(texture: Any, query: str, photo: Any = None) -> Relevance:
     notes = coupling.notes
     if photo is not None:
         seen = like(enlarged(photo.map, (height, width)), maps[2])
-        # As lexical joins its own words: what meets all of them comes first, what meets some still counts.
-        maps[2] = 0.6 * (maps[2] * seen) ** 0.5 + 0.2 * (maps[2] + seen) if bool(maps[2].max() > 0) else seen
+        maps[2] = coupled_with(maps[2], seen)
         notes = (*(note for note in notes if "is zero" not in note), *photo.notes)
     return Relevance(
         map=sharpen(balance(*(one[None] for one in maps))[0]),
@@ -203,6 +202,14 @@ def relevance_of(texture: Any, query: str, photo: Any = None) -> Relevance:
         notes=notes,
         **dict(zip(names, map(np.asarray, maps), strict=True)),
     )
+
+
+def coupled_with(words: Any, photo: Any) -> Any:
+    """Two maps (h, w), what plain words couple to and what the photo map does, as lexical joins its own words: what
+    meets both comes first, what meets one still counts; a map that says nothing takes no part."""
+    if not bool(photo.max() > 0):
+        return words
+    return 0.6 * (words * photo) ** 0.5 + 0.2 * (words + photo) if bool(words.max() > 0) else photo
 
 
 def enlarged(plane: np.ndarray, size: tuple[int, int]) -> np.ndarray:

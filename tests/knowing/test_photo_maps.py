@@ -14,7 +14,7 @@ from arr_coc.knowing import participatory, photo_words, photos
 from arr_coc.knowing.photo_words import class_names, content_words, named_words, photos_installed, worth_asking
 from arr_coc.knowing.photos import PhotoEncoder, find_photo_encoder
 from arr_coc.knowing.query_encoders import ImageTextQueryEncoder
-from arr_coc.looking import examine
+from arr_coc.looking import coupled_with, examine
 from arr_coc.sensing import sense
 
 installed = pytest.mark.skipif(not photos_installed(), reason="the extra [photos] is not installed")
@@ -182,3 +182,12 @@ def test_the_packages_know_their_classes():
     plain = encoder.classifier(pixels * 2 - 1)
     assert torch.allclose(logits.mean((2, 3)), plain, atol=1e-3)
     assert encoder.couple(torch.rand(2, 3, 100, 300), "a dog").shape[0] == 2
+
+
+def test_words_and_photo_map_join_and_silence_takes_no_part():
+    words, photo = np.array([[1.0, 1, 0, 0]]), np.array([[1.0, 0, 1, 0]])
+    both, one, other, none = coupled_with(words, photo)[0]
+    assert both > one == other > none == 0
+    assert np.array_equal(coupled_with(words, 0 * photo), words)
+    assert np.array_equal(coupled_with(0 * words, photo), photo)
+    assert np.allclose(coupled_with(torch.from_numpy(words), torch.from_numpy(photo)), coupled_with(words, photo))

@@ -22,7 +22,6 @@ from ..bundled import WEIGHTS
 from ..errors import InputError
 from ..esper.settings import SETTINGS_NAME, EsperSettings
 from ..files import write_json, write_text
-from ..learning.page_parts import fill_part
 from .esper_rows import COLUMNS, Row, ablation_rows, arousal_rows, cost_rows, hard_rows, zoo_rows
 from .esper_runs import (
     BLUR,
@@ -132,7 +131,11 @@ def small_table(models: Models, repeats: int = 9, zoo: int = 200) -> Table:
 
 
 def parts_table(
-    models: Models, names: Sequence[str], number: int, folder: Path | None = None, watch: Callable[[Row], None] = print
+    models: Models,
+    names: Sequence[str],
+    number: int,
+    folder: Path | None = None,
+    watch: Callable[[Row], None] = lambda row: None,
 ) -> Table:
     """Some of the parts and presets alone, against Esper as it is on the same hard pictures."""
     settings = load_settings(WEIGHTS / "esper" if folder is None else folder)
@@ -151,16 +154,6 @@ def load_table(path: Path) -> Table:
         return Table.from_json(json.loads(path.read_text(encoding="utf-8")), COLUMNS)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is no table of bench esper ({error}); give the esper.json of --out") from error
-
-
-def fill_page(path: Path, tables: Sequence[Table]) -> None:
-    """Put the tables and what a reader must know to repeat them into a page, between its markers."""
-    fill_part(path, "esper", "\n\n".join(_section(table) for table in tables))
-
-
-def _section(table: Table) -> str:
-    facts = "\n".join(f"- {name}: {value}" for name, value in table.facts.items())
-    return f"### {table.title}\n\n{table.to_markdown()}\n\n{facts}"
 
 
 def until(seconds: float) -> Callable[[], bool]:

@@ -43,7 +43,8 @@ def esper(
     """
     if number < 1:
         raise InputError(f"--number {number} measures nothing; give at least 1")
-    from ..bench.esper import Models, esper_table, fill_page, load_table, small_table
+    from ..bench.esper import Models, esper_table, load_table, small_table
+    from ..bench.page import fill_page
     from ..looking import check_device
     from .bench import progress, report
 
@@ -61,4 +62,4 @@ def esper(
         report(table, out, "esper_small" if only_small else "esper", as_json)
         tables = [table]
     if page is not None:
-        fill_page(page, tables)
+        fill_page(page, "esper", *tables)

@@ -47,7 +47,7 @@ def hypotheses(
     if number < 1:
         raise InputError(f"--number {number} measures nothing; give at least 1")
     from ..bench.hypotheses import Measured, hypotheses_table, narrow_table
-    from ..bench.hypotheses_page import fill_page
+    from ..bench.page import fill_page
 
     if measured is not None:
         table = hypotheses_table(Measured.load(measured))

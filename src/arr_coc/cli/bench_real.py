@@ -44,7 +44,7 @@ def real(
         return
     import torch
 
-    from ..bench.hypotheses_page import fill_page
+    from ..bench.page import fill_page
     from ..bench.real import Values, load_records, measure_real, narrow_table, real_table, steps_of
     from ..bench.real_maps import bundled_scorer
     from ..knowing.photos import photos_installed

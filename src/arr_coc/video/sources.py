@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import InputError
-from ..looking import CHANNELS, SENSE_SIDE, enlarged, photo_map
+from ..looking import CHANNELS, SENSE_SIDE, coupled_with, enlarged, photo_map
 from ..values import Relevance
 from .motion import MAP, scaled, view_of
 
@@ -109,16 +109,8 @@ class ThreeWays:
 
         readable, outstanding, coupled = planes[:3]
         if self.photos:
-            coupled = joined(coupled, planes[3])
+            coupled = coupled_with(coupled, planes[3])
         return sharpen(balance(readable[None], outstanding[None], coupled[None])[0])
-
-
-def joined(words: np.ndarray, photo: np.ndarray) -> np.ndarray:
-    """What plain words couple to and what the photo map does, as `looking.relevance_of` joins them: what meets both
-    comes first, what meets one still counts; a map that says nothing takes no part."""
-    if photo.max() <= 0:
-        return words
-    return 0.6 * np.sqrt(words * photo) + 0.2 * (words + photo) if words.max() > 0 else photo
 
 
 class Whole:
