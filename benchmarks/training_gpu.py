@@ -17,11 +17,11 @@ from pathlib import Path
 import torch
 
 from arr_coc.knowing.scorer import ScorerConfig
-from arr_coc.learning.allocations import Kind
-from arr_coc.learning.evaluate import FAMILIES
-from arr_coc.learning.mini_model import MiniConfig
-from arr_coc.learning.schedule import Plan, pictures_a_step
-from arr_coc.learning.train_mini import Training
+from arr_coc.lab.train.allocations import Kind
+from arr_coc.lab.train.evaluate import FAMILIES
+from arr_coc.lab.train.mini_model import MiniConfig
+from arr_coc.lab.train.schedule import Plan, pictures_a_step
+from arr_coc.lab.train.train_mini import Training
 
 KINDS = (Kind("full", 1, 1), Kind("uniform", 0.25, 1), Kind("oracle", 0.25, 1), Kind("oracle", 1 / 16, 1))
 

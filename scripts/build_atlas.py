@@ -1,4 +1,4 @@
-"""Build src/arr_coc/needle/assets: the glyph atlas, the sprites and the typefaces' licences.
+"""Build src/arr_coc/lab/needle/assets: the glyph atlas, the sprites and the typefaces' licences.
 
     pip install fonttools brotli
     pip install --no-deps --target FONTS -r scripts/typefaces.txt

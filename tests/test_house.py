@@ -2,93 +2,81 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+import measure_house as house
+
 PACKAGE = Path(__file__).parents[1] / "src" / "arr_coc"
 
-# Ground floor first. A room may import itself and what stands before it.
-ORDER = (
-    "errors",
-    "lazy",
-    "files",
-    "arrays",
-    "values",
-    "pretrained",
-    "pictures",
-    "needle",
-    "sensing",
-    "knowing",
-    "balancing",
-    "attending",
-    "draw",
-    "realizing",
-    "backbones",
-    "bundled",
-    "looking",
-    "saying",
-    "asking",
-    "esper",
-    "video",
-    "learning",
-    "bench",
-    "microscope",
-    "cli",
-)
+# Ground floor first, storey by storey. A room may import itself and what stands before it.
+ORDER = {
+    "library": (
+        *("errors", "lazy", "files", "arrays", "alphabet", "values", "pretrained", "pictures"),
+        *("sensing", "knowing", "balancing", "attending", "draw", "realizing", "backbones", "bundled"),
+        *("looking", "saying", "asking", "esper", "video"),
+    ),
+    "lab": ("needle", "pages", "train", "bench", "classic"),
+    "app": ("microscope", "serve", "cli"),
+}
+ROOMS = [("library", room) for room in ORDER["library"]]
+ROOMS += [(storey, room) for storey in ("lab", "app") for room in ORDER[storey]]
 
 
-def room_of(path: Path) -> str:
-    parts = path.relative_to(PACKAGE).parts
-    return parts[0].removesuffix(".py")
+def place_of(module: str) -> tuple[str, str] | None:
+    """(storey, room) of a module; None for the package itself, the front door and the storeys' own files."""
+    parts = module.split(".")[1:]
+    storey = house.storey_of(module)
+    parts = parts if storey == "library" else parts[1:]
+    return (storey, parts[0]) if parts and parts[0] != "__main__" else None
 
 
-def imported_rooms(path: Path) -> set[tuple[str, int]]:
-    """(room, line) of every import of this package in a file, wherever in the file it stands."""
-    depth = len(path.relative_to(PACKAGE).parts)
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            module = node.module or ""
-            if node.level == depth:
-                names = [module] if module else [alias.name for alias in node.names]
-            elif node.level == 0 and module.startswith("arr_coc"):
-                rest = module.removeprefix("arr_coc").lstrip(".")
-                names = [rest] if rest else [alias.name for alias in node.names]
-            else:
-                continue
-            found |= {(name.split(".")[0], node.lineno) for name in names}
-        elif isinstance(node, ast.Import):
-            found |= {
-                (alias.name.split(".")[1], node.lineno) for alias in node.names if alias.name.startswith("arr_coc.")
-            }
-    return found
+def wrong_imports(source: Path) -> list[str]:
+    known = house.modules(source)
+    wrong = []
+    for name, edges in house.graph(known).items():
+        here = place_of(name)
+        for target, line, _ in edges:
+            there = place_of(target)
+            if here in ROOMS and there in ROOMS and ROOMS.index(there) > ROOMS.index(here):
+                wrong.append(f"{name}:{line} imports {target}")
+    return wrong
 
 
 def test_every_room_has_its_place():
-    rooms = {room_of(path) for path in PACKAGE.rglob("*.py")} - {"__init__", "__main__"}
-    assert rooms <= set(ORDER), f"give these a place in the order: {sorted(rooms - set(ORDER))}"
+    rooms = {place_of(name) for name in house.modules()} - {None}
+    assert rooms <= set(ROOMS), f"give these a place in the order: {sorted(rooms - set(ROOMS))}"
 
 
 def test_lower_rooms_never_import_upper_ones():
-    wrong = []
-    for path in PACKAGE.rglob("*.py"):
-        room = room_of(path)
-        if room in ("__init__", "__main__"):
-            continue
-        for other, line in imported_rooms(path):
-            if other in ORDER and ORDER.index(other) > ORDER.index(room):
-                wrong.append(f"{path.relative_to(PACKAGE)}:{line} ({room}) imports {other}")
+    wrong = wrong_imports(PACKAGE.parent)
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_direction_test_can_see_a_violation(tmp_path, monkeypatch):
-    (tmp_path / "sensing").mkdir()
-    file = tmp_path / "sensing" / "bad.py"
-    file.write_text("def f():\n    from ..cli import main\n    import arr_coc.draw\n")
-    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
-    assert imported_rooms(file) == {("cli", 2), ("draw", 3)}
+def test_no_storey_imports_the_one_above_and_no_modules_import_each_other():
+    found = house.measure()
+    assert not found["upward"], "\n".join(found["upward"])
+    assert not found["circles"], found["circles"]
+
+
+def test_the_direction_test_can_see_a_violation(tmp_path):
+    for folder in ("sensing", "lab/needle", "app/cli"):
+        (tmp_path / "arr_coc" / folder).mkdir(parents=True)
+        (tmp_path / "arr_coc" / folder / "__init__.py").write_text("")
+    bad = (
+        'def f():\n    from ..lab.needle import x\n    import arr_coc.draw\n    import_module(f".app.{x}", "arr_coc")\n'
+    )
+    bad += '    import_module("arr_coc.looking")\n    import_module("..app.cli", __package__)\n'
+    (tmp_path / "arr_coc" / "sensing" / "bad.py").write_text(bad)
+    (tmp_path / "arr_coc" / "lab" / "needle" / "bad.py").write_text("from ...app import cli\n")
+    wrong = wrong_imports(tmp_path)
+    assert [line.partition(" ")[0] for line in sorted(wrong)] == [
+        "arr_coc.lab.needle.bad:1",
+        *(f"arr_coc.sensing.bad:{line}" for line in (2, 3, 5, 6)),
+    ]
+    assert len(house.measure(tmp_path)["upward"]) == 3
 
 
 def test_importing_the_package_imports_nothing_heavy():

@@ -55,7 +55,7 @@ def test_the_first_block_is_five_lines() -> None:
 
 
 def test_files_and_commands_named_exist() -> None:
-    from arr_coc.cli import COMMANDS
+    from arr_coc.app.cli import COMMANDS
 
     targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
     missing = [target for target in targets if not (ROOT / target).exists()]

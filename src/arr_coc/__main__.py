@@ -1,6 +1,6 @@
 """`python -m arr_coc` is `arr-coc`."""
 
-from .cli import main
+from .app.cli import main
 
 if __name__ == "__main__":
     main()

@@ -88,7 +88,7 @@ def question_ids(query: str) -> torch.Tensor:
     """(1, L) int64: the question in the alphabet; what is not in it becomes a question mark, as for `mini`."""
     import torch
 
-    from .needle.characters import IDS
+    from .alphabet import IDS
 
     return torch.tensor([[IDS.get(character, IDS["?"]) for character in query]])
 

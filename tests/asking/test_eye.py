@@ -13,8 +13,8 @@ from tiny_models import picture, save_stock
 
 from arr_coc import Eye, InputError, ask, look
 from arr_coc.knowing.scorer import Scorer
-from arr_coc.learning.checkpoints import ship
-from arr_coc.learning.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.checkpoints import ship
+from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 
 
 @pytest.fixture(scope="module")

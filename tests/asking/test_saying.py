@@ -13,12 +13,12 @@ from transformers import GenerationConfig
 from arr_coc import Eye
 from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
 from arr_coc.knowing.scorer import Scorer
-from arr_coc.learning.allocations import tree_of
-from arr_coc.learning.calibration import answer_batch
-from arr_coc.learning.evaluate import evaluation_leaves
-from arr_coc.learning.pictures import render_family
-from arr_coc.learning.pool import cut
-from arr_coc.needle import decode
+from arr_coc.lab.needle import decode
+from arr_coc.lab.train.allocations import tree_of
+from arr_coc.lab.train.calibration import answer_batch
+from arr_coc.lab.train.evaluate import evaluation_leaves
+from arr_coc.lab.train.pictures import render_family
+from arr_coc.lab.train.pool import cut
 from arr_coc.saying import Said, is_plain, spoken_until
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from arr_coc.bench.speed import has_weights
 from arr_coc.knowing.scorer import Scorer
-from arr_coc.learning.checkpoints import ship
-from arr_coc.learning.mini_model import MiniConfig, build_mini
+from arr_coc.lab.bench.speed import has_weights
+from arr_coc.lab.train.checkpoints import ship
+from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 
 needs_weights = pytest.mark.skipif(not has_weights(), reason="the bundled weights are not in src/arr_coc/weights")
 

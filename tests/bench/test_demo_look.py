@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from arr_coc import Allocation, tokens_for
-from arr_coc.cli import demo, main
+from arr_coc.app.cli import demo, main
 
 
 @pytest.fixture(scope="module")

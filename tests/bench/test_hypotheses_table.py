@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from arr_coc.bench.hypotheses import Measured, compare, hypotheses_table, narrow_table, share
-from arr_coc.bench.hypotheses_verdicts import Estimate, mean, paired, proportion, ratio
-from arr_coc.bench.table import written
-from arr_coc.cli import bench_hypotheses
+from arr_coc.app.cli import bench_hypotheses
 from arr_coc.errors import InputError
+from arr_coc.lab.bench.hypotheses import Measured, compare, hypotheses_table, narrow_table, share
+from arr_coc.lab.bench.hypotheses_verdicts import Estimate, mean, paired, proportion, ratio
+from arr_coc.lab.bench.table import written
 
 
 def document(**shares: float) -> dict:

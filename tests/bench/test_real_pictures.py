@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from PIL import Image
 from rich.console import Console
 
+from arr_coc.app.cli import bench_real
 from arr_coc.attending.allocate import allocate
-from arr_coc.bench import real
-from arr_coc.bench.real import Values, load_records, measure_real, narrow_table, real_table, steps_of
-from arr_coc.bench.real_measures import correlation, coverage, fixation_map, scanpath_hits, scanpath_saliency
-from arr_coc.cli import bench_real
 from arr_coc.errors import InputError
+from arr_coc.lab.bench import real
+from arr_coc.lab.bench.real import Values, load_records, measure_real, narrow_table, real_table, steps_of
+from arr_coc.lab.bench.real_measures import correlation, coverage, fixation_map, scanpath_hits, scanpath_saliency
 
 SIZE = (320, 448)
 

@@ -9,7 +9,7 @@ import pytest
 from cli_pictures import Outcome, street
 from PIL import Image
 
-from arr_coc.cli import main
+from arr_coc.app.cli import main
 
 
 @pytest.fixture

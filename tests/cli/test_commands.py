@@ -13,9 +13,9 @@ from cli_pictures import Outcome, street
 from PIL import Image
 
 import arr_coc as library
-from arr_coc.cli import COMMANDS
-from arr_coc.cli.look import parse_compare, split_inputs
-from arr_coc.cli.targets import expand, result_names
+from arr_coc.app.cli import COMMANDS
+from arr_coc.app.cli.look import parse_compare, split_inputs
+from arr_coc.app.cli.targets import expand, result_names
 from arr_coc.errors import InputError
 from arr_coc.looking import DEFAULT_KEEP, examine, prepare, tokens_to_spend
 
@@ -29,7 +29,7 @@ def test_help_lists_every_command_without_importing_it(arr_coc: ArrCoc) -> None:
         assert name in outcome.out
         assert command.summary in outcome.out
     code = (
-        "import sys\nfrom arr_coc.cli import main\ntry:\n main(['--help'])\nexcept SystemExit: pass\n"
+        "import sys\nfrom arr_coc.app.cli import main\ntry:\n main(['--help'])\nexcept SystemExit: pass\n"
         "heavy = {'torch', 'transformers', 'cv2', 'numpy', 'PIL', 'rich.console'} & set(sys.modules)\n"
         "print(sorted(heavy), file=sys.stderr)"
     )
@@ -118,7 +118,7 @@ def test_folders_globs_and_lists_are_batches(arr_coc: ArrCoc, tmp_path: Path) ->
 
 
 def test_ctrl_c_keeps_what_was_written(arr_coc: ArrCoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import arr_coc.cli.batch as batch
+    import arr_coc.app.cli.batch as batch
 
     for name in ("a.png", "b.png", "c.png"):
         Image.fromarray(street()).save(tmp_path / name)
@@ -148,7 +148,7 @@ def test_needle_writes_pictures_and_records(arr_coc: ArrCoc, tmp_path: Path) -> 
 
 def test_look_does_not_import_transformers(photo: Path, tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom arr_coc.cli import main\n"
+        "import sys\nfrom arr_coc.app.cli import main\n"
         f"try:\n main(['look', {str(photo)!r}, 'the red sign', '--json', '--out', {str(tmp_path)!r}])\n"
         "except SystemExit as stopped: print(stopped.code, 'transformers' in sys.modules, file=sys.stderr)"
     )

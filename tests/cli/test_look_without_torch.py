@@ -32,7 +32,7 @@ class Forbidden:
             raise ImportError(f"{name} may not be imported here")
 
 sys.meta_path.insert(0, Forbidden())
-from arr_coc.cli import main
+from arr_coc.app.cli import main
 for arguments in json.loads(sys.argv[1]):
     try:
         main(arguments)

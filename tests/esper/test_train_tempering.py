@@ -10,7 +10,7 @@ from arr_coc.balancing.tempering import TemperingConfig, TemperingPolicy
 from arr_coc.errors import InputError
 from arr_coc.esper.passes import run_passes
 from arr_coc.esper.settings import EsperSettings
-from arr_coc.esper.train_tempering import (
+from arr_coc.lab.train.train_tempering import (
     Lesson,
     Trial,
     answers_right,

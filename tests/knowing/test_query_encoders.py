@@ -45,7 +45,7 @@ def save_model(kind: str, folder: Path) -> Path:
     text = body | ends | {"vocab_size": 16, "max_position_embeddings": 12}
     vision = body | {"patch_size": 8, "image_size": 16}
     if kind == "mini":
-        from arr_coc.learning.mini_model import MiniConfig, build_mini, build_tokenizer
+        from arr_coc.lab.train.mini_model import MiniConfig, build_mini, build_tokenizer
 
         shape = MiniConfig(width=32, vision_layers=2, language_layers=1, heads=1, position_side=4, deepstack=(0,))
         build_mini(shape).save_pretrained(folder)

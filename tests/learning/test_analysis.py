@@ -14,8 +14,8 @@ from arr_coc.attending.allocate import allocate
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.errors import InputError
 from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.learning import analysis
-from arr_coc.learning.allocations import tree_of
+from arr_coc.lab.train import analysis
+from arr_coc.lab.train.allocations import tree_of
 
 
 def test_the_level_of_every_cell_is_the_allocations():

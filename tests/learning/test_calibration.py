@@ -9,11 +9,12 @@ import pytest
 import torch
 from tiny_weights import needs_weights, tiny_weights
 
+from arr_coc.alphabet import encode
 from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
-from arr_coc.bench.needle import Weights
 from arr_coc.errors import InputError
-from arr_coc.learning.allocations import LEVELS, tree_of
-from arr_coc.learning.calibration import (
+from arr_coc.lab.bench.needle import Weights
+from arr_coc.lab.train.allocations import LEVELS, tree_of
+from arr_coc.lab.train.calibration import (
     answer_batch,
     calibrate,
     chance_error,
@@ -23,11 +24,10 @@ from arr_coc.learning.calibration import (
     question_prompt,
     surprise,
 )
-from arr_coc.learning.evaluate import evaluation_leaves
-from arr_coc.learning.mini_model import IMAGE, TURN_END, build_tokenizer
-from arr_coc.learning.pictures import render_family
-from arr_coc.learning.reading import read
-from arr_coc.needle.characters import encode
+from arr_coc.lab.train.evaluate import evaluation_leaves
+from arr_coc.lab.train.mini_model import IMAGE, TURN_END, build_tokenizer
+from arr_coc.lab.train.pictures import render_family
+from arr_coc.lab.train.reading import read
 from arr_coc.saying import Said
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from arr_coc.learning.muon import BatchedMuon
-from arr_coc.learning.twin import Twin
+from arr_coc.lab.train.muon import BatchedMuon
+from arr_coc.lab.train.twin import Twin
 
 
 @pytest.mark.parametrize("adjust", ["match_rms_adamw", "original"])

@@ -11,8 +11,8 @@ from torch import nn
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import build_tree
 from arr_coc.errors import InputError
-from arr_coc.learning.policy import draw_noise, likelihood, sample_allocations
-from arr_coc.learning.policy_gradient import (
+from arr_coc.lab.train.policy import draw_noise, likelihood, sample_allocations
+from arr_coc.lab.train.policy_gradient import (
     Settings,
     balance_penalty,
     clip_gradient,

@@ -15,21 +15,21 @@ import torch
 from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
 from arr_coc.errors import InputError
 from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.learning import train_scorer
-from arr_coc.learning.allocations import tree_of
-from arr_coc.learning.checkpoints import export, load_export
-from arr_coc.learning.curriculum import Curriculum
-from arr_coc.learning.distributed import Devices
-from arr_coc.learning.evaluate import FAMILIES
-from arr_coc.learning.judging import Judgement, judge, load_reader
-from arr_coc.learning.mini_model import MiniConfig, build_mini
-from arr_coc.learning.monitors import Monitors
-from arr_coc.learning.pictures import TrainingBatch, render_family
-from arr_coc.learning.policy import draw_noise, node_logits, sample_allocations
-from arr_coc.learning.pool import cut, join
-from arr_coc.learning.reading import read
-from arr_coc.learning.rewards import Outcome
-from arr_coc.learning.sources import Sources
+from arr_coc.lab.train import train_scorer
+from arr_coc.lab.train.allocations import tree_of
+from arr_coc.lab.train.checkpoints import export, load_export
+from arr_coc.lab.train.curriculum import Curriculum
+from arr_coc.lab.train.distributed import Devices
+from arr_coc.lab.train.evaluate import FAMILIES
+from arr_coc.lab.train.judging import Judgement, judge, load_reader
+from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.monitors import Monitors
+from arr_coc.lab.train.pictures import TrainingBatch, render_family
+from arr_coc.lab.train.policy import draw_noise, node_logits, sample_allocations
+from arr_coc.lab.train.pool import cut, join
+from arr_coc.lab.train.reading import read
+from arr_coc.lab.train.rewards import Outcome
+from arr_coc.lab.train.sources import Sources
 
 TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
 
@@ -178,7 +178,7 @@ def test_two_processes_do_what_one_does(reader, tmp_path):
     plan = ("--steps", "2", "--probe", "0", "--policy-from", "0")
     train_scorer.main(arguments(reader, tmp_path / "one", *plan))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = [*launcher, "-m", "arr_coc.learning.train_scorer", *arguments(reader, tmp_path / "two", *plan)]
+    command = [*launcher, "-m", "arr_coc.lab.train.train_scorer", *arguments(reader, tmp_path / "two", *plan)]
     path = os.pathsep.join([str(Path(train_scorer.__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)

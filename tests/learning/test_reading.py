@@ -7,15 +7,15 @@ import random
 import pytest
 import torch
 
+from arr_coc.alphabet import encode
 from arr_coc.attending.quadtree import quadtree
-from arr_coc.learning.allocations import KINDS, box_cover, make_leaves, target_cells, tree_of
-from arr_coc.learning.evaluate import format_table, wilson
-from arr_coc.learning.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
-from arr_coc.learning.pictures import IGNORE, glyph_targets, render_family, render_with_glyphs, thing_targets
-from arr_coc.learning.pool import AHEAD, PicturePool, cut, join
-from arr_coc.learning.prompts import build_prompt
-from arr_coc.needle.characters import encode
-from arr_coc.needle.labels import FIRST_COLOUR
+from arr_coc.lab.needle.labels import FIRST_COLOUR
+from arr_coc.lab.train.allocations import KINDS, box_cover, make_leaves, target_cells, tree_of
+from arr_coc.lab.train.evaluate import format_table, wilson
+from arr_coc.lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
+from arr_coc.lab.train.pictures import IGNORE, glyph_targets, render_family, render_with_glyphs, thing_targets
+from arr_coc.lab.train.pool import AHEAD, PicturePool, cut, join
+from arr_coc.lab.train.prompts import build_prompt
 
 
 def characters(*texts: str) -> torch.Tensor:

@@ -9,24 +9,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from arr_coc.learning import varying
-from arr_coc.learning.album import Album, Pages, Printer, print_pages
-from arr_coc.learning.allocations import (
-    KINDS,
-    NURSERY_KINDS,
-    Kind,
-    LeafTable,
-    even_tree_of,
-    make_leaves,
-    tree_of,
-)
-from arr_coc.learning.captured import Captured
-from arr_coc.learning.mini_model import MiniConfig, build_mini
-from arr_coc.learning.pictures import render_family
-from arr_coc.learning.reading import DenseHeads, Reader, pointing_loss, read
-from arr_coc.learning.studying import copying_loss, cut_blocks, leaves_meant, pack_lesson, study, unpack_lesson
-from arr_coc.learning.varying import vary
-from arr_coc.needle.characters import IDS, NUMBER_OF_IDS
+from arr_coc.alphabet import IDS, NUMBER_OF_IDS
+from arr_coc.lab.train import varying
+from arr_coc.lab.train.album import Album, Pages, Printer, print_pages
+from arr_coc.lab.train.allocations import KINDS, NURSERY_KINDS, Kind, LeafTable, even_tree_of, make_leaves, tree_of
+from arr_coc.lab.train.captured import Captured
+from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.pictures import render_family
+from arr_coc.lab.train.reading import DenseHeads, Reader, pointing_loss, read
+from arr_coc.lab.train.studying import copying_loss, cut_blocks, leaves_meant, pack_lesson, study, unpack_lesson
+from arr_coc.lab.train.varying import vary
 
 SIZE = (128, 256)
 
@@ -166,7 +158,7 @@ def test_a_second_look_is_finer_and_goes_to_the_answer_in_half_of_the_pictures()
 
 def test_two_looks_are_those_of_the_separate_path(reader):
     """The swift path with two blocks against Esper's own reading of the same looks."""
-    from arr_coc.learning.swift import cut_patches, run_language, run_tower, together
+    from arr_coc.lab.train.swift import cut_patches, run_language, run_tower, together
 
     size = (256, 256)
     pages = print_pages("cards", 3, size, 5, 0, "cpu", questions=1)

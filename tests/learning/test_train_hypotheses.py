@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from arr_coc.bench.hypotheses import Measured, hypotheses_table
 from arr_coc.errors import InputError
 from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig
-from arr_coc.learning import train_hypotheses
-from arr_coc.learning.checkpoints import export
-from arr_coc.learning.hypotheses_rounds import RoundsKept
-from arr_coc.learning.judging import load_reader
-from arr_coc.learning.measure import Measuring, measure, steps_of
-from arr_coc.learning.mini_model import MiniConfig, build_mini
-from arr_coc.learning.rivals import KINDS, SCORERS, Rivals
+from arr_coc.lab.bench.hypotheses import Measured, hypotheses_table
+from arr_coc.lab.train import train_hypotheses
+from arr_coc.lab.train.checkpoints import export
+from arr_coc.lab.train.hypotheses_rounds import RoundsKept
+from arr_coc.lab.train.judging import load_reader
+from arr_coc.lab.train.measure import Measuring, measure, steps_of
+from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.rivals import KINDS, SCORERS, Rivals
 
 TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
 NUMBER = 7

@@ -9,10 +9,10 @@ import torch
 
 from arr_coc.errors import InputError
 from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.learning import train_mini
-from arr_coc.learning.checkpoints import load_export, ship
-from arr_coc.learning.mini_model import MiniConfig, build_mini
-from arr_coc.learning.reading import DenseHeads
+from arr_coc.lab.train import train_mini
+from arr_coc.lab.train.checkpoints import load_export, ship
+from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.reading import DenseHeads
 
 
 @pytest.fixture(scope="module")

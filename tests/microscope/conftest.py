@@ -34,7 +34,7 @@ def outgoing() -> Iterator[list[str]]:
 
 @pytest.fixture(scope="session")
 def desk() -> Iterator[Any]:
-    from arr_coc.microscope import Desk
+    from arr_coc.app.microscope import Desk
 
     if not (WEIGHTS / MINI / "config.json").is_file():
         pytest.skip("the bundled weights are not here")
@@ -46,7 +46,7 @@ def desk() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def application(desk: Any, outgoing: list[str]) -> Any:
     pytest.importorskip("gradio", reason="gradio is not installed: pip install 'arr-coc[microscope]'")
-    from arr_coc.microscope import build_app
+    from arr_coc.app.microscope import build_app
 
     return build_app(desk)
 

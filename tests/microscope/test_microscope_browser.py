@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from arr_coc.microscope.linking import FIRST_QUERY, FIRST_SOURCE, PageState, read_link
+from arr_coc.app.microscope.linking import FIRST_QUERY, FIRST_SOURCE, PageState, read_link
 from arr_coc.values import Allocation
 
 CARD = "needle:cards:1"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arr_coc.app.microscope.linking import LONGEST_QUERY, TABS, PageState, read_link
+from arr_coc.app.microscope.sources import check_source, open_source
 from arr_coc.errors import InputError
-from arr_coc.microscope.linking import LONGEST_QUERY, TABS, PageState, read_link
-from arr_coc.microscope.sources import check_source, open_source
 
 SOURCES = ("example:street.png", "example:receipt.png", "needle:zoo:5", "upload")
 shares = st.floats(0, 1).map(lambda value: round(value, 2))

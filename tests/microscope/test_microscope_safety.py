@@ -22,9 +22,9 @@ import pytest
 from microscope_visits import Visit
 from PIL import Image
 
+from arr_coc.app.microscope.desk import Desk, Recent
+from arr_coc.app.microscope.serving import USER, Guard, Limits, check_exposure, serve
 from arr_coc.errors import InputError
-from arr_coc.microscope.desk import Desk, Recent
-from arr_coc.microscope.serving import USER, Guard, Limits, check_exposure, serve
 
 PASSWORD = "correct horse"
 
@@ -78,7 +78,7 @@ def test_nothing_is_served_without_the_password_it_needs():
 
 
 def test_the_command_line_refuses_too(capsys, monkeypatch):
-    from arr_coc.cli import main
+    from arr_coc.app.cli import main
 
     monkeypatch.delenv("ARR_COC_PASSWORD", raising=False)
     with pytest.raises(SystemExit) as exit_code:
@@ -219,8 +219,8 @@ def test_models_that_were_not_offered_are_not_loaded(desk):
 
 def test_twenty_questions_at_once_each_get_their_own_answer(server, tmp_path):
     """Right is the answer that the same picture and question get when nobody else asks."""
-    from arr_coc.needle import render
-    from arr_coc.needle.export import picture
+    from arr_coc.lab.needle import render
+    from arr_coc.lab.needle.export import picture
 
     batch = render("cards", 20, (128, 128), 7, "test")
     asked = []
@@ -253,7 +253,7 @@ def test_names_of_uploads_cannot_be_guessed(server):
 
 def test_the_queue_has_a_limit():
     pytest.importorskip("gradio")
-    from arr_coc.microscope import build_app
+    from arr_coc.app.microscope import build_app
 
     desk = Desk()
     try:

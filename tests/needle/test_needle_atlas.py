@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc import needle
-from arr_coc.needle.atlas import ASSETS, GlyphAtlas, glyphs
-from arr_coc.needle.characters import CHARACTERS, IDS, SPACE
-from arr_coc.needle.draws import Draws
-from arr_coc.needle.renderer import lay_out
-from arr_coc.needle.scene import Text
+from arr_coc.alphabet import CHARACTERS, IDS, SPACE
+from arr_coc.lab import needle
+from arr_coc.lab.needle.atlas import ASSETS, GlyphAtlas, glyphs
+from arr_coc.lab.needle.draws import Draws
+from arr_coc.lab.needle.renderer import lay_out
+from arr_coc.lab.needle.scene import Text
 
 FACES = needle.typefaces()
 HELD_OUT = ("Hanken Grotesk", "Caladea", "Manrope")

@@ -6,22 +6,17 @@ import pytest
 import torch
 from clip_scenes import scene
 
+from arr_coc.alphabet import IDS
 from arr_coc.attending import build_tree, quadtree
 from arr_coc.backbones import load_processor
 from arr_coc.backbones.qwen3_vl_encode import foveate
 from arr_coc.backbones.qwen3_vl_video import video_inputs
-from arr_coc.learning.clip_prompts import build_clip_prompt, clip_seconds
-from arr_coc.learning.clip_systems import SYSTEMS, ClipMaps, clip_leaves
-from arr_coc.learning.clip_tower import see_frames
-from arr_coc.learning.mini_model import (
-    VIDEO,
-    MiniConfig,
-    build_image_processor,
-    build_mini,
-    build_tokenizer,
-)
-from arr_coc.learning.reading import normalise_pictures
-from arr_coc.learning.reading_clips import (
+from arr_coc.lab.train.clip_prompts import build_clip_prompt, clip_seconds
+from arr_coc.lab.train.clip_systems import SYSTEMS, ClipMaps, clip_leaves
+from arr_coc.lab.train.clip_tower import see_frames
+from arr_coc.lab.train.mini_model import VIDEO, MiniConfig, build_image_processor, build_mini, build_tokenizer
+from arr_coc.lab.train.reading import normalise_pictures
+from arr_coc.lab.train.reading_clips import (
     Clips,
     answer_chances,
     evidence_of,
@@ -30,7 +25,6 @@ from arr_coc.learning.reading_clips import (
     read_pooled,
     read_video,
 )
-from arr_coc.needle.characters import IDS
 from arr_coc.realizing.patches import LeafBatch
 
 FRAMES = 3

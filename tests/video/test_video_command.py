@@ -8,10 +8,10 @@ import pytest
 import torch
 from clip_scenes import scene
 
-from arr_coc.cli import main
+from arr_coc.app.cli import main
 from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.learning.checkpoints import ship
-from arr_coc.learning.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.checkpoints import ship
+from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.video import read_clip, write_clip
 
 pytest.importorskip("av", reason="PyAV is not installed: pip install 'arr-coc[video]'")

@@ -11,11 +11,12 @@ import torch
 
 from arr_coc.errors import InputError
 from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.learning import train_video
-from arr_coc.learning.album import print_pages
-from arr_coc.learning.allocations import Kind, LeafTable, even_tree_of
-from arr_coc.learning.checkpoints import ship
-from arr_coc.learning.clip_lessons import (
+from arr_coc.lab.needle.clips import render_clip
+from arr_coc.lab.train import train_video
+from arr_coc.lab.train.album import print_pages
+from arr_coc.lab.train.allocations import Kind, LeafTable, even_tree_of
+from arr_coc.lab.train.checkpoints import ship
+from arr_coc.lab.train.clip_lessons import (
     LESSONS_KEPT,
     ClipAlbum,
     ClipPages,
@@ -24,13 +25,12 @@ from arr_coc.learning.clip_lessons import (
     look_scores,
     maps_of_lesson,
 )
-from arr_coc.learning.judging import load_reader
-from arr_coc.learning.mini_model import MiniConfig, build_mini
-from arr_coc.learning.pictures import render_family
-from arr_coc.learning.reading import read
-from arr_coc.learning.train_video import main, still_loss, temporal_loss, train
-from arr_coc.learning.video_judging import changes, needed_loss
-from arr_coc.needle.clips import render_clip
+from arr_coc.lab.train.judging import load_reader
+from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.pictures import render_family
+from arr_coc.lab.train.reading import read
+from arr_coc.lab.train.train_video import main, still_loss, temporal_loss, train
+from arr_coc.lab.train.video_judging import changes, needed_loss
 from arr_coc.video import TemporalBlend, TemporalSettings, VideoStream, load_settings
 from arr_coc.video.shown import cells_of
 

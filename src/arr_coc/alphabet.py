@@ -1,0 +1,39 @@
+"""The one alphabet: every character that a Needle World question, answer or picture may hold, in a fixed order.
+
+Identifier 0 is padding; identifier i + 1 is CHARACTERS[i]. A character-level tokenizer can be made from it directly.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+
+from .errors import InputError
+
+CHARACTERS = "".join(map(chr, range(32, 127))) + "€"
+PADDING = 0
+NUMBER_OF_IDS = len(CHARACTERS) + 1
+IDS = {character: index + 1 for index, character in enumerate(CHARACTERS)}
+SPACE = IDS[" "]
+
+
+def encode(text: str) -> list[int]:
+    """The identifiers of a string."""
+    try:
+        return [IDS[character] for character in text]
+    except KeyError as error:
+        raise InputError(f"character {error.args[0]!r} is not in the alphabet of Needle World (ASCII and €)") from error
+
+
+def decode(ids: torch.Tensor) -> str:
+    """(L,) identifiers back to a string; padding vanishes."""
+    return "".join(CHARACTERS[index - 1] for index in ids.tolist() if index > 0)
+
+
+@cache
+def string_table(strings: tuple[str, ...], device: torch.device | str = "cpu") -> torch.Tensor:
+    """(N, L) int64: the strings as rows of identifiers, padded with 0 on the right; cached per device."""
+    length = max(1, *(len(string) for string in strings))
+    rows = [encode(string) + [PADDING] * (length - len(string)) for string in strings]
+    return torch.tensor(rows, dtype=torch.int64, device=device)

@@ -1,0 +1,1 @@
+"""The faces: command line, web page, server. Nothing below imports them."""

@@ -1,0 +1,108 @@
+"""The command line `arr-coc`: one file per command, and only the chosen command's file is imported.
+
+To add a command: write `cli/NAME.py` with a function `command` (or, for a command with sub-commands, a typer `app`),
+and add one line to `COMMANDS`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple, cast
+
+import typer
+
+from ...errors import InputError
+
+
+class Command(NamedTuple):
+    """module: in this folder. summary: what `arr-coc --help` says, shown without importing the module."""
+
+    module: str
+    summary: str
+
+
+COMMANDS: dict[str, Command] = {
+    "look": Command("look", "Where would the tokens go? Needs no language model."),
+    "ask": Command("ask", "A vision-language model's answer, from a budget of tokens."),
+    "video": Command("video", "Where a clip's tokens go, frame by frame, and an answer."),
+    "microscope": Command("microscope", "The web page: see what it sees."),
+    "demo": Command("demo", "The library at work on the pictures that come with it."),
+    "needle": Command("needle", "Pictures with small things in them, questions, true boxes."),
+    "train": Command("train", "The trainings that made the bundled weights, resumable."),
+    "bench": Command("bench", "Tables of what is measured, JSON beside them."),
+}
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit: 0 when all went well, 2 for input that cannot be used, 130 after Ctrl-C."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    # typer does not name the parent of all its usage errors in public; it is the parent of BadParameter's parent.
+    usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
+    try:
+        code = build(arguments)(args=arguments, prog_name="arr-coc", standalone_mode=False)
+    except InputError as error:
+        code = complain(str(error))
+    except usage_error as error:
+        code = complain(_usage_line(error))
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def complain(line: str) -> int:
+    """One line on stderr; returns the exit code that goes with it."""
+    print(f"arr-coc: {line}", file=sys.stderr, flush=True)
+    return USAGE_ERROR
+
+
+def build(arguments: Sequence[str]) -> typer.Typer:
+    """The application with the command that `arguments` name imported and all others as one line of help."""
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_arr_coc)
+    chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for name, command in COMMANDS.items():
+        if name != chosen:
+            app.command(name, help=command.summary)(_not_imported)
+            continue
+        module = import_module(f".{command.module}", __name__)
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(module.command)
+    return app
+
+
+def _not_imported() -> None:
+    raise AssertionError("only the command that was asked for is ever run")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from ... import __version__
+
+        print(f"arr-coc {__version__}")
+        raise typer.Exit
+
+
+def _arr_coc(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Decide where a question needs a vision-language model's visual tokens, before any encoder runs."""
+
+
+def _usage_line(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context is not None else "arr-coc"
+    return f"{' '.join(str(error.format_message()).split()).rstrip('.')}; see {where} --help"

@@ -1,0 +1,215 @@
+"""`arr-coc bench`: tables of what is measured, JSON beside them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import InputError
+from ...files import write_json
+from .bench_esper import esper
+from .bench_hypotheses import hypotheses
+from .bench_real import real
+from .bench_video import command as video
+from .targets import writing
+
+if TYPE_CHECKING:
+    from ...lab.bench.table import Table
+
+app = typer.Typer(no_args_is_help=True)
+app.command("hypotheses")(hypotheses)
+app.command("real")(real)
+app.command("esper")(esper)
+app.command("video")(video)
+
+
+@app.callback()
+def bench() -> None:
+    """Tables of what is measured, JSON beside them.
+
+    \b
+    Examples:
+      arr-coc bench speed
+      arr-coc bench speed --repeats 5 --out out/bench
+      arr-coc bench speed --json | jq '.rows[] | select(.kept == false)'
+      arr-coc bench needle --quick
+      arr-coc bench needle --device cuda --out out/bench
+      arr-coc bench hypotheses --quick
+      arr-coc bench real --data DIR
+    """
+
+
+@app.command("speed")
+def speed(
+    repeats: Annotated[int, typer.Option(help="Of each median; whole commands are run five times at most.")] = 15,
+    out: Annotated[Path | None, typer.Option(help="Folder for speed.json.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+) -> None:
+    """Sensing, allocating and whole commands on a CPU, each against the naive form of the same work.
+
+    One picture of 1024², two threads, medians. Takes about a minute on a machine with nothing else to do; other work
+    on it shows in the table, and the load is noted.
+    """
+    if repeats < 1:
+        raise InputError(f"--repeats {repeats} measures nothing; give at least 1")
+    from ...lab.bench.speed import STEPS, speed_table
+
+    with progress([step.name for step in STEPS], "measuring", hidden=as_json) as advance:
+        table = speed_table(repeats, advance)
+    report(table, out, "speed", as_json)
+
+
+@app.command("needle")
+def needle(
+    n: Annotated[int | None, typer.Option("--n", help="Questions for each cell. [default: 2048]")] = None,
+    quick: Annotated[bool, typer.Option(help="20 questions for each cell: under 3 minutes on 2 cores.")] = False,
+    family: Annotated[list[str] | None, typer.Option(help="Only this family; may be repeated.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Folder with mini and scorer. [default: those of the package]")
+    ] = None,
+    size: Annotated[
+        str, typer.Option(metavar="HEIGHTxWIDTH", help="Of the pictures; what was promised is promised for 512x512.")
+    ] = "512x512",
+    seed: Annotated[int, typer.Option(help="Of the test pictures.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
+    saved: Annotated[
+        Path | None, typer.Option("--from", help="Measure nothing: show a saved needle.json.", show_default=False)
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--markdown", help="Also write the tables as a page.", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for needle.json.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+) -> None:
+    """Exact match of mini on Needle World: families × allocations × budgets, against what was promised.
+
+    Full, uniform, random, shuffled, scorer and oracle at 1/4, 1/8 and 1/16 of the tokens, pictures of the test split
+    (held-out seeds and typefaces), 95 % intervals, and the calibration of the uncertainty.
+
+    \b
+    Examples:
+      arr-coc bench needle --quick
+      arr-coc bench needle --device cuda --out out/bench
+      arr-coc bench needle --device cuda --n 512 --size 768x1024
+      arr-coc bench needle --from out/bench/needle.json --markdown docs/results.md
+    """
+    from ...files import write_text
+    from ...lab.bench.needle_report import hand_written, markdown, read_document
+
+    document = (
+        measure_needle(n, quick, family, weights, size, seed, device, as_json)
+        if saved is None
+        else read_document(saved)
+    )
+    if out is not None:
+        with writing(out):
+            write_json(out / "needle.json", document)
+    if page is not None:
+        with writing(page):
+            write_text(page, markdown(document, hand_written(page)))
+    if as_json:
+        json.dump(document, sys.stdout, ensure_ascii=False)
+        sys.stdout.write("\n")
+        return
+    print_needle(document, [path for path in (out and out / "needle.json", page) if path])
+
+
+def measure_needle(
+    n: int | None,
+    quick: bool,
+    family: list[str] | None,
+    weights: Path | None,
+    size: str,
+    seed: int,
+    device: str,
+    quiet: bool,
+) -> dict[str, Any]:
+    from ...looking import check_device
+    from .ask import wait_asleep
+    from .needle import parse_size
+
+    wait_asleep()
+    if n is not None and n < 1:
+        raise InputError(f"--n {n} measures nothing; give at least 1")
+    families, height_and_width = chosen_families(family), parse_size(size)
+    check_device(device)
+    from ...lab.bench.needle import NUMBER, QUICK_NUMBER, Weights, measure
+
+    number = n or (QUICK_NUMBER if quick else NUMBER)
+    loaded = Weights.load(weights, device)
+    with progress(families, "asking about", hidden=quiet) as advance:
+        return measure(loaded, number=number, families=families, size=height_and_width, seed=seed, advance=advance)
+
+
+def chosen_families(wanted: list[str] | None) -> list[str]:
+    """All families of Needle World, or those that were named, in the order of the tables."""
+    from ...lab.train.evaluate import FAMILIES
+
+    unknown = sorted(set(wanted or ()) - set(FAMILIES))
+    if unknown:
+        raise InputError(f"unknown family {', '.join(unknown)}; choose from {', '.join(FAMILIES)}")
+    return [name for name in FAMILIES if not wanted or name in wanted]
+
+
+def print_needle(document: dict[str, Any], files: list[Path]) -> None:
+    from rich.console import Console
+
+    from ...lab.bench.needle_report import tables
+
+    console = Console()
+    for table in tables(document):
+        console.print(table.to_rich())
+    for key, value in document["facts"].items():
+        console.print(f"{key}: {value}", highlight=False, soft_wrap=True)
+    verdicts = [row["kept"] for row in document["bars"] if row["kept"] is not None]
+    console.print(f"{sum(verdicts)} of {len(verdicts)} bars kept", highlight=False)
+    if files:
+        console.print(f"files: {', '.join(map(str, files))}", highlight=False, soft_wrap=True)
+
+
+def report(table: Table, out: Path | None, name: str, as_json: bool, shown: Table | None = None) -> None:
+    """Print a bench's table, or its JSON; write the JSON where a folder is given. shown: what is printed instead."""
+    if out is not None:
+        with writing(out):
+            write_json(out / f"{name}.json", table.to_json())
+    if as_json:
+        json.dump(table.to_json(), sys.stdout, ensure_ascii=False)
+        sys.stdout.write("\n")
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print((shown or table).to_rich())
+    for key, value in table.facts.items():
+        console.print(f"{key}: {value}", highlight=False, soft_wrap=True)
+    verdicts = [row["kept"] for row in table.rows if isinstance(row.get("kept"), bool)]
+    if verdicts:
+        console.print(f"{sum(map(bool, verdicts))} of {len(verdicts)} bars kept", highlight=False)
+    if out is not None:
+        console.print(f"files: {out / f'{name}.json'}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(steps: list[str], verb: str, *, hidden: bool = False) -> Generator[Callable[[str], None]]:
+    """A bar on the standard error, only where somebody watches; call the result with each step's name as it begins.
+
+    Without steps the bar only shows that something is going on, and which step it is.
+    """
+    if hidden or not sys.stderr.isatty():
+        yield lambda name: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(verb, total=len(steps) or None)
+        yield lambda name: bar.update(
+            task, description=f"{verb} {name}", completed=steps.index(name) if name in steps else None
+        )

@@ -1,0 +1,135 @@
+"""`arr-coc demo answers`: questions, what mini says to them, and what is true."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from ...asking import Eye
+from ...draw import Asked, answer_sheet, homunculus
+from ...errors import InputError
+from ...files import write_json
+from ...lab.needle import FAMILIES, render
+from ...lab.needle.export import picture
+from ...looking import check_device, check_request
+from ...pictures import Picture, load_picture
+from .batch import save_png
+from .bench import progress
+from .targets import writing
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SIZE = (512, 512)
+
+
+class Posed(NamedTuple):
+    """name: of the files. picture: a path or a PIL image."""
+
+    name: str
+    image: Any
+    query: str
+    truth: str
+
+
+def examples(number: int) -> Iterator[Posed]:
+    """The first `number` questions about each picture that comes with the library."""
+    path = EXAMPLES / "questions.json"
+    if not path.is_file():
+        raise InputError("the example pictures are not installed; install arr-coc again")
+    for name, asked in json.loads(path.read_text(encoding="utf-8")).items():
+        for place, entry in enumerate(asked[:number], start=1):
+            yield Posed(f"{Path(name).stem}.answer.{place}", EXAMPLES / name, entry["query"], entry["answer"])
+
+
+def fresh(seed: int) -> Iterator[Posed]:
+    """Picture 0 of every family's test split: held-out typefaces, and nobody looked whether it is easy."""
+    for family in FAMILIES:
+        batch = render(family, 1, SIZE, seed, "test")
+        yield Posed(f"{family}.answer", picture(batch, 0), batch.questions[0], batch.answers[0])
+
+
+def run(*, keep: float, questions: int, seed: int, out: Path, device: str, quiet: bool) -> None:
+    """Ask everything, write pages and JSON, print a table or the JSON."""
+    check_request(["x"], None, keep)
+    check_device(device)
+    if questions < 0:
+        raise InputError(f"--questions {questions} is less than none; give 0 or more")
+    started = perf_counter()
+    posed = [*examples(questions), *fresh(seed)]
+    with progress(["mini", *(one.name for one in posed)], "", hidden=quiet) as advance:
+        advance("mini")
+        eye = Eye.from_pretrained(device=device)
+        asked, results = [], []
+        for one in posed:
+            advance(one.name)
+            found, result = ask_and_draw(eye, one, keep, out)
+            asked.append(found)
+            results.append(result)
+        page = out / "answers.png"
+        right = sum(one.right for one in asked)
+        title = f"{right} of {len(asked)} right, from {100 * keep:g} % of the visual tokens"
+        document = {"answers": results, "right": right, "asked": len(asked), "page": str(page)}
+        with writing(out):
+            save_png(answer_sheet(asked, title), page)
+            write_json(out / "answers.json", document)
+    if quiet:
+        json.dump(document, sys.stdout, ensure_ascii=False)
+        sys.stdout.write("\n")
+    else:
+        print_answers(document, perf_counter() - started)
+
+
+def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[Asked, dict[str, Any]]:
+    shown: Picture = load_picture(one.image)
+    answer = eye.set_image(shown.pixels).ask(one.query, keep=keep)
+    asked = Asked(shown, one.query, answer, one.truth)
+    file = out / f"{one.name}.png"
+    page = homunculus(shown, answer.allocation, eye.scored(one.query), one.query)
+    with writing(out):
+        save_png(page, file)
+    last = answer.passes[-1]
+    return asked, {
+        "picture": one.name.split(".")[0],
+        "query": one.query,
+        "answer": answer.text,
+        "truth": one.truth,
+        "right": asked.right,
+        "tokens": answer.tokens,
+        "full": answer.full,
+        "seconds": sum(answer.seconds.values()),
+        "uncertainty": answer.uncertainty,
+        "entropy": last.entropy,
+        "margin": last.margin,
+        "file": str(file),
+    }
+
+
+def print_answers(document: dict[str, Any], seconds: float) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    # A terminal of 80 columns has no room for lines between the columns.
+    style: dict[str, Any] = {"box": SIMPLE_HEAD, "padding": (0, 1, 0, 0), "pad_edge": False}
+    table = Table(title="What mini answers", title_justify="left", title_style="bold", **style)
+    table.add_column("picture", no_wrap=True)
+    for heading in ("question", "answer", "truth"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("", no_wrap=True)
+    for heading in ("tokens", "s", "unsure"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in document["answers"]:
+        verdict = "[green]right[/]" if row["right"] else "[bold red]wrong[/]"
+        table.add_row(
+            *(row["picture"], escape(row["query"]), escape(row["answer"]), escape(row["truth"]), verdict),
+            *(f"{row['tokens']}/{row['full']}", f"{row['seconds']:.2f}", f"{row['uncertainty']:.2f}"),
+        )
+    console = Console()
+    console.print(table)
+    console.print(f"{document['right']} of {document['asked']} right", highlight=False)
+    console.print(f"all of them on one page: {document['page']}", highlight=False, soft_wrap=True)
+    console.print(f"a homunculus of each beside it; {seconds:.1f} s in all", highlight=False)

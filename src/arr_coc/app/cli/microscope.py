@@ -1,0 +1,87 @@
+"""`arr-coc microscope`: a web page that shows what the library sees, decides and answers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...bundled import MINI
+from ...errors import InputError
+
+PASSWORD = "ARR_COC_PASSWORD"
+
+
+def command(
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", "-m", help="A model that visitors may choose; may be repeated. [default: mini]"),
+    ] = None,
+    port: Annotated[int, typer.Option(help="0 takes any that is free.")] = 7860,
+    host: Annotated[str, typer.Option(help="Another address than this machine's own needs a password.")] = "127.0.0.1",
+    password_file: Annotated[
+        Path | None, typer.Option(help=f"A file whose first line is the password; or set {PASSWORD}.")
+    ] = None,
+    upload: Annotated[float, typer.Option(help="Largest upload, in megabytes.")] = 24,
+    pixels: Annotated[float, typer.Option(help="Largest picture, in megapixels.")] = 40,
+    queue: Annotated[int, typer.Option(help="Requests that may wait.")] = 64,
+    numbers: Annotated[
+        Path | None, typer.Option(help="Folder with needle.json and hypotheses.json for the tab Numbers.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """A web page: ask, the three ways, textures, comparisons, passes, video, and the measured numbers.
+
+    For this machine only, unless another --host is given, which needs a password; visitors are then asked for the
+    name arr-coc and that password. Nothing is fetched from or sent to anywhere. Needs 'arr-coc[microscope]'.
+
+    \b
+    Examples:
+      arr-coc microscope
+      arr-coc microscope --open --port 0
+      arr-coc microscope --model mini --model ./my-qwen3-vl
+      ARR_COC_PASSWORD=… arr-coc microscope --host 0.0.0.0
+    """
+    from ...looking import check_device
+    from ..microscope.serving import Limits, check_exposure, serve
+
+    password = read_password(password_file)
+    check_exposure(host, password)
+    check_device(device)
+    if numbers is not None and not numbers.is_dir():
+        raise InputError(f"--numbers {numbers} is not a folder; give the --out of arr-coc bench needle")
+    limits = Limits(upload=int(upload * 2**20), pixels=int(pixels * 1e6), queue=queue)
+
+    def ready(address: str) -> None:
+        print(f"The microscope is at {address} (Ctrl-C ends it)", flush=True)
+        if show:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    serve(
+        tuple(model or [MINI]),
+        host=host,
+        port=port,
+        password=password,
+        device=device,
+        numbers=numbers,
+        limits=limits,
+        ready=ready,
+    )
+
+
+def read_password(file: Path | None) -> str | None:
+    """From the file or the environment: on a command line, every user of the machine could read it."""
+    if file is None:
+        return os.environ.get(PASSWORD) or None
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the password from {file} ({error}); give a text file") from error
+    if not lines or not lines[0].strip():
+        raise InputError(f"the first line of {file} is empty; write the password there")
+    return lines[0].strip()

@@ -1,0 +1,158 @@
+"""`arr-coc train`: the trainings that made the bundled weights. Thin: every option is the training's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...errors import InputError
+
+app = typer.Typer(no_args_is_help=True)
+# What follows the name of a training goes to it as it is, --help too.
+HANDED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+@app.callback()
+def train() -> None:
+    """The trainings that made the bundled weights, resumable.
+
+    \b
+    Examples:
+      arr-coc train mini --help
+      arr-coc train mini --seconds 520 --total 1040 --folder runs/mini --out runs/mini/export
+      arr-coc train mini --steps 20 --scale 0.004 --width 64 --largest 256 --evaluate 0
+      arr-coc train scorer --from outcomes --reader runs/mini/export
+      arr-coc train calibration --weights src/arr_coc/weights
+      arr-coc train curve runs/mini/export/record.json
+    """
+
+
+@app.command("mini", context_settings=HANDED_ON, add_help_option=False)
+def mini(context: typer.Context) -> None:
+    """The reader, and beside it the scorer: one run that can be stopped and resumed, and its learning curve.
+
+    Takes the options of `python -m arr_coc.lab.train.train_mini`; --help lists them.
+
+    \b
+    Examples:
+      arr-coc train mini --seconds 520 --total 1040 --folder runs/mini --out runs/mini/export
+      arr-coc train mini --steps 20 --scale 0.004 --width 64 --largest 256 --evaluate 0
+    """
+    from ...lab.train.train_mini import main
+
+    hand_on(main, "mini", context.args)
+    draw_curve(context.args)
+
+
+@app.command("scorer", context_settings=HANDED_ON, add_help_option=False)
+def scorer(context: typer.Context) -> None:
+    """The scorer on a frozen reader, from outcomes or from boxes.
+
+    Takes the options of `python -m arr_coc.lab.train.train_scorer`; --help lists them.
+
+    \b
+    Examples:
+      arr-coc train scorer --from outcomes --reader runs/mini/export
+      arr-coc train scorer --from boxes --reader src/arr_coc/weights/mini --seconds 300
+    """
+    from ...lab.train.train_scorer import main
+
+    hand_on(main, "scorer", context.args)
+
+
+@app.command("calibration")
+def calibration(
+    weights: Annotated[
+        Path | None, typer.Option(help="Folder with mini and scorer. [default: those of the package]")
+    ] = None,
+    n: Annotated[int, typer.Option("--n", help="Validation questions of each family and allocation.")] = 512,
+    family: Annotated[list[str] | None, typer.Option(help="Only this family; may be repeated.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the validation pictures.")] = 20,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
+    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+) -> None:
+    """Fit the one temperature of mini's uncertainty, and write it into the folder of mini.
+
+    \b
+    Examples:
+      arr-coc train calibration --n 64
+      arr-coc train calibration --weights runs/ship --device cuda --json | jq .temperature
+    """
+    from ...bundled import MINI, Calibration, part_folder
+    from ...looking import check_device
+    from .ask import wait_asleep
+    from .bench import chosen_families, progress
+
+    wait_asleep()
+    if n < 1:
+        raise InputError(f"--n {n} measures nothing; give at least 1")
+    check_device(device)
+    from ...lab.bench.needle import BATCH, Weights
+    from ...lab.train.calibration import calibrate
+
+    families = chosen_families(family)
+    loaded = Weights.load(weights, device)
+    with progress(families, "asking about", hidden=as_json) as advance:
+        found = calibrate(
+            *(loaded.mini, loaded.scorer),
+            families=families,
+            number=n,
+            seed=seed,
+            batch_size=BATCH.get(device.split(":")[0], BATCH["cpu"]),
+            advance=advance,
+        )
+    rest = {name: value for name, value in found.items() if name not in ("temperature", "levels")}
+    path = Calibration(found["temperature"], found["levels"]).write(part_folder(MINI, weights), **rest)
+    if as_json:
+        print(json.dumps({**found, "file": str(path)}))
+    else:
+        ece = found["overall"]
+        print(f"temperature {found['temperature']:.3f}: {path}")
+        print(f"ECE {100 * ece['ece_before']:.1f} % before, {100 * ece['ece_after']:.1f} % after, n = {ece['n']}")
+
+
+@app.command("curve")
+def curve(
+    record: Annotated[Path, typer.Argument(help="A record.json, or the folder it lies in.", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="The picture. [default: curve.png beside the record]")] = None,
+) -> None:
+    """Draw the learning curve of a training.
+
+    \b
+    Examples:
+      arr-coc train curve runs/mini/export
+      arr-coc train curve runs/mini/export/record.json --out curve.png
+    """
+    from ...lab.train.curves import plot_record
+
+    print(f"files: {plot_record(record, out)}")
+
+
+def hand_on(main: Callable[[list[str]], None], name: str, arguments: list[str]) -> None:
+    """Run a training's own command line under this one's name."""
+    before = sys.argv[0]
+    sys.argv[0] = f"arr-coc train {name}"  # what its usage line begins with
+    try:
+        main(arguments)
+    finally:
+        sys.argv[0] = before
+
+
+def draw_curve(arguments: list[str]) -> None:
+    """The curve beside the record that was just written; a training without matplotlib is a training all the same."""
+    from ...lab.train.curves import plot_record
+
+    given = [value for name, value in pairwise(arguments) if name == "--out"]
+    given += [argument.removeprefix("--out=") for argument in arguments if argument.startswith("--out=")]
+    default = os.environ.get("OUT", "runs/mini/export")  # as the training has it
+    try:
+        print(f"files: {plot_record(Path(given[-1] if given else default))}")
+    except InputError as error:
+        print(f"no curve was drawn: {error}")

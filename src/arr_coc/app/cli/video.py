@@ -1,0 +1,256 @@
+"""`arr-coc video`: where a clip's tokens go, frame by frame, and what a model makes of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...errors import InputError
+
+if TYPE_CHECKING:
+    from ...values import Answer
+    from ...video.watching import Watched
+
+# A source without an end is watched for so many frames, unless told otherwise.
+LIVE_FRAMES = 150
+# Rows of the printed table; of longer clips, cuts and evenly spaced frames are shown.
+ROWS = 30
+
+
+def command(
+    clip: Annotated[str, typer.Argument(help="A file, 'webcam', or a stream (rtsp://…).", show_default=False)],
+    query: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    budget: Annotated[int | None, typer.Option(help="Tokens of the whole clip.", show_default=False)] = None,
+    keep: Annotated[float | None, typer.Option(help="Share of the clip's full count to spend. [default: 0.25]")] = None,
+    cap: Annotated[int | None, typer.Option(help="Tokens that one frame may cost.", show_default=False)] = None,
+    every: Annotated[int, typer.Option(help="Only each so-manieth frame.")] = 1,
+    frames: Annotated[int | None, typer.Option(help="At most so many frames.", show_default=False)] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name on the hub.")
+    ] = None,
+    reading: Annotated[str, typer.Option(help="How a model reads a clip: auto, video, clearest.")] = "auto",
+    relevance: Annotated[
+        str, typer.Option(help="look: without a model; scorer: the learned one; auto: the model's own.")
+    ] = "auto",
+    out: Annotated[Path, typer.Option(help="Folder for the results; made if missing.")] = Path("out"),
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; for the model.")] = "cpu",
+    seed: Annotated[int, typer.Option(help="Nothing here draws lots; for scripts that pass it everywhere.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+) -> int:
+    """Where a clip's tokens go, frame by frame; an answer where a model is named.
+
+    Writes homunculus.mp4, coherence.png and video.json, and prints a table. The budget is shared over time as well as
+    space: a cut gets a full look, ground that was shown before is hardly paid for again.
+
+    \b
+    Examples:
+      arr-coc video street.mp4 "What number is on the red sign?"
+      arr-coc video street.mp4 "What number is on the red sign?" --keep 0.1 --every 5 --out red
+      arr-coc video clip.mp4 "What is the total?" --model mini --json | jq .answer.text
+      arr-coc video webcam "Where is the cup?" --frames 100
+      arr-coc video rtsp://camera.local/stream "Who is at the door?" --frames 300
+    """
+    from ...looking import check_device, check_request
+    from ...video.answering import READINGS
+
+    check_request([query], budget, keep)
+    check_device(device)
+    if reading not in READINGS:
+        raise InputError(f"--reading {reading} is unknown; choose {', '.join(READINGS)}")
+    eye = None
+    if model is not None:
+        from ...asking import Eye
+
+        eye = Eye.from_pretrained(model, device=device)
+    watched, pixels, rate = watch_source(clip, query, budget, keep, cap, every, frames, relevance, as_json, eye)
+    answer = None
+    if eye is not None:
+        from ...video.answering import answer_clip
+
+        answer = answer_clip(eye, watched, pixels, reading)  # type: ignore[arg-type]
+    files = write_files(out, watched, pixels, rate, answer, clip)
+    if as_json:
+        json.dump({**document(watched, answer, clip), "files": files}, sys.stdout, ensure_ascii=False)
+        sys.stdout.write("\n")
+    else:
+        print_watched(clip, watched, answer, files)
+    return 0
+
+
+def watch_source(
+    clip: str,
+    query: str,
+    budget: int | None,
+    keep: float | None,
+    cap: int | None,
+    every: int,
+    frames: int | None,
+    relevance: str,
+    quiet: bool,
+    eye: Any,
+) -> tuple[Watched, list[Any], float]:
+    """The clip, watched; its frames; frames a second of what was kept."""
+    from dataclasses import replace
+
+    from ...video.decode import open_film
+    from ...video.watching import watch
+
+    live = clip.partition(":")[0] == "webcam" or "://" in clip
+    limit = frames if frames is not None or not live else LIVE_FRAMES
+    with open_film(clip, every, limit, multiple=1 if eye is None else eye_cell(eye)) as film:
+        pixels, seconds = [], []
+
+        def kept() -> Generator[Any]:
+            for time, frame in film:
+                seconds.append(time)
+                pixels.append(frame)
+                yield frame
+
+        with progress_bar(film.frames, quiet) as advance:
+            watched = watch(
+                kept(), query, budget, keep, cap=cap, relevance=source(relevance, eye), advance=lambda seen: advance()
+            )
+        start = seconds[0]
+        times = tuple(time - start for time in seconds)
+        return replace(watched, seconds=times, notes=tuple(film.notes)), pixels, film.per_second / every
+
+
+def eye_cell(eye: Any) -> int:
+    images = eye.processor.image_processor
+    if not hasattr(images, "merge_size"):
+        raise InputError(f"{eye.name} does not take frames in whole tokens; answer with mini or a Qwen3-VL")
+    return images.patch_size * images.merge_size
+
+
+def source(relevance: str, eye: Any) -> Any:
+    """auto: the scorer that belongs to the model that answers, where there is one; else the three ways of knowing."""
+    from ...bundled import ScorerRelevance
+
+    if relevance == "auto":
+        own = getattr(eye, "scorer", None)
+        return own.of_pixels if isinstance(own, ScorerRelevance) else "look"
+    if relevance == "scorer":
+        return ScorerRelevance.bundled().of_pixels
+    if relevance != "look":
+        raise InputError(f"--relevance {relevance} is unknown; choose auto, look or scorer")
+    return relevance
+
+
+@contextmanager
+def progress_bar(total: int | None, hidden: bool) -> Generator[Callable[[], None]]:
+    """A bar on the standard error, only where somebody watches."""
+    if hidden or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("watching", total=total)
+        yield lambda: bar.advance(task)
+
+
+def write_files(
+    out: Path, watched: Watched, pixels: list[Any], rate: float, answer: Answer | None, clip: str
+) -> dict[str, str]:
+    from ...files import write_json
+    from ...video.decode import write_clip
+    from ...video.film import coherence_plot, homunculus_frames
+
+    paths = {name: out / name for name in ("homunculus.mp4", "coherence.png", "video.json")}
+    try:
+        write_clip(paths["homunculus.mp4"], homunculus_frames(watched, pixels), rate)
+        coherence_plot(paths["coherence.png"], watched)
+        detail = {**document(watched, answer, clip), "allocations": [one.to_json() for one in watched.allocations]}
+        write_json(paths["video.json"], detail)
+    except OSError as error:
+        raise InputError(f"cannot write to {out} ({error.strerror or error}); choose another folder") from error
+    except ImportError as error:
+        raise InputError("the coherence plot needs matplotlib: pip install 'arr-coc[video]'") from error
+    return {name: str(path) for name, path in paths.items()}
+
+
+def document(watched: Watched, answer: Answer | None, clip: str) -> dict[str, Any]:
+    """The JSON: one row for each frame, and the clip's own numbers."""
+    rows = [
+        {
+            "frame": seen.number,
+            "seconds": round(time, 4),
+            "scene": seen.scene,
+            "cut": seen.cut,
+            "keyframe": seen.keyframe,
+            "tokens": seen.tokens,
+            "similarity": seen.similarity,
+            "looked": seen.looked,
+            "finest": min(seen.allocation.tokens_by_level()),
+            **seen.features,
+        }
+        for seen, time in zip(watched.frames, watched.seconds, strict=True)
+    ]
+    return {
+        "schema": 1,
+        "clip": clip,
+        "query": watched.query,
+        "size": {"height": watched.size[0], "width": watched.size[1]},
+        "budget": watched.budget,
+        "tokens": watched.tokens,
+        "full": watched.full,
+        "cuts": watched.cuts,
+        "coherence": watched.coherence,
+        "notes": list(watched.notes),
+        "frames": rows,
+        "answer": None if answer is None else {**answer.to_json(), "passes": len(answer.passes)},
+    }
+
+
+def shown_rows(watched: Watched) -> list[int]:
+    """Which frames the table shows: all of a short clip; of a long one the cuts and evenly spaced others."""
+    number = len(watched.frames)
+    step = max(1, -(-number // ROWS))
+    return sorted({*range(0, number, step), *watched.cuts, number - 1})
+
+
+def print_watched(clip: str, watched: Watched, answer: Answer | None, files: dict[str, str]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=f"{escape(Path(clip).name)}: {escape(watched.query)}", title_justify="left", title_style="bold")
+    for heading in ("frame", "seconds", "scene", "tokens", "finest", "similarity", "looked", ""):
+        table.add_column(heading, justify="right")
+    for number in shown_rows(watched):
+        seen = watched.frames[number]
+        table.add_row(
+            str(number),
+            f"{watched.seconds[number]:.2f}",
+            str(seen.scene),
+            str(seen.tokens),
+            f"level {min(seen.allocation.tokens_by_level())}",
+            "–" if seen.similarity is None else f"{seen.similarity:.2f}",
+            f"{100 * seen.looked:.0f} %",
+            "cut" if seen.cut else "keyframe" if seen.keyframe else "",
+        )
+    console = Console()
+    console.print(table)
+    inside = watched.coherence["inside"]
+    share = 100 * watched.tokens / watched.full
+    lines = [
+        f"{len(watched.frames)} frames, cuts: {len(watched.cuts)}, {watched.tokens} tokens of {watched.full} "
+        f"({share:.1f} %), budget {watched.budget}"
+    ]
+    lines += [] if inside is None else [f"similarity inside scenes: {inside:.2f}"]
+    lines += [f"note: {note}" for note in watched.notes]
+    if answer is not None:
+        lines.append(
+            f"answer: {answer.text or '(nothing)'} (uncertainty {answer.uncertainty:.2f}, {answer.tokens} tokens)"
+        )
+    lines.append(f"files: {', '.join(files.values())}")
+    for line in lines:
+        console.print(escape(line), highlight=False, soft_wrap=True)

@@ -1,0 +1,116 @@
+"""Compare: two strategies or two questions at equal tokens, side by side, and where they differ."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from ...attending import tokens_for
+from ...attending.strategies import CLASSIC_SCALE, STRATEGIES
+from ...draw import comparison, difference_map, foveated, overlay
+from ...errors import InputError
+from ...looking import Look, check_request
+from ...pictures import Picture
+from ...values import compare
+from .desk import Desk
+from .exports import Shown, literal, picture_lines, program
+from .linking import PageState
+from .markup import Figure, figures, notes, shown_pixels, shown_size, table
+
+SIDE = 480
+# Not offered: the classic scale counts other tokens, full needs all of them, the oracle needs true boxes.
+OFFERED = tuple(name for name in STRATEGIES if name not in (*CLASSIC_SCALE, "full", "oracle"))
+
+
+def pairs_of(state: PageState) -> list[tuple[str, str]]:
+    """(question, strategy) of the two sides."""
+    if state.by == "questions":
+        check_request([state.q])
+        if not state.q2.strip():
+            raise InputError("the second question is empty; write what the first is to be compared with")
+        return [(state.q, state.first), (state.q2, state.first)]
+    for name in (state.first, state.second):
+        if name not in OFFERED:
+            raise InputError(f"strategy {name!r} cannot be compared at equal tokens; choose from {', '.join(OFFERED)}")
+    return [(state.q, state.first), (state.q, state.second)]
+
+
+def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int) -> Shown:
+    prepared = desk.prepared(path)
+    picture = prepared.picture
+    spend = min(tokens, tokens_for(picture.size))
+    sides = pairs_of(state)
+    looks = [prepared.look(query, spend, strategy=name, relevance=state.relevance) for query, name in sides]
+    first, second = (look.allocation for look in looks)
+    result = compare(first, second)
+    titles = [query if state.by == "questions" else name for query, name in sides]
+    rows = [
+        {"what": "tokens, left", "value": f"{first.tokens} of {first.full}"},
+        {"what": "tokens, right", "value": f"{second.tokens} of {second.full}"},
+        {"what": "tokens moved", "value": f"{result.moved:.0f}"},
+        {"what": "in the same places", "value": f"{100 * result.overlap:.0f} %"},
+        {"what": "similarity", "value": f"{result.similarity:.2f}"},
+    ]
+    html = (
+        figures(comparison_figures(picture, looks, titles), "pairs")
+        + '<div class="beside">'
+        + figures([difference_figure(picture, looks)], "one")
+        + table({"what": "the two", "value": ""}, rows, "How far they are apart")
+        + "</div>"
+        + notes([note for look in looks for note in look.notes])
+    )
+    return Shown(
+        "compare",
+        html,
+        lambda: comparison(picture, [first, second], titles, "" if state.by == "questions" else state.q),
+        lambda: {
+            "titles": titles,
+            "comparison": asdict(result),
+            "first": first.to_json(),
+            "second": second.to_json(),
+        },
+        compare_lines(state, spend, picture.name),
+        state.link(),
+        (first, second),
+    )
+
+
+def comparison_figures(picture: Picture, looks: list[Look], titles: list[str]) -> list[Figure]:
+    size = shown_size(picture.size, SIDE)
+    pixels = shown_pixels(picture.pixels, size)
+    goes = [
+        Figure(overlay(pixels, look.allocation), f"{side}: {title}", f"{look.allocation.tokens} tokens")
+        for look, title, side in zip(looks, titles, ("Left", "Right"), strict=True)
+    ]
+    sees = [
+        Figure(foveated(picture, look.allocation, size), f"{side}: what the model sees")
+        for look, side in zip(looks, ("Left", "Right"), strict=True)
+    ]
+    return [*goes, *sees]
+
+
+def difference_figure(picture: Picture, looks: list[Look]) -> Figure:
+    size = shown_size(picture.size, SIDE)
+    pixels = shown_pixels(picture.pixels, size)
+    first, second = (look.allocation for look in looks)
+    words = "Orange: more detail on the left. Blue: more on the right."
+    return Figure(difference_map(first, second, size, pixels), "Where they differ", words)
+
+
+def compare_lines(state: PageState, tokens: int, file_name: str) -> str:
+    imports, lines = picture_lines(state.picture, file_name)
+    imports += [
+        "from arr_coc.draw import comparison",
+        "from arr_coc.looking import prepare",
+        "from arr_coc.values import compare",
+    ]
+    lines += ["prepared = prepare(picture)"]
+    for name, (query, strategy) in zip(("first", "second"), pairs_of(state), strict=True):
+        relevance = "" if state.relevance == "look" else f", relevance={state.relevance!r}"
+        lines.append(
+            f"{name} = prepared.look({literal(query)}, budget={tokens}, strategy={strategy!r}{relevance}).allocation"
+        )
+    lines += [
+        "print(compare(first, second))",
+        "comparison(prepared.picture, [first, second], ['left', 'right']).save('compare.png')",
+    ]
+    return program(imports, lines)

@@ -1,0 +1,174 @@
+"""What all visitors share: models, the page's own folder, and pictures that were sensed a moment ago.
+
+Nothing here knows who is asking. A picture is reached by its file, whose name an attacker cannot guess; a model is
+lent as a copy that holds the borrower's picture and nobody else's.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from copy import copy
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...attending import tokens_for
+from ...bundled import MINI
+from ...errors import InputError
+from ...looking import VIEW_SIDE, Prepared
+from ...pictures import Picture, load_picture
+from .linking import FIRST_QUERY, FIRST_SOURCE
+from .sources import UPLOAD, Source, open_source
+
+if TYPE_CHECKING:
+    from ...asking import Eye
+    from ...esper import Esper
+
+Found = TypeVar("Found")
+# A photo of a good camera; a larger one is told to be resized, before any pixel of it is decoded.
+MOST_PIXELS = 40_000_000
+# Pictures, maps and rendered sources that are kept for the next question about them.
+REMEMBERED = 24
+# Homunculus clips that are kept on disk for their visitors; the oldest goes first.
+CLIPS = 8
+
+log = logging.getLogger("arr_coc.app.microscope")
+
+
+class Recent:
+    """The last few results of slow functions; safe between threads, and computed twice rather than waited for."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, Lock()
+        self._found: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], Found]) -> Found:
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                return self._found[key]
+        made = make()
+        with self._lock:
+            self._found[key] = made
+            while len(self._found) > self._most:
+                self._found.popitem(last=False)
+        return made
+
+
+class Desk:
+    """models: names that visitors may choose from: "mini", folders, names on the hub. numbers: a folder with
+    needle.json and hypotheses.json to show instead of those that come with the library."""
+
+    def __init__(
+        self,
+        models: Sequence[str] = (MINI,),
+        *,
+        device: str = "cpu",
+        numbers: Path | None = None,
+        most_pixels: int = MOST_PIXELS,
+    ) -> None:
+        if not models:
+            raise InputError("the microscope needs at least one model to choose from; give for example mini")
+        self.models = tuple(dict.fromkeys(models))
+        self.device = device
+        self.numbers = numbers
+        self.most_pixels = most_pixels
+        self.folder = Path(tempfile.mkdtemp(prefix="arr-coc-microscope-"))
+        self._recent = Recent(REMEMBERED)
+        self._loaded: dict[str, Esper] = {}
+        self._loading = Lock()
+        self._clips: list[Path] = []
+        self._clip_lock = Lock()
+
+    def close(self) -> None:
+        """Remove every file that visitors left."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def remember(self, key: Hashable, make: Callable[[], Found]) -> Found:
+        return self._recent.get(key, make)
+
+    # ---- pictures ---------------------------------------------------------------------------------------------------
+
+    def prepared(self, path: str | None) -> Prepared:
+        """A picture of the page's own folder, loaded once for all looks at it; not larger than may be."""
+        if not path:
+            raise InputError("no picture yet: drop one, paste one, or pick an example")
+        file = Path(path).resolve()
+        if not file.is_relative_to(self.folder.resolve()):
+            raise InputError("this picture does not belong to the page; drop it here again")
+
+        def load() -> Prepared:
+            return Prepared(load_picture(file, max_pixels=self.most_pixels, longest_side=VIEW_SIDE))
+
+        return self.remember(("picture", str(file)), load)
+
+    def whole(self, path: str | None) -> Picture | str:
+        """The picture for a model, in all its pixels: the one at hand, or the file where that one is reduced."""
+        picture = self.prepared(path).picture
+        return picture if picture.pixels.shape[:2] == picture.size else str(path)
+
+    def source(self, name: str) -> Source:
+        return self.remember(("source", name), lambda: open_source(name, self.folder))
+
+    def truth(self, source: str, query: str) -> str | None:
+        """The true answer, where the picture and the question come with the library."""
+        return None if source in ("", UPLOAD) else self.source(source).truth(query)
+
+    def full_tokens(self, path: str, model: str) -> int:
+        """What all of a picture costs in this model, as far as that is known before the model is loaded."""
+        size = self.prepared(path).picture.size
+        loaded = self._loaded.get(model)
+        images = getattr(getattr(loaded, "eye", None), "processor", None)
+        images = getattr(images, "image_processor", None)
+        if hasattr(images, "get_number_of_image_patches") and hasattr(images, "merge_size"):
+            return int(images.get_number_of_image_patches(*size)) // images.merge_size**2
+        return tokens_for(size)
+
+    # ---- models -----------------------------------------------------------------------------------------------------
+
+    def esper(self, model: str) -> Esper:
+        """An Esper of one's own, on weights that everyone shares."""
+        lent = copy(self._model(model))
+        lent.eye = copy(lent.eye)
+        return lent
+
+    def eye(self, model: str) -> Eye:
+        """An Eye of one's own, on weights that everyone shares."""
+        return self.esper(model).eye
+
+    def _model(self, model: str) -> Esper:
+        if model not in self.models:  # nobody makes this machine load what its owner did not name
+            raise InputError(f"model {model!r} is not offered here; choose from {', '.join(self.models)}")
+        with self._loading:
+            if model not in self._loaded:
+                from ...esper import Esper
+
+                self._loaded[model] = Esper.from_pretrained(model, device=self.device)
+            return self._loaded[model]
+
+    def warm_up(self) -> None:
+        """Load the first model and let it answer once, so that the first visitor does not wait for it."""
+        try:
+            path = str(self.source(FIRST_SOURCE).path)
+            self.prepared(path).look(FIRST_QUERY, keep=0.25)
+            self.eye(self.models[0]).set_image(path).ask(FIRST_QUERY, keep=0.25)
+        except InputError as error:
+            log.warning("%s", error)
+
+    # ---- clips ------------------------------------------------------------------------------------------------------
+
+    def clip_folder(self) -> Path:
+        """A new folder for one visitor's clip, under a name that cannot be guessed; the oldest of many is removed."""
+        folder = self.folder / f"clip-{secrets.token_hex(16)}"
+        folder.mkdir()
+        with self._clip_lock:
+            self._clips.append(folder)
+            stale = [self._clips.pop(0) for _ in range(len(self._clips) - CLIPS)]
+        for one in stale:
+            shutil.rmtree(one, ignore_errors=True)
+        return folder

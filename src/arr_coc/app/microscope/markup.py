@@ -1,0 +1,133 @@
+"""Small pieces of HTML that the tabs are put together from. Everything that a visitor wrote is escaped here."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import cv2
+import numpy as np
+
+from ...draw.layout import fit, resize
+from ...draw.legend import level_rows, share_words, spent_words
+from ...draw.palette import level_colour
+from ...values import Allocation
+
+# The longer side of a picture in the page. Exports are made at their own size.
+SHOWN_SIDE = 512
+QUALITY = 92
+
+
+def shown_size(size: tuple[int, int], side: int = SHOWN_SIDE) -> tuple[int, int]:
+    """(height, width) of a picture of `size` in the page; a small one is enlarged no further than twice."""
+    return fit(*size, min(side, 2 * size[0]), min(side, 2 * size[1]))
+
+
+def image_address(pixels: np.ndarray, lossless: bool = False) -> str:
+    """(H, W, 3) uint8 RGB → a data address. Pictures travel inside the page: no file of a visitor's is ever written."""
+    kind, options = ("png", [cv2.IMWRITE_PNG_COMPRESSION, 3]) if lossless else ("jpeg", _JPEG)
+    done, data = cv2.imencode(f".{kind}", np.ascontiguousarray(pixels[..., ::-1]), options)
+    assert done
+    return f"data:image/{kind};base64,{base64.b64encode(data.tobytes()).decode()}"
+
+
+_JPEG = [
+    *(cv2.IMWRITE_JPEG_QUALITY, QUALITY),
+    *(cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444),
+]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """pixels: (H, W, 3) uint8 RGB. title: above it. caption: below it. blocky: show pixels as such."""
+
+    pixels: np.ndarray
+    title: str
+    caption: str = ""
+    blocky: bool = False
+
+    def html(self) -> str:
+        height, width = self.pixels.shape[:2]
+        address = image_address(self.pixels, self.blocky)
+        blocky = ' class="blocky"' if self.blocky else ""
+        image = f'<img src="{address}" alt="{escape(self.title)}" width="{width}" height="{height}"{blocky}>'
+        caption = f"<p>{escape(self.caption)}</p>" if self.caption else ""
+        return f"<figure><figcaption>{escape(self.title)}</figcaption>{image}{caption}</figure>"
+
+
+def figures(found: Iterable[Figure], kind: str = "") -> str:
+    """A grid of figures. kind: "small" for contact sheets, "pairs" for two columns, "strip" for one row each."""
+    return f'<div class="figures {kind}">{"".join(figure.html() for figure in found)}</div>'
+
+
+def sentence(text: str, alarm: bool = False) -> str:
+    """What a visitor should know, in a box; an alarm is read out at once."""
+    role = "alert" if alarm else "status"
+    return f'<p class="sentence{" alarm" if alarm else ""}" role="{role}">{escape(text)}</p>'
+
+
+def notes(found: Sequence[str]) -> str:
+    return "".join(f'<p class="note">{escape(note)}</p>' for note in dict.fromkeys(found))
+
+
+def meter(share: float, words: str, label: str) -> str:
+    """A bar from 0 to 1 with words beside it."""
+    filled = f"{100 * min(max(share, 0.0), 1.0):.1f}"
+    return (
+        f'<div class="meter" role="img" aria-label="{escape(label)} {escape(words)}">'
+        f'<span class="track"><span style="width:{filled}%"></span></span><b>{escape(words)}</b></div>'
+    )
+
+
+def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], caption: str = "") -> str:
+    """columns: heading by key. The first column is the row's heading; numbers stand to the right. Wide ones scroll."""
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in columns.values())
+    body = []
+    for row in rows:
+        cells = []
+        for number, key in enumerate(columns):
+            tag = 'th scope="row"' if number == 0 else "td"
+            cells.append(f"<{tag}>{escape(str(row.get(key, '')))}</{tag[:2]}>")
+        body.append(f"<tr{_row_kind(row)}>{''.join(cells)}</tr>")
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    # A region that scrolls must be reachable by keyboard.
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption or "table")}">'
+        f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _row_kind(row: Mapping[str, Any]) -> str:
+    kind = row.get("kind")
+    return f' class="{escape(str(kind))}"' if kind else ""
+
+
+def budget(allocation: Allocation) -> str:
+    """How much of the full count is spent, level by level: a bar and its legend."""
+    parts, legend = [], []
+    whole = max(allocation.full, allocation.tokens, 1)
+    for row in level_rows(allocation):
+        colour = css_colour(level_colour(row.level).tolist())
+        parts.append(f'<span style="width:{100 * row.tokens / whole:.2f}%;background:{colour}"></span>')
+        fine = "full detail" if row.level == 0 else f"1/{1 << row.level} of it"
+        tokens = f"{row.tokens} token{'s' * (row.tokens != 1)}"
+        legend.append(
+            f'<li><i style="background:{colour}"></i><b>level {row.level}</b>, {fine}: {tokens} on '
+            f"{100 * row.area:.1f} % of the area</li>"
+        )
+    words = f"{spent_words(allocation)} ({share_words(allocation)})"
+    return (
+        f'<div class="budget"><p><b>{words}</b></p><div class="bar" role="img" aria-label="{words}">'
+        f'{"".join(parts)}</div><ul class="legend">{"".join(legend)}</ul></div>'
+    )
+
+
+def css_colour(colour: Sequence[int]) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*colour)
+
+
+def shown_pixels(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    return np.ascontiguousarray(resize(pixels, size))

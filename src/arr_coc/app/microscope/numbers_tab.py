@@ -1,0 +1,185 @@
+"""Numbers: the needle and hypotheses tables as plots with intervals, from the JSON that the benches wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from ...bundled import WEIGHTS
+from ...errors import InputError
+from ...lab.bench.hypotheses import COLUMNS, Measured, hypotheses_table
+from ...lab.bench.needle_report import budgets, fraction, read_document
+from ...lab.bench.table import written
+from .desk import Desk
+from .exports import Shown, program
+from .linking import PageState
+from .markup import sentence, table
+from .plots import as_picture, as_svg, dots, forest, interval_lines
+
+DOCS = Path(__file__).parents[4] / "docs"
+NEEDLE, HYPOTHESES = "needle", "hypotheses"
+
+
+def find_numbers(name: str, folder: Path | None) -> Path | None:
+    """needle.json or hypotheses.json: in the folder that was given, with the weights, or in a checkout's docs."""
+    places = [folder] if folder is not None else [WEIGHTS, WEIGHTS / "numbers", WEIGHTS / name, DOCS]
+    names = (f"{name}.json", "measured.json") if name == HYPOTHESES else (f"{name}.json", "results.json")
+    return next((place / one for place in places for one in names if (place / one).is_file()), None)
+
+
+def show_numbers(desk: Desk, state: PageState) -> Shown:
+    parts, plots, document, paths = [], [], {}, {}
+    for name, show in ((NEEDLE, show_needle), (HYPOTHESES, show_hypotheses)):
+        path = find_numbers(name, desk.numbers)
+        if path is None:
+            parts.append(sentence(f"No {name}.json yet: `arr-coc bench {name} --out DIR` measures it, and "
+                                  f"`arr-coc microscope --numbers DIR` shows it."))  # fmt: skip
+            continue
+        try:
+            html, found, data = show(path)
+        except (InputError, KeyError, TypeError, ValueError) as error:
+            parts.append(sentence(f"{path.name} cannot be shown: {error}", alarm=True))
+            continue
+        parts.append(html)
+        plots += found
+        document[name], paths[name] = data, path
+    return Shown(
+        "numbers",
+        "".join(parts),
+        lambda: stacked([as_picture(plot) for plot in plots]),
+        lambda: document,
+        number_lines(paths),
+        state.link(),
+    )
+
+
+def show_needle(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
+    document = read_document(path)
+    keeps = budgets(document)
+    plots = [interval_lines(document["means"], "Mean over families")]
+    for keep in keeps[:1]:
+        cells = [row for row in document["cells"] if row["keep"] in (1, keep)]
+        families = list(dict.fromkeys(row["family"] for row in cells))
+        strategies = list(dict.fromkeys(row["strategy"] for row in cells))
+        by_place = {(row["family"], row["strategy"]): row for row in cells}
+        series = {name: [by_place[family, name] for family in families] for name in strategies}
+        plots.append(dots(families, series, f"By family, at {fraction(keep)} of the tokens", "exact match, %"))
+    rows = [
+        {
+            "what": row["what"],
+            "value": _percent(row),
+            "bar": f"{'≤' if row.get('most') else '≥'}\u00a0{100 * row['bar']:g}",
+            "kept": {True: "kept", False: "missed", None: "open"}[row["kept"]],
+            "kind": {True: "good", False: "bad", None: ""}[row["kept"]],
+        }
+        for row in document["bars"]
+    ]
+    columns = {"what": "what was promised", "value": "measured, % [95 %]", "bar": "bar", "kept": "verdict"}
+    graphs = "".join(as_svg(plot, f"needle plot {number}") for number, plot in enumerate(plots))
+    html = (
+        f'<h3>Needle World</h3><div class="plots">{graphs}</div>'
+        f"{table(columns, rows, 'What was promised on Needle World')}{facts_list(document['facts'])}"
+    )
+    return html, plots, document
+
+
+def _tokens(row: Mapping[str, Any]) -> str:
+    """Several rows of one claim differ in their tokens only."""
+    return f", {row['tokens']} tokens" if row.get("tokens") else ""
+
+
+def show_hypotheses(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if "cells" in document:  # as measured, picture by picture
+        document = hypotheses_table(Measured.load(path)).to_json()
+    rows = document["rows"]
+    drawn = [
+        row
+        for row in rows
+        if isinstance(row.get("difference"), Mapping) and row["difference"].get("unit", "points") == "points"
+    ]
+    labels = [f"{row['claim']}\n{row['system']} − {row['against']}{_tokens(row)}" for row in drawn]
+    plots = (
+        [forest(labels, [row["difference"] for row in drawn], [row["verdict"] for row in drawn], "System minus rival")]
+        if drawn
+        else []
+    )
+    shown = [
+        {
+            **{key: _written(row.get(key)) for key in COLUMNS},
+            "kind": {"holds": "good", "fails": "bad"}.get(row["verdict"], ""),
+        }
+        for row in rows
+    ]
+    graphs = "".join(as_svg(plot, "differences of the hypotheses") for plot in plots)
+    rivals = table(COLUMNS, shown, "Each claim against its rival")
+    html = f'<h3>Hypotheses</h3><div class="plots wide">{graphs}</div>{rivals}'
+    return html + facts_list(document["facts"]), plots, document
+
+
+def _percent(row: Mapping[str, Any]) -> str:
+    if "low" not in row:
+        return f"{100 * row['value']:.1f}"
+    return f"{100 * row['value']:.1f} [{100 * row['low']:.1f}, {100 * row['high']:.1f}]"
+
+
+def _written(cell: Any) -> str:
+    """A cell as the benches write it, from its JSON."""
+    from ...lab.bench.table import Quantity
+
+    return str(Quantity(**cell)) if isinstance(cell, Mapping) else written(cell)
+
+
+def facts_list(facts: Mapping[str, str]) -> str:
+    return (
+        "<ul class='facts'>"
+        + "".join(f"<li>{escape(f'{key}: {value}')}</li>" for key, value in facts.items())
+        + "</ul>"
+    )
+
+
+def stacked(pictures: list[Image.Image]) -> Image.Image:
+    """Plots one below the other on one sheet."""
+    if not pictures:
+        raise InputError("there are no numbers to draw yet")
+    width = max(one.width for one in pictures)
+    sheet = Image.new("RGB", (width, sum(one.height for one in pictures)), "white")
+    top = 0
+    for one in pictures:
+        sheet.paste(one, (0, top))
+        top += one.height
+    return sheet
+
+
+def number_lines(paths: Mapping[str, Path]) -> str:
+    imports, lines = ["from pathlib import Path"], []
+    if NEEDLE in paths:
+        imports += [
+            "from arr_coc.lab.bench.needle_report import read_document, tables",
+            "from rich.console import Console",
+        ]
+        lines += [
+            f"for table in tables(read_document(Path({_place(paths[NEEDLE], imports)}))):",
+            "    Console().print(table.to_rich())",
+        ]
+    if HYPOTHESES in paths:
+        imports += ["import json"]
+        lines += [
+            f"document = json.loads(Path({_place(paths[HYPOTHESES], imports)}).read_text())",
+            "print(document.get('facts', document.get('families')))",
+        ]
+    return program(imports, lines or ["print('no numbers were measured yet')"])
+
+
+def _place(path: Path, imports: list[str]) -> str:
+    """Where a file lies, as Python: by the package where it comes with it, else by name, since places are private."""
+    package = WEIGHTS.parent
+    if not path.is_relative_to(package):
+        return repr(path.name)
+    imports.append("from importlib.resources import files")
+    return " / ".join(["files('arr_coc')", *(repr(part) for part in path.relative_to(package).parts)])

@@ -1,0 +1,256 @@
+"""The page: a sidebar with picture, question and budget, and one tab for each way of looking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import __version__
+from ...draw import foveated
+from ...errors import InputError
+from ...lab.needle.families import FAMILIES
+from . import layouts
+from .ask_tab import uniform_of
+from .desk import Desk
+from .kit import PRIVATE, QUICK, Page, gradio, in_a_sentence, only_uploads
+from .linking import LONGEST_QUERY, read_link
+from .markup import Figure, figures, sentence, shown_size
+from .sources import UPLOAD, example_questions
+
+PICTURE_KINDS = [".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"]
+RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
+RUN = "() => window.arrCoc.run(false)"
+
+
+def build_page(desk: Desk) -> Any:
+    """The whole page as Gradio blocks; `serving.build_app` puts it behind its limits."""
+    gr = gradio()
+    page = Page(desk)
+    with gr.Blocks(
+        analytics_enabled=False, title="ARR-COC microscope", fill_width=True, delete_cache=(600, 3600)
+    ) as blocks:
+        gr.HTML(HEADER, elem_id="header", padding=False)
+        page.address = gr.Textbox(visible="hidden", elem_id="address")
+        page.address.change(None, [page.address], None, js="(link) => window.arrCoc.keep(link)")
+        with gr.Row(elem_id="workbench"):
+            with gr.Column(elem_id="sidebar"):
+                sidebar = Sidebar(page)
+            with gr.Column(elem_id="views"):
+                notice = gr.HTML(elem_id="notice", padding=False)
+                with gr.Tabs(elem_id="tabs") as tabs:
+                    for key, (label, build) in layouts.TABS.items():
+                        with gr.Tab(label, id=key, elem_id=f"tab-{key}") as tab:
+                            build(page)
+                        tab.select(None, None, None, js=RUN_LATER)
+        sidebar.wire(notice)
+        opened = blocks.load(
+            _opener(page),
+            None,
+            [*sidebar.opened, tabs, notice, *page.settings.values()],
+            show_progress="hidden",
+            **QUICK,
+            **PRIVATE,
+        )
+        opened.then(None, None, None, js="() => window.arrCoc.open()")
+    return blocks
+
+
+RUN_LATER = "() => setTimeout(() => window.arrCoc.run(true), 50)"
+HEADER = (
+    "<h1>ARR-COC microscope</h1><p>See what it sees: where a question spends a vision-language model's visual tokens. "
+    f'<span class="note">arr-coc {__version__}, offline on this machine</span></p>'
+)
+
+
+class Sidebar:
+    """Picture, question, budget, model and passes."""
+
+    def __init__(self, page: Page) -> None:
+        gr, desk = gradio(), page.desk
+        self.page = page
+        page.source = gr.State(UPLOAD)
+        page.picture = only_uploads(
+            gr.Image(
+                label="Picture",
+                type="filepath",
+                sources=["upload", "clipboard"],
+                height=230,
+                elem_id="picture",
+                buttons=[],
+                image_mode=None,
+                placeholder="Drop a picture here, paste one, or click to choose",
+            )
+        )
+        with gr.Row(elem_classes="examples-row"):
+            self.examples = [
+                gr.Button(
+                    name.split(".")[0],
+                    icon=str(desk.source(f"example:{name}").path),
+                    size="sm",
+                    elem_id=f"example-{name.split('.')[0]}",
+                )
+                for name in example_questions()
+            ]
+        with gr.Accordion("Draw a new picture", open=False, elem_id="draw"):
+            gr.HTML('<p class="note">Needle World, held-out split: nobody has seen it, and the truth is known.</p>')
+            with gr.Row():
+                self.family = gr.Dropdown(list(FAMILIES), value="cards", label="Family", min_width=110)
+                self.seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=80)
+            self.draw = gr.Button("Draw", size="sm", elem_id="draw-button")
+        page.question = gr.Textbox(
+            label="Question", lines=1, max_lines=4, max_length=LONGEST_QUERY, elem_id="question", submit_btn=False
+        )
+        self.questions = gr.Dataset(
+            components=[gr.Textbox(visible=False)],
+            samples=[[query] for query, _ in next(iter(example_questions().values()))],
+            label="Questions with known answers",
+            elem_id="questions",
+            samples_per_page=6,
+        )
+        self.go = gr.Button("Ask", variant="primary", elem_id="go")
+        page.share = gr.Slider(1, 100, 25, step=0.5, label="Budget, % of all tokens", elem_id="share")
+        page.tokens = gr.Number(64, label="Budget, tokens", precision=0, minimum=1, elem_id="tokens")
+        page.passes = gr.Slider(1, 4, 1, step=1, label="Passes", elem_id="passes")
+        page.model = gr.Dropdown(list(desk.models), value=desk.models[0], label="Model", elem_id="model")
+        self.readout = gr.HTML(elem_id="readout", padding=False)
+
+    @property
+    def opened(self) -> list[Any]:
+        """What a link sets here."""
+        page = self.page
+        described = [page.tokens, self.readout, self.questions]
+        return [page.picture, page.source, page.question, page.share, page.model, page.passes, *described]
+
+    def wire(self, notice: Any) -> None:
+        page = self.page
+        self._notice = notice
+        outputs = [page.picture, page.source, page.question, notice]
+        for button, name in zip(self.examples, example_questions(), strict=True):
+            picked = button.click(
+                _picker(page, f"example:{name}"), None, outputs, show_progress="hidden", **QUICK, **PRIVATE
+            )
+            self.describe(picked).then(None, None, None, js=RUN)
+        drawn = self.draw.click(
+            lambda family, seed: _pick(page, f"needle:{family}:{int(seed or 0)}"),
+            [self.family, self.seed],
+            outputs,
+            **QUICK,
+            **PRIVATE,
+        )
+        self.describe(drawn).then(None, None, None, js=RUN)
+        for event in (page.picture.upload, page.picture.clear):
+            changed = event(lambda: UPLOAD, None, [page.source], show_progress="hidden", **QUICK, **PRIVATE)
+            self.describe(changed).then(None, None, None, js=RUN_BY_ITSELF)
+        self.questions.click(lambda sample: sample[0], [self.questions], [page.question], **QUICK, **PRIVATE).then(
+            None, None, None, js=RUN
+        )
+        self.go.click(None, None, None, js=RUN)
+        page.question.submit(None, None, None, js=RUN)
+        live: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "always_last", **QUICK, **PRIVATE}
+        budget = [page.picture, page.share, page.model]
+        page.share.input(_budget(page, by_share=True), budget, [page.tokens, self.readout], **live)
+        page.share.release(None, None, None, js=RUN_BY_ITSELF)
+        counted = [page.picture, page.tokens, page.model]
+        page.tokens.input(_budget(page, by_share=False), counted, [page.share, self.readout], **live)
+        page.tokens.submit(None, None, None, js=RUN)
+
+    def describe(self, event: Any) -> Any:
+        """After a picture came or went: its budget, what uniform would look like, and questions about it."""
+        page = self.page
+        inputs = [page.picture, page.source, page.share, page.model]
+        return event.then(
+            _describer(page),
+            inputs,
+            [page.tokens, self.readout, self.questions],
+            show_progress="hidden",
+            **QUICK,
+            **PRIVATE,
+        )
+
+
+def _pick(page: Page, name: str) -> tuple[Any, ...]:
+    """A picture by its source, with its first question."""
+    gr = gradio()
+    found, trouble = in_a_sentence(lambda: page.desk.source(name))
+    if found is None:
+        return gr.skip(), gr.skip(), gr.skip(), trouble
+    return str(found.path), name, found.questions[0][0], ""
+
+
+def _picker(page: Page, name: str) -> Any:
+    return lambda: _pick(page, name)
+
+
+def _describer(page: Page) -> Any:
+    gr = gradio()
+
+    def describe(path: str | None, source: str, share: float, model: str) -> tuple[Any, ...]:
+        questions = () if source in ("", UPLOAD) else page.desk.source(source).questions
+        dataset = gr.Dataset(samples=[[query] for query, _ in questions], visible=bool(questions))
+        if not path:
+            return gr.skip(), "", dataset
+        found, trouble = in_a_sentence(lambda: readout(page.desk, path, share, None, model))
+        return (gr.skip(), trouble, dataset) if found is None else (found[1], found[2], dataset)
+
+    return describe
+
+
+def _budget(page: Page, by_share: bool) -> Any:
+    """Per cent and tokens follow each other; which one was moved decides."""
+    gr = gradio()
+
+    def follow(path: str | None, value: float | None, model: str) -> tuple[Any, ...]:
+        if not path or not value:
+            return gr.skip(), gr.skip()
+        given = (float(value), None) if by_share else (None, int(value))
+        found, trouble = in_a_sentence(lambda: readout(page.desk, path, *given, model))
+        if found is None:
+            return gr.skip(), trouble
+        share, tokens, html = found
+        return (tokens if by_share else share), html
+
+    return follow
+
+
+def readout(desk: Desk, path: str, share: float | None, tokens: int | None, model: str) -> tuple[float, int, str]:
+    """Per cent, tokens, and a small picture of what uniform of the same cost looks like."""
+    picture = desk.prepared(path).picture
+    full = desk.full_tokens(path, model)
+    if tokens is None:
+        tokens = min(full, max(1, round((share or 25.0) * full / 100)))
+    if tokens > full:
+        raise InputError(
+            f"{tokens} tokens are more than the {full} that all of this picture costs; give at most {full}"
+        )
+    size = shown_size(picture.size, 260)
+    even = uniform_of(picture, tokens)
+    caption = f"{tokens} of {full} tokens ({100 * tokens / full:.1f} %), spread evenly"
+    html = figures([Figure(foveated(picture, even, size), "Uniform of this cost", caption)], "one")
+    return round(100 * tokens / full, 4), tokens, html
+
+
+def _opener(page: Page) -> Any:
+    """Read the address that the page was opened with."""
+    gr, desk = gradio(), page.desk
+
+    def opened(request: Any) -> list[Any]:
+        state, complaints = read_link(dict(request.query_params))
+        model = state.model if state.model in desk.models else desk.models[0]
+        if state.model and state.model != model:
+            complaints.append(f"The link's model is not offered here; {model} is used.")
+        path = None
+        if state.picture == UPLOAD:
+            complaints.append(
+                "This link was made with a picture of its owner's: drop that picture here to see the same."
+            )
+        else:
+            found, trouble = in_a_sentence(lambda: desk.source(state.picture))
+            path = None if found is None else str(found.path)
+            complaints += [trouble] if trouble else []
+        notice = "".join(sentence(one) for one in complaints)
+        described = _describer(page)(path, state.picture, state.keep, model)
+        sidebar = [path, state.picture, state.q, state.keep, model, state.passes, *described]
+        settings = [getattr(state, key) for key in page.settings]
+        return [*sidebar, gr.Tabs(selected=state.tab), notice, *settings]
+
+    opened.__annotations__["request"] = gr.Request
+    return opened

@@ -1,0 +1,251 @@
+"""Serving the page safely: who may reach it, what may be uploaded, which routes exist, and that nothing leaves.
+
+Loopback unless told otherwise, and then only with a password. Gradio brings many routes that this page does not use
+(proxies, recording, editing, run history): all that is not on the list below does not exist here.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import json
+import os
+import re
+import secrets
+import signal
+import threading
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError
+from .desk import MOST_PIXELS, Desk
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK = "127.0.0.1"
+PORT = 7860
+SHORTEST_PASSWORD = 8
+USER = "arr-coc"
+# Multipart boundaries and headers around the one file of an upload.
+ENVELOPE = 64 * 1024
+# A message to the queue: settings and the names of files, never their content.
+MESSAGE = 1024 * 1024
+
+ROUTES = re.compile(
+    r"/(?:"
+    r"|config/?|theme\.css|favicon\.ico|manifest\.json|robots\.txt|assets/[^?]*|static/[^?]*|svelte/[^?]*"
+    r"|gradio_api/(?:info/?|app_id/?|startup-events|theme\.css|login_check/?|upload|upload_progress|file=.+"
+    r"|queue/join|queue/data|cancel|reset|heartbeat/[\w-]+)"
+    r")"
+)
+# Everything from this machine, inline styles and scripts because Gradio has them; nothing from anywhere else.
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self' data:; connect-src 'self' data: blob:; "
+    "worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """upload: bytes of one upload. pixels: of one picture or frame. queue: visitors' requests that may wait."""
+
+    upload: int = 24 * 1024 * 1024
+    pixels: int = MOST_PIXELS
+    queue: int = 64
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 1:
+                raise InputError(f"the limit {name}={value} lets nothing through; give at least 1")
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_exposure(host: str, password: str | None) -> None:
+    """Beyond this machine only with a password. Raises `InputError`."""
+    if password is not None and len(password) < SHORTEST_PASSWORD:
+        raise InputError(f"the password has {len(password)} characters; give at least {SHORTEST_PASSWORD}")
+    if not is_loopback(host) and password is None:
+        raise InputError(
+            f"--host {host} lets other machines in: also set a password, in the variable ARR_COC_PASSWORD or a file "
+            f"with --password-file, or stay on {LOOPBACK}"
+        )
+
+
+class Guard:
+    """Around the whole application: names of the host, password, routes, sizes, and headers against the outside."""
+
+    def __init__(self, application: Application, host: str, password: str | None, limits: Limits) -> None:
+        self.application, self.limits, self.password = application, limits, password
+        # A page of another site could reach a loopback server through a name of its own; only ours are answered.
+        self.hosts = {"localhost", LOOPBACK, "[::1]"} if is_loopback(host) else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":  # lifespan; there are no web sockets here
+            if scope["type"] == "lifespan":
+                await self.application(scope, receive, send)
+            return
+        headers = {key.lower(): value for key, value in scope["headers"]}
+        name = re.sub(rb":\d+$", b"", headers.get(b"host", b"")).decode("latin-1")
+        path = scope["path"]
+        if self.hosts is not None and name not in self.hosts:
+            await refuse(send, 403, "this microscope answers on its own machine only")
+        elif self.password is not None and not self._admitted(headers.get(b"authorization", b"")):
+            await refuse(send, 401, "a password is needed", ((b"www-authenticate", b'Basic realm="microscope"'),))
+        elif not ROUTES.fullmatch(path):
+            await refuse(send, 404, "there is nothing here")
+        elif scope["method"] == "POST" and self._foreign(headers):
+            await refuse(send, 403, "this request comes from another page")
+        else:
+            most = self.limits.upload + ENVELOPE if path == "/gradio_api/upload" else MESSAGE
+            await self._limited(scope, receive, send, headers, most)
+
+    def _admitted(self, header: bytes) -> bool:
+        expected = base64.b64encode(f"{USER}:{self.password}".encode())
+        kind, _, given = header.partition(b" ")
+        return kind.lower() == b"basic" and secrets.compare_digest(given.strip(), expected)
+
+    def _foreign(self, headers: dict[bytes, bytes]) -> bool:
+        """A form or script of another site; browsers say where a request comes from."""
+        origin = headers.get(b"origin")
+        return origin is not None and origin.partition(b"://")[2] != headers.get(b"host", b"")
+
+    async def _limited(
+        self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, bytes], most: int
+    ) -> None:
+        """Pass on what says how long it is and is not too long; the server holds a request to its word."""
+        told = headers.get(b"content-length", b"" if scope["method"] == "POST" else b"0")
+        if not told.isdigit():
+            await refuse(send, 411, "a request must say how long it is")
+            return
+        if int(told) > most:
+            await refuse(send, 413, f"an upload may have {self.limits.upload / 2**20:g} MB; make it smaller first")
+            return
+
+        async def guarded(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+            await send(message)
+
+        await self.application(scope, receive, guarded)
+
+
+async def refuse(send: Send, status: int, words: str, more: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+    # Gradio's script shows `detail` in the page.
+    body = json.dumps({"detail": words}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *HEADERS, *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def build_app(
+    desk: Desk, *, host: str = LOOPBACK, password: str | None = None, limits: Limits | None = None
+) -> Application:
+    """The page behind its guard, as an ASGI application."""
+    limits = limits or Limits()
+    check_exposure(host, password)
+    silence(desk.folder)
+    from .kit import gradio
+    from .page import build_page
+    from .style import head, stylesheet, theme
+
+    gr = gradio()
+    desk.most_pixels = limits.pixels
+    blocks = build_page(desk)
+    blocks.queue(max_size=limits.queue, default_concurrency_limit=2, api_open=False)
+    application = import_module("fastapi").FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    gr.mount_gradio_app(
+        application,
+        blocks,
+        "/",
+        footer_links=[],
+        run_history=False,
+        allowed_paths=[],
+        max_file_size=limits.upload,
+        ssr_mode=False,
+        mcp_server=False,
+        enable_monitoring=False,
+        show_error=False,
+        pwa=False,
+        theme=theme(),
+        css=stylesheet(),
+        head=head(),
+    )
+    # Gradio checks which files a request may name only in what it launched itself.
+    blocks.has_launched = True
+    return Guard(application, host, password, limits)
+
+
+def silence(folder: Path) -> None:
+    """Before Gradio is imported: no analytics, no look for newer versions, and every file in the desk's folder."""
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    os.environ["GRADIO_TEMP_DIR"] = str(folder)
+
+
+def serve(
+    models: tuple[str, ...] = ("mini",),
+    *,
+    host: str = LOOPBACK,
+    port: int = PORT,
+    password: str | None = None,
+    device: str = "cpu",
+    numbers: Path | None = None,
+    limits: Limits | None = None,
+    ready: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Serve until interrupted. ready: called with the address once the page can be opened."""
+    check_exposure(host, password)
+    desk = Desk(models, device=device, numbers=numbers)
+    if threading.current_thread() is threading.main_thread():
+        # Told to end, it ends as after Ctrl-C: visitors' files are removed first.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    warming = threading.Thread(target=desk.warm_up, daemon=True)
+    warming.start()
+    try:
+        application = build_app(desk, host=host, password=password, limits=limits)
+        warming.join()
+        run(application, host, port, ready)
+    finally:
+        desk.close()
+
+
+def run(application: Application, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """The server itself; a port that is taken is told in one line."""
+    uvicorn = import_module("uvicorn")
+    family = "[" + host.strip("[]") + "]" if ":" in host else host
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets=sockets)
+            if self.started:
+                ready(f"http://{family}:{self.servers[0].sockets[0].getsockname()[1]}/")
+
+    settings = uvicorn.Config(
+        application, host=host.strip("[]"), port=port, log_level="warning", ws="none", server_header=False,
+        timeout_keep_alive=30, timeout_graceful_shutdown=2,
+    )  # fmt: skip
+    try:
+        Server(settings).run()
+    except SystemExit as error:
+        raise InputError(f"port {port} of {host} cannot be used; choose another with --port") from error

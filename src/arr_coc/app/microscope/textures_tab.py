@@ -1,0 +1,173 @@
+"""Textures: every channel by name at any mip level, and the clusters with their quality."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+
+from ...draw import contact_sheet
+from ...draw.layout import fit, resize
+from ...draw.palette import relevance_scale
+from ...pictures import Picture
+from ...sensing import ClusterQuality, Clusters, Texture, pyramid, quality, sense_one, slic, tidy
+from .desk import Desk
+from .exports import Shown, picture_lines, program
+from .linking import PageState
+from .markup import Figure, figures, notes, shown_pixels, shown_size, table
+
+SENSE_SIDE = 512
+LEVELS = 5
+CHANNEL_SIDE = 256
+# Coordinates, colours and identifiers are told apart by their own colours; all else is on the scale of relevance.
+GREY = ("red", "green", "blue", "lab_l", "lab_a", "luminance")
+
+
+def sensed(desk: Desk, path: str | None, layout: str) -> tuple[Texture, ...]:
+    """The pyramid of a picture's channels, finest first."""
+    picture = desk.prepared(path).picture
+
+    def sense() -> tuple[Texture, ...]:
+        side = min(SENSE_SIDE, max(picture.pixels.shape[:2]))
+        texture = sense_one(picture.pixels, layout, size=side)
+        levels = pyramid(texture.tensors(), LEVELS).levels
+        return tuple(level.cropped() for level in levels)
+
+    return desk.remember(("textures", path, layout), sense)
+
+
+def clustered(desk: Desk, path: str | None) -> tuple[Clusters, ClusterQuality, np.ndarray]:
+    """Superpixels after tidying, their quality, and L*a*b* at the size of the labels."""
+    picture = desk.prepared(path).picture
+
+    def find() -> tuple[Clusters, ClusterQuality, np.ndarray]:
+        labels = slic(picture.pixels)
+        small = cv2.resize(picture.pixels, labels.shape[::-1], interpolation=cv2.INTER_AREA)
+        lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2Lab)
+        found = tidy(labels, lab)
+        return found, quality(found.labels, lab), lab
+
+    return desk.remember(("clusters", path), find)
+
+
+def show_textures(desk: Desk, path: str | None, state: PageState) -> Shown:
+    picture = desk.prepared(path).picture
+    textures = sensed(desk, path, state.layout)
+    texture = textures[state.level]
+    found = [
+        Figure(channel_pixels(texture, name), name, range_words(texture, name), blocky=True) for name in texture.names
+    ]
+    clusters, report, _ = clustered(desk, path)
+    size = f"{texture.width}×{texture.height}"
+    heading = (
+        f"{len(texture.names)} channels at level {state.level}: {size} cells of {1 << state.level}×{1 << state.level}"
+    )
+    html = (
+        f"<h3>{heading}</h3>{notes(texture.notes)}{figures(found, 'small')}<h3>Clusters</h3>"
+        f'<div class="beside">{figures([cluster_figure(picture, clusters)], "one")}{quality_table(report)}</div>'
+    )
+    return Shown(
+        "textures",
+        html,
+        lambda: contact_sheet(
+            [*(one.pixels for one in found), cluster_figure(picture, clusters).pixels],
+            [*texture.names, "clusters"],
+            columns=6,
+        ),
+        lambda: texture_document(texture, state, report),
+        texture_lines(state, picture.name),
+        state.link(),
+    )
+
+
+def channel_pixels(texture: Texture, name: str) -> np.ndarray:
+    """(h, w, 3) uint8 of one channel, enlarged cell by cell so that a coarse level shows its cells."""
+    values = np.asarray(texture[name], dtype=np.float32)
+    if name == "cluster_id":
+        colours = identifier_colours(values.astype(np.int64))
+    elif name.startswith("semantic"):
+        colours = relevance_scale()[np.rint(np.clip((values + 1) / 2, 0, 1) * 255).astype(np.uint8)]
+    elif name in GREY:
+        colours = np.repeat(np.rint(np.clip(values, 0, 1) * 255).astype(np.uint8)[..., None], 3, axis=-1)
+    else:
+        colours = relevance_scale()[np.rint(np.clip(values, 0, 1) * 255).astype(np.uint8)]
+    size = fit(*values.shape, CHANNEL_SIDE, CHANNEL_SIDE)
+    if size[0] < values.shape[0]:
+        return resize(colours, size)
+    return cv2.resize(colours, size[::-1], interpolation=cv2.INTER_NEAREST)
+
+
+def identifier_colours(labels: np.ndarray) -> np.ndarray:
+    """(h, w) integers → (h, w, 3) uint8; neighbours in number are far apart in hue."""
+    hue = (labels * 67 % 180).astype(np.uint8)
+    value = (150 + labels * 41 % 90).astype(np.uint8)
+    return cv2.cvtColor(np.stack([hue, np.full_like(hue, 130), value], -1), cv2.COLOR_HSV2RGB)
+
+
+def range_words(texture: Texture, name: str) -> str:
+    values = np.asarray(texture[name])
+    low, high = float(values.min()), float(values.max())
+    return "zero here" if low == high == 0 else f"{low:.2g} to {high:.2g}"
+
+
+def cluster_figure(picture: Picture, clusters: Clusters) -> Figure:
+    """The clusters' outlines over the picture."""
+    size = shown_size(picture.size, 480)
+    pixels = shown_pixels(picture.pixels, size)
+    labels = cv2.resize(clusters.labels, size[::-1], interpolation=cv2.INTER_NEAREST)
+    tinted = cv2.addWeighted(pixels, 0.7, identifier_colours(labels.astype(np.int64)), 0.3, 0)
+    edge = np.zeros(size, dtype=bool)
+    edge[:, 1:] |= labels[:, 1:] != labels[:, :-1]
+    edge[1:] |= labels[1:] != labels[:-1]
+    tinted[edge] = (255, 183, 57)
+    scales = "two scales" if clusters.parents is not None else "one scale"
+    return Figure(tinted, "Clusters", f"{clusters.count} superpixels, {scales}.")
+
+
+def quality_table(report: ClusterQuality) -> str:
+    spread = f"{100 * min(report.sizes):.1f} %, {100 * max(report.sizes):.1f} %"
+    rows = [
+        {"what": "clusters", "value": f"{report.count}", "means": "good between 20 and 100"},
+        {
+            "what": "smallest, largest",
+            "value": spread,
+            "means": "area",
+        },
+        {"what": "within variance", "value": f"{report.within_variance:.1f}", "means": "colour inside clusters"},
+        {"what": "between variance", "value": f"{report.between_variance:.1f}", "means": "colour between clusters"},
+        {"what": "ratio", "value": f"{report.ratio:.2f}", "means": "good above 2"},
+        {"what": "silhouette", "value": f"{report.silhouette:.2f}", "means": "-1 to 1, on a sample"},
+        {"what": "verdict", "value": "good" if report.good else "not good", "means": "", "kind": "sum"},
+    ]
+    return table({"what": "quality", "value": "", "means": "what it means"}, rows, "Quality of the clusters")
+
+
+def texture_document(texture: Texture, state: PageState, report: ClusterQuality) -> dict[str, Any]:
+    channels = {}
+    for name in texture.names:
+        values = np.asarray(texture[name])
+        channels[name] = {"low": float(values.min()), "mean": float(values.mean()), "high": float(values.max())}
+    return {
+        "layout": state.layout,
+        "level": state.level,
+        "size": {"height": texture.height, "width": texture.width},
+        "channels": channels,
+        "clusters": {**vars(report), "sizes": list(report.sizes)},
+    }
+
+
+def texture_lines(state: PageState, file_name: str) -> str:
+    imports, lines = picture_lines(state.picture, file_name)
+    imports += [
+        "from arr_coc.pictures import load_picture",
+        "from arr_coc.sensing import pyramid, sense_one",
+    ]
+    lines += [
+        "pixels = load_picture(picture, longest_side=1600).pixels",
+        f"texture = sense_one(pixels, {state.layout!r}, size=min({SENSE_SIDE}, max(pixels.shape[:2])))",
+        f"level = pyramid(texture.tensors(), {LEVELS})[{state.level}].cropped()",
+        "for name in level.names:",
+        "    print(name, float(level[name].min()), float(level[name].max()))",
+    ]
+    return program(imports, lines)

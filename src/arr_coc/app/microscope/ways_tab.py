@@ -1,0 +1,109 @@
+"""Three ways: what can be read, what stands out, what the question couples to, and the tensions that balance them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from PIL import Image
+
+from ...attending import allocate, tokens_for
+from ...balancing import balance, explain_tensions, sharpen
+from ...draw import contact_sheet, foveated, heat, overlay
+from ...looking import Look
+from ...pictures import Picture
+from ...values import Allocation, Relevance
+from .desk import Desk
+from .exports import Shown, literal, picture_lines, program
+from .linking import PageState
+from .markup import Figure, budget, figures, notes, shown_pixels, shown_size
+
+# Smaller than elsewhere: a map follows a slider, and every pixel of it is coloured, packed and sent.
+WAY_SIDE, MAP_SIDE = 400, 480
+WAYS = {
+    "propositional": ("Propositional", "What is there to be read: local information."),
+    "perspectival": ("Perspectival", "What stands out from here: saliency, less at the edge."),
+    "participatory": ("Participatory", "What this question couples to."),
+}
+
+
+def looked(desk: Desk, path: str | None, query: str) -> Look:
+    """The three maps of a picture and a question, kept so that a slider does not wait for them."""
+    prepared = desk.prepared(path)
+    return desk.remember(("ways", path, query), lambda: prepared.look(query, keep=1.0))
+
+
+def balanced(look: Look, state: PageState, tokens: int) -> tuple[Relevance, Allocation]:
+    """The map under the chosen tensions, and the leaves it earns."""
+    found = look.relevance
+    maps = (getattr(found, name)[None] for name in WAYS)
+    tuned = replace(found, map=sharpen(np.asarray(balance(*maps, state.tensions))[0]), tensions=state.tensions)
+    spend = min(tokens, tokens_for(look.picture.size))
+    return tuned, allocate(tuned, spend, image_size=look.picture.size)
+
+
+def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> tuple[str, Shown]:
+    """The three ways, which no slider moves, and the balanced map."""
+    look = looked(desk, path, state.q)
+    size = shown_size(look.picture.size, WAY_SIDE)
+    pixels = shown_pixels(look.picture.pixels, size)
+    found = [
+        Figure(heat(getattr(look.relevance, name), size, pixels), title, caption)
+        for name, (title, caption) in WAYS.items()
+    ]
+    return figures(found, "thirds") + notes(look.notes), show_balance(desk, path, state, tokens)
+
+
+def show_balance(desk: Desk, path: str | None, state: PageState, tokens: int) -> Shown:
+    """What the tensions make of the three ways: quick enough to follow a slider."""
+    look = looked(desk, path, state.q)
+    relevance, allocation = balanced(look, state, tokens)
+    found = balance_figures(look.picture, relevance, allocation)
+    words = "".join(f"<li>{sentence}</li>" for sentence in explain_tensions(state.tensions))
+    html = figures(found, "pairs") + f'<ul class="words">{words}</ul>' + budget(allocation)
+    return Shown(
+        "three-ways",
+        html,
+        lambda: ways_page(look.picture, relevance, allocation),
+        lambda: {"query": state.q, "tensions": state.tensions, **allocation.to_json()},
+        ways_lines(state, allocation.budget, look.picture.name),
+        state.link(),
+        allocation,
+    )
+
+
+def balance_figures(picture: Picture, relevance: Relevance, allocation: Allocation) -> list[Figure]:
+    size = shown_size(picture.size, MAP_SIDE)
+    pixels = shown_pixels(picture.pixels, size)
+    return [
+        Figure(heat(relevance, size, pixels), "Balanced", "Relevance under these tensions."),
+        Figure(overlay(pixels, allocation), "Where the tokens go", f"{allocation.tokens} tokens by this map."),
+    ]
+
+
+def ways_page(picture: Picture, relevance: Relevance, allocation: Allocation) -> Image.Image:
+    """Everything on one sheet, for the PNG."""
+    size = shown_size(picture.size)
+    pixels = shown_pixels(picture.pixels, size)
+    panes = [pixels, *(heat(getattr(relevance, name), size, pixels) for name in WAYS)]
+    panes += [heat(relevance, size, pixels), overlay(pixels, allocation), foveated(picture, allocation, size)]
+    captions = ["the picture", *WAYS, "balanced", "where the tokens go", "what the model sees"]
+    return contact_sheet(panes, captions, shape=size[0] / size[1])
+
+
+def ways_lines(state: PageState, tokens: int, file_name: str) -> str:
+    imports, lines = picture_lines(state.picture, file_name)
+    imports += [
+        "from arr_coc.attending import allocate",
+        "from arr_coc.balancing import balance, sharpen",
+        "from arr_coc.looking import examine",
+    ]
+    lines += [
+        f"look = examine(picture, {literal(state.q)}, keep=1.0)",
+        "ways = look.relevance.propositional, look.relevance.perspectival, look.relevance.participatory",
+        f"tensions = {literal(state.tensions)}",
+        "relevance = sharpen(balance(*(way[None] for way in ways), tensions)[0])",
+        f"allocation = allocate(relevance, {tokens}, image_size=look.picture.size)",
+        "print(allocation.tokens, allocation.tokens_by_level())",
+    ]
+    return program(imports, lines)

@@ -1,0 +1,232 @@
+"""`bench esper`: does looking again pay? Every row is measured on held-out pictures with the shipped weights.
+
+python -m arr_coc.lab.bench.esper --device cuda --out benchmarks/results          all rows
+python -m arr_coc.lab.bench.esper --tune --train 20 --save src/arr_coc/weights/esper   settings on validation pictures,
+                                                                               tempering on training pictures, first
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from ...balancing.tempering import TemperingPolicy
+from ...bundled import WEIGHTS
+from ...errors import InputError
+from ...esper.settings import SETTINGS_NAME, EsperSettings
+from ...files import write_json, write_text
+from .esper_rows import COLUMNS, Row, ablation_rows, arousal_rows, cost_rows, hard_rows, zoo_rows
+from .esper_runs import (
+    BLUR,
+    BLUR_SEED,
+    FIRST,
+    HARD_FAMILIES,
+    LATER,
+    NOISE_SHARE,
+    SIZE,
+    TEST_SEED,
+    Advance,
+    Models,
+    Sheet,
+    hard_scenes,
+    scorer_maps,
+    zoo_scenes,
+)
+from .esper_tuning import compare, train, tune
+from .machine import machine_facts
+from .table import Table, written
+
+TITLE = "Esper: does looking again pay?"
+PARTS_TITLE = "Esper: parts and presets"
+SMALL_TITLE = "Esper: what does a second pass cost, and what do high stakes change?"
+SAID = ("what", "n", "tokens", "measured", "against", "kept")
+
+
+def load_tempering(folder: Path | None) -> TemperingPolicy | None:
+    """The learned policy of a folder, where there is one."""
+    return TemperingPolicy.from_pretrained(folder) if folder and (folder / "config.json").is_file() else None
+
+
+def load_settings(folder: Path | None) -> EsperSettings:
+    return EsperSettings.load(folder) if folder and (folder / SETTINGS_NAME).is_file() else EsperSettings()
+
+
+def esper_rows(
+    models: Models,
+    settings: EsperSettings,
+    learned: TemperingPolicy | None,
+    *,
+    number: int,
+    zoo: int,
+    repeats: int,
+    quick: bool,
+    in_time: Callable[[], bool] = lambda: True,
+    advance: Advance = lambda name: None,
+) -> Iterator[Row]:
+    """All rows, each as soon as it is measured; what matters least comes last. in_time: whether to begin another."""
+    hard = Sheet.of(models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED))
+    yield from hard_rows(models, hard, settings, learned, advance)
+    animals = zoo_scenes(zoo, TEST_SEED, models.device)
+    yield from zoo_rows(models, animals, settings, learned, advance)
+    yield from arousal_rows(models, animals)
+    advance("cost")
+    yield from cost_rows(models, repeats, (512,) if quick else (512, 1024))
+    if not quick:
+        yield from ablation_rows(models, hard, settings, in_time, advance)
+
+
+def esper_facts(models: Models, settings: EsperSettings) -> dict[str, str]:
+    return {
+        **machine_facts(("torch", "transformers")),
+        "device": torch.cuda.get_device_name() if models.device.type == "cuda" else "cpu",
+        "pictures": f"{SIZE[0]}×{SIZE[1]}, test split, seed {TEST_SEED}; hard: {', '.join(HARD_FAMILIES)}",
+        "tokens": f"full {models.tree.full}; first look {FIRST}, later looks {LATER}; all passes are counted",
+        "blur": f"Gaussian of {BLUR} cells, then {NOISE_SHARE:.0%} smooth noise, seed {BLUR_SEED}",
+        "settings": str(asdict(settings)),
+        "intervals": "95 %: Wilson's for accuracies, normal for paired differences",
+    }
+
+
+def esper_table(
+    models: Models,
+    *,
+    number: int = 1024,
+    zoo: int = 200,
+    repeats: int = 9,
+    quick: bool = False,
+    folder: Path | None = None,
+    seconds: float = float("inf"),
+    watch: Callable[[Table], None] = lambda table: None,
+    advance: Advance = lambda name: None,
+) -> Table:
+    """All rows; quick: few pictures and no ablations, for a look on a CPU. folder: settings and learned tempering.
+
+    seconds: no ablation begins after so many. watch: called with the table so far, after every row.
+    """
+    folder = WEIGHTS / "esper" if folder is None else folder
+    settings, learned = load_settings(folder), load_tempering(folder)
+    if quick:
+        number, zoo, repeats = min(number, 24), min(zoo, 12), min(repeats, 5)
+    table = Table(TITLE, COLUMNS, (), esper_facts(models, settings))
+    how: dict[str, Any] = {"number": number, "zoo": zoo, "repeats": repeats, "quick": quick, "advance": advance}
+    for row in esper_rows(models, settings, learned, in_time=until(seconds), **how):
+        table = Table(TITLE, COLUMNS, (*table.rows, row), table.facts)
+        watch(table)
+    return table
+
+
+def small_table(models: Models, repeats: int = 9, zoo: int = 200) -> Table:
+    """The rows that are soon measured anywhere: what a pass costs, which wants an idle machine, and arousal."""
+    facts = machine_facts(("torch", "transformers"))
+    device = torch.cuda.get_device_name() if models.device.type == "cuda" else "cpu"
+    rows = [*cost_rows(models, repeats), *arousal_rows(models, zoo_scenes(zoo, TEST_SEED, models.device))]
+    return Table(SMALL_TITLE, COLUMNS, tuple(rows), {**facts, "device": device})
+
+
+def parts_table(
+    models: Models,
+    names: Sequence[str],
+    number: int,
+    folder: Path | None = None,
+    watch: Callable[[Row], None] = lambda row: None,
+) -> Table:
+    """Some of the parts and presets alone, against Esper as it is on the same hard pictures."""
+    settings = load_settings(WEIGHTS / "esper" if folder is None else folder)
+    hard = Sheet.of(models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED))
+    rows: list[Row] = []
+    for row in ablation_rows(models, hard, settings, lambda: True, lambda name: None, names):
+        rows.append(row)
+        watch(row)
+    facts = {**esper_facts(models, settings), "hard pictures": str(number)}
+    return Table(PARTS_TITLE, COLUMNS, tuple(rows), facts)
+
+
+def load_table(path: Path) -> Table:
+    """A table that was saved."""
+    try:
+        return Table.from_json(json.loads(path.read_text(encoding="utf-8")), COLUMNS)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is no table of bench esper ({error}); give the esper.json of --out") from error
+
+
+def until(seconds: float) -> Callable[[], bool]:
+    """Whether there is still time, counted from now."""
+    end = perf_counter() + seconds
+    return lambda: perf_counter() < end
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Optionally tune and train first; then measure. What is known by then is on the disk after every step.
+
+    Needs no package but those that the models need: the `arr-coc` command is not installed on every GPU.
+    """
+    parser = argparse.ArgumentParser(prog="python -m arr_coc.lab.bench.esper", description=__doc__)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--weights", type=Path, help="folder of mini and scorer; the shipped ones")
+    parser.add_argument("--number", type=int, default=1024, help="hard pictures")
+    parser.add_argument("--zoo", type=int, default=200, help="zoo pictures")
+    parser.add_argument("--repeats", type=int, default=9, help="of each timing")
+    parser.add_argument("--quick", action="store_true", help="few pictures, no ablations")
+    parser.add_argument(
+        "--tune", nargs="?", type=int, const=512, default=0, help="choose settings on validation pictures"
+    )
+    parser.add_argument("--train", type=int, default=0, help="train the tempering, so many steps")
+    parser.add_argument("--batch", type=int, default=128, help="pictures of a training step")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="for tuning, training and rows, each")
+    parser.add_argument("--save", type=Path, help="folder for settings and tempering")
+    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder for esper.json and esper.md")
+    parser.add_argument("--only", nargs="+", default=(), help="only these parts or presets; writes esper_parts.json")
+    given = parser.parse_args(arguments)
+    started = perf_counter()
+
+    def say(words: str) -> None:
+        print(f"{perf_counter() - started:6.1f} s  {words}", flush=True)
+
+    models, out = Models.load(given.weights, given.device), given.out
+    folder = given.save or (given.weights or WEIGHTS) / "esper"
+
+    def tell(row: Row) -> None:
+        say("  ".join(written(row[key]) for key in SAID if row.get(key) is not None))
+
+    if given.only:
+        write_json(out / "esper_parts.json", parts_table(models, given.only, given.number, folder, tell).to_json())
+        return
+    if given.tune:
+
+        def chosen(best: EsperSettings, tried: list[dict[str, Any]]) -> None:
+            best.save(folder)
+            write_json(out / "esper_tuning.json", {"chosen": asdict(best), "tried": tried})
+
+        tune(models, min(given.tune, 48) if given.quick else given.tune, say, until(given.seconds), chosen)
+    if given.train:
+
+        def trained(policy: TemperingPolicy, curve: list[float]) -> None:
+            policy.save_pretrained(folder)
+            write_json(out / "esper_tempering.json", {"steps": len(curve), "batch": given.batch, "reward": curve})
+
+        settings = load_settings(folder)
+        policy, curve = train(models, settings, given.train, given.batch, say, until(given.seconds), trained)
+        found = compare(models, policy, settings, 48 if given.quick else given.tune or 512)
+        # What is no better than the rule is measured below all the same, but not used.
+        replace(settings, learned=found["points"]["difference"] > 0).save(folder)
+        record = {"steps": len(curve), "batch": given.batch, "reward": curve, "validation": found}
+        write_json(out / "esper_tempering.json", record)
+
+    def saved(table: Table) -> None:
+        write_json(out / "esper.json", table.to_json())
+        write_text(out / "esper.md", table.to_markdown() + "\n")
+        tell(dict(table.rows[-1]))
+
+    sizes = {"number": given.number, "zoo": given.zoo, "repeats": given.repeats}
+    esper_table(models, quick=given.quick, folder=folder, seconds=given.seconds, watch=saved, **sizes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""The tables of a needle document, for a terminal and for docs/results.md. Nothing is measured or typed in here."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError
+from .needle_statistics import SMALL_TYPE
+from .table import Cell, Table
+
+BY_HAND = "<!-- Below this line: written by hand, kept when the file is made again. -->"
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """A saved needle.json."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror or error}); give the needle.json of --out") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON ({error}); give the needle.json of --out") from error
+    if not isinstance(document, dict) or document.get("kind") != "needle" or document.get("schema") != 1:
+        raise InputError(f"{path} was not written by arr-coc bench needle; give the needle.json of --out")
+    return document
+
+
+def fraction(keep: float) -> str:
+    return "all" if keep == 1 else f"1/{round(1 / keep)}"
+
+
+def percent(row: Mapping[str, Any], exact: bool) -> str:
+    """A share with its interval: written out for a page, as ± half of it for a terminal."""
+    value, low, high = (100 * row[name] for name in ("value", "low", "high"))
+    return f"{value:.1f} [{low:.1f}, {high:.1f}]" if exact else f"{value:.1f}±{(high - low) / 2:.1f}"
+
+
+def tables(document: Mapping[str, Any]) -> list[Table]:
+    """What a terminal shows: exact match for each budget, means, the scorer's lead, calibration, bars."""
+    keeps = budgets(document)
+    return [
+        *(match_table(document, keep) for keep in keeps),
+        mean_table(document),
+        *(lead_table(document, keep) for keep in keeps[:1]),
+        calibration_table(document),
+        bar_table(document),
+    ]
+
+
+def budgets(document: Mapping[str, Any]) -> list[float]:
+    """The shares below everything, largest first."""
+    return sorted({row["keep"] for row in document["cells"] if row["keep"] < 1}, reverse=True)
+
+
+def match_table(document: Mapping[str, Any], keep: float, exact: bool = False) -> Table:
+    """Families down, ways to allocate across."""
+    shown = [row for row in document["cells"] if row["keep"] in (1, keep)]
+    means = [row for row in document["means"] if row["keep"] in (1, keep)]
+    strategies = list(dict.fromkeys(row["strategy"] for row in shown))
+    tokens = {row["strategy"]: row["tokens"] for row in shown}
+    rows: dict[str, dict[str, Cell]] = {}
+    for row in shown:
+        rows.setdefault(row["family"], {"family": row["family"]})[row["strategy"]] = percent(row, exact)
+    rows["mean"] = {"family": "mean", **{row["strategy"]: percent(row, exact) for row in means}}
+    columns = {"family": "exact match, %", **{name: f"{name} ({tokens[name]})" for name in strategies}}
+    return Table(f"{fraction(keep)} of the tokens (tokens in brackets)", columns, tuple(rows.values()))
+
+
+def mean_table(document: Mapping[str, Any], exact: bool = False) -> Table:
+    rows = tuple(
+        {
+            "strategy": row["strategy"],
+            "keep": fraction(row["keep"]),
+            "tokens": row["tokens"],
+            "mean": percent(row, exact),
+            "of_full": percent(row["of_full"], exact) if "of_full" in row else None,
+        }
+        for row in document["means"]
+    )
+    columns = {"strategy": "allocation", "keep": "share", "tokens": "tokens", "mean": "exact match, %"}
+    return Table("Mean over families, and what it keeps of full", {**columns, "of_full": "of full, %"}, rows)
+
+
+def lead_table(document: Mapping[str, Any], keep: float, exact: bool = False) -> Table:
+    rows: dict[str, dict[str, Cell]] = {}
+    against = []
+    for row in document["differences"]:
+        if row["keep"] == keep:
+            against.append(row["against"])
+            rows.setdefault(row["over"], {"over": row["over"]})[row["against"]] = percent(row, exact)
+    columns = {"over": "points", **{name: f"− {name}" for name in dict.fromkeys(against)}}
+    return Table(f"The scorer's lead at {fraction(keep)} of the tokens", columns, tuple(rows.values()))
+
+
+def calibration_table(document: Mapping[str, Any]) -> Table:
+    columns = {
+        "family": "ECE, %",
+        "cell": "allocation",
+        "n": "n",
+        "accuracy": "right",
+        "sure": "sure, before → after",
+        "before": "before",
+        "after": "after",
+        "chance": "by chance",
+    }
+    rows = tuple(
+        {
+            "family": row["family"],
+            "cell": f"{row['strategy']} {fraction(row['keep'])}",
+            "n": row["n"],
+            "accuracy": f"{100 * row['accuracy']:.1f}",
+            "sure": f"{100 * row['confidence_before']:.1f} → {100 * row['confidence_after']:.1f}",
+            "before": f"{100 * row['ece_before']:.1f}",
+            "after": f"{100 * row['ece_after']:.1f}",
+            "chance": f"{100 * row['ece_chance']:.1f}",
+        }
+        for row in document["calibration"]
+    )
+    return Table("Calibration by one temperature (15 bins of equal mass)", columns, rows)
+
+
+def bar_table(document: Mapping[str, Any], exact: bool = False) -> Table:
+    rows: list[dict[str, Cell]] = []
+    for row in document["bars"]:
+        unit = "points" if row.get("points") else "%"
+        sign = "≤" if row.get("most") else "≥"
+        measured = percent(row, exact) if "low" in row else f"{100 * row['value']:.1f}"
+        rows.append(
+            {
+                "what": row["what"],
+                "measured": measured,
+                "bar": f"{sign} {100 * row['bar']:g} {unit}",
+                "kept": row["kept"],
+            }
+        )
+    return Table("Bars", {"what": "what", "measured": "measured", "bar": "bar", "kept": "verdict"}, tuple(rows))
+
+
+# ---- docs/results.md ------------------------------------------------------------------------------------------------
+
+
+def markdown(document: Mapping[str, Any], by_hand: str = "") -> str:
+    """The whole page; by_hand: what stands below the line in the page that it replaces."""
+    facts, keeps = document["facts"], budgets(document)
+
+    def titled(table: Table) -> str:
+        return f"{table.title}:\n\n{table.to_markdown()}"
+
+    kept = [row["kept"] for row in document["bars"] if row["kept"] is not None]
+    parts = [
+        "# Results on Needle World",
+        "The bundled `mini` reads, the bundled scorer says where to look, the quadtree spends the budget. Every number "
+        "here comes from one run, saved as JSON, and this page is made from that file:",
+        "```sh\narr-coc bench needle --out DIR        # measure: hours on two cores, minutes on a GPU\n"
+        "arr-coc bench needle --quick          # a small sample of it, on two cores\n"
+        "arr-coc bench needle --from DIR/needle.json --markdown docs/results.md\n```",
+        "\n".join(f"- {name}: {value}" for name, value in facts.items()),
+        f"## What was promised\n\n{sum(kept)} of {len(kept)} bars are kept. A verdict goes by the measured value; the "
+        "brackets hold 95 % intervals, and one that reaches across a bar leaves the verdict open.",
+        bar_table(document, exact=True).to_markdown(),
+        "## Exact match\n\nAn answer counts when every character is right. `full` is the untouched picture, `uniform` "
+        "the same number of tokens spread evenly (that is down-sampling), `random` a random tree, `shuffled` the "
+        "scorer's map with its places permuted, `oracle` a tree around the true boxes. `mini` was trained with full, "
+        "uniform, random and oracle trees and with the scorer's. Wilson's intervals; the mean's is resampled, picture "
+        "by picture.",
+        *(titled(match_table(document, keep, exact=True)) for keep in keeps),
+        f"## What is kept of full\n\n{oracle_words(document)}",
+        mean_table(document, exact=True).to_markdown(),
+        "## The scorer against the controls, at equal tokens\n\nIn points, paired: every way saw the same pictures. "
+        f"Small type is the mean of {', '.join(SMALL_TYPE)}: families in which more than half of the answers are set "
+        "in type of at most 14 pixels.",
+        *(titled(lead_table(document, keep, exact=True)) for keep in keeps),
+        "## Calibration\n\nConfidence is the probability of the very text that was said; one temperature, fitted on "
+        "validation seeds by log loss, divides all logits. ECE over 15 bins of equal mass, test split; `by chance` is "
+        "what as many answers would show if every confidence were exactly true.",
+        calibration_table(document).to_markdown(),
+        BY_HAND,
+    ]
+    return "\n\n".join(map(filled, parts)) + "\n" + (f"\n{by_hand.strip()}\n" if by_hand.strip() else "")
+
+
+def filled(text: str, width: int = 120) -> str:
+    """Prose in lines of a readable length; tables, code, lists, headings and comments as they are."""
+    marks = ("|", "```", "- ", "#", "<!--")
+    return "\n\n".join(part if part.startswith(marks) else textwrap.fill(part, width) for part in text.split("\n\n"))
+
+
+def oracle_words(document: Mapping[str, Any]) -> str:
+    """Whether a well-placed part reads better than the whole, in words."""
+    found = []
+    for row in document["means"]:
+        if row["strategy"] in ("oracle", "scorer") and row.get("of_full", {}).get("low", 0) > 1:
+            share = row["of_full"]
+            found.append(
+                f"the {row['strategy']} at {fraction(row['keep'])} keeps {100 * share['value']:.1f} % "
+                f"[{100 * share['low']:.1f}, {100 * share['high']:.1f}]"
+            )
+    if not found:
+        return "No part of the tokens, however placed, reads surely better than all of them."
+    return f"Fewer tokens can read better than all of them, surely so here: {'; '.join(found)}."
+
+
+def hand_written(path: Path) -> str:
+    """What stands below the line in an earlier page."""
+    if not path.is_file():
+        return ""
+    _, line, rest = path.read_text(encoding="utf-8").partition(BY_HAND)
+    return rest if line else ""

@@ -1,0 +1,69 @@
+"""What an allocation or a map is worth on a real picture: coverage of boxes, and agreement with where people looked."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.ndimage import gaussian_filter
+
+from ...values import Allocation
+
+# Blur of the fixations' map, as a share of the picture's longer side: about a degree of sight.
+FIXATION_BLUR = 0.04
+
+
+def coverage(allocation: Allocation, boxes: np.ndarray, any_of: bool = False, level: int = 0) -> float:
+    """Share of the relevant boxes (K, 4: x0, y0, x1, y1 in 0–1) that is seen at a level or finer; with any_of, of the
+    best one. Leaves do not overlap, so that what they cover of a box adds up. Several boxes count by their area."""
+    scale = np.array([allocation.width, allocation.height] * 2, dtype=float)
+    x0, y0, x1, y1 = (np.asarray(boxes, dtype=float).reshape(-1, 4) * scale).T[:, None]
+    fine = allocation.boxes[allocation.levels <= level].astype(float)
+    top, left, height, width = fine.T[:, :, None]
+    down = np.clip(np.minimum(y1, top + height) - np.maximum(y0, top), 0, None)
+    across = np.clip(np.minimum(x1, left + width) - np.maximum(x0, left), 0, None)
+    seen = (down * across).sum(0)
+    area = np.maximum(((x1 - x0) * (y1 - y0))[0], 1e-9)
+    return float((seen / area).max()) if any_of else float(seen.sum() / area.sum())
+
+
+def scanpath_hits(allocation: Allocation, scanpaths: list[list[list[float]]]) -> float:
+    """Share of the fixations (x, y in 0–1) of people searching that fall where the picture is seen at level 0.
+
+    The first fixation of each path is where the trial put the eyes: it does not count.
+    """
+    points = np.array([point[:2] for path in scanpaths for point in path[1:]], dtype=float).reshape(-1, 2)
+    points = points[((points >= 0) & (points < 1)).all(1)]
+    if not len(points):
+        return float("nan")
+    fine = allocation.boxes[allocation.levels == 0].astype(float)
+    top, left, height, width = fine.T[:, :, None]
+    x, y = (points * (allocation.width, allocation.height)).T
+    inside = (x >= left) & (x < left + width) & (y >= top) & (y < top + height)
+    return float(inside.any(0).mean())
+
+
+def fixation_map(fixations: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """(F, 3) fixations x, y in 0–1 and milliseconds → (rows, cols): how long people looked there, blurred."""
+    rows, cols = size
+    known = fixations[((fixations[:, :2] >= 0) & (fixations[:, :2] < 1)).all(1)]
+    total, _, _ = np.histogram2d(
+        known[:, 1] * rows, known[:, 0] * cols, bins=size, range=((0, rows), (0, cols)), weights=known[:, 2]
+    )
+    return gaussian_filter(total, FIXATION_BLUR * max(size), mode="constant")
+
+
+def correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Pearson's, over all places; not a number where one of them is flat."""
+    a, b = first.ravel() - first.mean(), second.ravel() - second.mean()
+    length = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / length if length > 1e-12 else float("nan")
+
+
+def scanpath_saliency(relevance: np.ndarray, fixations: np.ndarray) -> float:
+    """Normalised scanpath saliency: the map in standard deviations above its mean, at the fixated places."""
+    rows, cols = relevance.shape
+    known = fixations[((fixations[:, :2] >= 0) & (fixations[:, :2] < 1)).all(1)]
+    spread = float(relevance.std())
+    if spread < 1e-9 or not len(known):
+        return float("nan")
+    place = (known[:, 1] * rows).astype(int), (known[:, 0] * cols).astype(int)
+    return float(((relevance[place] - relevance.mean()) / spread).mean())

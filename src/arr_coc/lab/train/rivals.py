@@ -1,0 +1,211 @@
+"""The systems that the hypotheses compare: from pictures and questions to relevance maps, all by one interface.
+
+A rival makes a map (B, rows, cols) of pictures and questions; every map, or its odds, is raised to a power of its own,
+chosen on validation pictures, and allocated by the same quadtree at the same budget. A tree splits by mass, so that a
+map needs the right sharpness to be used well, and no rival should lose for want of it: one that is nearly 1 over half
+of the picture, as high stakes teach it, is flat by mass, while its odds still tell what matters most.
+
+The three ways on Needle World: propositional and perspectival are the plain functions of `knowing`; participatory, what
+the question couples to, is the shipped scorer, the one part here that has learned to read both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...attending.quadtree import quadtree
+from ...attending.tree import Tree
+from ...balancing.adaptive import AdaptiveTensionBalancer
+from ...balancing.balancer import TensionBalancer
+from ...balancing.tension import balance, normalise
+from ...errors import InputError
+from ...knowing.perspectival import perspectival
+from ...knowing.propositional import propositional
+from ...knowing.scorer import Scorer
+from ...pretrained import Pretrained
+from ...sensing import Layout, sense
+from .allocations import target_cells
+from .pictures import TrainingBatch
+
+WAYS_LAYOUT = Layout.of("ways", ("red", "green", "blue", "eccentricity", "saliency", "text_regions"))
+POWERS = (1.0, 2.0, 4.0, 8.0)
+ODDS_POWERS = (0.5, 1.0, 2.0)
+# What each folder of trained parts holds, by name.
+KINDS: dict[str, type[Pretrained]] = {
+    "texture": Scorer,
+    "rgb": Scorer,
+    "medical": Scorer,
+    "casual": Scorer,
+    "outcomes": Scorer,
+    "tension": TensionBalancer,
+    "adaptive": AdaptiveTensionBalancer,
+}
+SCORERS = tuple(name for name, kind in KINDS.items() if kind is Scorer)
+RECORD = "record.json"
+TRAINED = Path(__file__).parents[2] / "weights" / "hypotheses"
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The three maps of a batch, each (B, rows, cols) in [0, 1], and the question as one vector (B, Q)."""
+
+    propositional: Tensor
+    perspectival: Tensor
+    participatory: Tensor
+    query: Tensor
+
+    @property
+    def maps(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.propositional, self.perspectival, self.participatory
+
+
+@torch.no_grad()
+def three_ways(batch: TrainingBatch, scorer: Scorer, at_once: int = 256) -> Ways:
+    """What each way of knowing says about every cell."""
+    rows, cols = batch.pictures.shape[2] // 32, batch.pictures.shape[3] // 32
+    parts: list[tuple[Tensor, Tensor]] = []
+    for pictures in batch.pictures.split(at_once):
+        texture = sense(pictures, WAYS_LAYOUT, backend="torch", clusters=None)
+        seen = (propositional(texture), perspectival(texture))
+        first, second = (one.unflatten(2, (cols, -1)).unflatten(1, (rows, -1)).mean((2, 4)) for one in seen)
+        parts.append((first, second))
+    first, second = (torch.cat(maps) for maps in zip(*parts, strict=True))
+    query = scorer.question(batch.question_ids)[1].float()
+    return Ways(first.float(), second.float(), scorer.score(batch.pictures, batch.question_ids), query)
+
+
+@dataclass
+class Rivals:
+    """scorer: the shipped one. parts: what was trained for the hypotheses, by name. powers: sharpness by rival; odds:
+    of whom it is the odds that are raised to it. training: `outcome_story` of the run that made them."""
+
+    scorer: Scorer
+    parts: dict[str, Any] = field(default_factory=dict)
+    powers: dict[str, float] = field(default_factory=dict)
+    odds: frozenset[str] = frozenset()
+    training: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, scorer: Scorer, folder: Path | None = TRAINED, device: torch.device | str = "cpu") -> Rivals:
+        """Everything found in a folder of `train_hypotheses`; a missing folder leaves what needs no training."""
+        found: dict[str, Any] = {}
+        powers: dict[str, float] = {}
+        odds: frozenset[str] = frozenset()
+        training: dict[str, Any] = {}
+        if folder is not None and (folder / RECORD).is_file():
+            try:
+                record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+                powers = {name: float(power) for name, power in record["powers"].items()}
+                odds = frozenset(record.get("odds", ()))
+                training = outcome_story(record)
+            except (ValueError, KeyError, AttributeError) as error:
+                raise InputError(f"{folder / RECORD} is not a record of train_hypotheses ({error!r})") from error
+            there = [name for name in KINDS if (folder / name / "config.json").is_file()]
+            found = {name: KINDS[name].from_pretrained(folder / name).to(device) for name in there}
+        return cls(scorer.to(device).eval(), found, powers, odds, training)
+
+    def save(self, folder: Path) -> None:
+        """The trained parts as fp16 folders."""
+        for name, part in self.parts.items():
+            copy = KINDS[name].from_config(part.config)
+            copy.load_state_dict(part.state_dict())
+            copy.half().save_pretrained(folder / name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Rivals that can be compared with what is there."""
+        return tuple(self.makers())
+
+    def makers(self) -> dict[str, Callable[[TrainingBatch, Ways], Tensor]]:
+        """name → (batch, its three ways) → map (B, rows, cols) in [0, 1], before sharpening."""
+        makers: dict[str, Callable[[TrainingBatch, Ways], Tensor]] = {
+            "scorer": lambda batch, ways: ways.participatory,
+            "propositional": lambda batch, ways: normalise(ways.propositional),
+            "perspectival": lambda batch, ways: normalise(ways.perspectival),
+            "fixed weights": lambda batch, ways: balance(*ways.maps),
+        }
+        if "tension" in self.parts:
+            makers["tension"] = lambda batch, ways: self.parts["tension"](*ways.maps)
+        if "adaptive" in self.parts:
+            makers["adaptive"] = lambda batch, ways: self.parts["adaptive"](*ways.maps, ways.query)
+        for name in SCORERS:
+            if name in self.parts:
+                makers[name] = lambda batch, ways, part=self.parts[name]: finely(part, batch)
+        return makers
+
+    @torch.no_grad()
+    def maps(self, batch: TrainingBatch, ways: Ways | None = None) -> dict[str, Tensor]:
+        """Every rival's map, sharpened by its own power (1 where none was chosen)."""
+        ways = three_ways(batch, self.scorer) if ways is None else ways
+        made = {name: make(batch, ways) for name, make in self.makers().items()}
+        return {name: sharpened(one, self.powers.get(name, 1.0), name in self.odds) for name, one in made.items()}
+
+    @torch.no_grad()
+    def choose_powers(self, batch: TrainingBatch, tree: Tree, budget: int) -> dict[str, float]:
+        """The power, of the map or of its odds, with which each rival's tree shows most of what the question needs;
+        ties to the map and to the smaller."""
+        truth = target_cells(batch, tree.rows, tree.cols)
+        ways = three_ways(batch, self.scorer)
+        ladder = [*((power, False) for power in POWERS), *((power, True) for power in ODDS_POWERS)]
+        best: dict[str, tuple[float, bool]] = {}
+        for name, make in self.makers().items():
+            one = make(batch, ways)
+            trees = [quadtree(sharpened(one, *step), tree, budget).cells for step in ladder]
+            found = torch.stack([recall(leaves, truth).mean() for leaves in trees]).tolist()
+            best[name] = ladder[max(range(len(ladder)), key=lambda place: (round(found[place], 4), -place))]
+        self.powers = {name: power for name, (power, _) in best.items()}
+        self.odds = frozenset(name for name, (_, by_odds) in best.items() if by_odds)
+        return self.powers
+
+
+def outcome_story(record: dict[str, Any]) -> dict[str, Any]:
+    """How the training from outcomes went, of the record of `train_hypotheses`: where it started and what random trees
+    reach on the same pictures, where it ended, what the monitors say of its last half. Empty where there is none."""
+    phase = record.get("phases", {}).get("outcomes", {})
+    probes = [point for point in phase.get("curve", ()) if "probe right" in point]
+    if not probes or "monitors" not in phase:
+        return {}
+    return {
+        "pictures": probes[0]["probe number"],
+        "keep": probes[0]["probe keep"],
+        "random": probes[0].get("probe random"),
+        "start": probes[0]["probe right"],
+        "end": probes[-1]["probe right"],
+        "observations": len(phase["monitors"]["points"]),
+        "bands": {name: phase["monitors"][name] for name in ("share_band", "entropy_band")},
+        "alarms": phase["monitors"]["alarms"],
+    }
+
+
+def finely(scorer: Scorer, batch: TrainingBatch) -> Tensor:
+    """(B, rows, cols) relevance in double precision: in single, everything above a logit of 17 is exactly 1."""
+    return scorer(batch.pictures, batch.question_ids).double().sigmoid()
+
+
+def sharpened(one: Tensor, power: float, by_odds: bool = False) -> Tensor:
+    """A map (B, rows, cols) in [0, 1], or its odds as shares of the picture's greatest, raised to a power; float32."""
+    one = one.double().clamp(0, 1)
+    if by_odds:
+        one = one / (1 - one).clamp_min(1e-15)
+        one = one / one.amax((1, 2), keepdim=True).clamp_min(1e-15)
+    return (one**power).float()
+
+
+def fine_cells(leaves: Tensor, rows: int, cols: int) -> Tensor:
+    """Leaves (B, N, 3) → (B, rows, cols) float: 1 where a cell is seen at level 0."""
+    place = (leaves[..., 0] * cols + leaves[..., 1]).clamp_min(0)
+    fine = ((leaves[..., 2] == 0) & (leaves[..., 0] >= 0)).float()
+    return torch.zeros(len(leaves), rows * cols, device=leaves.device).scatter_add_(1, place, fine).view(-1, rows, cols)
+
+
+def recall(leaves: Tensor, truth: Tensor) -> Tensor:
+    """Leaves (B, N, 3) and the cells that matter (B, rows, cols) → (B,): the share of them seen at level 0."""
+    seen = fine_cells(leaves, truth.shape[1], truth.shape[2]) * truth
+    return seen.sum((1, 2)) / truth.sum((1, 2)).clamp_min(1)
