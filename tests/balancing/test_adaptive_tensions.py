@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from arr_coc.balancing import TensionBalancer, balance
-from arr_coc.balancing.adaptive import AdaptiveConfig, AdaptiveTensionBalancer
+from arr_coc.balancing.learned import AdaptiveConfig, AdaptiveTensionBalancer
 from arr_coc.balancing.tension import normalise
 from arr_coc.errors import InputError
 

@@ -10,9 +10,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.balancing.arousal import ArousalConfig, ArousalEstimator
-from arr_coc.balancing.modulation import ALERT, FEAR, TOP, arousal_of, hearts, modulate, mood, top_places
-from arr_coc.balancing.stakes import STAKES, UNKNOWN, keyword_stakes
+from arr_coc.balancing.arousal import (
+    ALERT,
+    FEAR,
+    STAKES,
+    TOP,
+    UNKNOWN,
+    arousal_of,
+    hearts,
+    keyword_stakes,
+    modulate,
+    mood,
+    top_places,
+)
+from arr_coc.balancing.learned import ArousalConfig, ArousalEstimator
 from arr_coc.errors import InputError
 from arr_coc.values import Relevance
 

@@ -99,7 +99,7 @@ def test_bad_input_is_named():
 def test_explaining_and_modulating_need_neither_torch_nor_matplotlib():
     code = (
         "import sys, numpy as np; from arr_coc.balancing.explain import explain_tensions; "
-        "from arr_coc.balancing.modulation import modulate; from arr_coc.balancing.stakes import keyword_stakes; "
+        "from arr_coc.balancing.arousal import modulate; from arr_coc.balancing.arousal import keyword_stakes; "
         "explain_tensions(np.full(3, .5)); modulate(np.ones((1, 2, 2), np.float32), .5); keyword_stakes('total'); "
         "print(sorted({'torch', 'matplotlib', 'scipy'} & set(sys.modules)))"
     )

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.balancing.arousal import ArousalEstimator
-from arr_coc.balancing.modulation import modulate
+from arr_coc.balancing.arousal import modulate
+from arr_coc.balancing.learned import ArousalEstimator
 from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.bundled import WEIGHTS
 from arr_coc.errors import InputError

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from arr_coc.attending.power_curve import PowerCurve
-from arr_coc.balancing.balancer import TensionBalancer
+from arr_coc.balancing.learned import TensionBalancer
 from arr_coc.errors import InputError
 from arr_coc.lab.train.actor_critic import HierarchicalActorCritic, returns_to_go
 from arr_coc.lab.train.curriculum import STATIC_ONLY, Curriculum, Stage

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from arr_coc.attending.quadtree import quadtree
-from arr_coc.balancing.adaptive import AdaptiveConfig, AdaptiveTensionBalancer
-from arr_coc.balancing.balancer import TensionBalancer
+from arr_coc.balancing.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc.errors import InputError
 from arr_coc.files import write_json
 from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig

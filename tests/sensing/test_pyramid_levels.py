@@ -20,7 +20,7 @@ from arr_coc.sensing import (
     sense,
     temporal_mips,
 )
-from arr_coc.sensing.blocks import majority
+from arr_coc.sensing.pyramid import majority
 
 
 def texture_of(height: int, width: int, seed: int = 0, batch: int = 0) -> Texture:

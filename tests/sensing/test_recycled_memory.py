@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from arr_coc.sensing import sense
-from arr_coc.sensing.recycling import RecycledMemory
+from arr_coc.sensing.backend_opencv import RecycledMemory
 
 
 def test_a_block_comes_back_only_after_its_last_holder_is_gone():

@@ -12,7 +12,8 @@ from .. import arrays
 from ..arrays import Array
 from ..errors import InputError
 from ..pretrained import Pretrained
-from .modulation import for_each_picture
+from .arousal import for_each_picture
+from .learned import silent_head
 
 FIRST_PASS, VERY_UNSURE, UNSURE, SURE = 0.1, 0.5, 0.3, 0.05
 VERY_UNSURE_ABOVE, UNSURE_ABOVE = 0.7, 0.4
@@ -70,9 +71,7 @@ class TemperingPolicy(Pretrained):
         super().__init__(config or TemperingConfig())
         self.network: nn.Sequential | None = None
         if self.config.learned:
-            last = nn.Linear(self.config.hidden, 1)
-            nn.init.zeros_(last.weight)
-            nn.init.zeros_(last.bias)
+            last = silent_head(self.config.hidden)
             self.network = nn.Sequential(nn.Linear(3, self.config.hidden), nn.GELU(), last)
 
     def forward(self, pass_number: Tensor, uncertainty: Tensor, trend: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from ..asking import Eye
 from ..attending.gains import node_sums
 from ..attending.tree import check_budget, tree_for
 from ..backbones.qwen3_vl import Qwen3VL
-from ..balancing.arousal import ArousalEstimator
+from ..balancing.learned import ArousalEstimator
 from ..balancing.tempering import TemperingPolicy
 from ..bundled import MINI, WEIGHTS
 from ..errors import InputError

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..attending.tree import Tree
 from ..backbones.qwen3_vl_encode import VisualTokens
-from ..balancing.modulation import arousal_of, modulate
+from ..balancing.arousal import arousal_of, modulate
 from ..realizing.patches import LeafBatch, Pyramid, match_leaves
 from ..saying import Said
 from .looks import Looks, first_look, look_again

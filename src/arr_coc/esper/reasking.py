@@ -13,7 +13,7 @@ import torch
 
 from ..attending.frame import Frame
 from ..attending.tree import tree_for
-from ..balancing.modulation import arousal_of, modulate
+from ..balancing.arousal import arousal_of, modulate
 from ..errors import InputError
 from ..pictures import Picture
 from ..values import Answer, Pass

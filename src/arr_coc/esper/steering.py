@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..balancing.modulation import modulate
+from ..balancing.arousal import modulate
 from ..balancing.tempering import temper
 from .settings import SURE_UP_TO, UNSURE_ABOVE, EsperSettings
 from .speaking import Spoken

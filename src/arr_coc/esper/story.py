@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..balancing.modulation import mood
+from ..balancing.arousal import mood
 from ..pictures import Picture
 from ..values import Answer, Pass
 

@@ -16,10 +16,9 @@ import numpy as np
 from .. import arrays
 from ..arrays import Array
 from ..errors import InputError
-from ..sensing.array import Texture
-from ..sensing.backend import Backend, BackendMap
-from ..sensing.colour import srgb_to_lab
-from ..sensing.surround import smooth, surround_radius
+from ..sensing.backend import Backend, BackendMap, smooth, surround_radius
+from ..sensing.pixels import srgb_to_lab
+from ..sensing.texture import Texture
 
 # sRGB of what people call by these names.
 COLOURS: dict[str, tuple[int, int, int]] = {

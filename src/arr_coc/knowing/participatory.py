@@ -13,7 +13,7 @@ import torch
 from ..errors import InputError
 from ..sensing import Texture
 from ..sensing import backend_torch as ops
-from ..sensing.blocks import unit
+from ..sensing.pyramid import unit
 
 # Semantic channels are enlarged from a few dozen cells; nothing is lost by comparing at this size.
 VIEW = 128

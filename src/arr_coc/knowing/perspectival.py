@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..arrays import Array
-from ..sensing.array import Texture
-from ..sensing.position import check_gaze, eccentricity
+from ..sensing.channels import check_gaze, eccentricity
+from ..sensing.texture import Texture
 
 PERIPHERY_LOSS = 0.5
 

@@ -29,8 +29,8 @@ from torch.nn import functional as F
 from ..errors import InputError
 from ..sensing import SemanticEncoder
 from ..sensing import backend_torch as ops
-from ..sensing.blocks import unit
-from ..sensing.projection import SemanticProjection
+from ..sensing.pyramid import unit
+from ..sensing.semantic import SemanticProjection
 from .lexical import Coupling
 from .photo_words import class_names, content_words, head_words, named_words, photos_installed
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from math import log
 
 from ..arrays import Array, namespace
-from ..sensing.array import Texture
 from ..sensing.backend import Backend, BackendMap
-from ..sensing.gradients import luminance, sobel
+from ..sensing.pixels import luminance, sobel
+from ..sensing.texture import Texture
 
 DIRECTIONS = 8
 # Directions are told apart half-way between them: tan(22.5°). So edges along the axes and the diagonals, by far the

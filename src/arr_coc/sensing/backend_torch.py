@@ -11,8 +11,7 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 
-from . import gradients
-from .colour import srgb_to_lab
+from . import pixels
 
 Map = torch.Tensor
 name = "torch"
@@ -30,7 +29,7 @@ def box(maps: Map, radius: int) -> Map:
 
 def sobel(maps: Map) -> tuple[Map, Map]:
     """Derivatives along x and y with Sobel's weights: (B, H, W) → two of (B, H, W)."""
-    return gradients.sobel(maps)
+    return pixels.sobel(maps)
 
 
 def magnitude(along_x: Map, along_y: Map) -> Map:
@@ -71,12 +70,12 @@ def affine(maps: Map, scale: float | Map, shift: float, out: None = None) -> Map
 
 
 def luminance(planes: tuple[Map, Map, Map], out: None = None) -> Map:
-    return gradients.luminance(planes)
+    return pixels.luminance(planes)
 
 
 def lab(planes: tuple[Map, Map, Map]) -> tuple[Map, Map, Map]:
     """sRGB in [0, 1] → CIE L*a*b* (D65): L in [0, 100], a and b about [-110, 110]."""
-    return srgb_to_lab(planes)
+    return pixels.srgb_to_lab(planes)
 
 
 @lru_cache(maxsize=64)

@@ -7,11 +7,15 @@ tables over clusters (sizes, centroids, colours, touching pairs), never pixel by
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 
+from ..arrays import is_tensor
 from ..errors import InputError
-from .slic import compact
+from .slic import compact, slic
 
 SMALLEST_SHARE = 0.01
 MOST = 100
@@ -225,3 +229,68 @@ def _silhouette(labels: np.ndarray, colours: np.ndarray, sample: int, seed: int)
     outer = means.min(1)
     scores = np.where(alone, 0.0, (outer - inner) / np.maximum(np.maximum(inner, outer), 1e-12))
     return float(scores.mean())
+
+
+# ---- clusters as channels: cluster_id, cluster_distance, cluster_size -----------------------------------------------
+
+
+def labels_of(clusters: Any, array: np.ndarray) -> np.ndarray:
+    if isinstance(clusters, Clusters):
+        return clusters.labels
+    if isinstance(clusters, str):
+        if clusters != "slic":
+            raise InputError(f"clusters must be 'slic', labels, Clusters or None, got {clusters!r}; call sam() for SAM")
+        return slic(array)
+    labels = clusters.cpu().numpy() if is_tensor(clusters) else np.asarray(clusters)
+    labels = labels[0] if labels.ndim == 3 and len(labels) == 1 else labels
+    if labels.ndim != 2 or not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0:
+        raise InputError(f"cluster labels must be integers (h, w), 0 or more, got {labels.dtype} {labels.shape}")
+    return labels
+
+
+def cluster_channels(labels: np.ndarray, size: tuple[int, int]) -> dict[str, np.ndarray]:
+    """From (h, w) labels, three (H, W) float32 maps.
+
+    cluster_id: the label itself. cluster_distance: distance to the cluster's centroid over the picture's largest such
+    distance. cluster_size: the cluster's share of the area.
+    """
+    import cv2
+
+    flat = labels.ravel()
+    height, width = labels.shape
+    sizes = np.bincount(flat)
+    y = np.repeat((np.arange(height, dtype=np.float32) + 0.5) * (size[0] / height), width)
+    x = np.tile((np.arange(width, dtype=np.float32) + 0.5) * (size[1] / width), height)
+    share = (sizes / flat.size).astype(np.float32)
+    sizes = np.maximum(sizes, 1)
+    centre_y = (np.bincount(flat, y) / sizes).astype(np.float32)
+    centre_x = (np.bincount(flat, x) / sizes).astype(np.float32)
+    distance = np.hypot(y - centre_y[flat], x - centre_x[flat])
+    distance /= max(float(distance.max()), 1e-6)
+    maps = {"cluster_id": labels, "cluster_distance": distance, "cluster_size": share[flat]}
+    return {
+        name: cv2.resize(
+            values.reshape(height, width).astype(np.float32), size[::-1], interpolation=cv2.INTER_NEAREST_EXACT
+        )
+        for name, values in maps.items()
+    }
+
+
+def cluster_channels_batch(labels: torch.Tensor, size: tuple[int, int]) -> dict[str, torch.Tensor]:
+    """As `cluster_channels`, for (B, h, w) integer labels → three (B, H, W) maps, any device."""
+    batch, height, width = labels.shape
+    flat = labels.flatten(1).long()
+    count = int(flat.max()) + 1
+    y = ((torch.arange(height, device=labels.device) + 0.5) * (size[0] / height)).repeat_interleave(width)
+    x = ((torch.arange(width, device=labels.device) + 0.5) * (size[1] / width)).repeat(height)
+    values = torch.stack([torch.ones_like(y), y, x]).expand(batch, 3, -1)
+    index = flat[:, None].expand_as(values)
+    sums = torch.zeros((batch, 3, count), device=labels.device).scatter_add_(2, index, values)
+    sizes = sums[:, :1].clamp_min(1)
+    centre = (sums[:, 1:] / sizes).gather(2, index[:, 1:])
+    distance = (values[:, 1:] - centre).square().sum(1).sqrt()
+    distance = distance / distance.amax(1, keepdim=True).clamp_min(1e-6)
+    share = sums[:, 0].gather(1, flat) / flat.shape[1]
+    maps = torch.stack([flat.float(), distance, share], 1).unflatten(2, (height, width))
+    identifier, far, area = F.interpolate(maps, size=size, mode="nearest-exact").unbind(1)
+    return {"cluster_id": identifier, "cluster_distance": far, "cluster_size": area}

@@ -1,20 +1,23 @@
-"""The mip pyramid of a texture: each level half the size of the one before, each channel by its own reducer.
+"""The mip pyramid of a texture, and a texture on any coarser grid: each channel shrinks by its own reducer.
 
 Any size: the finest level is padded to a multiple of 2^(levels-1), and every level remembers how much of it is
-picture. Means are taken over picture only, so averaged x and y are the true centre of what each cell shows.
+picture. Means are taken over picture only, so averaged x and y are the true centre of what each cell shows. OpenCV
+shrinks on a CPU, plane by plane on all threads; torch does it with gradients and on other devices.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
 from ..errors import InputError
-from .array import Texture
+from . import backend_torch as ops
 from .backend import BackendName, get_backend, opencv_installed
-from .blocks import NOTHING, block_majority, unit
+from .texture import Layout, Texture
 
 LEVELS = 5
 
@@ -42,9 +45,7 @@ def pyramid(texture: Texture, levels: int = LEVELS, backend: BackendName = "auto
     get_backend(name)
     data = zero_padding(padded)
     if name == "opencv":
-        from .pyramid_opencv import reduce_planes
-
-        reduced = reduce_planes(data, padded.layout, levels, padded.height, padded.width)
+        reduced = _reduce_opencv(data, padded.layout, levels, padded.height, padded.width)
     else:
         reduced = _reduce_torch(data, padded, levels)
     return Pyramid((padded, *(_finish(padded, level, planes) for level, planes in enumerate(reduced, start=1))))
@@ -74,7 +75,7 @@ def zero_padding(texture: Texture) -> torch.Tensor:
 
 
 def _reduce_torch(data: torch.Tensor, finest: Texture, levels: int) -> list[torch.Tensor]:
-    """(B, C, H, W) → (B, C, H/2^k, W/2^k) for k = 1, 2, …; `pyramid_opencv.reduce_planes` means the same."""
+    """(B, C, H, W) → (B, C, H/2^k, W/2^k) for k = 1, 2, …; `_reduce_opencv` means the same."""
     layout = finest.layout
     voters = voters_of(finest)
     found = []
@@ -132,3 +133,182 @@ def _share(pixels: int, cells: int, side: int, device: torch.device) -> torch.Te
     """(cells,): how much of each cell is picture, in (0, 1]."""
     starts = torch.arange(cells, device=device) * side
     return ((pixels - starts).clamp(max=side) / side).float()
+
+
+# ---- levels by OpenCV -----------------------------------------------------------------------------------------------
+
+
+# Ballot boxes (cells × clusters) above which sorting needs less memory than counting.
+MOST_BALLOTS = 1 << 24
+
+
+def _reduce_opencv(data: torch.Tensor, layout: Layout, levels: int, height: int, width: int) -> list[torch.Tensor]:
+    """(B, C, H, W) → (B, C, H/2^k, W/2^k) for k = 1 … levels-1, each plane by its reducer.
+
+    data has zeros in the padding, beyond `height` and `width`: means are left as sums over picture and padding
+    together, for the caller to divide. Maxima are unharmed by zeros; padding gets no vote.
+    """
+    import cv2
+
+    from .backend_opencv import texture_memory
+
+    planes = data.contiguous().numpy().reshape(-1, *data.shape[-2:])
+    full = planes.shape[-2:]
+    results = [texture_memory.take((len(planes), full[0] >> level, full[1] >> level)) for level in range(1, levels)]
+    kinds = [one.reducer for one in layout.channels] * data.shape[0]
+
+    def reduce(place: int) -> None:
+        plane = planes[place]
+        if kinds[place] == "majority":
+            _vote(plane, [result[place] for result in results], height, width)
+            return
+        for result in results:
+            target = result[place]
+            if kinds[place] == "maximum":
+                extreme(plane, np.maximum, target)
+            else:
+                cv2.resize(plane, target.shape[::-1], dst=target, interpolation=cv2.INTER_AREA)
+            plane = target
+
+    # Votes take longest, so they start first.
+    order = sorted(range(len(planes)), key=lambda place: kinds[place] != "majority")
+    threads = torch.get_num_threads()
+    if threads > 1 and planes.size > 1 << 20:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(reduce, order))
+    else:
+        list(map(reduce, order))
+    return [torch.from_numpy(result).unflatten(0, tuple(data.shape[:2])) for result in results]
+
+
+def extreme(plane: np.ndarray, which: np.ufunc, out: np.ndarray | None = None) -> np.ndarray:
+    """The larger (np.maximum) or smaller (np.minimum) of each 2×2 block: (H, W) → (H/2, W/2)."""
+    rows = which(plane[0::2], plane[1::2])
+    return which(rows[:, 0::2], rows[:, 1::2], out=out)
+
+
+def _vote(plane: np.ndarray, results: list[np.ndarray], height: int, width: int) -> None:
+    """Write the true majority of every level, counted at the finest one.
+
+    Nearly all blocks lie inside one cluster. They show by their smallest and largest identifier being the same, and
+    need no counting.
+    """
+    if (height, width) != plane.shape:
+        plane = plane.copy()
+        plane[height:] = NOTHING
+        plane[:, width:] = NOTHING
+    smallest = largest = plane
+    count = int(plane.max()) + 1
+    for level, result in enumerate(results, start=1):
+        side = 1 << level
+        smallest, largest = extreme(smallest, np.minimum), extreme(largest, np.maximum)
+        np.copyto(result, largest)
+        rows, columns = np.nonzero(smallest != largest)
+        if not len(rows):
+            continue
+        tiles = plane.reshape(result.shape[0], side, result.shape[1], side)[rows, :, columns, :].reshape(len(rows), -1)
+        if len(rows) * count > MOST_BALLOTS:
+            result[rows, columns] = majority(torch.from_numpy(tiles)).numpy()
+            continue
+        identifiers = tiles.astype(np.int64)
+        ballots = (identifiers + np.arange(len(rows))[:, None] * count)[identifiers >= 0]
+        votes = np.bincount(ballots, minlength=len(rows) * count).reshape(len(rows), count)
+        result[rows, columns] = votes.argmax(1)
+
+
+# ---- a texture on any coarser grid ----------------------------------------------------------------------------------
+
+
+def to_cells(texture: Texture, grid: tuple[int, int]) -> Texture:
+    """The texture over `grid` = (rows, columns) cells that cover the picture exactly, any ratio.
+
+    Means are exact area averages, so averaged x and y are the cells' true centres. The grid may not be finer than the
+    texture.
+    """
+    rows, columns = (int(side) for side in grid)
+    texture = texture.cropped()
+    if not (1 <= rows <= texture.height and 1 <= columns <= texture.width):
+        raise InputError(f"cells must be between 1×1 and {texture.height}×{texture.width}, got {rows}×{columns}")
+    data = texture.batch()
+    layout = texture.layout
+    result = ops.shrink(data, (rows, columns))
+    replaced: dict[int, torch.Tensor] = {}
+    for place in layout.having("maximum"):
+        replaced[place] = ops.largest_in_blocks(data[:, place], (rows, columns))
+    for place in layout.having("majority"):
+        replaced[place] = _majority_in_cells(data[:, place], (rows, columns))
+    planes = list(result.unbind(1))
+    # Where a cell's border cuts through a pixel, averaging whole pixels misses the centre by a little: say it exactly.
+    for name, centres in zip(("y", "x"), ops.position((rows, columns), data), strict=True):
+        if name in layout:
+            replaced[layout.index(name)] = centres.expand(len(data), rows, columns)
+    for place, plane in replaced.items():
+        planes[place] = plane
+    vectors = list(layout.having("unit_mean"))
+    if vectors:
+        unit_planes = unit(torch.stack([planes[place] for place in vectors], 1), 1).unbind(1)
+        for place, plane in zip(vectors, unit_planes, strict=True):
+            planes[place] = plane
+    stacked = torch.stack(planes, dim=1)
+    return replace(texture, data=stacked if texture.batched else stacked[0], height=rows, width=columns)
+
+
+def _majority_in_cells(identifiers: torch.Tensor, grid: tuple[int, int]) -> torch.Tensor:
+    """(B, H, W) → (B, rows, columns): most frequent identifier among the pixels whose centres lie in each cell."""
+    batch, height, width = identifiers.shape
+    rows, columns = grid
+    count = int(identifiers.max()) + 1
+    device = identifiers.device
+    row = (torch.arange(height, device=device) * 2 + 1) * rows // (2 * height)
+    column = (torch.arange(width, device=device) * 2 + 1) * columns // (2 * width)
+    cell = row[:, None] * columns + column[None, :]
+    codes = (cell * count + identifiers.long()).flatten(1)
+    votes = torch.zeros((batch, rows * columns * count), device=device)
+    votes.scatter_add_(1, codes, torch.ones_like(codes, dtype=votes.dtype))
+    return votes.view(batch, rows, columns, count).argmax(-1).float()
+
+
+# ---- how each kind of channel shrinks: majority and unit vectors, over blocks ---------------------------------------
+
+
+NOTHING = -1.0
+
+
+def majority(blocks: torch.Tensor) -> torch.Tensor:
+    """(..., n) identifiers → (...): the most frequent one, the smallest of equals; `NOTHING` (padding) never counts.
+
+    Sorted, equal identifiers stand together, and the length of the run up to each place is its distance from the
+    run's start: the longest run wins, and the first longest is the smallest identifier.
+    """
+    ordered = blocks.sort(dim=-1).values
+    places = torch.arange(blocks.shape[-1], device=blocks.device)
+    starts_here = torch.ones_like(ordered, dtype=torch.bool)
+    starts_here[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    start = torch.where(starts_here, places, 0).cummax(dim=-1).values
+    length = torch.where(ordered == NOTHING, -1, places - start)
+    return ordered.gather(-1, length.argmax(dim=-1, keepdim=True))[..., 0]
+
+
+def split_blocks(maps: torch.Tensor, side: int) -> torch.Tensor:
+    """(..., H, W) → (..., H/side, W/side, side²), for sizes that divide."""
+    height, width = maps.shape[-2:]
+    tiles = maps.reshape(*maps.shape[:-2], height // side, side, width // side, side)
+    return tiles.transpose(-3, -2).flatten(-2)
+
+
+def block_majority(maps: torch.Tensor, side: int) -> torch.Tensor:
+    """(..., H, W) identifiers → (..., H/side, W/side) true majority over each side×side block.
+
+    Nearly all blocks lie inside one cluster, where the answer needs no counting: only mixed blocks are counted.
+    """
+    tiles = split_blocks(maps, side)
+    result = tiles[..., 0].clone()
+    mixed = (tiles != tiles[..., :1]).any(dim=-1)
+    result[mixed] = majority(tiles[mixed])
+    return result
+
+
+def unit(vectors: torch.Tensor, dim: int) -> torch.Tensor:
+    """Vectors of length one along `dim`; zero vectors stay zero."""
+    length = vectors.square().sum(dim, keepdim=True).clamp_min(1e-20).sqrt()
+    return vectors / length

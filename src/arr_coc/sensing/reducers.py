@@ -10,10 +10,8 @@ from torch import nn
 
 from ..errors import InputError
 from ..pretrained import Pretrained
-from .array import Texture
-from .blocks import block_majority, majority, unit
-from .layout import Layout, get_layout
-from .pyramid import LEVELS, Pyramid, pad_to, voters_of
+from .pyramid import LEVELS, Pyramid, block_majority, majority, pad_to, unit, voters_of
+from .texture import Layout, Texture, get_layout
 
 
 @dataclass(frozen=True)

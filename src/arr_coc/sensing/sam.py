@@ -10,7 +10,7 @@ import torch
 
 from ..errors import InputError
 from . import backend_torch as ops
-from .boundaries import view_size
+from .channels import view_size
 from .clusters import Clusters, tidy
 from .inputs import picture_array, picture_batch
 from .slic import compact, slic

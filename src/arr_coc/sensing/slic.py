@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from .boundaries import view_size
+from .channels import view_size
 
 COUNT = 50
 ITERATIONS = 5

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .backend import Backend, BackendMap
-from .surround import local_contrast
+from .backend import Backend, BackendMap, local_contrast
 
 # Grey levels of spread below which a window is blank ground.
 FAINTEST_INK = 6 / 255
@@ -82,8 +81,8 @@ def ocr_map(array: np.ndarray) -> np.ndarray:
     engine = _ocr_engine()
     picture = array if array.dtype == np.uint8 else cv2.convertScaleAbs(array, alpha=255.0)
     result = engine(np.ascontiguousarray(picture[..., ::-1]), use_det=True, use_cls=False, use_rec=False)
-    found = np.zeros(array.shape[:2], dtype=np.float32)
+    text = np.zeros(array.shape[:2], dtype=np.float32)
     boxes = getattr(result, "boxes", None)
     if boxes is not None and len(boxes):
-        cv2.fillPoly(found, [np.rint(box).astype(np.int32) for box in boxes], 1.0)
-    return found
+        cv2.fillPoly(text, [np.rint(box).astype(np.int32) for box in boxes], 1.0)
+    return text

@@ -1,163 +1,255 @@
-"""`sense`: a picture → its texture array.
+"""The texture array: named channels over one picture or a batch of pictures, and the layouts that name them.
 
-The channels are written once (`edges`, `saliency`, `position`, `boundaries`, `text_regions`, …) over two back ends:
-OpenCV for one picture on a CPU, torch for batches, gradients and other devices. A test holds the two equal.
+Channels are reached by name, never by number: a layout is an ordered list of names, and the only place that knows
+which plane a name lives in is `Layout.index`. The channels of one picture may be a numpy array (no torch needed) or a
+tensor; those of a batch are a tensor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-import torch
 
-from . import boundaries, flow, position, text_regions
-from .array import Texture
-from .backend import BackendName, get_backend, opencv_installed
-from .cells import to_cells
-from .cluster_channels import cluster_channels_batch
-from .clusters import Clusters
-from .inputs import picture_batch
-from .layout import SEMANTIC_NAMES, Layout, get_layout
-from .one_picture import (
-    NO_CLUSTERS,
-    NO_PREVIOUS,
-    TextDetector,
-    channel_tasks,
-    check_detector,
-    labels_of,
-    sense_one,
-    wants_ocr,
-)
+from .. import arrays
+from ..arrays import Array
+from ..errors import InputError
+from .backend import Backend, BackendMap, get_backend
 
 if TYPE_CHECKING:
-    from .semantic import SemanticEncoder
+    import torch
 
-NO_ENCODER = "no image-text encoder: the semantic channels are zero"
+ReducerKind = Literal["mean", "majority", "maximum", "unit_mean"]
+
+SEMANTIC_DIMENSIONS = 16
+SEMANTIC_NAMES = tuple(f"semantic_{number}" for number in range(SEMANTIC_DIMENSIONS))
 
 
-def sense(
-    picture: Any,
-    layout: str | Layout = "mvp13",
-    *,
-    size: int | tuple[int, int] | None = None,
-    cells: tuple[int, int] | None = None,
-    backend: BackendName = "auto",
-    gaze: tuple[float, float] | None = None,
-    previous: Any = None,
-    clusters: str | np.ndarray | torch.Tensor | Clusters | None = "slic",
-    text: TextDetector = "strokes",
-    encoder: SemanticEncoder | None = None,
-    memory: Mapping[str, Any] | None = None,
-) -> Texture:
-    """The texture array of a picture, or of a batch of pictures of one size.
+class Channel(NamedTuple):
+    """One channel: its name, its smallest and largest value, its reducer, the group it is learned with."""
 
-    picture: PIL image; numpy (H, W), (H, W, 3); tensor (3, H, W) or (B, 3, H, W); uint8, or floating in [0, 1].
-    size: sense at this size: the longer side, or (height, width); as given if None.
-    cells: (rows, columns): reduce to this grid, each channel by its own reducer ((32, 32) is the v0.1 path).
-    backend: "auto" takes OpenCV for a single picture on a CPU without gradients, torch for all else.
-    gaze: (y, x) in [0, 1]: centre of the eccentricity, and the place of the gaze channel.
-    previous: the frame before, same kind of picture: gives the motion channel.
-    clusters: "slic", labels (h, w) or (B, h, w) of any resolution, `Clusters`, or None for zero.
-    text: "strokes" (no download), "ocr" (needs the extra), "auto" (ocr where installed).
-    encoder: gives the semantic channels; zero, and noted, without one.
-    memory: maps for previous_relevance, previous_saliency, fixation_history, previous_attention, current_attention.
+    name: str
+    low: float
+    high: float
+    reducer: ReducerKind
+    group: str
+
+
+_GROUPS: dict[str, tuple[str, ...]] = {
+    "colour": ("red", "green", "blue", "lab_l", "lab_a", "luminance"),
+    "edges": (
+        *("sobel_x", "sobel_y", "sobel_magnitude", "edges", "edges_inverted", "high_pass", "low_pass"),
+        *("distance_field", "object_boundaries"),
+    ),
+    "position": ("y", "x", "eccentricity"),
+    "salience": ("saliency", "motion", "text_regions"),
+    "clusters": ("cluster_id", "cluster_distance", "cluster_size"),
+    "memory": (
+        *("previous_relevance", "previous_saliency", "fixation_history"),
+        *("previous_attention", "current_attention", "gaze"),
+    ),
+    "semantic": SEMANTIC_NAMES,
+}
+_GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names}
+_MAXIMUM = frozenset({"object_boundaries", "text_regions", "gaze"})
+
+
+def channel(name: str) -> Channel:
+    """The channel of that name."""
+    group = _GROUP_OF.get(name)
+    if group is None:
+        raise InputError(f"no channel is called {name!r}; the channels are {', '.join(sorted(_GROUP_OF))}")
+    if name == "cluster_id":
+        return Channel(name, 0.0, float("inf"), "majority", group)
+    if group == "semantic":
+        return Channel(name, -1.0, 1.0, "unit_mean", group)
+    return Channel(name, 0.0, 1.0, "maximum" if name in _MAXIMUM else "mean", group)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An ordered list of channels under one name."""
+
+    name: str
+    channels: tuple[Channel, ...]
+
+    @classmethod
+    def of(cls, name: str, names: Sequence[str]) -> Layout:
+        return cls(name, tuple(channel(one) for one in names))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.channels)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.channels)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def index(self, name: str) -> int:
+        """The plane of a channel."""
+        place = self._places.get(name)
+        if place is None:
+            raise InputError(f"layout {self.name} has no channel {name!r}; it has {', '.join(self.names)}")
+        return place
+
+    def having(self, reducer: ReducerKind) -> tuple[int, ...]:
+        """The planes that shrink by this reducer, in order."""
+        return tuple(place for place, one in enumerate(self.channels) if one.reducer == reducer)
+
+    def groups(self) -> dict[str, tuple[int, ...]]:
+        """Group name → its planes, in order of first appearance."""
+        found: dict[str, list[int]] = {}
+        for place, one in enumerate(self.channels):
+            found.setdefault(one.group, []).append(place)
+        return {group: tuple(places) for group, places in found.items()}
+
+
+MVP13 = Layout.of(
+    "mvp13",
+    (
+        *("red", "green", "blue", "lab_l", "lab_a", "sobel_x", "sobel_y", "sobel_magnitude"),
+        *("y", "x", "eccentricity", "saliency", "luminance"),
+    ),
+)
+FULL40 = Layout.of(
+    "full40",
+    (
+        *("red", "green", "blue", "edges", "edges_inverted", "high_pass", "low_pass", "motion", "saliency"),
+        *("x", "y", "eccentricity", "cluster_id", "cluster_distance", "cluster_size"),
+        *("previous_relevance", "previous_saliency", "fixation_history", *SEMANTIC_NAMES),
+        *("distance_field", "previous_attention", "current_attention", "gaze", "object_boundaries", "text_regions"),
+    ),
+)
+LAYOUTS = {layout.name: layout for layout in (MVP13, FULL40)}
+
+
+def get_layout(layout: str | Layout) -> Layout:
+    """A layout from its name; a `Layout` passes through."""
+    if isinstance(layout, Layout):
+        return layout
+    if layout not in LAYOUTS:
+        raise InputError(f"no layout is called {layout!r}; choose one of {', '.join(LAYOUTS)}")
+    return LAYOUTS[layout]
+
+
+@dataclass(frozen=True, eq=False)
+class Texture:
+    """What was sensed of a picture, channel by channel.
+
+    data: (C, H, W) or, for a batch, (B, C, H, W) float32; `sense` gives tensors, `sense_one` numpy.
+    layout: which channel is which; `texture["saliency"]` is the way in.
+    height, width: the rows and columns that are picture; what lies beyond them, to the right and below, is padding.
+    notes: what a reader should know ("no image-text encoder: the semantic channels are zero").
     """
-    chosen = get_layout(layout)
-    position.check_gaze(gaze)
-    check_detector(text)
-    if _choose(picture, backend) == "opencv":
-        texture = sense_one(
-            picture, chosen, size=size, gaze=gaze, previous=previous, clusters=clusters, text=text, memory=memory
-        ).tensors()
-    else:
-        texture = _sense_batch(picture, chosen, size, gaze, previous, clusters, text, memory or {})
-    texture = _with_semantic(texture, encoder)
-    return texture if cells is None else to_cells(texture, cells)
 
+    data: Array
+    layout: Layout
+    height: int
+    width: int
+    notes: tuple[str, ...] = ()
 
-def _choose(picture: Any, backend: str) -> str:
-    if backend != "auto":
-        get_backend(backend)
-        return backend
-    if isinstance(picture, torch.Tensor) and (
-        picture.ndim == 4 or picture.requires_grad or picture.device.type != "cpu"
-    ):
-        return "torch"
-    return "opencv" if opencv_installed() else "torch"
+    def __post_init__(self) -> None:
+        shape = tuple(self.data.shape)
+        if self.data.ndim not in (3, 4) or shape[-3] != len(self.layout):
+            raise InputError(
+                f"a {self.layout.name} texture needs data of shape ({len(self.layout)}, H, W) or "
+                f"(B, {len(self.layout)}, H, W), got {shape}"
+            )
+        if not (0 < self.height <= shape[-2] and 0 < self.width <= shape[-1]):
+            raise InputError(f"the picture's {self.height}×{self.width} must lie inside the data's {shape[-2:]}")
 
+    @property
+    def batched(self) -> bool:
+        return self.data.ndim == 4
 
-def _sense_batch(
-    picture: Any,
-    layout: Layout,
-    size: int | tuple[int, int] | None,
-    gaze: tuple[float, float] | None,
-    previous: Any,
-    clusters: Any,
-    text: str,
-    memory: Mapping[str, Any],
-) -> Texture:
-    """A batch by torch: any device, differentiable."""
-    ops = get_backend("torch")
-    batch, batched = picture_batch(picture, size)
-    target = (batch.shape[-2], batch.shape[-1])
-    red, green, blue = batch.unbind(1)
-    luminance = ops.luminance((red, green, blue))
-    notes: list[str] = []
-    maps: dict[str, Any] = {"red": red, "green": green, "blue": blue, "luminance": luminance}
-    for task in channel_tasks(ops, layout, (red, green, blue), luminance, gaze, memory, text, {}):
-        maps.update(task())
-    if "lab_l" in layout:
-        light, red_green, _ = ops.lab((red, green, blue))
-        maps["lab_l"], maps["lab_a"] = light * 0.01, red_green * (1 / 256) + 0.5
-    if "text_regions" in layout and wants_ocr(text):
-        found = [text_regions.ocr_map(one.permute(1, 2, 0).numpy()) for one in batch.detach().cpu()]
-        maps["text_regions"] = torch.from_numpy(np.stack(found)).to(batch)
-    if "motion" in layout:
-        if previous is None:
-            notes.append(NO_PREVIOUS)
-        else:
-            before = picture_batch(previous, target)[0].to(batch.device)
-            earlier = ops.luminance(tuple(before.unbind(1)))
-            maps["motion"] = flow.motion_batch(flow.batch_flow(luminance, earlier.expand_as(luminance)))
-    if "cluster_id" in layout:
-        labels = _labels_of_batch(clusters, batch)
-        if labels is None:
-            notes.append(NO_CLUSTERS)
-        else:
-            maps.update(cluster_channels_batch(labels, target))
-    blank = luminance.new_zeros(()).expand_as(luminance)
-    data = torch.stack([maps.get(name, blank).expand_as(luminance) for name in layout.names], dim=1)
-    return Texture(data if batched else data[0], layout, *target, notes=tuple(notes))
+    @property
+    def padding(self) -> tuple[int, int]:
+        """(rows below, columns to the right) that are not picture."""
+        return self.data.shape[-2] - self.height, self.data.shape[-1] - self.width
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.layout.names
 
-def _labels_of_batch(clusters: Any, batch: torch.Tensor) -> torch.Tensor | None:
-    from . import backend_torch as ops
-    from .slic import slic_batch
+    def __contains__(self, name: object) -> bool:
+        return name in self.layout
 
-    if clusters is None:
-        return None
-    if isinstance(clusters, str) and clusters == "slic":
-        small = ops.resize(batch.detach().flatten(0, 1), boundaries.view_size((batch.shape[-2], batch.shape[-1])))
-        red, green, blue = small.unflatten(0, (-1, 3)).unbind(1)
-        return slic_batch(torch.stack(ops.lab((red, green, blue)), dim=1))
-    if isinstance(clusters, torch.Tensor) and clusters.ndim == 3 and len(clusters) == len(batch):
-        return clusters.to(batch.device)
-    labels = labels_of(clusters, np.empty(0))
-    return torch.tensor(labels, device=batch.device).expand(len(batch), -1, -1)
+    def __getitem__(self, name: str) -> Array:
+        """(H, W) or (B, H, W): one channel by name, without a copy."""
+        return self.data[..., self.layout.index(name), :, :]
 
+    @property
+    def ops(self) -> Backend:
+        """The back end whose operations understand this texture's planes."""
+        return get_backend("opencv" if isinstance(self.data, np.ndarray) else "torch")
 
-def _with_semantic(texture: Texture, encoder: SemanticEncoder | None) -> Texture:
-    if SEMANTIC_NAMES[0] not in texture:
-        return texture
-    if encoder is None:
-        return texture.noting(NO_ENCODER)
-    dense = encoder.dense(texture.rgb if texture.batched else texture.rgb[None], (texture.height, texture.width))
-    place = texture.layout.index(SEMANTIC_NAMES[0])
-    data = texture.batch()
-    parts = [data[:, :place], dense.to(data), data[:, place + len(SEMANTIC_NAMES) :]]
-    joined = torch.cat(parts, dim=1)
-    return Texture(
-        joined if texture.batched else joined[0], texture.layout, texture.height, texture.width, texture.notes
-    )
+    def plane(self, name: str) -> BackendMap:
+        """One channel as `ops` takes it: (H, W) numpy or (B, H, W) tensor, with B = 1 for a single picture."""
+        found = self[name]
+        return found if self.batched or isinstance(self.data, np.ndarray) else found[None]
+
+    def shaped(self, maps: BackendMap) -> Array:
+        """A map as `ops` gives it, in the shape of this texture's own channels: (H, W) or (B, H, W)."""
+        return maps if self.batched or isinstance(self.data, np.ndarray) else maps[0]
+
+    def stack(self, *names: str) -> Array:
+        """(len(names), H, W) or (B, len(names), H, W): several channels by name, in the order asked for."""
+        places = [self.layout.index(name) for name in names]
+        first = places[0]
+        if places == list(range(first, first + len(places))):
+            return self.data[..., first : first + len(places), :, :]
+        return self.data[..., places, :, :]
+
+    @property
+    def rgb(self) -> Array:
+        """(3, H, W) or (B, 3, H, W) in [0, 1]."""
+        return self.stack("red", "green", "blue")
+
+    @property
+    def semantic(self) -> Array:
+        """(16, H, W) or (B, 16, H, W): unit vectors, or zeros where no encoder was given."""
+        return self.stack(*SEMANTIC_NAMES)
+
+    def batch(self) -> Array:
+        """(B, C, H, W), with B = 1 for a single picture."""
+        return self.data if self.batched else self.data[None]
+
+    def replacing(self, **maps: Array) -> Texture:
+        """A copy with some channels exchanged, each (H, W) or (B, H, W), of the texture's own library."""
+        planes = [self[name] for name in self.names]
+        for name, plane in maps.items():
+            if isinstance(self.data, np.ndarray):
+                exchanged = np.broadcast_to(np.asarray(plane, dtype=np.float32), planes[0].shape)
+            else:
+                exchanged = plane.to(self.data).expand_as(planes[0])
+            planes[self.layout.index(name)] = exchanged
+        return replace(self, data=arrays.namespace(self.data).stack(planes, -3))
+
+    def noting(self, *notes: str) -> Texture:
+        """The same texture with more notes; a note already there is not repeated."""
+        return replace(self, notes=tuple(dict.fromkeys((*self.notes, *notes))))
+
+    def tensors(self) -> Texture:
+        """The same texture with its channels as a tensor; numpy's memory is shared, not copied."""
+        if not isinstance(self.data, np.ndarray):
+            return self
+        import torch
+
+        return replace(self, data=torch.from_numpy(self.data))
+
+    def to(self, device: torch.device | str) -> Texture:
+        texture = self.tensors()
+        return replace(texture, data=texture.data.to(device))
+
+    def cropped(self) -> Texture:
+        """Without the padding."""
+        return replace(self, data=self.data[..., : self.height, : self.width])

@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 import torch
 from torch import Tensor
 
-from ...balancing.arousal import ArousalEstimator
-from ...balancing.modulation import modulate, mood
+from ...balancing.arousal import modulate, mood
+from ...balancing.learned import ArousalEstimator
 from ...balancing.tempering import TemperingPolicy
 from ...errors import InputError
 from ...esper.settings import SACCADES, TWO_PASS, EsperSettings

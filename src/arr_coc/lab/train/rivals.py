@@ -22,8 +22,7 @@ from torch import Tensor
 
 from ...attending.quadtree import quadtree
 from ...attending.tree import Tree
-from ...balancing.adaptive import AdaptiveTensionBalancer
-from ...balancing.balancer import TensionBalancer
+from ...balancing.learned import AdaptiveTensionBalancer, TensionBalancer
 from ...balancing.tension import balance, normalise
 from ...errors import InputError
 from ...knowing.perspectival import perspectival

@@ -29,8 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...balancing.adaptive import AdaptiveConfig, AdaptiveTensionBalancer
-from ...balancing.balancer import TensionBalancer
+from ...balancing.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from ...balancing.tension import SHARPNESS, TENSION_NAMES
 from ...files import write_json
 from ...knowing.scorer import RGB, TEXTURE, Scorer, ScorerConfig

@@ -1,12 +1,30 @@
-"""sRGB → CIE L*a*b*, exactly, for numpy arrays and tensors alike.
+"""Luminance, its derivatives and CIE L*a*b*, the same to the last bit in numpy and torch.
 
-(OpenCV's own conversion interpolates in a table and may be off by half a unit.)
+OpenCV's are faster and equal up to rounding (its L*a*b* interpolates in a table and may be off by half a unit), which
+is good enough for a channel. Where every pixel is then put in a bin, rounding decides for some of them, and two back
+ends would count them differently: such formulas use these.
 """
 
 from __future__ import annotations
 
 from .. import arrays
-from ..arrays import Array
+from ..arrays import Array, pad_edge
+
+
+def luminance(planes: tuple[Array, Array, Array]) -> Array:
+    red, green, blue = planes
+    return 0.299 * red + 0.587 * green + 0.114 * blue
+
+
+def sobel(maps: Array) -> tuple[Array, Array]:
+    """Derivatives along x and y with Sobel's weights, the edge repeated: (…, H, W) → two of (…, H, W)."""
+    padded = pad_edge(maps)
+    difference_x = padded[..., 2:] - padded[..., :-2]
+    difference_y = padded[..., 2:, :] - padded[..., :-2, :]
+    along_x = difference_x[..., :-2, :] + 2 * difference_x[..., 1:-1, :] + difference_x[..., 2:, :]
+    along_y = difference_y[..., :-2] + 2 * difference_y[..., 1:-1] + difference_y[..., 2:]
+    return along_x, along_y
+
 
 # Rows: what red, green and blue give to X, Y and Z, over those of the white point D65.
 _TO_WHITE = (
