@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.app.microscope.linking import LONGEST_QUERY, TABS, PageState, read_link
-from arr_coc.app.microscope.sources import check_source, open_source
+from arr_coc.app.microscope.linking import LONGEST_QUERY, TABS, PageState, check_source, open_source, read_link
 from arr_coc.errors import InputError
 
 SOURCES = ("example:street.png", "example:receipt.png", "needle:zoo:5", "upload")

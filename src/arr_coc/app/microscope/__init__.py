@@ -3,7 +3,7 @@
     from arr_coc.app.microscope import serve
     serve()                      http://127.0.0.1:7860, for this machine only
 
-One file for each tab (`*_tab`), one for safety and serving (`serving`), one for exports (`exports`). Needs
+One file for each tab (`*_tab`), one for what tabs are built from (`kit`), one for safety and serving (`serving`). Needs
 `pip install 'arr-coc[microscope]'`. Names are resolved on first use.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from ...attending import tokens_for
 from ...attending.strategies import CLASSIC_SCALE, STRATEGIES
@@ -12,7 +13,19 @@ from ...looking import Look, check_request
 from ...pictures import Picture
 from ...values import compare
 from .desk import Desk
-from .exports import Shown, literal, picture_lines, program
+from .kit import (
+    LIVE,
+    PRIVATE,
+    QUICK,
+    Page,
+    Sheet,
+    Shown,
+    gradio,
+    literal,
+    picture_lines,
+    program,
+    tokens_of,
+)
 from .linking import PageState
 from .markup import Figure, figures, notes, shown_pixels, shown_size, table
 
@@ -114,3 +127,40 @@ def compare_lines(state: PageState, tokens: int, file_name: str) -> str:
         "comparison(prepared.picture, [first, second], ['left', 'right']).save('compare.png')",
     ]
     return program(imports, lines)
+
+
+def compare_tab(page: Page) -> None:
+    gr = gradio()
+    with gr.Row():
+        by = gr.Radio(["strategies", "questions"], value="strategies", label="Compare two", elem_id="by", min_width=200)
+        relevance = gr.Radio(
+            ["look", "scorer"], value="look", label="Relevance", elem_id="relevance", min_width=180,
+            info="look: three ways, no weights. scorer: learned.",
+        )  # fmt: skip
+    with gr.Row():
+        first = gr.Dropdown(list(OFFERED), value="quadtree", label="Left strategy", elem_id="first", min_width=150)
+        second = gr.Dropdown(list(OFFERED), value="uniform", label="Right strategy", elem_id="second", min_width=150)
+        other = gr.Textbox(
+            label="Right question", elem_id="other-question", max_length=400, min_width=220, visible=False
+        )
+    page.settings |= {"by": by, "first": first, "second": second, "q2": other, "relevance": relevance}
+    sheet = Sheet(page, "compare")
+    sheet.exports()
+
+    def beside(*values: Any) -> tuple[Any, ...]:
+        *common, how, left, right, query, source = values
+        settings = {"by": how, "first": left, "second": right, "q2": (query or "").strip(), "relevance": source}
+        state = page.state("compare", common, **settings)
+        return sheet.filled(lambda: show_comparison(page.desk, common[0], state, tokens_of(common)))
+
+    inputs = [*page.common, by, first, second, other, relevance]
+    sheet.run.click(beside, inputs, sheet.outputs, show_progress="minimal", **QUICK, **PRIVATE)
+    by.change(
+        lambda how: (gr.Textbox(visible=how == "questions"), gr.Dropdown(visible=how == "strategies")),
+        [by],
+        [other, second],
+        **LIVE,
+    )
+    for control in (by, first, second, relevance):
+        control.input(beside, inputs, sheet.outputs, **LIVE)
+    other.submit(beside, inputs, sheet.outputs, **LIVE)

@@ -22,8 +22,7 @@ from ...bundled import MINI
 from ...errors import InputError
 from ...looking import VIEW_SIDE, Prepared
 from ...pictures import Picture, load_picture
-from .linking import FIRST_QUERY, FIRST_SOURCE
-from .sources import UPLOAD, Source, open_source
+from .linking import FIRST_QUERY, FIRST_SOURCE, UPLOAD, Source, open_source
 
 if TYPE_CHECKING:
     from ...asking import Eye

@@ -1,18 +1,28 @@
-"""The parts that every tab is built from: the view with its exports, and the inputs that take files."""
+"""The parts that every tab is built from: the view, what leaves the page, and the inputs that take files.
+
+A PNG, a JSON document and the Python lines that make a view again are handed to the browser inside the answer, never
+through a folder: what is exported is seen by nobody else. The lines are a whole program; tests run them and hold what
+they print against the page.
+"""
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from pprint import pformat
 from typing import Any
+
+from PIL import Image
 
 from ...errors import InputError
 from .desk import Desk
-from .exports import DOWNLOAD, Shown, json_file, lines_file, png_file
-from .linking import PageState
+from .linking import NEEDLE_SIZE, UPLOAD, PageState, needle_parts
 from .markup import sentence
 
 log = logging.getLogger("arr_coc.app.microscope")
@@ -22,6 +32,11 @@ MEMORY_SECONDS = 3600
 MODEL: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
 QUICK: dict[str, Any] = {"concurrency_id": "quick", "concurrency_limit": 2}
 PRIVATE = {"api_visibility": "private"}
+# Of what follows an input as it moves: no progress bar, and only the last value counts.
+LIVE: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "always_last", **QUICK, **PRIVATE}
+# The page's script runs the open tab: because something changed, or because a visitor asked for it.
+RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
+RUN = "() => window.arrCoc.run(false)"
 
 
 def gradio() -> Any:
@@ -169,3 +184,95 @@ def _export(make: Callable[[Shown | None], str]) -> Callable[[Shown | None], tup
         return message or "", trouble
 
     return export
+
+
+# ---- what leaves the page -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What a tab shows now. name: of its files. picture: drawn when it is wanted. document: JSON-ready. lines: Python.
+    link: the query of the address that brings it back. kept: what the tab needs for its next step."""
+
+    name: str
+    html: str
+    picture: Callable[[], Image.Image]
+    document: Callable[[], Mapping[str, Any]]
+    lines: str
+    link: str
+    kept: Any = None
+
+
+def png_file(shown: Shown | None) -> str:
+    """The view as a PNG, as `file_message`."""
+    shown = _something(shown)
+    memory = io.BytesIO()
+    shown.picture().save(memory, "PNG")
+    return file_message(f"{shown.name}.png", "image/png", memory.getvalue())
+
+
+def json_file(shown: Shown | None) -> str:
+    shown = _something(shown)
+    text = json.dumps(shown.document(), indent=1, ensure_ascii=False) + "\n"
+    return file_message(f"{shown.name}.json", "application/json", text.encode())
+
+
+def lines_file(shown: Shown | None) -> str:
+    shown = _something(shown)
+    return file_message(f"{shown.name}.py", "text/x-python", shown.lines.encode())
+
+
+def file_message(name: str, kind: str, data: bytes) -> str:
+    """A file as the text that the page's script turns into a download."""
+    return json.dumps({"name": name, "kind": kind, "data": base64.b64encode(data).decode()})
+
+
+def _something(shown: Shown | None) -> Shown:
+    if shown is None:
+        raise InputError("there is nothing to export yet: make a view first")
+    return shown
+
+
+# Runs in the browser with the message of `file_message`; empty where there was nothing to export.
+DOWNLOAD = """
+(message) => {
+  if (!message) return;
+  const file = JSON.parse(message);
+  const bytes = Uint8Array.from(atob(file.data), (letter) => letter.charCodeAt(0));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([bytes], {type: file.kind}));
+  link.download = file.name;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+"""
+
+
+# ---- Python lines ---------------------------------------------------------------------------------------------------
+
+
+def picture_lines(source: str, file_name: str) -> tuple[list[str], list[str]]:
+    """Imports, and lines that bind `picture`, for wherever the picture came from."""
+    kind, _, rest = source.partition(":")
+    if source == UPLOAD or kind not in ("example", "needle"):
+        return [], [f"picture = {file_name!r}  # your file"]
+    if kind == "example":
+        return ["from importlib.resources import files"], [
+            f"picture = files('arr_coc') / 'examples' / {rest!r}",
+        ]
+    family, seed = needle_parts(rest)
+    return ["from arr_coc.lab.needle import render"], [
+        f"drawn = render({family!r}, 1, {NEEDLE_SIZE}, {seed}, 'test')",
+        "picture = drawn.pictures[0].permute(1, 2, 0).numpy()",
+    ]
+
+
+def program(imports: Sequence[str], body: Sequence[str]) -> str:
+    """A whole program: imports first, sorted, none twice."""
+    return "\n".join([*sorted(dict.fromkeys(imports)), "", *body]) + "\n"
+
+
+def literal(value: Any) -> str:
+    return pformat(value, width=100, sort_dicts=False)

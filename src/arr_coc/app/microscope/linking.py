@@ -1,18 +1,23 @@
-"""The state of the page as the query of its address, and back: what is in a link is what a visitor sees.
+"""What a link carries: the state of the page as the query of its address, and where its pictures come from.
 
-A link carries settings, never a picture: `picture=upload` tells the next visitor to bring it.
+What is in a link is what a visitor sees. It carries settings, never a picture; a source is a short text:
+"example:street.png", "needle:zoo:5", or "upload" for a picture that only its visitor has, who is told to bring it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from ...balancing import DEFAULT_TENSIONS, TENSION_NAMES
 from ...errors import InputError
-from .sources import UPLOAD, check_source
+from ...files import replacing
+from ...lab.needle.families import FAMILIES
 
 TABS = ("ask", "ways", "textures", "compare", "passes", "video", "numbers")
 # The dialogue of a link may be long, but not endless.
@@ -52,8 +57,8 @@ class PageState:
         """The query of the address: only what differs from the defaults, and always tab, picture and question."""
         default = PageState()
         always = ("tab", "picture", "q")
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        kept = {key: value for key, value in found.items() if key in always or value != getattr(default, key)}
+        everything = {one.name: getattr(self, one.name) for one in fields(self)}
+        kept = {key: value for key, value in everything.items() if key in always or value != getattr(default, key)}
         return urlencode({key: f"{value:g}" if isinstance(value, float) else value for key, value in kept.items()})
 
 
@@ -101,3 +106,81 @@ def _read(name: str, text: str, default: Any) -> Any:
     if not low <= value <= high:
         raise InputError(f"it must lie between {low:g} and {high:g}")
     return value
+
+
+# ---- sources of pictures --------------------------------------------------------------------------------------------
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+UPLOAD = "upload"
+# What `mini` was trained on, and small enough to answer in an instant.
+NEEDLE_SIZE = (512, 512)
+MOST_SEED = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Source:
+    """path: the file in the page's own folder. questions: suggestions, with the truth where it is known."""
+
+    name: str
+    path: Path
+    questions: tuple[tuple[str, str], ...] = ()
+
+    def truth(self, query: str) -> str | None:
+        return dict(self.questions).get(query.strip())
+
+
+@cache
+def example_questions() -> dict[str, tuple[tuple[str, str], ...]]:
+    """file name → (question, true answer) of the pictures that come with the library."""
+    path = EXAMPLES / "questions.json"
+    if not path.is_file():
+        raise InputError("the example pictures are not installed; install arr-coc again")
+    pictures = json.loads(path.read_text(encoding="utf-8"))
+    return {name: tuple((entry["query"], entry["answer"]) for entry in asked) for name, asked in pictures.items()}
+
+
+def open_source(name: str, folder: Path) -> Source:
+    """The picture behind a source's name, copied or drawn into `folder`, the only place the page serves from."""
+    check_source(name)
+    kind, _, rest = name.partition(":")
+    if kind == "example":
+        path = folder / "examples" / rest
+        if not path.is_file():
+            with replacing(path) as temporary:
+                temporary.write_bytes((EXAMPLES / rest).read_bytes())
+        return Source(name, path, example_questions()[rest])
+    return _drawn(name, rest, folder)
+
+
+def check_source(name: str) -> None:
+    """Is this the name of an example or of a picture that can be drawn? Draws nothing."""
+    kind, _, rest = name.partition(":")
+    if kind == "needle":
+        needle_parts(rest)
+    elif kind != "example" or rest not in example_questions():
+        known = ", ".join(f"example:{one}" for one in example_questions())
+        raise InputError(f"no picture is called {name!r}; choose from {known}, or needle:FAMILY:SEED")
+
+
+def needle_parts(rest: str) -> tuple[str, int]:
+    """ "zoo:5" → family and seed."""
+    family, _, seed = rest.partition(":")
+    if family not in FAMILIES:
+        raise InputError(f"Needle World has no family {family!r}; choose from {', '.join(FAMILIES)}")
+    if not seed.isdecimal() or int(seed) > MOST_SEED:
+        raise InputError(f"the seed {seed!r} is not a whole number from 0 to {MOST_SEED}")
+    return family, int(seed)
+
+
+def _drawn(name: str, rest: str, folder: Path) -> Source:
+    from ...lab.needle import render
+    from ...lab.needle.export import picture
+
+    family, seed = needle_parts(rest)
+    batch = render(family, 1, NEEDLE_SIZE, seed, "test")
+    path = folder / "needle" / f"{family}-{seed}.png"
+    if not path.is_file():
+        with replacing(path) as temporary:
+            picture(batch, 0).save(temporary)
+    return Source(name, path, ((batch.questions[0], batch.answers[0]),))

@@ -1,20 +1,29 @@
-"""Small pieces of HTML that the tabs are put together from. Everything that a visitor wrote is escaped here."""
+"""Small pieces of HTML that the tabs are put together from. Everything that a visitor wrote is escaped here.
+
+Plots are SVG that takes the page's own colours: text and axes follow light and dark, and can be selected.
+"""
 
 from __future__ import annotations
 
 import base64
+import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
 
 from ...draw.layout import fit, resize
 from ...draw.legend import level_rows, share_words, spent_words
-from ...draw.palette import level_colour
+from ...draw.palette import FIRST, SECOND, level_colour
+from ...errors import InputError
 from ...values import Allocation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
 
 # The longer side of a picture in the page. Exports are made at their own size.
 SHOWN_SIDE = 512
@@ -131,3 +140,83 @@ def css_colour(colour: Sequence[int]) -> str:
 
 def shown_pixels(pixels: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return np.ascontiguousarray(resize(pixels, size))
+
+
+# ---- plots ----------------------------------------------------------------------------------------------------------
+
+
+# Drawn in this colour, which nothing else has, then replaced by the colour of the text around the plot.
+INK = "#010203"
+FAINT = "#040506"
+COLOURS = {
+    "scorer": css_colour(SECOND),
+    "full": INK,
+    "uniform": css_colour(FIRST),
+    "random": "#8a6fb0",
+    "shuffled": "#b0548a",
+    "oracle": "#3d8f5a",
+}
+GOOD, BAD, OPEN = "#3d8f5a", "#c43c28", "#8a8a8a"
+
+
+def new_figure(width: float = 6.0, height: float = 3.6) -> Plot:
+    try:
+        from matplotlib.figure import Figure as MatplotlibFigure
+    except ImportError as error:
+        raise InputError("plots need matplotlib: pip install 'arr-coc[microscope]'") from error
+    return MatplotlibFigure(figsize=(width, height), layout="constrained")
+
+
+def dress(axes: Any) -> None:
+    """Thin axes in the page's ink, no box."""
+    axes.spines[["top", "right"]].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(FAINT)
+    axes.tick_params(colors=INK, which="both", labelsize=10)
+    for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
+        text.set_color(INK)
+        text.set_fontsize(10.5)
+    axes.grid(True, axis="both", color=FAINT, linewidth=0.4, alpha=0.5)
+    axes.set_axisbelow(True)
+    legend = axes.get_legend()
+    if legend is not None:
+        for text in legend.get_texts():
+            text.set_color(INK)
+            text.set_fontsize(9.5)
+
+
+def as_svg(figure: Plot, label: str) -> str:
+    """The figure as inline SVG, as wide as its place."""
+    from matplotlib import rc_context
+
+    memory = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "font.family": "sans-serif", "svg.hashsalt": label}):
+        figure.savefig(memory, format="svg", transparent=True, metadata={"Date": None})
+    text = memory.getvalue()
+    text = text[text.index("<svg") :].replace(INK, "currentColor").replace(FAINT, "var(--faint)")
+    text = re.sub(
+        r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', rf'<svg {_attributes(label)} \1 xmlns="{_XMLNS}">', text, count=1
+    )
+    # Typefaces of the page, not of the machine that drew it.
+    text = re.sub(r"font-family: [^;\"]*|font: ([\d.]+px) [^;\"]*", _own_font, text)
+    return f'<div class="plot" tabindex="0" role="group" aria-label="plot">{text}</div>'
+
+
+_XMLNS = "http://www.w3.org/2000/svg"
+
+
+def _attributes(label: str) -> str:
+    return f'role="img" aria-label="{escape(label)}" width="100%"'
+
+
+def _own_font(found: re.Match[str]) -> str:
+    return f"font-size: {found[1]}" if found[1] else "font-family: inherit"
+
+
+def as_picture(figure: Plot) -> Any:
+    """The figure as a PIL image on paper, for exports."""
+    from PIL import Image
+
+    memory = io.BytesIO()
+    figure.savefig(memory, format="png", dpi=150, facecolor="white")
+    return Image.open(memory).convert("RGB")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from PIL import Image
 
 from ...bundled import WEIGHTS
@@ -16,10 +17,19 @@ from ...lab.bench.hypotheses import COLUMNS, Measured, hypotheses_table
 from ...lab.bench.needle_report import budgets, fraction, read_document
 from ...lab.bench.table import written
 from .desk import Desk
-from .exports import Shown, program
+from .kit import (
+    PRIVATE,
+    QUICK,
+    Page,
+    Sheet,
+    Shown,
+    program,
+)
 from .linking import PageState
-from .markup import sentence, table
-from .plots import as_picture, as_svg, dots, forest, interval_lines
+from .markup import BAD, COLOURS, GOOD, INK, OPEN, as_picture, as_svg, dress, new_figure, sentence, table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
 
 DOCS = Path(__file__).parents[4] / "docs"
 NEEDLE, HYPOTHESES = "needle", "hypotheses"
@@ -183,3 +193,82 @@ def _place(path: Path, imports: list[str]) -> str:
         return repr(path.name)
     imports.append("from importlib.resources import files")
     return " / ".join(["files('arr_coc')", *(repr(part) for part in path.relative_to(package).parts)])
+
+
+def interval_lines(rows: Sequence[dict[str, Any]], title: str) -> Plot:
+    """Accuracy against tokens, one line for each way to allocate, 95 % intervals as bars. rows: `means` of needle."""
+    figure = new_figure()
+    axes = figure.subplots()
+    strategies = list(dict.fromkeys(row["strategy"] for row in rows))
+    for strategy in strategies:
+        chosen = sorted((row for row in rows if row["strategy"] == strategy), key=lambda row: row["tokens"])
+        tokens = [row["tokens"] for row in chosen]
+        value, low, high = (np.array([100 * row[name] for row in chosen]) for name in ("value", "low", "high"))
+        colour = COLOURS.get(strategy, OPEN)
+        if strategy == "full":
+            axes.axhline(value[0], color=colour, linewidth=1, linestyle=":")
+        axes.errorbar(
+            tokens, value, yerr=[value - low, high - value], label=strategy, color=colour, marker="o", markersize=4,
+            linewidth=1.6, capsize=3,
+        )  # fmt: skip
+    axes.set_xscale("log", base=2)
+    ticks = sorted({row["tokens"] for row in rows})
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.set(xlabel="visual tokens", ylabel="exact match, %", title=title, ylim=(0, 102))
+    axes.legend(frameon=False, ncols=3, loc="lower right")
+    dress(axes)
+    return figure
+
+
+def dots(groups: Sequence[str], series: dict[str, list[dict[str, Any]]], title: str, xlabel: str) -> Plot:
+    """Groups down, one dot with its interval for each series. series: name → one row (value, low, high) a group."""
+    figure = new_figure(height=1.3 + 0.5 * len(groups))
+    axes = figure.subplots()
+    place = np.arange(len(groups))[::-1]
+    offsets = np.linspace(0.28, -0.28, max(len(series), 2))
+    for (name, rows), offset in zip(series.items(), offsets, strict=False):
+        value, low, high = (np.array([100 * row[key] for row in rows]) for key in ("value", "low", "high"))
+        axes.errorbar(
+            value, place + offset, xerr=[value - low, high - value], fmt="o", markersize=4, capsize=2, label=name,
+            color=COLOURS.get(name, OPEN), linewidth=1.3,
+        )  # fmt: skip
+    axes.set_yticks(place, groups)
+    axes.set(xlabel=xlabel, title=title, ylim=(-0.6, len(groups) - 0.4))
+    dress(axes)
+    legend = figure.legend(*axes.get_legend_handles_labels(), frameon=False, ncols=3, loc="outside lower center")
+    for text in legend.get_texts():
+        text.set_color(INK)
+        text.set_fontsize(9.5)
+    return figure
+
+
+def forest(labels: Sequence[str], rows: Sequence[dict[str, Any]], verdicts: Sequence[str], title: str) -> Plot:
+    """Differences with their intervals around zero, coloured by verdict. rows: value, low, high, in points."""
+    figure = new_figure(height=1.0 + 0.42 * len(labels))
+    axes = figure.subplots()
+    place = np.arange(len(labels))[::-1]
+    colours = {"holds": GOOD, "fails": BAD}
+    for y, row, verdict in zip(place, rows, verdicts, strict=True):
+        value, low, high = (row.get(name, row["value"]) for name in ("value", "low", "high"))
+        colour = colours.get(verdict, OPEN)
+        axes.errorbar(
+            [value], [y], xerr=[[value - low], [high - value]], fmt="o", color=colour, capsize=3, markersize=5
+        )
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_yticks(place, labels)
+    axes.set(title=title, ylim=(-0.7, len(labels) - 0.3))
+    # Long claims leave the axes little room: what does not fit under them goes to the left.
+    axes.set_xlabel("difference, points (95 % interval)", loc="right")
+    dress(axes)
+    return figure
+
+
+def numbers_tab(page: Page) -> None:
+    sheet = Sheet(page, "numbers")
+    sheet.exports()
+
+    def measured() -> tuple[Any, ...]:
+        return sheet.filled(lambda: show_numbers(page.desk, PageState(tab="numbers")))
+
+    sheet.run.click(measured, None, sheet.outputs, show_progress="minimal", **QUICK, **PRIVATE)

@@ -1,24 +1,40 @@
-"""The page: a sidebar with picture, question and budget, and one tab for each way of looking."""
+"""The page: a sidebar with picture, question and budget, one tab for each way of looking, and how it all looks.
+
+System typefaces, the colours of the drawings, and room to read at 390 pixels and at 1280.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ... import __version__
 from ...draw import foveated
 from ...errors import InputError
 from ...lab.needle.families import FAMILIES
-from . import layouts
-from .ask_tab import uniform_of
+from .ask_tab import ask_tab, passes_tab, uniform_of
+from .compare_tab import compare_tab
 from .desk import Desk
-from .kit import PRIVATE, QUICK, Page, gradio, in_a_sentence, only_uploads
-from .linking import LONGEST_QUERY, read_link
+from .kit import LIVE, PRIVATE, QUICK, RUN, RUN_BY_ITSELF, Page, gradio, in_a_sentence, only_uploads
+from .linking import LONGEST_QUERY, UPLOAD, example_questions, read_link
 from .markup import Figure, figures, sentence, shown_size
-from .sources import UPLOAD, example_questions
+from .numbers_tab import numbers_tab
+from .textures_tab import textures_tab
+from .video_tab import video_tab
+from .ways_tab import ways_tab
 
 PICTURE_KINDS = [".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"]
-RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
-RUN = "() => window.arrCoc.run(false)"
+# key of the link → what the tab is called, and what builds it
+TABS: dict[str, tuple[str, Callable[[Page], None]]] = {
+    "ask": ("Ask", ask_tab),
+    "ways": ("Three ways", ways_tab),
+    "textures": ("Textures", textures_tab),
+    "compare": ("Compare", compare_tab),
+    "passes": ("Passes", passes_tab),
+    "video": ("Video", video_tab),
+    "numbers": ("Numbers", numbers_tab),
+}
 
 
 def build_page(desk: Desk) -> Any:
@@ -37,7 +53,7 @@ def build_page(desk: Desk) -> Any:
             with gr.Column(elem_id="views"):
                 notice = gr.HTML(elem_id="notice", padding=False)
                 with gr.Tabs(elem_id="tabs") as tabs:
-                    for key, (label, build) in layouts.TABS.items():
+                    for key, (label, build) in TABS.items():
                         with gr.Tab(label, id=key, elem_id=f"tab-{key}") as tab:
                             build(page)
                         tab.select(None, None, None, js=RUN_LATER)
@@ -145,12 +161,11 @@ class Sidebar:
         )
         self.go.click(None, None, None, js=RUN)
         page.question.submit(None, None, None, js=RUN)
-        live: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "always_last", **QUICK, **PRIVATE}
         budget = [page.picture, page.share, page.model]
-        page.share.input(_budget(page, by_share=True), budget, [page.tokens, self.readout], **live)
+        page.share.input(_budget(page, by_share=True), budget, [page.tokens, self.readout], **LIVE)
         page.share.release(None, None, None, js=RUN_BY_ITSELF)
         counted = [page.picture, page.tokens, page.model]
-        page.tokens.input(_budget(page, by_share=False), counted, [page.share, self.readout], **live)
+        page.tokens.input(_budget(page, by_share=False), counted, [page.share, self.readout], **LIVE)
         page.tokens.submit(None, None, None, js=RUN)
 
     def describe(self, event: Any) -> Any:
@@ -254,3 +269,59 @@ def _opener(page: Page) -> Any:
 
     opened.__annotations__["request"] = gr.Request
     return opened
+
+
+# ---- how it looks ---------------------------------------------------------------------------------------------------
+
+
+ASSETS = Path(__file__).parent / "assets"
+SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif")
+MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
+
+
+def theme() -> Any:
+    """Gradio's plainest theme, with typefaces that every machine has: none is fetched from anywhere."""
+    import gradio
+
+    blue = gradio.themes.Color(
+        *("#eff6fb", "#dcebf6", "#b9d7ec", "#8bbcdd", "#559bc9", "#2f7fb5"),
+        *("#1868a8", "#155688", "#134a73", "#123f60", "#0c2b43"),
+        name="microscope",
+    )
+    plain = gradio.themes.Base(
+        primary_hue=blue, secondary_hue=blue, neutral_hue="stone", font=list(SANS), font_mono=list(MONO)
+    )
+    return plain.set(
+        body_background_fill="#faf9f6",
+        body_background_fill_dark="#17181b",
+        block_background_fill="#ffffff",
+        block_background_fill_dark="#1f2125",
+        block_border_color="#e4e1da",
+        block_border_color_dark="#34373d",
+        border_color_primary="#e4e1da",
+        border_color_primary_dark="#34373d",
+        input_background_fill="#ffffff",
+        input_background_fill_dark="#17181b",
+        body_text_color="#1c1e24",
+        body_text_color_dark="#eceae5",
+        body_text_color_subdued="#5d6068",
+        body_text_color_subdued_dark="#a9abb2",
+        button_primary_background_fill="#1868a8",
+        button_primary_background_fill_hover="#134a73",
+        button_primary_background_fill_dark="#2f7fb5",
+        button_primary_text_color="#ffffff",
+        block_title_text_weight="600",
+        block_label_text_weight="600",
+        block_radius="10px",
+        input_radius="8px",
+    )
+
+
+def stylesheet() -> str:
+    return (ASSETS / "page.css").read_text(encoding="utf-8")
+
+
+def head() -> str:
+    """What goes into the page's head: both colour schemes, and the page's own script."""
+    script = (ASSETS / "page.js").read_text(encoding="utf-8")
+    return f'<meta name="color-scheme" content="light dark">\n<script>\n{script}</script>\n'

@@ -166,8 +166,7 @@ def build_app(
     check_exposure(host, password)
     silence(desk.folder)
     from .kit import gradio
-    from .page import build_page
-    from .style import head, stylesheet, theme
+    from .page import build_page, head, stylesheet, theme
 
     gr = gradio()
     desk.most_pixels = limits.pixels

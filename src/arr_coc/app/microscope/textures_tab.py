@@ -13,7 +13,17 @@ from ...draw.palette import relevance_scale
 from ...pictures import Picture
 from ...sensing import ClusterQuality, Clusters, Texture, pyramid, quality, sense_one, slic, tidy
 from .desk import Desk
-from .exports import Shown, picture_lines, program
+from .kit import (
+    LIVE,
+    PRIVATE,
+    QUICK,
+    Page,
+    Sheet,
+    Shown,
+    gradio,
+    picture_lines,
+    program,
+)
 from .linking import PageState
 from .markup import Figure, figures, notes, shown_pixels, shown_size, table
 
@@ -171,3 +181,23 @@ def texture_lines(state: PageState, file_name: str) -> str:
         "    print(name, float(level[name].min()), float(level[name].max()))",
     ]
     return program(imports, lines)
+
+
+def textures_tab(page: Page) -> None:
+    gr = gradio()
+    with gr.Row():
+        layout = gr.Radio(["mvp13", "full40"], value="mvp13", label="Layout", elem_id="layout", min_width=180)
+        level = gr.Slider(0, LEVELS - 1, 0, step=1, label="Mip level (0 is finest)", elem_id="level", min_width=180)
+    page.settings |= {"layout": layout, "level": level}
+    sheet = Sheet(page, "textures")
+    sheet.exports()
+
+    def sense(*values: Any) -> tuple[Any, ...]:
+        *common, name, number = values
+        state = page.state("textures", common, layout=name, level=int(number))
+        return sheet.filled(lambda: show_textures(page.desk, common[0], state))
+
+    inputs = [*page.common, layout, level]
+    sheet.run.click(sense, inputs, sheet.outputs, show_progress="minimal", **QUICK, **PRIVATE)
+    for control in (layout, level):
+        control.input(sense, inputs, sheet.outputs, **LIVE)

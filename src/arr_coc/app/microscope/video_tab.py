@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -16,12 +16,42 @@ from ...lab.needle.families import FAMILIES
 from ...looking import check_request
 from .ask_tab import truth_words
 from .desk import Desk
-from .exports import Shown, literal, program
+from .kit import (
+    LIVE,
+    MEMORY_SECONDS,
+    MODEL,
+    PRIVATE,
+    QUICK,
+    Page,
+    Sheet,
+    Shown,
+    gradio,
+    in_a_sentence,
+    literal,
+    only_uploads,
+    program,
+)
 from .linking import PageState
-from .markup import Figure, figures, meter, notes, shown_pixels, shown_size
-from .plots import as_picture, as_svg, coherence
+from .markup import (
+    BAD,
+    COLOURS,
+    FAINT,
+    INK,
+    Figure,
+    as_picture,
+    as_svg,
+    dress,
+    figures,
+    meter,
+    new_figure,
+    notes,
+    shown_pixels,
+    shown_size,
+)
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
+
     from ...values import Answer
     from ...video import Watched
 
@@ -195,3 +225,85 @@ def video_lines(clip: Clip, query: str, keep: float) -> str:
             "coherence_plot('video.png', watched)",
         ],
     )
+
+
+def coherence(
+    times: Sequence[float], similarity: Sequence[float | None], tokens: Sequence[int], cuts: Sequence[int], at: int
+) -> Plot:
+    """Similarity to the frame before, tokens of each frame, the cuts in red, and a mark at the frame that is shown."""
+    figure = new_figure(height=3.2)
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    known = [(time, value) for time, value in zip(times, similarity, strict=True) if value is not None]
+    top.plot([time for time, _ in known], [value for _, value in known], color=COLOURS["scorer"], marker=".")
+    top.axhline(0.8, color=FAINT, linewidth=1, linestyle=":")
+    top.set(ylim=(-0.02, 1.06), ylabel="similarity to the\nframe before")
+    spacing = (times[-1] - times[0]) / max(1, len(times) - 1) if len(times) > 1 else 1.0
+    bottom.bar(times, tokens, width=0.85 * spacing, color=COLOURS["uniform"])
+    bottom.set(ylabel="tokens", xlabel="seconds")
+    for number in cuts:
+        top.axvline(times[number], color=BAD, linewidth=1.2)
+        bottom.axvline(times[number], color=BAD, linewidth=1.2)
+        top.annotate("cut", (times[number], 1.0), color=BAD, fontsize=9.5, xytext=(3, 0), textcoords="offset points")
+    for axes in (top, bottom):
+        axes.axvline(times[at], color=INK, linewidth=0.8, linestyle="--")
+        dress(axes)
+    return figure
+
+
+def video_tab(page: Page) -> None:
+    gr = gradio()
+    with gr.Row():
+        with gr.Column(min_width=280):
+            clip = only_uploads(gr.File(label="Clip", file_types=["video"], height=120, elem_id="clip"))
+            with gr.Row():
+                family = gr.Dropdown(list(FAMILIES), value="cards", label="Or draw one", min_width=110)
+                seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=80)
+            draw = gr.Button("Draw an example clip", size="sm", elem_id="draw-clip")
+        with gr.Column(min_width=280):
+            query = gr.Textbox(label="Question", elem_id="clip-question", max_length=400)
+            keep = gr.Slider(1, 100, 25, step=0.5, label="Budget, % of all tokens of the clip", elem_id="clip-share")
+            go = gr.Button("Watch", variant="primary", elem_id="watch")
+    page.settings |= {"family": family, "seed": seed}
+    truth, held = gr.State(None), gr.State(None, time_to_live=MEMORY_SECONDS)
+    trouble = gr.HTML(padding=False, elem_id="video-trouble")
+    film = gr.HTML(padding=False, elem_id="film")
+    scrubber = gr.Slider(0, 1, 0, step=1, label="Frame", elem_id="scrubber", visible=False)
+    sheet = Sheet(page, "video")
+    sheet.exports()
+
+    def example(name: str, number: float) -> tuple[Any, ...]:
+        found, words = in_a_sentence(lambda: draw_example(page.desk, name, int(number or 0)))
+        return (*found, "") if found is not None else (gr.skip(), gr.skip(), None, words)
+
+    def watched(path: str | None, words: str, share: float, known: str | None, progress: Any) -> tuple[Any, ...]:
+        model = page.desk.models[0]
+        found, complaint = in_a_sentence(
+            lambda: watch_clip(page.desk, path, (words or "").strip(), float(share) / 100, model, progress)
+        )
+        if found is None:
+            return None, "", gr.Slider(visible=False), complaint
+        last = len(found.watched.frames) - 1
+        return found, show_clip(found, known), gr.Slider(maximum=max(last, 1), value=0, visible=last > 0), ""
+
+    def frame(found: Any, number: float, words: str, share: float, name: str, start: float) -> tuple[Any, ...]:
+        if found is None:
+            return "", "", None, gr.skip()
+        state = PageState(tab="video", family=name, seed=int(start or 0))
+        return sheet.filled(lambda: show_frame(found, int(number), state, words, float(share) / 100))
+
+    # A default of this kind is how Gradio hands over its progress bar.
+    watched.__defaults__ = (gr.Progress(),)
+    draw.click(example, [family, seed], [clip, query, truth, trouble], show_progress="minimal", **QUICK, **PRIVATE)
+    clip.upload(lambda: None, None, [truth], **LIVE)
+    scrubbed = [held, scrubber, query, keep, family, seed]
+    done = gr.on(
+        [go.click, query.submit],
+        watched,
+        [clip, query, keep, truth],
+        [held, film, scrubber, trouble],
+        show_progress="minimal",
+        **MODEL,
+        **PRIVATE,
+    )
+    done.then(frame, scrubbed, sheet.outputs, **LIVE)
+    scrubber.input(frame, scrubbed, sheet.outputs, **LIVE)

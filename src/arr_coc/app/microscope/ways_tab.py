@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from ...attending import allocate, tokens_for
 from ...balancing import balance, explain_tensions, sharpen
+from ...balancing.explain import POLES
 from ...draw import contact_sheet, foveated, heat, overlay
 from ...looking import Look
 from ...pictures import Picture
 from ...values import Allocation, Relevance
 from .desk import Desk
-from .exports import Shown, literal, picture_lines, program
+from .kit import (
+    LIVE,
+    PRIVATE,
+    QUICK,
+    RUN_BY_ITSELF,
+    Page,
+    Sheet,
+    Shown,
+    gradio,
+    in_a_sentence,
+    literal,
+    picture_lines,
+    program,
+    tokens_of,
+)
 from .linking import PageState
 from .markup import Figure, budget, figures, notes, shown_pixels, shown_size
 
@@ -107,3 +123,58 @@ def ways_lines(state: PageState, tokens: int, file_name: str) -> str:
         "print(allocation.tokens, allocation.tokens_by_level())",
     ]
     return program(imports, lines)
+
+
+def ways_tab(page: Page) -> None:
+    gr = gradio()
+    gr.HTML(
+        '<p class="note">Three maps of the same picture, and three tensions that weigh them. Move a slider.</p>',
+        padding=False,
+    )
+    default = PageState()
+    keys = ("compress", "explore", "diversify")
+    with gr.Row(elem_classes="tension-row"):
+        sliders = []
+        for key, (zero, one) in zip(keys, POLES.values(), strict=True):
+            sliders.append(
+                gr.Slider(
+                    0,
+                    1,
+                    getattr(default, key),
+                    step=0.01,
+                    label=f"{zero[0]} ↔ {one[0]}",
+                    info=f"0: {zero[1]}. 1: {one[1]}.",
+                    elem_id=f"tension-{key}",
+                    min_width=190,
+                )
+            )
+    reset = gr.Button("Set the tensions back", size="sm", elem_id="tension-reset", variant="secondary")
+    page.settings |= dict(zip(keys, sliders, strict=True))
+    sheet = Sheet(page, "ways")
+    three = gr.HTML(elem_id="ways-three", padding=False)
+    sheet.exports()
+
+    def state(values: tuple[Any, ...]) -> PageState:
+        common, tensions = values[: len(page.common)], values[len(page.common) :]
+        return page.state("ways", common, **dict(zip(keys, map(float, tensions), strict=True)))
+
+    def everything(*values: Any) -> tuple[Any, ...]:
+        def make() -> tuple[str, Shown]:
+            return show_ways(page.desk, values[0], state(values), tokens_of(values))
+
+        found, trouble = in_a_sentence(make)
+        if found is None:
+            return trouble, "", None, gr.skip(), ""
+        html, shown = found
+        return shown.html, shown.lines, shown, shown.link, html
+
+    def balance(*values: Any) -> tuple[Any, ...]:
+        return sheet.filled(lambda: show_balance(page.desk, values[0], state(values), tokens_of(values)))
+
+    inputs = [*page.common, *sliders]
+    sheet.run.click(everything, inputs, [*sheet.outputs, three], show_progress="minimal", **QUICK, **PRIVATE)
+    for slider in sliders:
+        slider.input(balance, inputs, sheet.outputs, **LIVE)
+    reset.click(lambda: [getattr(default, key) for key in keys], None, sliders, **LIVE).then(
+        None, None, None, js=RUN_BY_ITSELF
+    )
