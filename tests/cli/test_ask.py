@@ -31,8 +31,12 @@ def test_a_table_for_people_and_files_for_later(arr_coc, model, image, tmp_path)
     assert outcome.code == 0, outcome.err
     for word in ("answer", "uncertainty", "20 of 80", "seconds"):
         assert word in outcome.out
-    assert sorted(path.name for path in out.iterdir()) == ["allocation.json", "answer.json", "homunculus.png"]
-    assert Allocation.from_json((out / "allocation.json").read_text()).tokens == 20
+    assert sorted(path.name for path in out.iterdir()) == [
+        "square.allocation.json",
+        "square.answer.json",
+        "square.homunculus.png",
+    ]
+    assert Allocation.from_json((out / "square.allocation.json").read_text()).tokens == 20
 
 
 def test_json_for_machines(arr_coc, model, image):

@@ -91,12 +91,12 @@ def test_unusual_files_that_work(arr_coc: ArrCoc, tmp_path: Path, kind: str) -> 
     path, (height, width) = usable_files(tmp_path)[kind]
     outcome = arr_coc("look", path, "the red sign", "--out", tmp_path / "out")
     assert outcome.code == 0, outcome.err
-    document = json.loads((tmp_path / "out" / "allocation.json").read_text())
+    document = json.loads((tmp_path / "out" / f"{path.stem}.allocation.json").read_text())
     assert document["image"] == {"height": height, "width": width}
     allocation = library.Allocation.from_json(document)
     assert allocation.tokens <= allocation.budget
     assert (allocation.boxes[:, 2] * allocation.boxes[:, 3]).sum() == height * width
-    with Image.open(tmp_path / "out" / "homunculus.png") as page:
+    with Image.open(tmp_path / "out" / f"{path.stem}.homunculus.png") as page:
         page.verify()
     if kind in ("animated", "exif"):
         assert "note:" in outcome.out
@@ -131,7 +131,7 @@ def test_requests_that_make_no_sense(arr_coc: ArrCoc, photo: Path, tmp_path: Pat
 def test_the_budget_can_be_everything_and_one(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
     for budget in (1, 48):
         assert arr_coc("look", photo, "what?", "--budget", budget, "--out", tmp_path).code == 0
-        assert json.loads((tmp_path / "allocation.json").read_text())["budget"] == budget
+        assert json.loads((tmp_path / "street.allocation.json").read_text())["budget"] == budget
 
 
 def test_usage_errors_are_one_line_too(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:

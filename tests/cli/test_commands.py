@@ -15,7 +15,7 @@ from PIL import Image
 import arr_coc as library
 from arr_coc.app.cli import COMMANDS
 from arr_coc.app.cli.look import parse_compare, split_inputs
-from arr_coc.app.cli.targets import expand, result_names
+from arr_coc.app.cli.inputs import expand, result_names
 from arr_coc.errors import InputError
 from arr_coc.looking import DEFAULT_KEEP, examine, prepare, tokens_to_spend
 
@@ -55,13 +55,14 @@ def test_look_writes_both_files_and_a_table(arr_coc: ArrCoc, photo: Path, tmp_pa
         "look", photo, "What number is on the red sign?", "--budget", 12, "--out", tmp_path / "new" / "out"
     )
     assert outcome.code == 0, outcome.err
-    assert sorted(path.name for path in (tmp_path / "new" / "out").iterdir()) == ["allocation.json", "homunculus.png"]
-    allocation = library.Allocation.from_json((tmp_path / "new" / "out" / "allocation.json").read_text())
+    written = sorted(path.name for path in (tmp_path / "new" / "out").iterdir())
+    assert written == ["street.allocation.json", "street.homunculus.png"]
+    allocation = library.Allocation.from_json((tmp_path / "new" / "out" / written[0]).read_text())
     assert allocation.tokens == 12
     assert allocation == library.look(photo, "What number is on the red sign?", budget=12)
     for word in ("level", "tokens", "of area", "budget 12", "seconds:"):
         assert word in outcome.out
-    with Image.open(tmp_path / "new" / "out" / "homunculus.png") as page:
+    with Image.open(tmp_path / "new" / "out" / "street.homunculus.png") as page:
         assert page.width == 1280
 
 
@@ -85,7 +86,7 @@ def test_compare_spends_equal_tokens(arr_coc: ArrCoc, photo: Path, tmp_path: Pat
     assert (first["strategy"], second["strategy"]) == ("quadtree", "uniform")
     assert first["tokens"] == second["tokens"]
     names = {path.name for path in tmp_path.glob("*.*")}
-    assert {"comparison.png", "homunculus.quadtree.png", "allocation.uniform.json"} <= names
+    assert {"street.comparison.png", "street.homunculus.quadtree.png", "street.allocation.uniform.json"} <= names
 
 
 def test_two_questions_are_compared_side_by_side(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
@@ -93,11 +94,11 @@ def test_two_questions_are_compared_side_by_side(arr_coc: ArrCoc, photo: Path, t
     outcome = arr_coc("look", photo, "-q", "the red sign", "-q", "the blue sign", "--out", out)
     assert outcome.code == 0, outcome.err
     assert sorted(path.name for path in out.iterdir()) == [
-        "allocation.1.json",
-        "allocation.2.json",
-        "comparison.png",
-        "homunculus.1.png",
-        "homunculus.2.png",
+        "street.allocation.1.json",
+        "street.allocation.2.json",
+        "street.comparison.png",
+        "street.homunculus.1.png",
+        "street.homunculus.2.png",
     ]
     assert "side by side" in outcome.out
 
@@ -113,7 +114,7 @@ def test_folders_globs_and_lists_are_batches(arr_coc: ArrCoc, tmp_path: Path) ->
     assert "3 pictures" in outcome.out
     assert len(list((tmp_path / "out").glob("*.homunculus.png"))) == 3
     assert expand([str(folder)]) == expand([str(folder / "*.[jp][pn]g")])
-    assert expand([str(folder / "b.png"), str(folder)])[0].name == "b.png"
+    assert expand([str(folder / "b.png"), str(folder)])[0].file == "b.png"
     assert result_names(expand([str(folder)])) == ["a.jpg", "a.png", "b"]
 
 

@@ -96,9 +96,9 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps(calls)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for out, allocation in expected.items():
-        document = json.loads((out / "allocation.json").read_text(encoding="utf-8"))
+        document = json.loads((out / f"{out.name}.allocation.json").read_text(encoding="utf-8"))
         assert_same_allocation(document, json.loads(json.dumps(allocation.to_json())))
-        assert (out / "homunculus.png").stat().st_size > 1000
+        assert (out / f"{out.name}.homunculus.png").stat().st_size > 1000
 
 
 def test_things_are_named_without_torch_where_the_photo_map_is_missing_or_turned_off(tmp_path: Path):

@@ -251,7 +251,7 @@ def test_high_stakes_sharpen_the_shipped_scorers_maps_and_casual_ones_leave_them
 
 @shipped
 def test_demo_zoo_runs_on_a_held_out_scene(tmp_path, capsys, monkeypatch):
-    from arr_coc.app.cli.demo_zoo import zoo
+    from arr_coc.app.cli.demo import zoo
 
     monkeypatch.setattr(esper_runs, "SIZE", (512, 512))
     zoo(scene=1, passes=2, out=tmp_path, as_json=True)
@@ -265,7 +265,7 @@ def test_demo_zoo_runs_on_a_held_out_scene(tmp_path, capsys, monkeypatch):
 @shipped
 @pytest.mark.skipif(not FINAL_WEIGHTS, reason="judges the shipped weights, which are not final")
 def test_the_zoo_is_read_right(tmp_path, capsys, monkeypatch):
-    from arr_coc.app.cli.demo_zoo import zoo
+    from arr_coc.app.cli.demo import zoo
 
     monkeypatch.setattr(esper_runs, "SIZE", (512, 512))
     right = []

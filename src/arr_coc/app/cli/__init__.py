@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, cast
 import typer
 
 from ...errors import InputError
+from .console import INTERRUPTED, complain, flush, plain_streams
 
 
 class Command(NamedTuple):
@@ -34,15 +35,13 @@ COMMANDS: dict[str, Command] = {
     "bench": Command("bench", "Tables of what is measured, JSON beside them."),
 }
 
-USAGE_ERROR = 2
-INTERRUPTED = 130
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit: 0 when all went well, 2 for input that cannot be used, 130 after Ctrl-C."""
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     # typer does not name the parent of all its usage errors in public; it is the parent of BadParameter's parent.
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
+    plain_streams()
     try:
         code = build(arguments)(args=arguments, prog_name="arr-coc", standalone_mode=False)
     except InputError as error:
@@ -51,13 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = complain(_usage_line(error))
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def complain(line: str) -> int:
-    """One line on stderr; returns the exit code that goes with it."""
-    print(f"arr-coc: {line}", file=sys.stderr, flush=True)
-    return USAGE_ERROR
+    except BrokenPipeError:  # whoever read the output has gone
+        code = 1
+    unwritten = flush()
+    sys.exit(unwritten or (code if isinstance(code, int) else 0))
 
 
 def build(arguments: Sequence[str]) -> typer.Typer:

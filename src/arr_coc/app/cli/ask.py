@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import json
-import os
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,18 +9,23 @@ import typer
 
 from ...bundled import MINI
 from ...errors import InputError
+from .console import print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
 
 MOST_PASSES = 4
 
 
 def command(
-    image: Annotated[str, typer.Argument(help="The picture.", show_default=False)],
+    image: Annotated[str, typer.Argument(help="The picture; - reads the standard input.", show_default=False)],
     query: Annotated[str, typer.Argument(help="The question.", show_default=False)],
     model: Annotated[
         str, typer.Option("--model", "-m", help="mini, which comes with the library; a folder; a name on the hub.")
     ] = MINI,
-    budget: Annotated[int | None, typer.Option(help="Visual tokens that may be spent.", show_default=False)] = None,
-    keep: Annotated[float | None, typer.Option(help="Share of the full count to spend. [default: 0.25]")] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TOKENS", help="Visual tokens to spend, 256 or 25%.", show_default=False)
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
+    ] = None,
     strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = "quadtree",
     relevance: Annotated[
         str,
@@ -45,10 +44,13 @@ def command(
     new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 64,
     seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(help="Write homunculus.png, allocation.json and answer.json there.")
+        Path | None, typer.Option(help="Write NAME.homunculus.png, NAME.allocation.json and NAME.answer.json there.")
     ] = None,
+    draw: Annotated[bool, typer.Option(help="With --out: draw the homunculus.")] = True,
+    allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch a picture that is a web address.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the answer and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", "--jsonl", help="Only a line of JSON on the output.")] = False,
 ) -> int:
     """The answer, its uncertainty, the tokens it took, and the seconds of each stage.
 
@@ -63,22 +65,27 @@ def command(
       arr-coc ask form.png "What is the title?" --keep 0.1 --json | jq .text
       arr-coc ask form.png "What is the date?" --passes 4 --explain --out story
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
+      cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
     from ...looking import check_device, check_request
     from ...pictures import load_picture
-    from .bench import progress
-    from .targets import writing
+    from .inputs import open_source, quiet_decoder, result_names, spend
 
     wait_asleep()
-    check_request([query], budget, keep)
+    tokens, share = spend(budget, keep)
+    check_request([query], tokens, share)
+    if new_tokens < 1:
+        raise InputError(f"--new-tokens {new_tokens} leaves no room for an answer; give at least 1")
     if not 1 <= passes <= MOST_PASSES:
         raise InputError(f"--passes {passes} is not possible; give 1 to {MOST_PASSES}")
     again = passes > 1 or explain
     if again and strategy != "quadtree":
         raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes and --explain")
-    picture = load_picture(image)  # a wrong file should be told before a model is loaded
+    source = open_source(image, allow_url)
+    with quiet_decoder(source):
+        picture = load_picture(source.place)  # a wrong file should be told before a model is loaded
     check_device(device)
-    with progress(["loading", "asking"], "", hidden=as_json) as advance:
+    with progress(["loading", "asking"], "", hidden=as_json or quiet) as advance:
         advance("loading")
         with uncollected():
             given: dict[str, Any] = {"device": device, "relevance": relevance}
@@ -98,78 +105,64 @@ def command(
         story = None
         if esper is not None:
             esper.set_image(picture.pixels)
-            story = esper.examine(query, budget, keep, passes=passes, max_new_tokens=new_tokens)
+            story = esper.examine(query, tokens, share, passes=passes, max_new_tokens=new_tokens)
             answer = story.answer
         else:
-            answer = eye.ask(query, budget, keep, strategy=strategy, seed=seed, max_new_tokens=new_tokens)
+            answer = eye.ask(query, tokens, share, strategy=strategy, seed=seed, max_new_tokens=new_tokens)
     files: dict[str, str] = {}
     if out is not None:
-        scored = eye.scored(query) if relevance in ("auto", "scorer") else None
+        scored = eye.scored(query) if relevance in ("auto", "scorer") and draw else None
         with writing(out):
-            files = write_files(out, picture, answer, query, scored)
+            (name,) = result_names([source])
+            if draw:
+                files = {"homunculus.png": draw_page(out, name, picture, answer, query, scored)}
+            files |= write_files(out, name, answer)
             if story is not None and explain:
                 from ...esper.telling import write_story
 
                 files |= write_story(story, out)
     if as_json:
-        json.dump({**answer.to_json(), "model": model, "query": query, "files": files}, sys.stdout, ensure_ascii=False)
-        sys.stdout.write("\n")
+        print_json({**answer.to_json(), "model": model, "query": query, "files": files})
+        return 0
+    if quiet:
+        say(answer.text)
         return 0
     if story is not None and explain:
-        from ...esper.telling import tell
+        from ...esper.telling import story_table
 
-        tell(story)
-    print_answer(image, query, answer, files)
+        show(story_table(story))
+    print_answer(source.file, query, answer, files)
     return 0
 
 
-def wait_asleep() -> None:
-    """Let threads that wait for each other sleep instead of spin; only before torch is imported, and only by default.
+def write_files(out: Path, name: str, answer: Any) -> dict[str, str]:
+    from ...files import write_json
 
-    Spinning gains a few milliseconds on an idle machine. Beside one other busy process on two cores it was measured to
-    turn an answer of 0.4 s into one of 3 to 13 s.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-
-@contextmanager
-def uncollected() -> Generator[None]:
-    """No garbage collection meanwhile: importing makes a great many objects, all of which stay."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
+    documents = {"allocation.json": answer.allocation.to_json(), "answer.json": answer.to_json()}
+    for suffix, document in documents.items():
+        write_json(out / f"{name}.{suffix}", document)
+    return {suffix: str(out / f"{name}.{suffix}") for suffix in documents}
 
 
-def write_files(out: Path, picture: Any, answer: Any, query: str, relevance: Any = None) -> dict[str, str]:
+def draw_page(out: Path, name: str, picture: Any, answer: Any, query: str, relevance: Any = None) -> str:
     from ...draw import homunculus
-    from ...files import replacing, write_json
+    from .batch import save_png
 
-    paths = {name: out / name for name in ("homunculus.png", "allocation.json", "answer.json")}
-    with replacing(paths["homunculus.png"]) as temporary:
-        homunculus(picture, answer.allocation, relevance, query).save(temporary)
-    write_json(paths["allocation.json"], answer.allocation.to_json())
-    write_json(paths["answer.json"], answer.to_json())
-    return {name: str(path) for name, path in paths.items()}
+    page = out / f"{name}.homunculus.png"
+    save_png(homunculus(picture, answer.allocation, relevance, query), page)
+    return str(page)
 
 
-def print_answer(image: str, query: str, answer: Any, files: dict[str, str]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+def print_answer(name: str, query: str, answer: Any, files: dict[str, str]) -> None:
+    from rich.text import Text
 
-    from .tables import seconds_line
-
-    table = Table(show_header=False, title=f"{Path(image).name}: {escape(query)}", title_justify="left")
-    table.add_row("answer", f"[bold]{escape(answer.text) or '(nothing)'}[/bold]")
     last = answer.passes[-1]
     details = f"entropy {last.entropy:.2f} nats, margin {last.margin:.2f}"
-    table.add_row("uncertainty", f"{answer.uncertainty:.2f} ({details})")
-    table.add_row("tokens", f"{answer.tokens} of {answer.full} ({100 * answer.tokens / answer.full:.1f} %)")
-    table.add_row("seconds", seconds_line(answer.seconds))
-    for name, path in files.items():
-        table.add_row(name, escape(path))
-    Console().print(table)
+    rows = [
+        ("answer", Text(answer.text or "(nothing)", style="bold")),
+        ("uncertainty", f"{answer.uncertainty:.2f} ({details})"),
+        ("tokens", f"{answer.tokens} of {answer.full} ({100 * answer.tokens / answer.full:.1f} %)"),
+        ("seconds", seconds_line(answer.seconds)),
+        *files.items(),
+    ]
+    show(table(f"{name}: {query}", {"what": "left", "value": "left"}, rows, headings=False))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -14,8 +13,8 @@ from zlib import Z_RLE
 from ...errors import InputError
 from ...files import replacing, write_json
 from ...looking import Look, Prepared, check_relevance, check_request, check_strategies, import_rooms, prepare
-from . import INTERRUPTED, USAGE_ERROR, complain
-from .targets import result_names, writing
+from .console import INTERRUPTED, USAGE_ERROR, complain, progress, writing
+from .inputs import Source, quiet_decoder, result_names
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -23,7 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    paths: list[Path]
+    """draw: whether pages are drawn beside the allocations."""
+
+    sources: list[Source]
     queries: list[str]
     strategies: list[str]
     budget: int | None
@@ -33,17 +34,22 @@ class Job:
     out: Path
     relevance: str = "look"
     photos: bool = True
+    draw: bool = True
 
 
 @dataclass
 class Report:
-    """What came of a job. looks: one for each picture, question and strategy, with the files written for it."""
+    """What came of a job. looks: one for each picture, question and strategy, with the files written for it.
+
+    tell: called with each entry of the JSON as soon as there is one.
+    """
 
     pictures: int
-    looks: list[tuple[Path, Look, dict[str, str]]] = field(default_factory=list)
+    looks: list[tuple[Source, Look, dict[str, str]]] = field(default_factory=list)
     pages: list[str] = field(default_factory=list)
     errors: list[tuple[str, str]] = field(default_factory=list)
     interrupted: bool = False
+    tell: Callable[[dict[str, Any]], None] = lambda entry: None
 
     @property
     def exit_code(self) -> int:
@@ -51,43 +57,53 @@ class Report:
             return INTERRUPTED
         return USAGE_ERROR if self.errors else 0
 
-    def failed(self, path: Path, error: InputError) -> None:
-        self.errors.append((str(path), str(error)))
+    def failed(self, source: Source, error: InputError) -> None:
+        self.errors.append((source.name, str(error)))
         complain(str(error))
+        self.tell(error_entry(*self.errors[-1]))
+
+    def succeeded(self, source: Source, look: Look, files: dict[str, str]) -> None:
+        self.looks.append((source, look, files))
+        self.tell(look_entry(*self.looks[-1]))
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "looks": [
-                {
-                    "image": str(path),
-                    "query": look.relevance.query,
-                    "strategy": look.allocation.strategy,
-                    "budget": look.allocation.budget,
-                    "tokens": look.allocation.tokens,
-                    "full": look.allocation.full,
-                    "tokens_by_level": {str(level): n for level, n in look.allocation.tokens_by_level().items()},
-                    "seconds": dict(look.seconds),
-                    "notes": list(look.notes),
-                    "files": files,
-                    "allocation": look.allocation.to_json(),
-                }
-                for path, look, files in self.looks
-            ],
+            "looks": [look_entry(*one) for one in self.looks],
             "comparisons": self.pages,
-            "errors": [{"image": name, "error": line} for name, line in self.errors],
+            "errors": [error_entry(*one) for one in self.errors],
         }
 
 
-def run_batch(job: Job, *, quiet: bool = False) -> Report:
-    """Look at every picture of `job`. quiet: no progress bar."""
+def look_entry(source: Source, look: Look, files: dict[str, str]) -> dict[str, Any]:
+    return {
+        "image": source.name,
+        "query": look.relevance.query,
+        "strategy": look.allocation.strategy,
+        "budget": look.allocation.budget,
+        "tokens": look.allocation.tokens,
+        "full": look.allocation.full,
+        "tokens_by_level": {str(level): n for level, n in look.allocation.tokens_by_level().items()},
+        "seconds": dict(look.seconds),
+        "notes": list(look.notes),
+        "files": files,
+        "allocation": look.allocation.to_json(),
+    }
+
+
+def error_entry(name: str, line: str) -> dict[str, str]:
+    return {"image": name, "error": line}
+
+
+def run_batch(job: Job, *, quiet: bool = False, tell: Callable[[dict[str, Any]], None] = lambda entry: None) -> Report:
+    """Look at every picture of `job`. quiet: no progress bar. tell: see `Report`."""
     check_request(job.queries, job.budget, job.keep)
     check_relevance(job.relevance)
-    report = Report(pictures=len(job.paths))
-    many = len(job.paths) > 1
-    with _progress(len(job.paths), quiet or not many) as advance:
+    report = Report(pictures=len(job.sources), tell=tell)
+    many = len(job.sources) > 1
+    with progress(len(job.sources), "looking", hidden=quiet or not many) as advance:
         try:
-            for path, name in zip(job.paths, result_names(job.paths), strict=True):
-                _one_picture(job, path, f"{name}." if many else "", report)
+            for source, name in zip(job.sources, result_names(job.sources), strict=True):
+                _one_picture(job, source, name, report)
                 advance()
         except KeyboardInterrupt:
             report.interrupted = True
@@ -95,12 +111,13 @@ def run_batch(job: Job, *, quiet: bool = False) -> Report:
     return report
 
 
-def _one_picture(job: Job, path: Path, prefix: str, report: Report) -> None:
+def _one_picture(job: Job, source: Source, name: str, report: Report) -> None:
     """Look, draw and write; a picture that cannot be used is reported, a job that cannot be done stops everything."""
     try:
-        prepared = prepare(path)
+        with quiet_decoder(source):
+            prepared = prepare(source.place)
     except InputError as error:
-        report.failed(path, error)
+        report.failed(source, error)
         return
     started = perf_counter()
     check_strategies(job.strategies, job.device)
@@ -111,9 +128,9 @@ def _one_picture(job: Job, path: Path, prefix: str, report: Report) -> None:
     try:
         looks = [look.timed("import", importing + look.seconds["import"]) for look in _looks(job, prepared)]
     except InputError as error:
-        report.failed(path, error)
+        report.failed(source, error)
         return
-    _write_results(job, path, prefix, looks, report)
+    _write_results(job, source, name, looks, report)
 
 
 def _one_thread() -> None:
@@ -125,33 +142,41 @@ def _one_thread() -> None:
         sys.modules["torch"].set_num_threads(1)
 
 
-def _write_results(job: Job, path: Path, prefix: str, looks: list[Look], report: Report) -> None:
-    from ...draw import comparison, homunculus
-
+def _write_results(job: Job, source: Source, name: str, looks: list[Look], report: Report) -> None:
+    """Named after the picture, so that a second picture does not take the place of the first."""
     for number, look in enumerate(looks, start=1):
         # Several questions are told apart by number, several strategies by name.
         tag = "" if len(looks) == 1 else f".{look.allocation.strategy}" if len(job.strategies) > 1 else f".{number}"
-        page, document = job.out / f"{prefix}homunculus{tag}.png", job.out / f"{prefix}allocation{tag}.json"
+        files = {}
+        if job.draw:
+            from ...draw import homunculus
+
+            page = job.out / f"{name}.homunculus{tag}.png"
+            started = perf_counter()
+            drawn = homunculus(look.picture, look.allocation, look.relevance, look.relevance.query)
+            look = look.timed("draw", perf_counter() - started)
+            files["homunculus"] = str(page)
         started = perf_counter()
-        drawn = homunculus(look.picture, look.allocation, look.relevance, look.relevance.query)
-        look = look.timed("draw", perf_counter() - started)
-        started = perf_counter()
-        with writing(page):
-            save_png(drawn, page)
-        with writing(document):
+        with writing(job.out):
+            if job.draw:
+                save_png(drawn, page)
+            document = job.out / f"{name}.allocation{tag}.json"
             write_json(document, look.allocation.to_json())
+        files["allocation"] = str(document)
         look = look.timed("save", perf_counter() - started)
-        report.looks.append((path, look, {"homunculus": str(page), "allocation": str(document)}))
-    if len(looks) == 2:
+        report.succeeded(source, look, files)
+    if len(looks) == 2 and job.draw:
+        from ...draw import comparison
+
         by_strategy = len(job.strategies) > 1
-        page = job.out / f"{prefix}comparison.png"
+        page = job.out / f"{name}.comparison.png"
         drawn = comparison(
             looks[0].picture,
             [look.allocation for look in looks],
             job.strategies if by_strategy else job.queries,
             job.queries[0] if by_strategy else "",
         )
-        with writing(page):
+        with writing(job.out):
             save_png(drawn, page)
         report.pages.append(str(page))
 
@@ -172,18 +197,3 @@ def save_png(image: Image, path: Path) -> None:
     with replacing(path) as temporary:
         # Run lengths at level 1 take a fraction of the default's time, and the file is hardly larger.
         image.save(temporary, compress_level=1, compress_type=Z_RLE)
-
-
-@contextmanager
-def _progress(total: int, hidden: bool) -> Generator[Any]:
-    """A bar on the standard error, only where somebody watches."""
-    if hidden or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("looking"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("looking", total=total)
-        yield lambda: bar.advance(task)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +13,7 @@ from .bench_esper import esper
 from .bench_hypotheses import hypotheses
 from .bench_real import real
 from .bench_video import command as video
-from .targets import writing
+from .console import print_json, progress, say, show, wait_asleep, writing
 
 if TYPE_CHECKING:
     from ...lab.bench.table import Table
@@ -114,8 +110,7 @@ def needle(
         with writing(page):
             write_text(page, markdown(document, hand_written(page)))
     if as_json:
-        json.dump(document, sys.stdout, ensure_ascii=False)
-        sys.stdout.write("\n")
+        print_json(document)
         return
     print_needle(document, [path for path in (out and out / "needle.json", page) if path])
 
@@ -131,7 +126,6 @@ def measure_needle(
     quiet: bool,
 ) -> dict[str, Any]:
     from ...looking import check_device
-    from .ask import wait_asleep
     from .needle import parse_size
 
     wait_asleep()
@@ -158,19 +152,14 @@ def chosen_families(wanted: list[str] | None) -> list[str]:
 
 
 def print_needle(document: dict[str, Any], files: list[Path]) -> None:
-    from rich.console import Console
-
     from ...lab.bench.needle_report import tables
 
-    console = Console()
-    for table in tables(document):
-        console.print(table.to_rich())
-    for key, value in document["facts"].items():
-        console.print(f"{key}: {value}", highlight=False, soft_wrap=True)
+    show(*(table.to_rich() for table in tables(document)))
+    say(*(f"{key}: {value}" for key, value in document["facts"].items()))
     verdicts = [row["kept"] for row in document["bars"] if row["kept"] is not None]
-    console.print(f"{sum(verdicts)} of {len(verdicts)} bars kept", highlight=False)
+    say(f"{sum(verdicts)} of {len(verdicts)} bars kept")
     if files:
-        console.print(f"files: {', '.join(map(str, files))}", highlight=False, soft_wrap=True)
+        say(f"files: {', '.join(map(str, files))}")
 
 
 def report(table: Table, out: Path | None, name: str, as_json: bool, shown: Table | None = None) -> None:
@@ -179,37 +168,12 @@ def report(table: Table, out: Path | None, name: str, as_json: bool, shown: Tabl
         with writing(out):
             write_json(out / f"{name}.json", table.to_json())
     if as_json:
-        json.dump(table.to_json(), sys.stdout, ensure_ascii=False)
-        sys.stdout.write("\n")
+        print_json(table.to_json())
         return
-    from rich.console import Console
-
-    console = Console()
-    console.print((shown or table).to_rich())
-    for key, value in table.facts.items():
-        console.print(f"{key}: {value}", highlight=False, soft_wrap=True)
+    show((shown or table).to_rich())
+    say(*(f"{key}: {value}" for key, value in table.facts.items()))
     verdicts = [row["kept"] for row in table.rows if isinstance(row.get("kept"), bool)]
     if verdicts:
-        console.print(f"{sum(map(bool, verdicts))} of {len(verdicts)} bars kept", highlight=False)
+        say(f"{sum(map(bool, verdicts))} of {len(verdicts)} bars kept")
     if out is not None:
-        console.print(f"files: {out / f'{name}.json'}", highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def progress(steps: list[str], verb: str, *, hidden: bool = False) -> Generator[Callable[[str], None]]:
-    """A bar on the standard error, only where somebody watches; call the result with each step's name as it begins.
-
-    Without steps the bar only shows that something is going on, and which step it is.
-    """
-    if hidden or not sys.stderr.isatty():
-        yield lambda name: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(verb, total=len(steps) or None)
-        yield lambda name: bar.update(
-            task, description=f"{verb} {name}", completed=steps.index(name) if name in steps else None
-        )
+        say(f"files: {out / f'{name}.json'}")

@@ -47,7 +47,8 @@ def esper(
     from ...lab.bench.esper import Models, esper_table, load_table, small_table
     from ...lab.bench.page import fill_page
     from ...looking import check_device
-    from .bench import progress, report
+    from .bench import report
+    from .console import progress
 
     if saved:
         tables = [load_table(path) for path in saved]

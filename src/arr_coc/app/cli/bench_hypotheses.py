@@ -9,7 +9,7 @@ import typer
 
 from ...errors import InputError
 from ...files import write_json
-from .targets import writing
+from .console import writing
 
 WEIGHTS = Path(__file__).parents[2] / "weights"
 QUICK, QUICK_ALSO = 42, 7
@@ -42,7 +42,8 @@ def hypotheses(
     Reads pictures of Needle World's test split with the bundled reader, through every rival's allocation. Made for a
     GPU; on two cores take --quick. What was not trained is left out.
     """
-    from .bench import progress, report
+    from .bench import report
+    from .console import progress
 
     if number < 1:
         raise InputError(f"--number {number} measures nothing; give at least 1")

@@ -12,7 +12,7 @@ import typer
 
 from ...errors import InputError
 from ...files import write_json
-from .targets import writing
+from .console import writing
 
 QUICK = 12
 
@@ -35,7 +35,8 @@ def real(
 
     Where the folder is not there, it says so and does nothing: the pictures do not come with the library.
     """
-    from .bench import progress, report
+    from .bench import report
+    from .console import progress
 
     if limit is not None and limit < 1:
         raise InputError(f"--limit {limit} leaves nothing to measure; give at least 1")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...errors import InputError
+from .console import print_json, say, show
 
 if TYPE_CHECKING:
     from ...lab.bench.video_run import Request
@@ -89,21 +89,16 @@ def command(
     except OSError as error:
         raise InputError(f"cannot write there ({error.strerror or error}: {error.filename}); choose another") from error
     if as_json:
-        json.dump(found, sys.stdout, ensure_ascii=False)
-        sys.stdout.write("\n")
+        print_json(found)
         return
-    from rich.console import Console
-
-    console = Console()
-    for table in tables(found):
-        console.print(table.to_rich())
+    show(*(table.to_rich() for table in tables(found)))
     for name in PARTS:
         if found.get(name):
             facts = ", ".join(f"{key} {value}" for key, value in found[name]["machine"].items())
-            console.print(f"{name} measured on: {facts}", highlight=False, soft_wrap=True)
+            say(f"{name} measured on: {facts}")
     kept = verdicts(found)
     if kept:
-        console.print(f"{sum(kept)} of {len(kept)} bars kept", highlight=False)
+        say(f"{sum(kept)} of {len(kept)} bars kept")
 
 
 def check_parts(part: list[str] | None, data: Path | None) -> list[str]:
@@ -123,10 +118,10 @@ def measure_needle(request: Request, out: Path | None, quiet: bool) -> dict[str,
     from ...files import write_json
     from ...lab.bench.video import document, with_the_rest
     from ...lab.bench.video_run import measure_needle as measure
-    from .video import progress_bar
+    from .console import progress
 
     done = 0
-    with progress_bar(request.clips, quiet) as advance:
+    with progress(request.clips, "watching", hidden=quiet) as advance:
 
         def ahead(until: int, found: dict[str, Any]) -> None:
             nonlocal done
@@ -143,7 +138,7 @@ def measure_needle(request: Request, out: Path | None, quiet: bool) -> dict[str,
 def measure_real(data: Path, quick: bool, quiet: bool) -> dict[str, Any]:
     from ...lab.bench.video_real import measure_real_clips, real_clips
     from ...video.settings import load_settings
-    from .bench import progress
+    from .console import progress
 
     clips = real_clips(data, QUICK_EVERY if quick else 1)
     with progress(list(clips), "following", hidden=quiet) as advance:

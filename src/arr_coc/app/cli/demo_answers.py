@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
@@ -17,11 +15,10 @@ from ...lab.needle import FAMILIES, render
 from ...lab.needle.export import picture
 from ...looking import check_device, check_request
 from ...pictures import Picture, load_picture
+from ..microscope.linking import EXAMPLES, example_questions
 from .batch import save_png
-from .bench import progress
-from .targets import writing
+from .console import print_json, progress, say, show, table, writing
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 SIZE = (512, 512)
 
 
@@ -36,12 +33,9 @@ class Posed(NamedTuple):
 
 def examples(number: int) -> Iterator[Posed]:
     """The first `number` questions about each picture that comes with the library."""
-    path = EXAMPLES / "questions.json"
-    if not path.is_file():
-        raise InputError("the example pictures are not installed; install arr-coc again")
-    for name, asked in json.loads(path.read_text(encoding="utf-8")).items():
-        for place, entry in enumerate(asked[:number], start=1):
-            yield Posed(f"{Path(name).stem}.answer.{place}", EXAMPLES / name, entry["query"], entry["answer"])
+    for name, asked in example_questions().items():
+        for place, (query, truth) in enumerate(asked[:number], start=1):
+            yield Posed(f"{Path(name).stem}.answer.{place}", EXAMPLES / name, query, truth)
 
 
 def fresh(seed: int) -> Iterator[Posed]:
@@ -65,8 +59,8 @@ def run(*, keep: float, questions: int, seed: int, out: Path, device: str, quiet
         asked, results = [], []
         for one in posed:
             advance(one.name)
-            found, result = ask_and_draw(eye, one, keep, out)
-            asked.append(found)
+            shown, result = ask_and_draw(eye, one, keep, out)
+            asked.append(shown)
             results.append(result)
         page = out / "answers.png"
         right = sum(one.right for one in asked)
@@ -76,8 +70,7 @@ def run(*, keep: float, questions: int, seed: int, out: Path, device: str, quiet
             save_png(answer_sheet(asked, title), page)
             write_json(out / "answers.json", document)
     if quiet:
-        json.dump(document, sys.stdout, ensure_ascii=False)
-        sys.stdout.write("\n")
+        print_json(document)
     else:
         print_answers(document, perf_counter() - started)
 
@@ -108,28 +101,22 @@ def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[Asked, d
 
 
 def print_answers(document: dict[str, Any], seconds: float) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from rich.text import Text
 
-    # A terminal of 80 columns has no room for lines between the columns.
-    style: dict[str, Any] = {"box": SIMPLE_HEAD, "padding": (0, 1, 0, 0), "pad_edge": False}
-    table = Table(title="What mini answers", title_justify="left", title_style="bold", **style)
-    table.add_column("picture", no_wrap=True)
-    for heading in ("question", "answer", "truth"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("", no_wrap=True)
-    for heading in ("tokens", "s", "unsure"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in document["answers"]:
-        verdict = "[green]right[/]" if row["right"] else "[bold red]wrong[/]"
-        table.add_row(
-            *(row["picture"], escape(row["query"]), escape(row["answer"]), escape(row["truth"]), verdict),
+    columns = {"picture": "left", "question": "fold", "answer": "fold", "truth": "fold", "": "left"}
+    columns |= dict.fromkeys(("tokens", "s", "unsure"), "right")
+    rows = [
+        (
+            *(row["picture"], row["query"], row["answer"], row["truth"]),
+            Text("right", style="green") if row["right"] else Text("wrong", style="bold red"),
             *(f"{row['tokens']}/{row['full']}", f"{row['seconds']:.2f}", f"{row['uncertainty']:.2f}"),
         )
-    console = Console()
-    console.print(table)
-    console.print(f"{document['right']} of {document['asked']} right", highlight=False)
-    console.print(f"all of them on one page: {document['page']}", highlight=False, soft_wrap=True)
-    console.print(f"a homunculus of each beside it; {seconds:.1f} s in all", highlight=False)
+        for row in document["answers"]
+    ]
+    # A terminal of 80 columns has no room for lines between the columns.
+    show(table("What mini answers", columns, rows, narrow=True))
+    say(
+        f"{document['right']} of {document['asked']} right",
+        f"all of them on one page: {document['page']}",
+        f"a homunculus of each beside it; {seconds:.1f} s in all",
+    )

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-import json
-import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...errors import InputError
+from .console import print_json, say, seconds_line, show, table
+
+if TYPE_CHECKING:
+    from ...looking import Look
+    from .batch import Report
 
 
 def command(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="IMAGE... QUERY", help="Files, folders or globs, then the question.", show_default=False
+            metavar="IMAGE... QUERY", help="Files, folders, globs or -, then the question.", show_default=False
         ),
     ],
     query: Annotated[
         list[str] | None,
         typer.Option("--query", "-q", help="A question; may be repeated. All arguments are then pictures."),
     ] = None,
-    budget: Annotated[int | None, typer.Option(help="Tokens that may be spent.", show_default=False)] = None,
-    keep: Annotated[float | None, typer.Option(help="Share of the full count to spend. [default: 0.25]")] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TOKENS", help="Tokens that may be spent, 256 or 25%.", show_default=False)
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
+    ] = None,
     strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = "quadtree",
     relevance: Annotated[
         str, typer.Option(help="look: what is seen and what the question's words name; scorer: the learned one.")
@@ -38,13 +46,17 @@ def command(
     ] = None,
     seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the results; made if missing.")] = Path("out"),
+    draw: Annotated[bool, typer.Option(help="Draw the homunculus; without it only the allocation is written.")] = True,
+    allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch pictures that are web addresses.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but what went wrong.")] = False,
+    lines: Annotated[bool, typer.Option("--jsonl", help="A line of JSON for each look, as it is made.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
 ) -> int:
     """Where would the tokens go? Needs no language model.
 
-    Writes homunculus.png and allocation.json, and prints a table. Of several pictures, each gets its own files
-    (NAME.homunculus.png, NAME.allocation.json), one that cannot be read is reported and the rest goes on.
+    Writes NAME.homunculus.png and NAME.allocation.json for each picture, and prints a table. Of several pictures, one
+    that cannot be read is reported and the rest goes on.
 
     \b
     Examples:
@@ -55,33 +67,36 @@ def command(
       arr-coc look photos "Where is the clock?" --keep 0.1 --no-photos
       arr-coc look "scans/*.png" "What is the total?" --compare quadtree,uniform
       arr-coc look form.png "What is the date?" --json | jq .looks[0].tokens
+      arr-coc look scans "What is the total?" --budget 10% --no-draw --jsonl | jq .tokens
+      cat form.png | arr-coc look - "What is the date?"
     """
     from .batch import Job, run_batch
-    from .targets import expand
+    from .inputs import expand, spend
 
     images, queries = split_inputs(inputs, query)
     strategies = parse_compare(compare) if compare is not None else [strategy]
     if len(queries) > 1 and len(strategies) > 1:
         raise InputError("--compare takes one question; leave out --compare or all but one --query")
+    tokens, share = spend(budget, keep)
     job = Job(
-        paths=expand(images),
+        sources=expand(images, allow_url),
         queries=queries,
         strategies=strategies,
-        budget=budget,
-        keep=keep,
+        budget=tokens,
+        keep=share,
         seed=seed,
         device=device,
         out=out,
         relevance=relevance,
         photos=photos,
+        draw=draw,
     )
-    report = run_batch(job, quiet=as_json)
+    if lines:
+        return run_batch(job, quiet=True, tell=print_json).exit_code
+    report = run_batch(job, quiet=as_json or quiet)
     if as_json:
-        json.dump(report.to_json(), sys.stdout, ensure_ascii=False)
-        sys.stdout.write("\n")
-    else:
-        from .tables import print_report
-
+        print_json(report.to_json())
+    elif not quiet:
         print_report(report)
     return report.exit_code
 
@@ -100,3 +115,70 @@ def parse_compare(text: str) -> list[str]:
     if len(names) != 2 or not all(names):
         raise InputError(f"--compare {text!r} does not name two strategies; write it like --compare quadtree,uniform")
     return names
+
+
+# ---- what is printed ------------------------------------------------------------------------------------------------
+
+
+def print_report(report: Report) -> None:
+    if report.pictures == 1:
+        for source, look, files in report.looks:
+            print_look(source.file, look, files)
+    elif report.looks:
+        print_summary(report)
+    say(*(f"side by side: {page}" for page in report.pages[:3]))
+
+
+def print_look(name: str, look: Look, files: Mapping[str, str]) -> None:
+    """Tokens by level with their share of the area, then the sums and the seconds."""
+    from ...draw.legend import level_rows
+
+    allocation = look.allocation
+    columns = dict.fromkeys(("level", "region", "tokens", "of tokens", "of area"), "right")
+    rows = [
+        (
+            str(row.level),
+            f"{row.side}×{row.side} px",
+            str(row.tokens),
+            f"{100 * row.tokens / max(allocation.tokens, 1):.1f} %",
+            f"{100 * row.area:.1f} %",
+        )
+        for row in level_rows(allocation)
+    ]
+    rows.append(("all", "", str(allocation.tokens), "100.0 %", ""))
+    show(table(f"{name}: {look.relevance.query}", columns, rows, sections=[len(rows) - 2]))
+    say(
+        f"{allocation.strategy}: {allocation.tokens} tokens of {allocation.full} ({100 * allocation.keep:.1f} %), "
+        f"budget {allocation.budget}",
+        f"seconds: {seconds_line(look.seconds)}",
+        *(f"note: {note}" for note in look.notes),
+        f"files: {', '.join(files.values())}",
+    )
+
+
+def print_summary(report: Report) -> None:
+    """One row for each picture, question and strategy."""
+    from ...draw.legend import level_rows
+
+    several = len({look.relevance.query for _, look, _ in report.looks}) > 1
+    columns = {"picture": "fold", **({"question": "left"} if several else {}), "strategy": "left"}
+    columns |= dict.fromkeys(("tokens", "of full", "finest", "area finest", "seconds"), "right")
+    rows = []
+    for source, look, _ in report.looks:
+        allocation, finest = look.allocation, level_rows(look.allocation)[0]
+        rows.append(
+            (
+                source.file,
+                *([look.relevance.query] if several else []),
+                allocation.strategy,
+                str(allocation.tokens),
+                f"{100 * allocation.keep:.1f} %",
+                f"level {finest.level}",
+                f"{100 * finest.area:.1f} %",
+                f"{sum(look.seconds.values()):.2f}",
+            )
+        )
+    show(table(f"{report.pictures} pictures", columns, rows))
+    say(f"files: {Path(report.looks[0][2]['allocation']).parent}")
+    if report.errors:
+        say(f"{len(report.errors)} of {report.pictures} pictures could not be used; see above")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ...errors import InputError
+from .console import print_json, say, writing
 
 
 def command(
@@ -40,18 +40,14 @@ def command(
     from ...looking import check_device
 
     check_device(device)
-    try:
+    with writing(out):
         records = write_dataset(
             family, n, seed, out, size=height_and_width, split=split, difficulty=difficulty, device=device
         )
-    except OSError as error:
-        raise InputError(
-            f"cannot write to {out} ({error.strerror or error}); choose another folder with --out"
-        ) from error
     if as_json:
-        print(json.dumps({"out": str(out), "family": family, "seed": seed, "split": split, "records": records}))
+        print_json({"out": str(out), "family": family, "seed": seed, "split": split, "records": records})
     else:
-        print(f"{len(records)} pictures of {family} ({size}, {split}, seed {seed}): {out / 'contact_sheet.png'}")
+        say(f"{len(records)} pictures of {family} ({size}, {split}, seed {seed}): {out / 'contact_sheet.png'}")
 
 
 def parse_size(text: str) -> tuple[int, int]:

@@ -87,8 +87,8 @@ def calibration(
     """
     from ...bundled import MINI, Calibration, part_folder
     from ...looking import check_device
-    from .ask import wait_asleep
-    from .bench import chosen_families, progress
+    from .bench import chosen_families
+    from .console import progress, wait_asleep
 
     wait_asleep()
     if n < 1:

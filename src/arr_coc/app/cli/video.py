@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...errors import InputError
+from .console import print_json, progress, say, show, table, writing
 
 if TYPE_CHECKING:
     from ...values import Answer
@@ -26,8 +24,12 @@ ROWS = 30
 def command(
     clip: Annotated[str, typer.Argument(help="A file, 'webcam', or a stream (rtsp://…).", show_default=False)],
     query: Annotated[str, typer.Argument(help="The question.", show_default=False)],
-    budget: Annotated[int | None, typer.Option(help="Tokens of the whole clip.", show_default=False)] = None,
-    keep: Annotated[float | None, typer.Option(help="Share of the clip's full count to spend. [default: 0.25]")] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TOKENS", help="Of the whole clip, 2560 or 25%.", show_default=False)
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Share of the clip's full count to spend. [default: 0.25]")
+    ] = None,
     cap: Annotated[int | None, typer.Option(help="Tokens that one frame may cost.", show_default=False)] = None,
     every: Annotated[int, typer.Option(help="Only each so-manieth frame.")] = 1,
     frames: Annotated[int | None, typer.Option(help="At most so many frames.", show_default=False)] = None,
@@ -58,8 +60,10 @@ def command(
     """
     from ...looking import check_device, check_request
     from ...video.answering import READINGS
+    from .inputs import spend
 
-    check_request([query], budget, keep)
+    tokens, share = spend(budget, keep)
+    check_request([query], tokens, share)
     check_device(device)
     if reading not in READINGS:
         raise InputError(f"--reading {reading} is unknown; choose {', '.join(READINGS)}")
@@ -68,7 +72,7 @@ def command(
         from ...asking import Eye
 
         eye = Eye.from_pretrained(model, device=device)
-    watched, pixels, rate = watch_source(clip, query, budget, keep, cap, every, frames, relevance, as_json, eye)
+    watched, pixels, rate = watch_source(clip, query, tokens, share, cap, every, frames, relevance, as_json, eye)
     answer = None
     if eye is not None:
         from ...video.answering import answer_clip
@@ -76,8 +80,7 @@ def command(
         answer = answer_clip(eye, watched, pixels, reading)  # type: ignore[arg-type]
     files = write_files(out, watched, pixels, rate, answer, clip)
     if as_json:
-        json.dump({**document(watched, answer, clip), "files": files}, sys.stdout, ensure_ascii=False)
-        sys.stdout.write("\n")
+        print_json({**document(watched, answer, clip), "files": files})
     else:
         print_watched(clip, watched, answer, files)
     return 0
@@ -112,7 +115,7 @@ def watch_source(
                 pixels.append(frame)
                 yield frame
 
-        with progress_bar(film.frames, quiet) as advance:
+        with progress(film.frames, "watching", hidden=quiet) as advance:
             watched = watch(
                 kept(), query, budget, keep, cap=cap, relevance=source(relevance, eye), advance=lambda seen: advance()
             )
@@ -142,21 +145,6 @@ def source(relevance: str, eye: Any) -> Any:
     return relevance
 
 
-@contextmanager
-def progress_bar(total: int | None, hidden: bool) -> Generator[Callable[[], None]]:
-    """A bar on the standard error, only where somebody watches."""
-    if hidden or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("watching", total=total)
-        yield lambda: bar.advance(task)
-
-
 def write_files(
     out: Path, watched: Watched, pixels: list[Any], rate: float, answer: Answer | None, clip: str
 ) -> dict[str, str]:
@@ -166,12 +154,11 @@ def write_files(
 
     paths = {name: out / name for name in ("homunculus.mp4", "coherence.png", "video.json")}
     try:
-        write_clip(paths["homunculus.mp4"], homunculus_frames(watched, pixels), rate)
-        coherence_plot(paths["coherence.png"], watched)
-        detail = {**document(watched, answer, clip), "allocations": [one.to_json() for one in watched.allocations]}
-        write_json(paths["video.json"], detail)
-    except OSError as error:
-        raise InputError(f"cannot write to {out} ({error.strerror or error}); choose another folder") from error
+        with writing(out):
+            write_clip(paths["homunculus.mp4"], homunculus_frames(watched, pixels), rate)
+            coherence_plot(paths["coherence.png"], watched)
+            detail = {**document(watched, answer, clip), "allocations": [one.to_json() for one in watched.allocations]}
+            write_json(paths["video.json"], detail)
     except ImportError as error:
         raise InputError("the coherence plot needs matplotlib: pip install 'arr-coc[video]'") from error
     return {name: str(path) for name, path in paths.items()}
@@ -218,27 +205,23 @@ def shown_rows(watched: Watched) -> list[int]:
 
 
 def print_watched(clip: str, watched: Watched, answer: Answer | None, files: dict[str, str]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title=f"{escape(Path(clip).name)}: {escape(watched.query)}", title_justify="left", title_style="bold")
-    for heading in ("frame", "seconds", "scene", "tokens", "finest", "similarity", "looked", ""):
-        table.add_column(heading, justify="right")
+    headings = ("frame", "seconds", "scene", "tokens", "finest", "similarity", "looked", "")
+    rows = []
     for number in shown_rows(watched):
         seen = watched.frames[number]
-        table.add_row(
-            str(number),
-            f"{watched.seconds[number]:.2f}",
-            str(seen.scene),
-            str(seen.tokens),
-            f"level {min(seen.allocation.tokens_by_level())}",
-            "–" if seen.similarity is None else f"{seen.similarity:.2f}",
-            f"{100 * seen.looked:.0f} %",
-            "cut" if seen.cut else "keyframe" if seen.keyframe else "",
+        rows.append(
+            (
+                str(number),
+                f"{watched.seconds[number]:.2f}",
+                str(seen.scene),
+                str(seen.tokens),
+                f"level {min(seen.allocation.tokens_by_level())}",
+                "–" if seen.similarity is None else f"{seen.similarity:.2f}",
+                f"{100 * seen.looked:.0f} %",
+                "cut" if seen.cut else "keyframe" if seen.keyframe else "",
+            )
         )
-    console = Console()
-    console.print(table)
+    show(table(f"{Path(clip).name}: {watched.query}", dict.fromkeys(headings, "right"), rows))
     inside = watched.coherence["inside"]
     share = 100 * watched.tokens / watched.full
     lines = [
@@ -251,6 +234,4 @@ def print_watched(clip: str, watched: Watched, answer: Answer | None, files: dic
         lines.append(
             f"answer: {answer.text or '(nothing)'} (uncertainty {answer.uncertainty:.2f}, {answer.tokens} tokens)"
         )
-    lines.append(f"files: {', '.join(files.values())}")
-    for line in lines:
-        console.print(escape(line), highlight=False, soft_wrap=True)
+    say(*lines, f"files: {', '.join(files.values())}")

@@ -1,0 +1,173 @@
+"""What a command line names: pictures, from wherever they are, the budget, and what the results are called."""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import sys
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from ...errors import InputError
+
+SUFFIXES = frozenset(
+    (
+        *(".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif"),
+        *(".heic", ".heif", ".svg"),
+    )
+)
+STDIN = "-"
+# A picture from the web: no longer than this, and no larger.
+URL_SECONDS, URL_BYTES = 15, 64 << 20
+
+
+class Source(NamedTuple):
+    """name: as the user wrote it. place: a path, or the bytes that came through a pipe or from the web."""
+
+    name: str
+    place: Path | io.BytesIO
+
+    @property
+    def file(self) -> str:
+        """What messages and results call it."""
+        return self.place.name
+
+
+def expand(inputs: Sequence[str], allow_url: bool = False) -> list[Source]:
+    """Files, folders (their pictures, by name), globs (`**` goes into sub-folders), `-` and addresses, each once.
+
+    A name that is neither an existing path nor a pattern is kept: reading it later says what is wrong with it.
+    """
+    sources: dict[str, Source] = {}
+    for text in inputs:
+        if text == STDIN or is_url(text):
+            sources.setdefault(text, open_source(text, allow_url))
+            continue
+        for path in paths_of(text):
+            sources.setdefault(str(path), Source(str(path), path))
+    return list(sources.values())
+
+
+def open_source(text: str, allow_url: bool = False) -> Source:
+    """One picture: a path, `-` for the standard input, or, where that is allowed, an address."""
+    if text == STDIN:
+        return Source(text, _named("stdin", _read_stdin()))
+    if is_url(text):
+        if not allow_url:
+            raise InputError(f"{text} is a web address; add --allow-url to fetch it, or download it and give its path")
+        return Source(text, _named(Path(unquote(urlsplit(text).path)).name or "picture", _fetch(text)))
+    if not text.strip() or "\0" in text:
+        raise InputError(f"{text!r} is not the path of a picture; give a file, a folder or - for the standard input")
+    return Source(text, Path(text))
+
+
+def paths_of(text: str) -> list[Path]:
+    place = open_source(text).place
+    assert isinstance(place, Path)
+    if place.is_dir():
+        inside = sorted(entry for entry in place.iterdir() if entry.suffix.lower() in SUFFIXES and entry.is_file())
+        if not inside:
+            raise InputError(f"{text} is a folder without pictures; give one with PNG, JPEG or WebP files")
+        return inside
+    if not place.exists() and glob.has_magic(text):
+        matches = sorted(Path(match) for match in glob.glob(text, recursive=True))
+        matches = [match for match in matches if match.is_file()]
+        if not matches:
+            raise InputError(f"no file matches {text}; check the pattern")
+        return matches
+    return [place]
+
+
+def is_url(text: str) -> bool:
+    return text.lower().startswith(("http://", "https://"))
+
+
+def _named(name: str, data: bytes) -> io.BytesIO:
+    memory = io.BytesIO(data)
+    memory.name = name  # what a message about it calls it
+    return memory
+
+
+def _read_stdin() -> bytes:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InputError("- reads a picture from the standard input, which is a terminal; pipe one in: cat a.png | …")
+    data = sys.stdin.buffer.read()
+    if not data:
+        raise InputError("the standard input is empty; pipe a picture in: cat a.png | …")
+    return data
+
+
+def _fetch(address: str) -> bytes:
+    from urllib.error import URLError
+    from urllib.request import Request, urlopen
+
+    try:
+        with urlopen(Request(address, headers={"User-Agent": "arr-coc"}), timeout=URL_SECONDS) as answer:
+            data = answer.read(URL_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.reason if isinstance(error, URLError) else error
+        raise InputError(f"cannot fetch {address} ({reason}); download the picture and give its path") from error
+    if len(data) > URL_BYTES:
+        raise InputError(f"{address} is larger than {URL_BYTES >> 20} MB; download it and give its path")
+    return data
+
+
+def result_names(sources: Sequence[Source]) -> list[str]:
+    """A name for each picture's results: its stem, or its whole name and a number where that would not be unique."""
+    paths = [Path(source.file) for source in sources]
+    stems = Counter(path.stem for path in paths)
+    names, seen = [], Counter[str]()
+    for path in paths:
+        name = path.stem if stems[path.stem] == 1 else path.name
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name}.{seen[name]}")
+    return names
+
+
+def spend(budget: str | None, keep: str | None) -> tuple[int | None, float | None]:
+    """--budget 256 or 25%, --keep 0.25 or 25% → tokens or a share; what they may be is checked with the request."""
+    if budget is not None and keep is not None:
+        raise InputError(f"both --budget {budget} and --keep {keep} were given; give one of them")
+    if budget is not None and budget.strip().endswith("%"):
+        return None, _share("budget", budget)
+    if budget is not None:
+        try:
+            return int(budget), None
+        except ValueError:
+            raise InputError(
+                f"--budget {budget} is not a whole number of tokens; give for example 256 or 25%"
+            ) from None
+    return None, None if keep is None else _share("keep", keep)
+
+
+def _share(option: str, text: str) -> float:
+    percent = text.strip().endswith("%")
+    try:
+        value = float(text.strip().removesuffix("%")) / (100 if percent else 1)
+    except ValueError:
+        raise InputError(f"--{option} {text} is not a share; give for example 0.25 or 25%") from None
+    if not 0 < value <= 1:  # also for NaN
+        raise InputError(f"--{option} {text} is not a share above 0 and up to 1; give for example 0.25 or 25%")
+    return value
+
+
+@contextmanager
+def quiet_decoder(source: Source) -> Generator[None]:
+    """libtiff writes about damaged files by itself, past Python; one line that names the file is enough."""
+    if not source.file.lower().endswith((".tif", ".tiff")):
+        yield
+        return
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
