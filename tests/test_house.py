@@ -16,7 +16,7 @@ ORDER = {
     "library": (
         *("errors", "lazy", "files", "arrays", "alphabet", "values", "pretrained", "pictures"),
         *("sensing", "knowing", "balancing", "attending", "draw", "realizing", "backbones", "bundled"),
-        *("looking", "saying", "asking", "esper", "video"),
+        *("looking", "decoding", "asking", "esper", "video"),
     ),
     "lab": ("needle", "pages", "train", "bench", "classic"),
     "app": ("microscope", "serve", "cli"),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
     from .backbones.base import Realized
-    from .saying import Said
+    from .decoding import Generated
 
 # (picture (3, height, width) in [0, 1], question) → where the question needs detail
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
@@ -160,7 +160,7 @@ class Eye:
             )
         with timed(seconds, "answer"):
             said = self._speak(realized, max_new_tokens)
-            text = self.processor.tokenizer.decode(said.ids[0], skip_special_tokens=True).strip()
+            text = self.processor.tokenizer.decode(said.ids[0][said.within[0]], skip_special_tokens=True).strip()
             heat = self.temperature
             uncertainty = 1.0 - float(said.confidence(heat))
             unsure = {"entropy": float(said.entropy(heat)), "margin": float(said.margin(heat))}
@@ -228,17 +228,17 @@ class Eye:
         if budget is not None and budget > grids[0].tokens:
             raise InputError(f"budget {budget} is above the {grids[0].tokens} tokens that this picture costs in full")
 
-    def _speak(self, realized: Realized, max_new_tokens: int) -> Said:
+    def _speak(self, realized: Realized, max_new_tokens: int) -> Generated:
         """The greedy answer and the logits it came from; by the lean loop where that gives the same words."""
         import torch
 
-        from .saying import Said, end_tokens, is_plain, say
+        from .decoding import Generated, end_tokens, generate_greedily, is_plain
 
         inputs = realized.inputs
         if self.backbone.before_encoder and is_plain(self.model.generation_config):
             assert realized.next_position is not None
             prompt = (inputs["input_ids"], realized.notes["tokens"], inputs["position_ids"], realized.next_position)
-            return say(self.model, *prompt, inputs["attention_mask"], max_new_tokens)
+            return generate_greedily(self.model, *prompt, inputs["attention_mask"], max_new_tokens)
         with torch.inference_mode():
             output = self.model.generate(
                 **inputs,
@@ -247,7 +247,7 @@ class Eye:
                 return_dict_in_generate=True,
                 output_logits=True,
             )
-        return Said.of_generate(output, inputs["input_ids"].shape[1], end_tokens(self.model))
+        return Generated.of_generate(output, inputs["input_ids"].shape[1], end_tokens(self.model))
 
     def _in_picture(self, allocation: Allocation) -> Allocation:
         """The same regions in pixels of the picture as given: the model counts in those of its own canvas."""

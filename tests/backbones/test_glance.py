@@ -11,8 +11,9 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 
 from arr_coc import InputError, attach
 from arr_coc.backbones import Glance, backbone_for, glance_relevance
+from arr_coc.backbones.attention_reader import reading_attention
 from arr_coc.backbones.base import VisualGrid
-from arr_coc.backbones.glance import askers, coarse_allocation, glance_level, paint, question_attention
+from arr_coc.backbones.glance import askers, coarse_allocation, glance_level, paint
 from arr_coc.backbones.query import question_mask
 from arr_coc.backbones.qwen3_vl import run_language_model
 from arr_coc.realizing import leaves_of
@@ -37,16 +38,18 @@ def test_the_attention_is_that_of_the_eager_model(processor: Any, moe: bool) -> 
     realized = backbone.realize(model, inputs, coarse)
     short, tokens = realized.inputs, realized.notes["tokens"]
     ids, mask, positions = short["input_ids"], short["attention_mask"], short["position_ids"]
-    output = run_language_model(
-        model, ids, tokens, positions, mask, output_hidden_states=True, output_attentions=True, use_cache=False
-    )
-    visual, asking = ids == model.config.image_token_id, torch.zeros_like(ids, dtype=torch.bool)
-    asking[0, -4:], asking[1, -2:] = True, True
-    for layers in ([0], [2, 3], range(4)):
-        ours = question_attention(model, output.hidden_states, tokens, visual, positions, mask, asking, layers)
-        stock = torch.stack([output.attentions[layer] for layer in layers]).mean((0, 2))
-        expected = torch.stack([stock[0, -4:].mean(0), stock[1, -2:].mean(0)])
-        torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
+    columns = torch.arange(ids.shape[1])
+    asked = torch.tensor([[ids.shape[1] - 4 + k for k in range(4)], [ids.shape[1] - 1 - k for k in range(4)]])
+    output = run_language_model(model, ids, tokens, positions, mask, output_attentions=True, use_cache=False)
+    for layers in ([0], [2, 3], None):
+        with reading_attention(model, columns, layers, by_head=True) as record:
+            assert model.config.get_text_config()._attn_implementation != "eager"
+            record.queries = asked
+            run_language_model(model, ids, tokens, positions, mask, use_cache=False)
+        stock = torch.stack([output.attentions[layer] for layer in layers or range(4)], 1)
+        expected = torch.stack([stock[row][:, :, asked[row]] for row in range(2)])
+        torch.testing.assert_close(record.weights(), expected, atol=1e-5, rtol=0)
+    assert model.config.get_text_config()._attn_implementation == "eager"
 
 
 def test_a_glance_is_about_the_question_and_costs_a_quarter(processor: Any) -> None:

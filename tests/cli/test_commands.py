@@ -14,8 +14,8 @@ from PIL import Image
 
 import arr_coc as library
 from arr_coc.app.cli import COMMANDS
-from arr_coc.app.cli.look import parse_compare, split_inputs
 from arr_coc.app.cli.inputs import expand, result_names
+from arr_coc.app.cli.look import parse_compare, split_inputs
 from arr_coc.errors import InputError
 from arr_coc.looking import DEFAULT_KEEP, examine, prepare, tokens_to_spend
 

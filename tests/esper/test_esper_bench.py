@@ -230,7 +230,7 @@ def test_the_bench_and_esper_answer_alike(weights, models):
         for step, record in zip(found.answer.passes, records, strict=True):
             assert step.tokens == int(record.tokens[number])
             assert step.uncertainty == pytest.approx(float(record.uncertainty[number]), abs=1e-3)
-            ids = record.said.ids[number][record.said.spoken[number]]
+            ids = record.generated.ids[number][record.generated.within[number]]
             assert step.text == models.tokenizer.decode(ids, skip_special_tokens=True).strip()
 
 

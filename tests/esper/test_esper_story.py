@@ -127,14 +127,14 @@ def test_layouts_agree_on_the_first_look_and_count_what_they_read():
         layout: run_passes(tiny_eye().model, job, (13, 9), replace(ALWAYS, layout=layout, fovea=None), policy, most=3)
         for layout in ("append", "rebuild", "fresh")
     }
-    first = [records[0].said.logits for records in found.values()]
+    first = [records[0].generated.logits for records in found.values()]
     assert torch.allclose(first[0], first[1], atol=1e-5)
     assert torch.allclose(first[0], first[2], atol=1e-5)
     for layout, records in found.items():
         second = records[1]
         added, whole = int(second.looks.counts[0, -1]), int((second.looks.finest()[..., 2] >= 0).sum())
         assert int(second.tokens[0]) == (added if layout == "append" else whole)
-    again = [found[layout][1].said.logits[0, 0] for layout in ("rebuild", "fresh")]
+    again = [found[layout][1].generated.logits[0, 0] for layout in ("rebuild", "fresh")]
     assert not torch.allclose(again[0], again[1], atol=1e-3)  # leaves encoded apart did not see each other
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from arr_coc.decoding import Generated
 from arr_coc.errors import InputError
+from arr_coc.esper.answering import LookAnswer
 from arr_coc.esper.settings import PRESETS, SACCADES, TWO_PASS, EsperSettings, as_settings
-from arr_coc.esper.speaking import Spoken
 from arr_coc.esper.steering import Traces, examined, gather_around, glimpse, next_map, paint, smooth, traces
 from arr_coc.esper.two_pass import first_pass_tokens, needs_second_pass, second_pass_tokens, within_budget
-from arr_coc.saying import Said
 
 GRID = (8, 8)
 SPREAD = EsperSettings(fovea=None, aroused=False)
@@ -125,19 +125,19 @@ def test_painting_spreads_what_it_is_given():
 
 def test_a_place_is_as_unsure_as_the_tokens_that_looked_at_it():
     logits = torch.tensor([[[9.0, 0.0], [0.2, 0.0]]])
-    said = Said(torch.zeros(1, 2, dtype=torch.int64), logits, torch.ones(1, 2, dtype=torch.bool))
+    said = Generated(torch.zeros(1, 2, dtype=torch.int64), logits, torch.ones(1, 2, dtype=torch.bool))
     leaves = torch.tensor([[[0, 0, 2], [4, 4, 2]]])
     looked = torch.tensor(
         [[[0.8, 0.0], [0.0, 0.8]]]
     )  # the sure token looks at the first leaf, the unsure at the second
     even = torch.full((1, 2), 0.1)
-    found = traces(Spoken(said, leaves, looked, even, even), 1.0, GRID)
+    found = traces(LookAnswer(said, leaves, looked, even, even), 1.0, GRID)
     sure, unsure = found.uncertainty[0, 1, 1], found.uncertainty[0, 5, 5]
     assert float(sure) == pytest.approx(1 - float(torch.sigmoid(torch.tensor(9.0))), abs=1e-4)
     assert float(unsure) == pytest.approx(1 - float(torch.sigmoid(torch.tensor(0.2))), abs=1e-4)
     assert found.doubt[0, 5, 5] > found.doubt[0, 1, 1] == 0
     assert found.asked.sum() == 0  # the question looks where any token does
-    warm = traces(Spoken(said, leaves, looked, even, even), 4.0, GRID)
+    warm = traces(LookAnswer(said, leaves, looked, even, even), 4.0, GRID)
     assert warm.uncertainty[0, 1, 1] > sure
 
 

@@ -7,6 +7,7 @@ import torch
 from esper_models import job_of, tiny_eye
 
 from arr_coc.balancing.tempering import TemperingConfig, TemperingPolicy
+from arr_coc.decoding import end_tokens
 from arr_coc.errors import InputError
 from arr_coc.esper.passes import run_passes
 from arr_coc.esper.settings import EsperSettings
@@ -19,7 +20,6 @@ from arr_coc.lab.train.train_tempering import (
     policy_loss,
     train_tempering,
 )
-from arr_coc.saying import end_tokens
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -54,7 +54,9 @@ def test_right_is_token_for_token():
     model = tiny_eye().model
     (record,) = run_passes(model, job_of(0, 1), (13, 9), EsperSettings(passes=1, least=1), TemperingPolicy(), most=3)
     ends = end_tokens(model)
-    said = record.said.ids.masked_fill(~record.said.spoken | torch.isin(record.said.ids, torch.tensor(ends)), 0)
+    said = record.generated.ids.masked_fill(
+        ~record.generated.within | torch.isin(record.generated.ids, torch.tensor(ends)), 0
+    )
     longer = torch.nn.functional.pad(said, (0, 2))
     assert answers_right(record, longer, ends).tolist() == [True, True]
     longer[1, 0] += 1
@@ -69,7 +71,9 @@ def test_a_step_of_training_on_a_real_loop_moves_the_policy():
     # True are the answers of a run of its own, so that some draws are right and others are not.
     last = run_passes(model, job, (13, 12), settings, policy, most=2, stop_early=False)[-1]
     ends = torch.tensor(end_tokens(model))
-    lesson = Lesson(job, last.said.ids.masked_fill(~last.said.spoken | torch.isin(last.said.ids, ends), 0))
+    lesson = Lesson(
+        job, last.generated.ids.masked_fill(~last.generated.within | torch.isin(last.generated.ids, ends), 0)
+    )
     trial = attempt(model, lesson, policy, (13, 12), settings, 1.0, generator, most=2)
     assert trial.drawn.shape == (3, 3)
     assert ((trial.reward >= 0) & (trial.reward <= 1)).all()

@@ -11,6 +11,7 @@ from tiny_weights import needs_weights, tiny_weights
 
 from arr_coc.alphabet import encode
 from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
+from arr_coc.decoding import Generated
 from arr_coc.errors import InputError
 from arr_coc.lab.bench.needle import Weights
 from arr_coc.lab.train.allocations import LEVELS, tree_of
@@ -28,7 +29,6 @@ from arr_coc.lab.train.evaluate import evaluation_leaves
 from arr_coc.lab.train.mini_model import IMAGE, TURN_END, build_tokenizer
 from arr_coc.lab.train.pictures import render_family
 from arr_coc.lab.train.reading import read
-from arr_coc.saying import Said
 
 
 def padded(*texts: str) -> torch.Tensor:
@@ -60,10 +60,10 @@ def test_true_confidences_err_by_chance_alone_and_boasts_by_more():
     assert chance_error(confidence[:60]) > 2 * chance_error(confidence)
 
 
-def one_word(logits: torch.Tensor) -> Said:
+def one_word(logits: torch.Tensor) -> Generated:
     """Answers of one token, the likeliest."""
     ids = logits.argmax(-1, keepdim=True)
-    return Said(ids, logits[:, None], torch.ones_like(ids, dtype=torch.bool))
+    return Generated(ids, logits[:, None], torch.ones_like(ids, dtype=torch.bool))
 
 
 @pytest.mark.parametrize("true", [0.5, 1.0, 2.5])
@@ -86,7 +86,7 @@ def test_an_answer_is_right_when_it_is_the_text_and_ends():
     ends = torch.tensor([[0, 0, TURN_END, 0], [0, 0, 0, TURN_END], [0, TURN_END, 0, 0], [0, TURN_END, 0, 0], [0] * 4])
     ids = torch.nn.functional.pad(ids, (0, 1)) + ends
     spoken = (ids > 0) & (ids.cumsum(1) > 0)
-    said = Said(ids, torch.zeros(*ids.shape, 106), spoken)
+    said = Generated(ids, torch.zeros(*ids.shape, 106), spoken)
     assert is_right(said, truth).tolist() == [True, False, False, True, False]
 
 
@@ -127,8 +127,8 @@ def test_speaking_finds_right_what_teaching_finds_right():
         said = answer_batch(weights.mini, batch, leaves)
         assert torch.equal(is_right(said, batch.answer_ids), read(weights.mini, batch, leaves).right)
         # Declare what it said to be the truth: then it is right, however badly it was trained.
-        text = said.ids.masked_fill(~said.spoken | (said.ids == TURN_END), 0)
-        ended = ((said.ids == TURN_END) & said.spoken).any(1)
+        text = said.ids.masked_fill(~said.within | (said.ids == TURN_END), 0)
+        ended = ((said.ids == TURN_END) & said.within).any(1)
         assert ended.any()
         width = batch.answer_ids.shape[1]
         text = torch.nn.functional.pad(text, (0, max(0, width - text.shape[1])))[:, :width]

@@ -184,9 +184,9 @@ class Esper:
 
     def _note(self, record: PassRecord, pictured: Pictured) -> PassNote:
         """A record of one picture, in plain arrays and in pixels of the picture as given."""
-        said, heat, frame = record.said, self.eye.temperature, pictured.frame
+        said, heat, frame = record.generated, self.eye.temperature, pictured.frame
         leaves = record.looks.finest()
-        text = self.eye.processor.tokenizer.decode(said.ids[0][said.spoken[0]], skip_special_tokens=True).strip()
+        text = self.eye.processor.tokenizer.decode(said.ids[0][said.within[0]], skip_special_tokens=True).strip()
         step = Pass(
             seen_allocation(record, leaves, pictured),
             int(record.tokens[0]),

@@ -16,13 +16,13 @@ from torch import Tensor
 from ..attending.tree import Tree
 from ..backbones.qwen3_vl_encode import VisualTokens
 from ..balancing.arousal import arousal_of, modulate
+from ..decoding import Generated
 from ..realizing.patches import LeafBatch, Pyramid, match_leaves
-from ..saying import Said
+from .answering import LookAnswer, Memory, answer_look, attention_layers
 from .looks import Looks, first_look, look_again
 from .prompt import Prompts
 from .reading import encode_block, interleave, picture_pyramid
 from .settings import EsperSettings
-from .speaking import Memory, Spoken, attention_layers, speak
 from .steering import Traces, glimpse, next_map, traces
 from .tower import TowerMemory
 
@@ -86,7 +86,7 @@ class PassRecord:
     arousal: Tensor
     steered: Tensor
     point: Tensor
-    said: Said
+    generated: Generated
     uncertainty: Tensor
     traces: Traces
     seconds: dict[str, float]
@@ -143,10 +143,12 @@ def run_passes(
         seconds = {"look": perf_counter() - started}
         spoken, tokens = reader.read(looks, most, layers, seconds)
         found = traces(spoken, temperature, grid)
-        unsure = 1 - spoken.said.confidence(temperature)
+        unsure = 1 - spoken.generated.confidence(temperature)
         trend, uncertainty = (unsure - uncertainty if records else trend), unsure
         records.append(
-            PassRecord(looks, tokens, exploration, arousal, steered, point, spoken.said, uncertainty, found, seconds)
+            PassRecord(
+                looks, tokens, exploration, arousal, steered, point, spoken.generated, uncertainty, found, seconds
+            )
         )
         if stop_early:
             going = going & ~enough(torch.stack([record.uncertainty for record in records], 1), settings)[:, -1]
@@ -166,7 +168,7 @@ class _Reader:
         self.encoded: list[VisualTokens] = []
 
     @torch.no_grad()
-    def read(self, looks: Looks, most: int, layers: range, seconds: dict[str, float]) -> tuple[Spoken, Tensor]:
+    def read(self, looks: Looks, most: int, layers: range, seconds: dict[str, float]) -> tuple[LookAnswer, Tensor]:
         """The answers, and the visual tokens (B,) that the language model had to read for them."""
         started = perf_counter()
         if self.layout in ("append", "apart"):
@@ -178,7 +180,7 @@ class _Reader:
             self.memory = Memory(self.grid)
         seconds["encode"] = perf_counter() - started
         started = perf_counter()
-        spoken = speak(self.model, self.memory, leaves, tokens, self.job.prompts, most=most, layers=layers)
+        spoken = answer_look(self.model, self.memory, leaves, tokens, self.job.prompts, most=most, layers=layers)
         seconds["answer"] = perf_counter() - started
         return spoken, (leaves[..., 2] >= 0).sum(1)
 

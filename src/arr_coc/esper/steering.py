@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from ..balancing.arousal import modulate
 from ..balancing.tempering import temper
+from .answering import LookAnswer
 from .settings import SURE_UP_TO, UNSURE_ABOVE, EsperSettings
-from .speaking import Spoken
 
 # Outside the fovea the map keeps this much, so that tokens left over go to the next best place and not just anywhere.
 OUTSIDE = 1e-3
@@ -37,10 +37,10 @@ class Traces:
     asked: Tensor
 
 
-def traces(spoken: Spoken, temperature: float, grid: tuple[int, int]) -> Traces:
+def traces(spoken: LookAnswer, temperature: float, grid: tuple[int, int]) -> Traces:
     """Per-place uncertainty and attention, from the answer's and the question's attention over the visual tokens."""
-    unsure = (1 - spoken.said.chances(temperature).exp()) * spoken.said.spoken  # (B, T)
-    length = spoken.said.spoken.sum(1, keepdim=True).clamp_min(1)
+    unsure = (1 - spoken.generated.log_probabilities(temperature).exp()) * spoken.generated.within  # (B, T)
+    length = spoken.generated.within.sum(1, keepdim=True).clamp_min(1)
     looked = spoken.looked.sum(1) / length
     doubted = (spoken.looked * unsure[..., None]).sum(1) / length
     there = spoken.leaves[..., 2] >= 0

@@ -68,7 +68,7 @@ def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longes
     import torch
 
     from ..backbones.qwen3_vl_video import video_backbone, video_inputs
-    from ..saying import Said, end_tokens
+    from ..decoding import Generated, end_tokens
 
     started = perf_counter()
     backbone = video_backbone(eye.model)
@@ -87,7 +87,7 @@ def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longes
             return_dict_in_generate=True,
             output_logits=True,
         )
-    said = Said.of_generate(output, realized.inputs["input_ids"].shape[1], end_tokens(eye.model))
+    said = Generated.of_generate(output, realized.inputs["input_ids"].shape[1], end_tokens(eye.model))
     text = eye.processor.tokenizer.decode(said.ids[0], skip_special_tokens=True).strip()
     uncertainty = 1.0 - float(said.confidence(eye.temperature))
     passes = tuple(Pass(allocation, allocation.tokens) for allocation in allocations)

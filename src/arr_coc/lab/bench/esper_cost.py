@@ -10,10 +10,10 @@ from torch import Tensor
 
 from ...attending.tree import build_tree
 from ...backbones.qwen3_vl_encode import VisualTokens, run_language_model
+from ...esper.answering import LookAnswer, Memory, answer_look, attention_layers
 from ...esper.looks import Looks, first_look, look_again
 from ...esper.prompt import Prompts, leaf_row, looks_mask, text_row
 from ...esper.reading import encode_block, interleave, picture_pyramid
-from ...esper.speaking import Memory, Spoken, attention_layers, speak
 from ...esper.tower import TowerMemory
 from ..needle import render
 from .esper_runs import CELL, Models, measuring
@@ -97,9 +97,9 @@ def pass_cost(models: Models, size: int = 512, repeats: int = 9) -> Cost:
     def prepare() -> Any:
         return picture_pyramid(model, pictures.float().div(127.5).sub(1), tree.levels)
 
-    def answer(memory: Memory, pyramid: Any, leaves: Tensor, tower: TowerMemory) -> Spoken:
+    def answer(memory: Memory, pyramid: Any, leaves: Tensor, tower: TowerMemory) -> LookAnswer:
         tokens = encode_block(model, pyramid, leaves, grid, tower)
-        spoken = speak(model, memory, leaves, tokens, prompts, most=1, layers=layers)
+        spoken = answer_look(model, memory, leaves, tokens, prompts, most=1, layers=layers)
         _settle(models)
         return spoken
 
@@ -154,7 +154,7 @@ def sameness(models: Models, size: int = 512) -> Sameness:
     memory, tower, cached = Memory(grid), TowerMemory(), None
     for leaves in looks.blocks:
         tokens = encode_block(model, pyramid, leaves, grid, tower)
-        cached = speak(model, memory, leaves, tokens, prompts, most=1, layers=layers).said.logits[0, 0]
+        cached = answer_look(model, memory, leaves, tokens, prompts, most=1, layers=layers).generated.logits[0, 0]
     assert cached is not None
 
     def at_once(blocks: tuple[Tensor, ...]) -> Tensor:

@@ -16,13 +16,13 @@ from ...attending.frame import Frame, to_cells
 from ...attending.tree import Tree, build_tree
 from ...balancing.tempering import TemperingPolicy
 from ...bundled import MINI, SCORER, Calibration, part_folder
+from ...decoding import end_tokens
 from ...esper.passes import Job, PassRecord, passes_needed, run_passes
 from ...esper.picturing import salient_map
 from ...esper.prompt import Prompts
 from ...esper.settings import EsperSettings
 from ...esper.steering import smooth
 from ...pictures import load_picture
-from ...saying import end_tokens
 from ..needle import NORMAL, NeedleBatch, encode, render
 from ..needle.draws import Draws
 from ..needle.labels import thing

@@ -1,8 +1,8 @@
 """One temperature, so that a confidence of 80 % is right four times out of five; and how far from that it is (ECE).
 
 The confidence is the one that `Answer.uncertainty` shows: the probability of the very text that was said, at that
-temperature (`saying.Said`). The temperature is the one under which "right" or "wrong" is least surprising (log loss, a
-proper score), fitted on validation seeds; the test split is never touched.
+temperature (`decoding.Generated`). The temperature is the one under which "right" or "wrong" is least surprising (log
+loss, a proper score), fitted on validation seeds; the test split is never touched.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from torch import Tensor
 
 from ...backbones.qwen3_vl_attention import dense_vision_attention
 from ...backbones.qwen3_vl_encode import leaf_positions
+from ...decoding import LONGEST_ANSWER, Generated, generate_greedily
 from ...errors import InputError
 from ...realizing.splice import pack, take
-from ...saying import LONGEST_ANSWER, Said, say
 from .allocations import LEVELS, tree_of
 from .evaluate import FAMILIES, evaluation_leaves
 from .mini_model import IMAGE, TURN_END
@@ -48,17 +48,17 @@ def question_prompt(question_ids: Tensor, visual_tokens: int) -> tuple[Tensor, T
     return take(prompt.input_ids, index), (index >= 0).long()
 
 
-def answer_batch(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, most: int = LONGEST_ANSWER) -> Said:
+def answer_batch(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, most: int = LONGEST_ANSWER) -> Generated:
     """What the model says to every picture; call it inside `dense_vision_attention(model)`, autocast as wanted."""
     tokens, leaf_batch = see(model, batch.pictures, leaves)
     ids, mask = question_prompt(batch.question_ids, leaves.shape[1])
     positions, following = leaf_positions(ids, leaf_batch, IMAGE, mask)
-    return say(model, ids, tokens, positions, following, mask, most)
+    return generate_greedily(model, ids, tokens, positions, following, mask, most)
 
 
-def is_right(said: Said, answer_ids: Tensor) -> Tensor:
+def is_right(said: Generated, answer_ids: Tensor) -> Tensor:
     """(B,) bool: exactly the true text, and nothing after it. answer_ids: (B, A) characters, 0 = padding."""
-    text = said.ids.masked_fill(~said.spoken, 0)
+    text = said.ids.masked_fill(~said.within, 0)
     ended = (text == TURN_END).any(1)
     text = text.masked_fill(text == TURN_END, 0)
     width = max(text.shape[1], answer_ids.shape[1])
@@ -94,14 +94,14 @@ def chance_error(confidence: np.ndarray, bins: int = BINS, draws: int = 200, see
 # ---- the temperature ------------------------------------------------------------------------------------------------
 
 
-def surprise(said: Sequence[Said], right: Sequence[Tensor], temperature: float) -> float:
+def surprise(said: Sequence[Generated], right: Sequence[Tensor], temperature: float) -> float:
     """Mean log loss of "this answer is right", over all answers."""
     confidence = torch.cat([one.confidence(temperature) for one in said]).double().clamp(1e-6, 1 - 1e-6)
     truth = torch.cat(list(right)).to(confidence)
     return float(torch.nn.functional.binary_cross_entropy(confidence, truth))
 
 
-def fit_temperature(said: Sequence[Said], right: Sequence[Tensor]) -> float:
+def fit_temperature(said: Sequence[Generated], right: Sequence[Tensor]) -> float:
     """The one temperature with the least log loss."""
     from scipy.optimize import minimize_scalar
 
@@ -146,7 +146,7 @@ def calibrate(
     "temperature" and "levels" are what calibration.json needs; "rows" (by family and cell) and "overall" say how well
     it fits, on the same questions.
     """
-    found: list[tuple[str, str, float, Said, Tensor]] = []
+    found: list[tuple[str, str, float, Generated, Tensor]] = []
     for family in families:
         advance(family)
         for strategy, keep, said, right in _answers(
@@ -155,13 +155,13 @@ def calibrate(
             found.append((family, strategy, keep, said, right))
     temperature = fit_temperature([said for *_, said, _ in found], [right for *_, right in found])
 
-    def row(chosen: list[tuple[str, str, float, Said, Tensor]]) -> dict[str, Any]:
+    def row(chosen: list[tuple[str, str, float, Generated, Tensor]]) -> dict[str, Any]:
         before, after = (
             torch.cat([said.confidence(heat) for *_, said, _ in chosen]).cpu().numpy() for heat in (1.0, temperature)
         )
         return calibration_row((before, after), torch.cat([right for *_, right in chosen]).cpu().numpy())
 
-    groups: dict[tuple[str, str, float], list[tuple[str, str, float, Said, Tensor]]] = {}
+    groups: dict[tuple[str, str, float], list[tuple[str, str, float, Generated, Tensor]]] = {}
     for one in found:
         groups.setdefault(one[:3], []).append(one)
     return {
@@ -195,7 +195,7 @@ def _answers(
     seed: int,
     batch_size: int,
     split: str,
-) -> Iterator[tuple[str, float, Said, Tensor]]:
+) -> Iterator[tuple[str, float, Generated, Tensor]]:
     """What is said in every cell, in pieces of a batch, kept on the CPU; pictures are rendered once for all cells."""
     device = next(model.parameters()).device
     generator, tree = torch.Generator().manual_seed(seed), tree_of(size)
@@ -206,5 +206,5 @@ def _answers(
                 leaves = evaluation_leaves(strategy, keep, batch, tree, scorer, generator)
                 said = answer_batch(model, batch, leaves)
                 right = is_right(said, batch.answer_ids)
-                kept = Said(said.ids.cpu(), said.logits.cpu(), said.spoken.cpu())
+                kept = Generated(said.ids.cpu(), said.logits.cpu(), said.within.cpu())
                 yield strategy, keep, kept, right.cpu()

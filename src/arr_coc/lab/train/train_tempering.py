@@ -55,7 +55,7 @@ class Trial:
 
 def answers_right(record: PassRecord, answers: Tensor, ends: Iterable[int]) -> Tensor:
     """(B,) bool: is what was said the true answer, token for token?"""
-    said = record.said.ids.masked_fill(~record.said.spoken, 0)
+    said = record.generated.ids.masked_fill(~record.generated.within, 0)
     said = said.masked_fill(torch.isin(said, torch.tensor(list(ends), device=said.device)), 0)
     length = max(said.shape[1], answers.shape[1])
     said, answers = (torch.nn.functional.pad(item, (0, length - item.shape[1])) for item in (said, answers))
@@ -87,7 +87,7 @@ def attempt(
 ) -> Trial:
     """Run all passes with exploration drawn around the policy's; the reward is the share of later passes that were
     right, so that finding it early counts more than finding it late."""
-    from ...saying import end_tokens
+    from ...decoding import end_tokens
 
     told: list[tuple[Tensor, Tensor, Tensor]] = []
     drawn: list[Tensor] = []

@@ -12,11 +12,11 @@ from arr_coc.backbones.qwen3_vl_attention import vision_attention
 from arr_coc.backbones.qwen3_vl_encode import VisualTokens, encode_leaves, leaf_positions, run_language_model
 from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.esper import Esper, EsperSettings
+from arr_coc.esper.answering import LookAnswer, Memory, answer_look, attention_layers
 from arr_coc.esper.looks import Looks, first_look, look_again, outdated
 from arr_coc.esper.passes import Job, run_passes
 from arr_coc.esper.prompt import Prompts, leaf_row, looks_mask, text_row
 from arr_coc.esper.reading import encode_block, read_looks
-from arr_coc.esper.speaking import Memory, Spoken, attention_layers, speak
 from arr_coc.esper.tower import TowerMemory
 from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches
 
@@ -33,11 +33,11 @@ def three_looks(job: Job) -> Looks:
     return looks
 
 
-def all_passes(model, job: Job, looks: Looks, most: int = 5) -> tuple[list[Spoken], Memory]:
+def all_passes(model, job: Job, looks: Looks, most: int = 5) -> tuple[list[LookAnswer], Memory]:
     memory, tower, spoken = Memory(GRID), TowerMemory(), []
     for leaves in looks.blocks:
         tokens = encode_block(model, job.pyramid, leaves, GRID, tower)
-        spoken.append(speak(model, memory, leaves, tokens, job.prompts, most=most, layers=LAYERS))
+        spoken.append(answer_look(model, memory, leaves, tokens, job.prompts, most=most, layers=LAYERS))
     return spoken, memory
 
 
@@ -83,9 +83,9 @@ def test_caches_change_nothing(moe):
         spoken, memory = all_passes(model, job, looks)
         for number, found in enumerate(spoken, start=1):
             so_far = Looks(looks.tree, looks.split, looks.blocks[:number])
-            length = found.said.ids.shape[1]
-            state = one_prompt(model, job, so_far, found.said.ids[:, :-1]).last_hidden_state[:, -length:]
-            assert torch.allclose(model.lm_head(state).float(), found.said.logits, atol=1e-4)
+            length = found.generated.ids.shape[1]
+            state = one_prompt(model, job, so_far, found.generated.ids[:, :-1]).last_hidden_state[:, -length:]
+            assert torch.allclose(model.lm_head(state).float(), found.generated.logits, atol=1e-4)
     # Question and answer are forgotten, what was seen is not.
     assert memory.cache.get_seq_length() == job.prompts.head.shape[1] + sum(b.shape[1] for b in looks.blocks)
 
@@ -129,10 +129,10 @@ def test_the_attention_is_the_models_own():
     looks = three_looks(job)
     with torch.no_grad():
         found = all_passes(model, job, looks)[0][-1]
-        output = one_prompt(model, job, looks, found.said.ids[:, :-1], output_attentions=True)
+        output = one_prompt(model, job, looks, found.generated.ids[:, :-1], output_attentions=True)
     own = torch.stack([output.attentions[layer][0].mean(0) for layer in LAYERS]).mean(0)
     first, tokens = job.prompts.head.shape[1], int(looks.counts.sum())
-    steps = found.said.ids.shape[1]
+    steps = found.generated.ids.shape[1]
     assert torch.allclose(own[-steps:, first : first + tokens], found.looked[0], atol=1e-6)
     asking = own[first + tokens : len(own) - steps + 1, first : first + tokens]
     assert torch.allclose(asking.mean(0), found.asked[0], atol=1e-6)
@@ -149,9 +149,9 @@ def test_a_picture_says_the_same_alone_and_in_a_padded_batch():
             alone = job_of(number)
             own = [leaves[number][leaves[number, :, 2] >= 0][None] for leaves in looks.blocks]
             found = all_passes(model, alone, Looks(looks.tree, looks.split[number : number + 1], tuple(own)))[0][-1]
-            length = found.said.ids.shape[1]
-            assert torch.equal(found.said.ids[0], together.said.ids[number, :length])
-            assert torch.allclose(found.said.logits[0], together.said.logits[number, :length], atol=1e-4)
+            length = found.generated.ids.shape[1]
+            assert torch.equal(found.generated.ids[0], together.generated.ids[number, :length])
+            assert torch.allclose(found.generated.logits[0], together.generated.logits[number, :length], atol=1e-4)
             there = together.leaves[number, :, 2] >= 0
             assert torch.allclose(found.looked[0], together.looked[number, :length][:, there], atol=1e-5)
 
@@ -159,11 +159,11 @@ def test_a_picture_says_the_same_alone_and_in_a_padded_batch():
 def test_reading_with_gradients_gives_the_chance_of_what_was_said():
     model, job = tiny_eye().model, job_of(0, 1, 2)
     looks = three_looks(job)
-    said = all_passes(model, job, looks, most=4)[0][-1].said
+    said = all_passes(model, job, looks, most=4)[0][-1].generated
     end = tiny_processor().tokenizer.eos_token_id
     answers = said.ids.masked_fill(said.ids == end, 0)
     read = read_looks(model, normalised(pixels_of(3)), looks, job.prompts, answers, end)
-    short = said.chances()[:, :4].sum(1)
+    short = said.log_probabilities()[:, :4].sum(1)
     ended = (said.ids == end).any(1)
     assert (read.chance.detach() <= short + 1e-4).all()  # the end of the answer is one more token to be sure of
     assert torch.allclose(read.chance.detach()[ended], short[ended], atol=1e-4)

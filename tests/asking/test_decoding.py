@@ -12,6 +12,7 @@ from transformers import GenerationConfig
 
 from arr_coc import Eye
 from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
+from arr_coc.decoding import Generated, is_plain, until_end
 from arr_coc.knowing.scorer import Scorer
 from arr_coc.lab.needle import decode
 from arr_coc.lab.train.allocations import tree_of
@@ -19,7 +20,6 @@ from arr_coc.lab.train.calibration import answer_batch
 from arr_coc.lab.train.evaluate import evaluation_leaves
 from arr_coc.lab.train.pictures import render_family
 from arr_coc.lab.train.pool import cut
-from arr_coc.saying import Said, is_plain, spoken_until
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_the_lean_loop_says_what_generate_says(eye, monkeypatch):
     lean = eye.ask("What is it?", keep=0.5, max_new_tokens=12)
     called = []
     stock = type(eye.model).generate
-    monkeypatch.setattr("arr_coc.saying.is_plain", lambda config: False)
+    monkeypatch.setattr("arr_coc.decoding.is_plain", lambda config: False)
     monkeypatch.setattr(type(eye.model), "generate", lambda self, **how: called.append(1) or stock(self, **how))
     plain = eye.ask("What is it?", keep=0.5, max_new_tokens=12)
     assert called
@@ -56,14 +56,14 @@ def test_a_batch_says_what_its_rows_say_alone(eye):
     for row, question in enumerate(map(decode, batch.question_ids)):
         eye.set_image(batch.pictures[row].permute(1, 2, 0).numpy())
         alone = eye.ask(question, keep=0.5, max_new_tokens=10)
-        text = eye.processor.tokenizer.decode(said.ids[row][said.spoken[row]], skip_special_tokens=True).strip()
+        text = eye.processor.tokenizer.decode(said.ids[row][said.within[row]], skip_special_tokens=True).strip()
         assert text == alone.text
         assert 1 - float(said.confidence()[row]) == pytest.approx(alone.uncertainty, abs=1e-5)
 
 
 def test_confidence_entropy_and_margin_by_hand():
     logits = torch.log(torch.tensor([[[0.7, 0.2, 0.1], [0.5, 0.1, 0.4], [0.1, 0.1, 0.8]]]))
-    said = Said(torch.tensor([[0, 0, 2]]), logits, torch.tensor([[True, True, False]]))
+    said = Generated(torch.tensor([[0, 0, 2]]), logits, torch.tensor([[True, True, False]]))
     assert float(said.confidence()) == pytest.approx(0.7 * 0.5, abs=1e-6)
     assert float(said.margin()) == pytest.approx(0.1, abs=1e-6)
     entropies = [-sum(p * math.log(p) for p in row) for row in ((0.7, 0.2, 0.1), (0.5, 0.1, 0.4))]
@@ -76,7 +76,7 @@ def test_confidence_entropy_and_margin_by_hand():
 def test_an_answer_ends_with_its_first_end():
     ids = torch.tensor([[5, 9, 5, 9], [9, 1, 1, 1], [1, 2, 3, 4]])
     wanted = [[True, True, False, False], [True, False, False, False], [True] * 4]
-    assert spoken_until(ids, [9]).tolist() == wanted
+    assert until_end(ids, [9]).tolist() == wanted
 
 
 def test_settings_that_change_words_are_left_to_generate():

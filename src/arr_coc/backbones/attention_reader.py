@@ -1,0 +1,186 @@
+"""Where the tokens of a language model look, read through transformers' own attention interface.
+
+One attention function is registered by name. It does what "sdpa" does and, where a record is open in the caller's
+context, first writes down the weights of the queries that were asked about. `reading_attention` gives the language
+model of one instance that name while it is open: no hook, no wrapper and no module is left on the model, whatever
+happens inside. A thread that runs the same model meanwhile has no record in its context and gets the attention that
+the model had before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from importlib import import_module
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+READING = "arr_coc_reading"
+
+
+@dataclass
+class AttentionRecord:
+    """Attention weights of the calls made while it is open.
+
+    numbers: which attention modules are read, and the number of the layer of each. keys: (K,) or (B, K) int64, the
+    columns that are looked at. queries: (B, Q) int64, the columns of the next call that look; None for all of them.
+    by_head: keep every head, or only their mean. calls: by layer, one (B, heads or 1, Q, K) float32 for each call.
+    """
+
+    numbers: dict[nn.Module, int]
+    keys: Tensor
+    queries: Tensor | None = None
+    by_head: bool = False
+    calls: dict[int, list[Tensor]] = field(default_factory=dict)
+
+    def weights(self) -> Tensor:
+        """(B, layers, heads or 1, Q, K): layers in order, the queries of all calls one after the other."""
+        return torch.stack([torch.cat(self.calls[number], dim=2) for number in sorted(self.calls)], dim=1)
+
+
+_open: ContextVar[AttentionRecord | None] = ContextVar("arr_coc_attention_record", default=None)
+# id of a configuration → (how many records are open on it, its own attention): the last one to close restores.
+_switched: dict[int, tuple[int, str]] = {}
+_lock = Lock()
+
+
+def language_model(model: PreTrainedModel) -> Any:
+    """The language model inside a vision-language model of any family, without its head."""
+    core: Any = model.base_model
+    return core.language_model if hasattr(core, "language_model") else core.text_model
+
+
+def attention_modules(model: PreTrainedModel, layers: Iterable[int] | None = None) -> dict[nn.Module, int]:
+    """The attention modules of the language model that go through the interface, with the number of their layer."""
+    wanted = None if layers is None else set(layers)
+    return {
+        module: module.layer_idx
+        for module in language_model(model).modules()
+        if isinstance(number := getattr(module, "layer_idx", None), int)
+        and hasattr(module, "q_proj")
+        and hasattr(module, "config")
+        and (wanted is None or number in wanted)
+    }
+
+
+@contextmanager
+def reading_attention(
+    model: PreTrainedModel, keys: Tensor, layers: Iterable[int] | None = None, *, by_head: bool = False
+) -> Generator[AttentionRecord]:
+    """Inside this block the language model's attention over the columns `keys` is written down, layer by layer."""
+    _register()
+    record = AttentionRecord(attention_modules(model, layers), keys, by_head=by_head)
+    configs = {id(module.config): module.config for module in language_model(model).modules() if _has_attention(module)}
+    for config in configs.values():
+        _switch(config)
+    token = _open.set(record)
+    try:
+        yield record
+    finally:
+        _open.reset(token)
+        for config in configs.values():
+            _restore(config)
+
+
+def _has_attention(module: nn.Module) -> bool:
+    return hasattr(getattr(module, "config", None), "_attn_implementation_internal")
+
+
+def _switch(config: Any) -> None:
+    with _lock:
+        count, before = _switched.get(id(config), (0, config._attn_implementation))
+        _switched[id(config)] = count + 1, before
+        config._attn_implementation_internal = READING  # of this one, not of configurations inside it
+
+
+def _restore(config: Any) -> None:
+    with _lock:
+        count, before = _switched.pop(id(config))
+        if count > 1:
+            _switched[id(config)] = count - 1, before
+        else:
+            config._attn_implementation_internal = before
+
+
+def _own_attention(config: Any) -> str:
+    return _switched.get(id(config), (0, "sdpa"))[1] or "sdpa"
+
+
+def _register() -> None:
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(READING, _attend)  # adds a name; what is there stays as it is
+    AttentionMaskInterface.register(READING, _mask)
+
+
+def _mask(*args: Any, config: Any = None, **how: Any) -> Any:
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+
+    name = "sdpa" if _open.get() is not None else _own_attention(config)
+    return ALL_MASK_ATTENTION_FUNCTIONS[name](*args, config=config, **how)
+
+
+def _attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **how: Any
+) -> Any:
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    record = _open.get()
+    if record is None:
+        return _function(_own_attention(module.config), module)(module, query, key, value, attention_mask, **how)
+    if module in record.numbers:
+        causal = how.get("is_causal")
+        causal = getattr(module, "is_causal", True) if causal is None else causal
+        weights = attention_weights(query, key, attention_mask, how.get("scaling"), causal, record.queries, record.keys)
+        weights = weights if record.by_head else weights.mean(1, keepdim=True)
+        record.calls.setdefault(record.numbers[module], []).append(weights)
+    return ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **how)
+
+
+def _function(name: str, module: nn.Module) -> Callable[..., Any]:
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    if name in ALL_ATTENTION_FUNCTIONS:
+        return ALL_ATTENTION_FUNCTIONS[name]
+    return import_module(type(module).__module__).eager_attention_forward  # every family brings its own
+
+
+def attention_weights(
+    query: Tensor,
+    key: Tensor,
+    mask: Tensor | None,
+    scaling: float | None,
+    causal: bool,
+    rows: Tensor | None,
+    columns: Tensor,
+) -> Tensor:
+    """(B, heads, Q, K) float32: softmax over all keys, of the rows (B, Q) asked for, at the columns (K,) or (B, K).
+
+    query: (B, heads, L, d). key: (B, key heads, N, d). mask: (B or 1, 1, L, N) bool, or numbers to add; None is causal.
+    """
+    batch, heads, length, size = query.shape
+    groups, keys = key.shape[1], key.shape[2]
+    if mask is None and causal and length > 1:
+        mask = torch.ones(length, keys, dtype=torch.bool, device=query.device).tril(keys - length)[None, None]
+    if rows is not None:
+        query = query.gather(2, rows[:, None, :, None].expand(-1, heads, -1, size))
+        if mask is not None:
+            mask = mask[:, 0].expand(batch, -1, -1).gather(1, rows[..., None].expand(-1, -1, mask.shape[-1]))[:, None]
+    asked = query.reshape(batch, groups, -1, size)
+    scores = (asked @ key.transpose(2, 3)).float().view(batch, heads, -1, keys)
+    scores = scores * (size**-0.5 if scaling is None else scaling)
+    if mask is not None:
+        mask = mask[..., :keys]
+        scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+    weights = scores.softmax(-1).nan_to_num(0.0)  # a row that may see nothing at all is padding
+    if columns.ndim == 1:
+        return weights[..., columns]
+    return weights.gather(3, columns[:, None, None].expand(-1, heads, weights.shape[2], -1))

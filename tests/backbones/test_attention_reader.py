@@ -1,0 +1,129 @@
+"""Reading attention changes nothing: not the numbers, not the model, not another thread's work."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import picture, prompt, tiny_model, tiny_processor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from arr_coc import attach
+from arr_coc.backbones.attention_reader import attention_weights, language_model, reading_attention
+from arr_coc.decoding import Prefilled, greedy_steps
+
+ROWS = [([picture(128, 192)], "what colour is the square"), ([picture(96, 96, 1)], "how many")]
+
+
+def hooks(model: torch.nn.Module) -> int:
+    return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_the_numbers_are_as_without_it_and_the_model_is_as_before(attention: str) -> None:
+    model, inputs = tiny_model(attention=attention), prompt(tiny_processor(), ROWS)
+    with torch.no_grad():
+        plain = model(**inputs).logits
+        with reading_attention(model, torch.arange(5)) as record:
+            read = model(**inputs).logits
+    there = inputs["attention_mask"].bool()  # what stands in padding is nobody's business
+    torch.testing.assert_close(read[there], plain[there], atol=1e-5, rtol=0)
+    assert record.weights().shape[:3] == (2, 4, 1)
+    assert language_model(model).config._attn_implementation == attention
+
+
+@pytest.mark.parametrize("relevance", ["auto", "glance", "detail"])
+def test_attach_generate_detach_leaves_no_trace(relevance: str) -> None:
+    """Also while an exception passes through; a model with transformers' capture hooks on it cannot be saved."""
+    model, processor = tiny_model(), tiny_processor()
+    inputs = prompt(processor, ROWS)
+    before, names = hooks(model), set(vars(model))
+    with attach(model, processor, budget=8, relevance=relevance):
+        model.generate(**inputs, max_new_tokens=2, do_sample=False)
+
+    def breaks(*_: Any) -> None:
+        raise RuntimeError("no")
+
+    handle = language_model(model).layers[1].register_forward_pre_hook(breaks)
+    with pytest.raises(RuntimeError, match="no"), attach(model, processor, budget=8, relevance=relevance):
+        model.generate(**inputs, max_new_tokens=2)
+    handle.remove()
+    assert hooks(model) == before
+    assert set(vars(model)) == names
+    assert language_model(model).config._attn_implementation == "sdpa"
+    torch.save(model, io.BytesIO())
+
+
+def test_threads_that_read_and_threads_that_do_not_never_meet() -> None:
+    model, processor = tiny_model(attention="eager"), tiny_processor()
+    inputs = [prompt(processor, ROWS[:1]), prompt(processor, ROWS[1:])]
+    with torch.no_grad():
+        alone = []
+        for one in inputs:
+            with reading_attention(model, torch.arange(4)) as record:
+                model(**one)
+            alone.append(record.weights())
+        plain = model(**inputs[0]).logits
+    wrong: list[str] = []
+
+    @torch.no_grad()
+    def read(number: int) -> None:
+        for _ in range(6):
+            with reading_attention(model, torch.arange(4)) as record:
+                model(**inputs[number])
+            if not torch.allclose(record.weights(), alone[number], atol=1e-6):
+                wrong.append(f"read {number}")
+
+    @torch.no_grad()
+    def run() -> None:
+        wrong.extend("plain" for _ in range(6) if not torch.equal(model(**inputs[0]).logits, plain))
+
+    threads = [threading.Thread(target=read, args=(0,)), threading.Thread(target=read, args=(1,))]
+    threads.append(threading.Thread(target=run))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert language_model(model).config._attn_implementation == "eager"
+
+
+def test_weights_by_hand() -> None:
+    generator = torch.Generator().manual_seed(0)
+    query, key = torch.randn(2, 4, 5, 8, generator=generator), torch.randn(2, 2, 5, 8, generator=generator)
+    rows, columns = torch.tensor([[4, 1], [0, 3]]), torch.tensor([[0, 2, 4], [1, 1, 0]])
+    scores = query @ key.repeat_interleave(2, 1).mT * 0.5
+    full = scores.masked_fill(~torch.ones(5, 5).tril().bool(), float("-inf")).softmax(-1)
+    found = attention_weights(query, key, None, 0.5, True, rows, columns)
+    for row in range(2):
+        torch.testing.assert_close(found[row], full[row][:, rows[row]][..., columns[row]])
+    added = torch.zeros(1, 1, 5, 5).masked_fill(~torch.ones(5, 5).tril().bool(), torch.finfo(torch.float32).min)
+    torch.testing.assert_close(attention_weights(query, key, added, 0.5, True, rows, columns), found)
+
+
+def test_a_consumer_may_end_rows_and_the_end_may_be_tested_seldom() -> None:
+    """The loop serves any causal model: a prompt in, steps out; `send` ends it early, and asking seldom only pads."""
+    torch.manual_seed(0)
+    small = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    core = LlamaForCausalLM(LlamaConfig(vocab_size=11, **small, eos_token_id=None, pad_token_id=0)).eval()
+    core.model.language_model = core.model  # where a vision-language model keeps it
+
+    def prefilled() -> Prefilled:
+        output = core.model(torch.tensor([[1, 2, 3], [4, 5, 6]]), use_cache=True)
+        return Prefilled(output.past_key_values, output.last_hidden_state[:, -1:], None, torch.full((2, 1), 3))
+
+    steps = list(greedy_steps(core, prefilled(), 6))
+    words = core.generate(torch.tensor([[1, 2, 3], [4, 5, 6]]), max_new_tokens=6, do_sample=False)[:, 3:]
+    assert torch.equal(torch.stack([step.ids for step in steps], 1), words)
+    loop = greedy_steps(core, prefilled(), 6)
+    next(loop)
+    loop.send(torch.tensor([True, False]))
+    with pytest.raises(StopIteration):
+        loop.send(torch.tensor([False, True]))
+    core.generation_config.eos_token_id = words[:, 1].tolist()  # both rows have ended after two steps
+    seldom = list(greedy_steps(core, prefilled(), 6, check_every=4))
+    assert len(list(greedy_steps(core, prefilled(), 6))) <= 2
+    assert len(seldom) == 4
