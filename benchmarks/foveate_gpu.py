@@ -38,7 +38,7 @@ from arr_coc.attending import Frame, allocate_batch, build_tree, quadtree, to_ce
 from arr_coc.backbones.qwen3_vl import VisualTokens, dense_vision_attention, encode_leaves, foveated_logits
 from arr_coc.backbones.qwen3_vl_graph import TowerGraph
 from arr_coc.realizing import LeafBatch, gather_leaf_patches, mip_pyramid
-from arr_coc.realizing.merge import plan_slots, slots_of_allocations
+from arr_coc.realizing.merge import members_of_allocations, plan_members
 
 CELL, MAP_SIDE, TEXT_TOKENS, LEVELS = 32, 64, 40, 3
 KEEPS = (1.0, 1 / 2, 1 / 4, 1 / 8)
@@ -157,8 +157,10 @@ class Case:
 
     def merge(self, tokens: VisualTokens, count: int) -> tuple[VisualTokens, LeafBatch]:
         """The same quadtree, applied to what the encoder made of the whole picture."""
-        allocations = allocate_batch(self.relevance, count, image_size=(self.side, self.side), levels=LEVELS)
-        plan = plan_slots(torch.from_numpy(slots_of_allocations(allocations)), "average")
+        allocations = allocate_batch(
+            self.relevance, count, image_size=(self.side, self.side), levels=LEVELS, strategy="quadtree"
+        )
+        plan = plan_members(members_of_allocations(allocations), "average")
         merged = VisualTokens(plan.apply(tokens.embeds), tuple(plan.apply(plane) for plane in tokens.planes))
         return merged, LeafBatch.of(allocations, self.device)
 

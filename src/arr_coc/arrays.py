@@ -81,6 +81,23 @@ def largest_first(rows: Array, count: int) -> Array:
     return rows.argsort(dim=1, descending=True, stable=True)[:, :count]
 
 
+def marked(index: Array, width: int) -> Array:
+    """(B, N) places → (B, width) bool: true at every place named, places of `width` or beyond left out."""
+    if isinstance(index, np.ndarray):
+        result = np.zeros((len(index), width + 1), dtype=bool)
+        np.put_along_axis(result, np.minimum(index, width), True, axis=1)
+    else:
+        torch = sys.modules["torch"]
+        result = torch.zeros(len(index), width + 1, dtype=torch.bool, device=index.device)
+        result.scatter_(1, index.clamp_max(width), True)
+    return result[:, :width]
+
+
+def take(rows: Array, index: Array) -> Array:
+    """(B, N), (B, K) → (B, K): each row at its own places."""
+    return np.take_along_axis(rows, index, axis=1) if isinstance(rows, np.ndarray) else rows.gather(1, index)
+
+
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a torch tensor; false, without an import, where torch was never imported."""
     torch = sys.modules.get("torch")

@@ -13,10 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import notebook
+from .checks import frozen, shown, whole, whole_size
 from .errors import InputError
 
-SCHEMA = 1
+# Schema 2 lets regions overlap; schema 1, in which they tile the picture, is read as well.
+SCHEMA = 2
+ANSWER_SCHEMA = 1
 DEFAULT_CELL = 32
+COARSEST_LEVEL = 15
 
 
 class Region(NamedTuple):
@@ -50,12 +55,22 @@ class Relevance:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        array = np.asarray(self.map, dtype=np.float32)
+        array = frozen(self.map, "relevance", np.float32)
         if array.ndim != 2 or not array.size:
             raise InputError(f"relevance must be a map of shape (rows, cols), got {array.shape}")
-        if not np.isfinite(array).all():
-            raise InputError("relevance contains NaN or infinity; every value must be a number in [0, 1]")
         object.__setattr__(self, "map", array)
+        for name in ("propositional", "perspectival", "participatory"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, frozen(getattr(self, name), name, np.float32))
+
+    def __repr__(self) -> str:
+        rows, cols = self.map.shape
+        asked = f" of {self.query!r}" if self.query else ""
+        return f"Relevance({rows}×{cols}{asked}, {self.map.min():.2f} to {self.map.max():.2f})"
+
+    def _repr_png_(self) -> bytes:
+        """The map in a notebook: dark is irrelevant, bright is relevant."""
+        return notebook.heat_png(self.map)
 
     @property
     def entropy(self) -> float:
@@ -72,14 +87,18 @@ class Relevance:
 class Allocation:
     """Which regions the model will see, each at which level of detail.
 
-    boxes: (N, 4) int32: y, x, height, width in pixels of the picture as given, clipped to it.
+    boxes: (N, 4) int32: y, x, height, width in pixels of the picture as given, clipped to it. Regions may lie on one
+        another: what is seen of a place is the finest region over it.
     levels: (N,) int32. Level 0 is full resolution; a region of level l is seen at 1 / 2**l of it.
     counts: (N,) int32: tokens of each region.
     scores: (N,) float32: the relevance that earned the region its place.
     height, width: the picture as given. budget: the tokens allowed. full: the tokens level 0 everywhere would cost.
-    sparse: True where the strategy leaves ground uncovered; otherwise the regions tile the picture exactly.
+    sparse: True where ground is left uncovered.
     cell: pixels of one token at level 0. canvas: (height, width) of the picture the backbone sees at level 0, where
         it resizes before cutting cells; None where cells are cut from the picture as given, padded at the edge.
+    notes: anything a reader should know ("budget 9000 is above …").
+
+    Everything is checked when one is made, and the arrays are read-only.
     """
 
     boxes: np.ndarray
@@ -94,16 +113,42 @@ class Allocation:
     sparse: bool = False
     cell: int = DEFAULT_CELL
     canvas: tuple[int, int] | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, kind in (("boxes", np.int32), ("levels", np.int32), ("counts", np.int32), ("scores", np.float32)):
-            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind))
-        number = len(self.levels)
-        if self.boxes.shape != (number, 4) or self.counts.shape != (number,) or self.scores.shape != (number,):
+            object.__setattr__(self, name, frozen(getattr(self, name), f"{name} of an allocation", kind))
+        number = self.levels.size
+        shapes = self.boxes.shape, self.levels.shape, self.counts.shape, self.scores.shape
+        if shapes != ((number, 4), (number,), (number,), (number,)):
             raise InputError(
-                f"an allocation of {number} regions needs boxes ({number}, 4), counts and scores ({number},); got "
-                f"{self.boxes.shape}, {self.counts.shape}, {self.scores.shape}"
+                f"an allocation of {number} regions needs boxes ({number}, 4), levels, counts and scores ({number},); "
+                f"got {', '.join(map(str, shapes))}"
             )
+        for name, least in (("height", 1), ("width", 1), ("budget", 0), ("full", 0), ("cell", 1)):
+            object.__setattr__(self, name, whole(getattr(self, name), f"{name} of an allocation", least))
+        if self.canvas is not None:
+            object.__setattr__(self, "canvas", whole_size(self.canvas, "canvas of an allocation"))
+        if not isinstance(self.strategy, str) or not isinstance(self.sparse, bool | np.bool_):
+            raise InputError(
+                f"strategy must be a name and sparse true or false, got {shown(self.strategy)} and {shown(self.sparse)}"
+            )
+        start, extent = self.boxes[:, :2].astype(np.int64), self.boxes[:, 2:].astype(np.int64)
+        if (start < 0).any() or (extent < 1).any() or (start + extent > (self.height, self.width)).any():
+            raise InputError(f"an allocation has regions outside its picture of {self.height}×{self.width} pixels")
+        if (self.levels < 0).any() or (self.levels > COARSEST_LEVEL).any() or (self.counts < 1).any():
+            raise InputError(f"levels of an allocation must be 0 to {COARSEST_LEVEL}, and every region needs a token")
+
+    def __repr__(self) -> str:
+        levels = f", levels {self.levels.min()}–{self.levels.max()}" if len(self) else ""
+        return (
+            f"Allocation({self.strategy}: {self.tokens} of {self.full} tokens for {self.height}×{self.width} pixels, "
+            f"{len(self)} regions{levels}{', sparse' if self.sparse else ''})"
+        )
+
+    def _repr_png_(self) -> bytes:
+        """The regions in a notebook: warm is seen finely, cool coarsely, dark not at all."""
+        return notebook.leaves_png(self.leaf_map(), self.levels)
 
     @property
     def tokens(self) -> int:
@@ -143,21 +188,25 @@ class Allocation:
 
     def level_map(self) -> np.ndarray:
         """(rows, cols) int32 level of detail of every level-0 cell; -1 where nothing looks (sparse strategies)."""
+        leaf = self.leaf_map()
+        return np.append(self.levels, np.int32(-1))[leaf]
+
+    def leaf_map(self) -> np.ndarray:
+        """(rows, cols) int32: which region is seen at each level-0 cell, the finest over it; -1 where nothing looks."""
         rows, cols = self.grid
         corners = self.leaf_cells()[:, :2]
-        side = 1 << self.levels.astype(np.int64)
-        # Paint coarse first, so that where regions overlap (sparse strategies) the finer one is what is seen.
         result = np.full((rows, cols), -1, dtype=np.int32)
+        # Paint coarse first, so that where regions overlap the finer one is what is seen.
         for level in sorted(set(self.levels.tolist()), reverse=True):
-            chosen = self.levels == level
-            offsets = np.arange(side[chosen][0])
-            y = np.minimum(corners[chosen, 0, None, None] + offsets[:, None], rows - 1)
-            x = np.minimum(corners[chosen, 1, None, None] + offsets[None, :], cols - 1)
-            result[y, x] = level
+            chosen = np.flatnonzero(self.levels == level)
+            offsets = np.arange(min(1 << level, max(rows, cols)))
+            y = np.clip(corners[chosen, 0, None, None] + offsets[:, None], 0, rows - 1)
+            x = np.clip(corners[chosen, 1, None, None] + offsets[None, :], 0, cols - 1)
+            result[y, x] = chosen[:, None, None]
         return result
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-ready dictionary. Keys beyond schema 1 appear only where they differ from their defaults."""
+        """A JSON-ready dictionary. Optional keys appear only where they differ from their defaults."""
         document: dict[str, Any] = {
             "schema": SCHEMA,
             "strategy": self.strategy,
@@ -172,6 +221,8 @@ class Allocation:
             document["cell"] = int(self.cell)
         if self.canvas is not None and tuple(self.canvas) != (self.height, self.width):
             document["canvas"] = {"height": int(self.canvas[0]), "width": int(self.canvas[1])}
+        if self.notes:
+            document["notes"] = list(self.notes)
         return document
 
     @classmethod
@@ -179,28 +230,35 @@ class Allocation:
         """The inverse of `to_json`; also takes the text of such a file."""
         try:
             data = json.loads(document) if isinstance(document, str | bytes) else document
-            schema = data["schema"]
-            if schema != SCHEMA:
-                raise InputError(f"allocation schema {schema!r} is not supported; this version reads schema {SCHEMA}")
-            regions = data["regions"]
-            columns = [[region[name] for region in regions] for name in Region._fields]
-            canvas = data.get("canvas")
-            return cls(
-                boxes=np.array(columns[:4], dtype=np.int32).reshape(4, -1).T,
-                levels=np.array(columns[4], dtype=np.int32),
-                counts=np.array(columns[5], dtype=np.int32),
-                scores=np.array(columns[6], dtype=np.float32),
-                height=int(data["image"]["height"]),
-                width=int(data["image"]["width"]),
-                budget=int(data["budget"]),
-                full=int(data["full"]),
-                strategy=str(data["strategy"]),
-                sparse=bool(data.get("sparse", False)),
-                cell=int(data.get("cell", DEFAULT_CELL)),
-                canvas=(int(canvas["height"]), int(canvas["width"])) if canvas else None,
-            )
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-            raise InputError(f"not an allocation of schema {SCHEMA}: {type(error).__name__}: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"not an allocation: the text is not JSON ({shown(str(error))})") from error
+        if not isinstance(data, Mapping):
+            raise InputError(f"not an allocation: expected a JSON object, got {type(data).__name__}")
+        schema = whole(_entry(data, "schema"), "schema of an allocation")
+        if not 1 <= schema <= SCHEMA:
+            raise InputError(f"allocation schema {schema} is not supported; this version reads schemas 1 to {SCHEMA}")
+        regions, image, canvas = _entry(data, "regions"), _entry(data, "image"), data.get("canvas")
+        if not isinstance(regions, list | tuple):
+            raise InputError(f"not an allocation: regions must be a list, got {shown(regions)}")
+        notes = data.get("notes", ())
+        if not isinstance(notes, list | tuple) or not all(isinstance(note, str) for note in notes):
+            raise InputError(f"not an allocation: notes must be a list of lines, got {shown(notes)}")
+        columns = {name: _column([_entry(region, name) for region in regions], name) for name in Region._fields}
+        return cls(
+            boxes=np.stack([columns[name] for name in Region._fields[:4]], axis=1),
+            levels=columns["level"],
+            counts=columns["tokens"],
+            scores=columns["score"],
+            height=_entry(image, "height"),
+            width=_entry(image, "width"),
+            budget=_entry(data, "budget"),
+            full=_entry(data, "full"),
+            strategy=_entry(data, "strategy"),
+            sparse=data.get("sparse", False),
+            cell=data.get("cell", DEFAULT_CELL),
+            canvas=None if canvas is None else (_entry(canvas, "height"), _entry(canvas, "width")),
+            notes=tuple(notes),
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Allocation):
@@ -208,6 +266,21 @@ class Allocation:
         return self.to_json() == other.to_json()
 
     __hash__ = None  # type: ignore[assignment]  # arrays inside: equal by value, not hashable
+
+
+def _entry(data: Any, name: str) -> Any:
+    if not isinstance(data, Mapping) or name not in data:
+        raise InputError(f"not an allocation: {name!r} is missing in {shown(data)}")
+    return data[name]
+
+
+def _column(values: list[Any], name: str) -> np.ndarray:
+    """One column of a document's regions as (regions,); true, false and text are no numbers."""
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        raise InputError(f"not an allocation: {name} of its regions must be numbers")
+    if not all(abs(value) <= 1 << 31 for value in values):  # also false for NaN
+        raise InputError(f"not an allocation: {name} of its regions contains NaN or a number that is too large")
+    return np.array(values, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -249,9 +322,15 @@ class Answer:
     def allocation(self) -> Allocation:
         return self.passes[-1].allocation
 
+    def _repr_html_(self) -> str:
+        """The answer in a notebook, above the regions of its last look."""
+        cost = f"{self.tokens} of {self.full} tokens, uncertainty {self.uncertainty:.2f}"
+        looks = f", {len(self.passes)} looks" if len(self.passes) > 1 else ""
+        return notebook.titled(self.text, cost + looks, self.allocation._repr_png_() if self.passes else None)
+
     def to_json(self) -> dict[str, Any]:
         return {
-            "schema": SCHEMA,
+            "schema": ANSWER_SCHEMA,
             "text": self.text,
             "uncertainty": self.uncertainty,
             "tokens": self.tokens,

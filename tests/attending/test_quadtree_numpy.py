@@ -59,12 +59,13 @@ def test_every_count_of_an_odd_grid_is_settled_alike(grid):
     st.integers(0, 999),
     st.sampled_from((None, (320, 448), (96, 64))),
     st.sampled_from((16, 28, 32)),
+    st.sampled_from(("overlay", "quadtree")),
 )
-def test_an_array_and_a_tensor_give_one_allocation(image_size, shape, share, seed, canvas, cell):
+def test_an_array_and_a_tensor_give_one_allocation(image_size, shape, share, seed, canvas, cell, strategy):
     relevance = random_map(*shape, seed, None)
     height, width = canvas or image_size
     budget = max(1, round(share * -(-height // cell) * -(-width // cell)))
-    how = {"image_size": image_size, "canvas": canvas, "cell": cell}
+    how = {"image_size": image_size, "canvas": canvas, "cell": cell, "strategy": strategy}
     in_numpy = allocate(Relevance(relevance), budget, **how)
     in_torch = allocate(torch.from_numpy(relevance), budget, **how)
     assert np.array_equal(in_numpy.boxes, in_torch.boxes)
@@ -73,9 +74,10 @@ def test_an_array_and_a_tensor_give_one_allocation(image_size, shape, share, see
     assert {**in_numpy.to_json(), "regions": None} == {**in_torch.to_json(), "regions": None}
 
 
-def test_a_flat_map_ties_everywhere_and_is_split_in_order():
+@pytest.mark.parametrize("strategy", ["overlay", "quadtree"])
+def test_a_flat_map_ties_everywhere_and_is_split_in_order(strategy):
     flat = np.full((37, 53), 0.3, dtype=np.float32)
-    how = {"image_size": (1000, 1411)}
+    how = {"image_size": (1000, 1411), "strategy": strategy}
     assert allocate(flat, 400, **how) == allocate_batch(flat, 400, **how)[0]
     assert np.unique(allocate(flat, 400, **how).scores).size == 1
 
@@ -86,6 +88,6 @@ def test_both_refuse_the_same():
         with pytest.raises(InputError, match="relevance"):
             quadtree_numpy(relevance, tree, 8)
     with pytest.raises(InputError, match="criterion"):
-        allocate(np.ones((4, 4)), 8, criterion="beauty")
+        allocate(np.ones((4, 4)), 8, strategy="quadtree", criterion="beauty")
     with pytest.raises(InputError, match="strategy"):
         allocate(np.ones((4, 4)), 8, strategy="beauty")

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending import STRATEGIES, PowerCurve, allocate, allocate_batch, build_tree, fixate
+from arr_coc.attending import STRATEGIES, PowerCurve, allocate, allocate_batch, build_tree, fixate, tokens_for
 from arr_coc.attending.cascade import cascade_places
 from arr_coc.attending.classic import CLASSIC_TOKENS, mip_level
 from arr_coc.attending.clusters import cluster_places, cluster_scores
@@ -51,10 +51,9 @@ def test_every_strategy_keeps_the_contract(strategy, size):
     covered = np.zeros(size, dtype=np.int32)
     for y, x, height, width in boxes:
         covered[y : y + height, x : x + width] += 1
-    if not allocation.sparse:
+    assert allocation.sparse == (covered == 0).any()
+    if strategy in ("quadtree", "uniform", "full"):
         assert (covered == 1).all()
-    else:
-        assert (covered == 0).any()
     assert Allocation.from_json(allocation.to_json()) == allocation
 
 
@@ -72,6 +71,45 @@ def test_a_batch_equals_one_by_one(strategy):
     for index, one in enumerate(together):
         own = {"boxes": more["boxes"][index]} if strategy == "oracle" else more
         assert allocate(maps[index], budget_for(strategy), strategy=strategy, **own) == one
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_option_that_a_strategy_does_not_take_is_refused_and_the_nearest_name_said(strategy):
+    with pytest.raises(InputError, match=r"budegt=.*did you mean budget\?"):
+        allocate(SPOT, budget_for(strategy), strategy=strategy, budegt=3, **extras(strategy))
+    with pytest.raises(InputError, match=r"levelz=.*did you mean levels?\?"):
+        allocate(SPOT, budget_for(strategy), strategy=strategy, levelz=3, **extras(strategy))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"levels": "a"}, {"levels": -1}, {"levels": 1.5}, {"seed": "a"}, {"seed": None}, {"cell": 0}, {"cell": "x"}),
+        *({"canvas": "x"}, {"canvas": (3,)}, {"canvas": (0, 9)}, {"image_size": (768,)}, {"image_size": 5}),
+        {"image_size": (768.5, 1024)},
+    ],
+)
+@pytest.mark.parametrize("strategy", ["overlay", "quadtree", "uniform"])
+def test_a_wrong_argument_is_one_clear_line(strategy, wrong):
+    with pytest.raises(InputError) as caught:
+        allocate(SPOT, 100, strategy=strategy, **wrong)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("boxes", [[(1, 2)], [(0, 0, 1)], "box", [["a", "b", "c", "d"]], [[0.5, 0, 0.1, 1]], 3])
+def test_boxes_that_are_none_are_one_clear_line(boxes):
+    with pytest.raises(InputError, match="boxes"):
+        allocate(SPOT, 100, strategy="oracle", boxes=boxes)
+
+
+@pytest.mark.parametrize("size", [(768,), (768.5, 1024), "ab", (0, 5), None, 7])
+def test_tokens_for_refuses_what_is_no_size(size):
+    with pytest.raises(InputError):
+        tokens_for(size)
+    with pytest.raises(InputError):
+        tokens_for((64, 64), cell=0)
+    with pytest.raises(InputError):
+        tokens_for((64, 64), levels="a")
 
 
 def test_unknown_strategy_and_missing_extras_say_what_would_do():
@@ -103,8 +141,8 @@ def test_controls_spend_alike_and_look_elsewhere():
 
 
 def test_shuffled_has_the_same_sizes_in_other_places():
-    own = allocate(SPOT + 0.01, 256)
-    moved = [allocate(SPOT + 0.01, 256, strategy="shuffled", seed=seed) for seed in range(20)]
+    own = allocate(SPOT + 0.01, 256, strategy="quadtree")
+    moved = [allocate(SPOT + 0.01, 256, strategy="shuffled", shape="quadtree", seed=seed) for seed in range(20)]
     for one in moved:
         assert one.tokens_by_level() == own.tokens_by_level()
     assert np.mean([seen_finely(one) for one in moved]) < 0.3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from cli_pictures import street
 from PIL import Image
 
 from arr_coc.attending import allocate, allocate_batch, tokens_for
-from arr_coc.looking import CHANNELS, SENSE_SIDE, prepare, relevance_of
+from arr_coc.looking import CHANNELS, SENSE_SIDE, examine, prepare, relevance_of
 from arr_coc.sensing import Layout, sense
 from arr_coc.values import Relevance, compare
 
@@ -91,8 +92,9 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
         budget = max(1, (full // 10, full // 4, full * 2 // 3)[number % 3])
         query, out = QUESTIONS[number % len(QUESTIONS)], tmp_path / name
         calls.append(["look", str(tmp_path / f"{name}.png"), query, "--budget", str(budget), "--out", str(out)])
-        relevance = torch.from_numpy(in_torch(pixels, query).map)
-        expected[out] = allocate_batch(relevance, budget, image_size=pixels.shape[:2])[0]
+        strategy = inspect.signature(examine).parameters["strategy"].default
+        relevance = in_torch(pixels, query)
+        expected[out] = allocate_batch(relevance, budget, image_size=pixels.shape[:2], strategy=strategy)[0]
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps(calls)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for out, allocation in expected.items():
@@ -133,7 +135,7 @@ def test_relevance_and_allocation_are_equal_in_numpy_and_torch(name: str, query:
     full = tokens_for(picture.shape[:2])
     for budget in {max(1, full // 20), max(1, full // 4), max(1, full * 3 // 5), full}:
         one = allocate(in_numpy, budget, image_size=picture.shape[:2])
-        batch = allocate_batch(torch.from_numpy(tensors.map), budget, image_size=picture.shape[:2])
+        batch = allocate_batch(tensors, budget, image_size=picture.shape[:2])
         assert_same_allocation(one.to_json(), batch[0].to_json())
 
 
@@ -144,5 +146,6 @@ def test_sensing_by_torch_as_well_changes_next_to_nothing(name: str):
     look, tensors = prepare(picture).look(query, keep=0.25), in_torch(picture, query, backend="torch")
     bound = 0.02 if name == "large" else 5e-4
     np.testing.assert_allclose(look.relevance.map, tensors.map, atol=bound)
-    other = allocate_batch(torch.from_numpy(tensors.map), look.allocation.budget, image_size=picture.shape[:2])[0]
-    assert compare(look.allocation, other).similarity > 0.95
+    own = look.allocation
+    other = allocate_batch(tensors, own.budget, image_size=picture.shape[:2], strategy=own.strategy)[0]
+    assert compare(own, other).similarity > 0.95

@@ -104,11 +104,13 @@ def test_a_batch_of_equal_length_is_the_same_as_packed() -> None:
 def test_leaves_of_are_in_raster_order_and_cover_the_picture() -> None:
     relevance = np.zeros((8, 8))
     relevance[5, 2] = 1
-    allocation = allocate(relevance, 16, image_size=(256, 256))
-    leaves = leaves_of(allocation)
-    keys = leaves[:, 0] * 100 + leaves[:, 1]
-    assert (np.diff(keys) > 0).all()
-    assert (4 ** leaves[:, 2]).sum() == 64
+    tiles = leaves_of(allocate(relevance, 16, image_size=(256, 256), strategy="quadtree"))
+    assert (np.diff(tiles[:, 0] * 100 + tiles[:, 1]) > 0).all()
+    assert (4 ** tiles[:, 2]).sum() == 64
+    relevance[0, 0] = 1
+    leaves = leaves_of(allocate(relevance, 16, image_size=(256, 256)))
+    assert leaves[:2].tolist() == [[0, 0, 1], [0, 0, 0]], "of leaves that begin at one cell the coarse one comes first"
+    assert (np.diff(leaves[:, 0] * 100 + leaves[:, 1] - leaves[:, 2] / 10) > 0).all()
 
 
 def test_match_leaves_finds_those_of_the_same_picture_only() -> None:

@@ -1,6 +1,6 @@
 """ATTEND: from relevance and a budget to an `Allocation`. One call for every strategy.
 
-Names are resolved on first use: one picture's quadtree needs no torch, everything else does.
+Names are resolved on first use: one picture's overlay or quadtree needs no torch, everything else does.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from .allocate import allocate
     from .allocate_batch import allocate_batch
     from .frame import Frame, to_cells
-    from .grids import boxes_to_cells
+    from .overlay import overlay
     from .power_curve import PowerCurve
-    from .quadtree import Leaves, quadtree
+    from .quadtree import quadtree
     from .quadtree_numpy import quadtree_numpy
+    from .request import boxes_to_cells
     from .saccades import Fixations, fixate
     from .strategies import STRATEGIES, check_strategy, strategy_names
-    from .tree import Tree, build_tree, grid_of, tokens_for, tree_for
+    from .tree import Leaves, Tree, build_tree, grid_of, tokens_for, tree_for
 
 resolve_lazily(
     __name__,
@@ -27,16 +28,17 @@ resolve_lazily(
         "STRATEGIES": "strategies",
         "Fixations": "saccades",
         "Frame": "frame",
-        "Leaves": "quadtree",
+        "Leaves": "tree",
         "PowerCurve": "power_curve",
         "Tree": "tree",
         "allocate": "allocate",
         "allocate_batch": "allocate_batch",
-        "boxes_to_cells": "grids",
+        "boxes_to_cells": "request",
         "build_tree": "tree",
         "check_strategy": "strategies",
         "fixate": "saccades",
         "grid_of": "tree",
+        "overlay": "overlay",
         "quadtree": "quadtree",
         "quadtree_numpy": "quadtree_numpy",
         "strategy_names": "strategies",
@@ -60,6 +62,7 @@ __all__ = [
     "check_strategy",
     "fixate",
     "grid_of",
+    "overlay",
     "quadtree",
     "quadtree_numpy",
     "strategy_names",

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..checks import whole
 from ..errors import InputError
 from ..values import DEFAULT_CELL, Allocation, Relevance
 from . import controls
@@ -16,17 +17,21 @@ from .cascade import KEEPS, SIDES, cascade_places
 from .classic import PRESETS, mip_level, select_patches
 from .clusters import cluster_places
 from .frame import Frame, to_cells
-from .grids import as_maps
 from .lod import lod_tokens
+from .overlay import overlay
 from .power_curve import power_curve_tokens
-from .quadtree import Leaves, quadtree
-from .request import Request
+from .quadtree import quadtree
+from .request import Request, as_maps
 from .saccades import saccades
-from .strategies import CLASSIC_SCALE, check_strategy
+from .strategies import CLASSIC_SCALE, DEFAULT_STRATEGY, check_options, check_strategy
 from .top_k import top_k
-from .tree import check_budget
+from .tree import Leaves, check_budget
 
 RelevanceLike = Relevance | np.ndarray | Tensor | Sequence[Relevance]
+
+
+def _overlay(request: Request) -> Leaves:
+    return overlay(request.cells, request.budgets, levels=request.levels, overview=request.option("overview"))
 
 
 def _quadtree(request: Request) -> Leaves:
@@ -34,6 +39,7 @@ def _quadtree(request: Request) -> Leaves:
 
 
 _LEAF_STRATEGIES: dict[str, Callable[[Request], Leaves]] = {
+    "overlay": _overlay,
     "quadtree": _quadtree,
     "saccades": saccades,
     "top_k": top_k,
@@ -173,7 +179,6 @@ _PLACE_STRATEGIES: dict[str, Callable[[Request], list[Allocation]]] = {
     "cascade": _cascade,
     "clusters": _clusters,
 }
-_SPARSE = {"top_k"}
 
 
 def allocate_batch(
@@ -181,7 +186,7 @@ def allocate_batch(
     budget: int | Sequence[int],
     *,
     image_size: tuple[int, int] | None = None,
-    strategy: str = "quadtree",
+    strategy: str = DEFAULT_STRATEGY,
     cell: int = DEFAULT_CELL,
     canvas: tuple[int, int] | None = None,
     levels: int | None = None,
@@ -192,28 +197,31 @@ def allocate_batch(
 
     budget: one for all or one for each. image_size: (height, width) of the pictures as given; without it the maps are
     taken to have one value for each cell. canvas: the size the backbone resizes the picture to. levels: the coarsest
-    level; by default 3, or coarser where the budget needs it. options: what a strategy takes by name: `criterion`
-    (quadtree: mass, variance, peak), `boxes` (oracle), `edges` (edge), `level` (top_k), `labels`,
-    `saliency`, `parents`, `gaze` (clusters), `preset`, `patches`, `steepness`, `mapping` (power_curve, lod), `fovea`
-    (saccades).
+    level; by default 3, or coarser where the budget needs it. options: what a strategy takes by name
+    (`strategies.OPTIONS`): `overview` (overlay: the most tokens of its overview), `criterion` (quadtree: mass,
+    variance, peak), `shape` (controls: overlay or quadtree), `boxes` (oracle), `edges` (edge), `level` (top_k),
+    `labels`, `saliency`, `parents`, `gaze` (clusters), `preset`, `patches`, `steepness`, `mapping` (power_curve, lod),
+    `fovea` (saccades). A budget above the full count means all of the picture; the allocation's notes then say so.
     """
     check_strategy(strategy)
+    check_options(strategy, options)
     maps = as_maps(relevance)
-    if image_size is None:
-        image_size = canvas or (maps.shape[1] * cell, maps.shape[2] * cell)
-    frame = Frame((int(image_size[0]), int(image_size[1])), cell, canvas)
+    frame = Frame.of(maps, image_size, cell, canvas)
     budgets = list(budget) if isinstance(budget, Sequence) else [budget]
     if len(budgets) not in (1, len(maps)):
         raise InputError(f"got {len(budgets)} budgets for {len(maps)} relevance maps; give one, or one for each map")
-    limit = 2**31 if strategy in CLASSIC_SCALE else frame.full
-    checked = [check_budget(one, limit) for one in budgets]
+    budgets = budgets * (len(maps) if len(budgets) == 1 else 1)
+    if strategy in CLASSIC_SCALE:
+        checked = [(check_budget(one, 2**31), ()) for one in budgets]
+    else:
+        checked = [frame.check_budget(one) for one in budgets]
     request = Request(
         maps=maps,
         cells=to_cells(maps, frame),
-        budgets=tuple(checked * (len(maps) if len(checked) == 1 else 1)),
+        budgets=tuple(count for count, _ in checked),
         frame=frame,
-        seed=seed,
-        levels=levels,
+        seed=whole(seed, "seed", -(1 << 63)),
+        levels=None if levels is None else whole(levels, "levels"),
         options=options,
     )
     if strategy in _PLACE_STRATEGIES:
@@ -226,7 +234,8 @@ def allocate_batch(
             scores[picture, :length],
             frame.full if strategy == "full" else request.budgets[picture],
             strategy,
-            sparse=strategy in _SPARSE,
+            sparse=frame.leaves_gaps(cells[picture, :length]),
+            notes=checked[picture][1],
         )
         for picture, length in enumerate(leaves.lengths.tolist())
     ]

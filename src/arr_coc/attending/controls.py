@@ -1,19 +1,24 @@
 """The controls that an honest table needs: what the same number of tokens buys without the question.
 
-`uniform` is plain down-sampling; `random` a random tree; `shuffled` the same tree sizes moved to other places; `edge`
-and `center` look at structure or at the middle; `oracle` is given the true boxes; `full` spends everything.
+`uniform` is plain down-sampling; `random` looks anywhere; `shuffled` has the same sizes of leaves elsewhere; `edge`
+and `center` look at structure or at the middle; `oracle` is given the true boxes; `full` spends everything. All but
+`uniform` and `full` are made by the allocator that they control: `shape="overlay"` (the default) or "quadtree".
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .grids import boxes_to_cells
-from .quadtree import Leaves, gather_leaves, quadtree, select_splits
-from .request import Request
-from .tree import Tree
+from ..checks import shown
+from ..errors import InputError
+from .quadtree import gather_leaves, quadtree, select_splits
+from .request import Request, boxes_to_cells
+from .tree import Leaves, Tree
 
 
 def uniform(request: Request) -> Leaves:
@@ -28,13 +33,17 @@ def full(request: Request) -> Leaves:
 
 
 def random(request: Request) -> Leaves:
-    """A random tree of the same cost: each node's gain is its parent's times a uniform number.
+    """Leaves of the same cost at random places.
 
-    (A random map would not do: its mass is nearly equal everywhere, which is uniform down-sampling again.)
+    (An even random map would not do: its mass is nearly equal everywhere, which is uniform down-sampling again. So the
+    overlay gets a map of few loud places, and the tree gains that are each the parent's times a uniform number.)
     """
+    noise = request.generator()
+    if request.option("shape") != "quadtree":
+        return request.leaves(torch.rand(request.cells.shape, generator=noise).pow(16).to(request.cells))
     tree = request.tree()
-    noise = torch.rand(request.batch, len(tree.costs), generator=request.generator()).to(request.cells.device)
-    return gather_leaves(select_splits(inherited_gains(noise, tree), tree, request.budgets), request.cells, tree)
+    gains = inherited_gains(torch.rand(request.batch, len(tree.costs), generator=noise).to(request.cells.device), tree)
+    return gather_leaves(select_splits(gains, tree, request.budgets), request.cells, tree)
 
 
 def inherited_gains(noise: Tensor, tree: Tree, parents: Tensor | None = None) -> Tensor:
@@ -54,11 +63,10 @@ def shuffled(request: Request) -> Leaves:
     every mass that the splits looked at exists again somewhere else. (Permuting single cells would instead flatten
     the map, and with it the tree.)
     """
-    tree = request.tree()
     cells = request.option("permuted")
     if cells is None:
-        cells = permute_along_tree(request.cells, tree, request.generator())
-    return quadtree(cells, tree, request.budgets, request.option("criterion", "mass"))
+        cells = permute_along_tree(request.cells, request.tree(), request.generator())
+    return request.leaves(cells)
 
 
 def permute_along_tree(cells: Tensor, tree: Tree, generator: torch.Generator) -> Tensor:
@@ -115,7 +123,7 @@ def _permute(items: Tensor, generator: torch.Generator) -> Tensor:
 def edge(request: Request) -> Leaves:
     """Detail where the edges are: `edges=` is a map of edge strength."""
     edges = request.map_option("edges", "edge", "a map of edge strength, for example sensing's channel 'edges'")
-    return quadtree(edges, request.tree(), request.budgets)
+    return request.leaves(edges)
 
 
 def center(request: Request) -> Leaves:
@@ -127,16 +135,24 @@ def center(request: Request) -> Leaves:
     closeness = 1 - torch.sqrt(y[:, None] ** 2 + x[None, :] ** 2) / 0.5**0.5
     # Squared twice: a plain cone's mass is so even that the tree would come out uniform.
     maps = closeness.clamp_min(0).pow(4).to(request.cells)
-    return quadtree(maps.expand(request.batch, -1, -1), request.tree(), request.budgets)
+    return request.leaves(maps.expand(request.batch, -1, -1))
 
 
 def oracle(request: Request) -> Leaves:
     """Detail on the true boxes (`boxes=`: x0, y0, x1, y1 in 0–1; one list for each picture of a batch)."""
     boxes = request.need("boxes", "oracle", "the relevant boxes as x0, y0, x1, y1 in 0–1")
-    nested = request.batch > 1 or (len(boxes) == 1 and not isinstance(boxes[0][0], int | float))
-    each = boxes if nested else [boxes]
+    if not np.iterable(boxes) or isinstance(boxes, str):
+        raise InputError(f"boxes must be a list of x0, y0, x1, y1 in 0–1, got {shown(boxes)}")
+    each = boxes if request.batch > 1 or _nested(boxes) else [boxes]
+    if len(each) != request.batch:
+        raise InputError(f"boxes= has {len(each)} lists for a batch of {request.batch}; give one list for each picture")
     covered = torch.stack([boxes_to_cells(one, request.frame) for one in each]).to(request.cells)
     # A little of the neighbourhood breaks the ties of what remains towards the box's surroundings.
     near = F.avg_pool2d(covered[:, None], 5, stride=1, padding=2)[:, 0]
     touched = (covered > 0).float()
-    return quadtree(touched + 1e-2 * near, request.tree(), request.budgets, "peak")
+    return request.leaves(touched + 1e-2 * near, "peak")
+
+
+def _nested(boxes: Any) -> bool:
+    """Whether the boxes of one picture stand in a list of their own."""
+    return len(boxes) == 1 and np.iterable(boxes[0]) and any(map(np.iterable, boxes[0]))

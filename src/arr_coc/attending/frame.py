@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array
+from ..checks import whole, whole_size
 from ..errors import InputError
 from ..values import DEFAULT_CELL, Allocation
+from .tree import check_budget
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,19 @@ class Frame:
     image_size: tuple[int, int]
     cell: int = DEFAULT_CELL
     canvas: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "image_size", whole_size(self.image_size, "image_size"))
+        object.__setattr__(self, "cell", whole(self.cell, "cell", 1))
+        if self.canvas is not None:
+            object.__setattr__(self, "canvas", whole_size(self.canvas, "canvas"))
+
+    @classmethod
+    def of(cls, maps: Array, image_size: Any, cell: int, canvas: tuple[int, int] | None) -> Frame:
+        """The frame of maps (B, h, w); without an image_size they are taken to have one value for each cell."""
+        if image_size is None:
+            image_size = canvas or (maps.shape[1] * whole(cell, "cell", 1), maps.shape[2] * cell)
+        return cls(image_size, cell, canvas)
 
     @property
     def seen(self) -> tuple[int, int]:
@@ -39,7 +55,9 @@ class Frame:
         scale = np.array(self.image_size) / np.array(self.seen)
         start = np.rint(np.minimum(start, self.seen) * scale).astype(np.int32)
         stop = np.rint(np.minimum(stop, self.seen) * scale).astype(np.int32)
-        return np.concatenate([start, stop - start], axis=1)
+        # A picture enlarged for the backbone may have cells smaller than its pixels; a region still has one.
+        start = np.minimum(start, np.array(self.image_size, dtype=np.int32) - 1)
+        return np.concatenate([start, np.maximum(stop - start, 1)], axis=1)
 
     def allocation(
         self,
@@ -50,7 +68,9 @@ class Frame:
         *,
         counts: np.ndarray | None = None,
         sparse: bool = False,
+        notes: tuple[str, ...] = (),
     ) -> Allocation:
+        """(N, 3) leaves and (N,) scores as an `Allocation`."""
         return Allocation(
             boxes=self.boxes(cells),
             levels=cells[:, 2],
@@ -64,7 +84,24 @@ class Frame:
             sparse=sparse,
             cell=self.cell,
             canvas=self.canvas,
+            notes=notes,
         )
+
+    def leaves_gaps(self, cells: np.ndarray) -> bool:
+        """Whether leaves (N, 3) leave some cell of the grid uncovered."""
+        change = np.zeros((self.grid[0] + 1, self.grid[1] + 1), dtype=np.int32)
+        start = cells[:, :2]
+        stop = np.minimum(start + (np.int64(1) << cells[:, 2:]), self.grid)
+        for rows, cols, step in ((start, start, 1), (stop, stop, 1), (start, stop, -1), (stop, start, -1)):
+            np.add.at(change, (rows[:, 0], cols[:, 1]), step)
+        return bool((change.cumsum(0).cumsum(1)[:-1, :-1] == 0).any())
+
+    def check_budget(self, budget: Any) -> tuple[int, tuple[str, ...]]:
+        """The tokens that may be spent, and a note where more were allowed than the picture has."""
+        count = check_budget(budget, self.full)
+        if budget <= self.full:
+            return count, ()
+        return count, (f"budget {budget} is above the {self.full} tokens of the whole picture: all of it is seen",)
 
 
 def check_maps(maps: Array) -> Array:

@@ -9,7 +9,6 @@ picture without torch; a test holds the two equal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,19 +17,7 @@ from torch.nn import functional as F
 from .. import arrays
 from ..errors import InputError
 from .gains import Criterion, leaf_names, node_sums, split_gains
-from .tree import Tree
-
-
-class Leaves(NamedTuple):
-    """Leaves of a batch in raster order of their first cell.
-
-    cells: (B, N, 3) int64: row, col, level; rows beyond a picture's own count are -1. scores: (B, N) mean relevance.
-    lengths: (B,) int64: leaves, and so tokens, of each picture.
-    """
-
-    cells: Tensor
-    scores: Tensor
-    lengths: Tensor
+from .tree import Leaves, Tree
 
 
 def quadtree(

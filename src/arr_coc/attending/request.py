@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ..checks import frozen
 from ..errors import InputError
-from .frame import Frame, to_cells
-from .grids import as_maps
-from .tree import Tree, build_tree, tree_for
+from ..values import Relevance
+from .frame import Frame, check_maps, to_cells
+from .gains import Criterion
+from .overlay import overlay
+from .quadtree import quadtree
+from .strategies import DEFAULT_STRATEGY
+from .tree import Leaves, Tree, tree_for
+
+
+def as_maps(relevance: Relevance | np.ndarray | Tensor | Sequence[Relevance]) -> Tensor:
+    """Any form of relevance → (B, h, w) float tensor, checked."""
+    if isinstance(relevance, Relevance):
+        maps = torch.tensor(relevance.map)
+    elif isinstance(relevance, np.ndarray):
+        maps = torch.as_tensor(relevance if relevance.flags.writeable else relevance.copy())
+    elif isinstance(relevance, Tensor):
+        maps = relevance
+    else:
+        items = list(relevance)
+        if not items:
+            raise InputError("got no relevance map; give one map for each picture")
+        maps = torch.cat([as_maps(item) for item in items])
+    return check_maps(maps.float())
+
+
+def boxes_to_cells(boxes: Sequence[Sequence[float]] | np.ndarray, frame: Frame) -> Tensor:
+    """Boxes (K, 4) as x0, y0, x1, y1 in 0–1 of the picture → (rows, cols) share of each cell's area they cover."""
+    array = frozen(boxes, "boxes", np.float64) if len(boxes) else np.zeros((0, 4))
+    if array.ndim != 2 or array.shape[1] != 4 or (array[:, 2:] < array[:, :2]).any():
+        raise InputError("boxes must be x0, y0, x1, y1 in 0–1 with x1 ≥ x0 and y1 ≥ y0, four numbers for each box")
+    rows, cols = frame.grid
+    height, width = frame.seen
+    tops, lefts = np.arange(rows) * frame.cell / height, np.arange(cols) * frame.cell / width
+    tall, wide = frame.cell / height, frame.cell / width
+    down = np.clip(np.minimum(tops + tall, array[:, 3:4]) - np.maximum(tops, array[:, 1:2]), 0, None) / tall
+    across = np.clip(np.minimum(lefts + wide, array[:, 2:3]) - np.maximum(lefts, array[:, 0:1]), 0, None) / wide
+    covered = (down[:, :, None] * across[:, None, :]).max(axis=0, initial=0)
+    return torch.from_numpy(covered.astype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -41,10 +78,18 @@ class Request:
 
     def tree(self, budget: int | None = None) -> Tree:
         """The tree that serves the smallest budget of the batch, so that the whole batch shares it."""
+        frame = self.frame
         smallest = min(self.budgets) if budget is None else budget
-        if self.levels is not None:
-            return build_tree(*self.frame.grid, self.levels)
-        return tree_for(self.frame.image_size, smallest, cell=self.frame.cell, canvas=self.frame.canvas)
+        return tree_for(frame.image_size, smallest, cell=frame.cell, canvas=frame.canvas, levels=self.levels)
+
+    def leaves(self, cells: Tensor, criterion: Criterion = "mass") -> Leaves:
+        """Leaves of a map (B, rows, cols) by the allocator that `shape=` names, on the request's budgets."""
+        shape = self.option("shape", DEFAULT_STRATEGY)
+        if shape == "overlay":
+            return overlay(cells, self.budgets, levels=self.levels, overview=self.option("overview"))
+        if shape != "quadtree":
+            raise InputError(f"shape={shape!r} is unknown; use overlay or quadtree")
+        return quadtree(cells, self.tree(), self.budgets, self.option("criterion", criterion))
 
     def generator(self) -> torch.Generator:
         """Random numbers are drawn on the CPU, so that a seed means the same on every device."""

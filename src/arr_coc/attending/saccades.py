@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .quadtree import Leaves, quadtree
 from .request import Request
+from .tree import Leaves
 
 LEAST_FIXATIONS, MOST_FIXATIONS = 3, 4
 FOVEA = 0.12
@@ -57,9 +57,9 @@ def fixate(cells: Tensor, fovea: float = FOVEA, confident: float = CONFIDENT, mo
 
 
 def saccades(request: Request) -> Leaves:
-    """Detail where the eye rested: the quadtree over what the fixations saw, weighted by relevance."""
+    """Detail where the eye rested: leaves by what the fixations saw, weighted by relevance."""
     seen = fixate(
         request.cells, request.option("fovea", FOVEA), request.option("confident", CONFIDENT), request.option("most", 4)
     ).seen
     # The floor keeps the fovea fine even where the map itself is flat there.
-    return quadtree(seen * (0.25 + request.cells.clamp(0, 1)), request.tree(), request.budgets)
+    return request.leaves(seen * (0.25 + request.cells.clamp(0, 1)))

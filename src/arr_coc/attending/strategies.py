@@ -1,18 +1,44 @@
-"""The names of all strategies; what each needs is imported only when it is asked for."""
+"""The names of all strategies and the options each takes; what they need is imported only when it is asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 from ..errors import InputError
 
-# Strategies that tile the picture with leaves of one token each, or (top_k) select such leaves.
-LEAF_STRATEGIES = (
-    *("quadtree", "saccades", "top_k", "uniform", "random", "shuffled", "edge", "center", "oracle", "full"),
-)
+DEFAULT_STRATEGY = "overlay"
+SHAPED = ("shape", "overview", "criterion")
+# Strategies whose regions are leaves of one token each, and what each takes by name. `shape` says which allocator turns
+# a map into leaves ("overlay" or "quadtree"), so that a control can be made like the strategy that it controls.
+LEAF_OPTIONS: dict[str, tuple[str, ...]] = {
+    "overlay": ("overview",),
+    "quadtree": ("criterion",),
+    "saccades": (*SHAPED, "fovea", "confident", "most"),
+    "top_k": ("level",),
+    "uniform": (),
+    "random": SHAPED,
+    "shuffled": (*SHAPED, "permuted"),
+    "edge": (*SHAPED, "edges"),
+    "center": SHAPED,
+    "oracle": (*SHAPED, "boxes"),
+    "full": (),
+}
 # Strategies that choose places and leave the rest uncovered.
-PLACE_STRATEGIES = ("power_curve", "lod", "cascade", "clusters")
-# The classic scale spends its own, larger budgets, so a budget above the tree's full count is no mistake there.
+PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
+    "power_curve": ("preset", "patches", "steepness"),
+    "lod": ("preset", "patches", "mapping"),
+    "cascade": ("sides", "keeps"),
+    "clusters": ("labels", "saliency", "parents", "gaze", "keep"),
+}
+# The classic scale spends its own, larger budgets: a budget above the picture's full count is no ceiling there.
 CLASSIC_SCALE = ("power_curve", "lod")
-STRATEGIES: tuple[str, ...] = (*LEAF_STRATEGIES, *PLACE_STRATEGIES)
+# What one picture on a CPU gets without torch.
+WITHOUT_TORCH = ("overlay", "quadtree")
+OPTIONS = {**LEAF_OPTIONS, **PLACE_OPTIONS}
+STRATEGIES: tuple[str, ...] = tuple(OPTIONS)
+# Arguments of `allocate` that every strategy takes; only needed to guess what a wrong name was meant to be.
+COMMON = ("budget", "image_size", "strategy", "cell", "canvas", "levels", "seed")
 
 
 def strategy_names() -> str:
@@ -21,5 +47,22 @@ def strategy_names() -> str:
 
 def check_strategy(strategy: str) -> str:
     if strategy not in STRATEGIES:
-        raise InputError(f"unknown strategy {strategy!r}; choose one of {strategy_names()}")
+        raise InputError(
+            f"unknown strategy {strategy!r}{meant(strategy, STRATEGIES)}; choose one of {strategy_names()}"
+        )
     return strategy
+
+
+def check_options(strategy: str, options: Iterable[str]) -> None:
+    """Refuse options that the strategy does not take: a mistyped name must not be ignored."""
+    for name in options:
+        known = OPTIONS[strategy]
+        if name not in known:
+            takes = f"takes {', '.join(known)}" if known else "takes no options of its own"
+            raise InputError(f"{name}= is no option{meant(name, (*known, *COMMON))}: strategy {strategy!r} {takes}")
+
+
+def meant(name: object, known: Iterable[str]) -> str:
+    """ " (did you mean NAME?)", or nothing where no known name is near."""
+    near = get_close_matches(str(name), list(known), 1)
+    return f" (did you mean {near[0]}?)" if near else ""

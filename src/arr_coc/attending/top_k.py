@@ -6,8 +6,8 @@ import torch
 
 from ..errors import InputError
 from .gains import pool
-from .quadtree import Leaves
 from .request import Request
+from .tree import Leaves
 
 
 def top_k(request: Request) -> Leaves:

@@ -16,14 +16,29 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
+from ..arrays import Array
+from ..checks import whole, whole_size
 from ..errors import InputError
 from ..values import DEFAULT_CELL
 
 DEFAULT_LEVELS = 3
 LARGEST_SIDE_IN_CELLS = 1 << 14
+
+
+class Leaves(NamedTuple):
+    """Leaves of a batch in raster order of their first cell, coarse before fine where they share it.
+
+    cells: (B, N, 3) int64: row, col, level; rows beyond a picture's own count are -1. scores: (B, N) mean relevance.
+    lengths: (B,) int64: leaves, and so tokens, of each picture. All three of numpy or of torch.
+    """
+
+    cells: Array
+    scores: Array
+    lengths: Array
 
 
 @dataclass(frozen=True)
@@ -50,9 +65,9 @@ class Tree:
 
     @cached_property
     def offsets(self) -> dict[int, int]:
-        """Where each level's nodes begin in the flat list."""
+        """Where each level's nodes begin in the flat list; level 0 stands behind all that can be split."""
         result, start = {}, 0
-        for level in range(self.levels, 0, -1):
+        for level in range(self.levels, -1, -1):
             result[level] = start
             start += math.prod(self.shape(level))
         return result
@@ -112,6 +127,28 @@ class Tree:
             index = (np.arange(rows)[:, None] // 2) * parent_cols + np.arange(cols)[None, :] // 2
             parts.append(self.offsets[level + 1] + index.ravel())
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+    @cached_property
+    def fair_order(self) -> np.ndarray:
+        """(nodes,) int64: all nodes, coarse first; within a level such that any beginning is spread over the picture.
+
+        Parents are visited far apart (their interleaved coordinates with the bits reversed), the children of one
+        parent one after another, so that one parent is complete before the next is begun.
+        """
+        row, col, level = self.nodes_table.T
+        up = np.minimum(level + 1, self.levels)
+        parent = np.stack([row >> up, col >> up])
+        spread = np.zeros(len(level), dtype=np.int64)
+        for _ in range(LARGEST_SIDE_IN_CELLS.bit_length()):
+            spread = (spread << 2) | ((parent[0] & 1) << 1) | (parent[1] & 1)
+            parent = parent >> 1
+        return np.lexsort((np.arange(len(level)), spread, -level))
+
+    @cached_property
+    def raster_order(self) -> np.ndarray:
+        """(nodes,) int64: all nodes in raster order of their first cell, coarse before fine where they share it."""
+        row, col, level = self.nodes_table.T
+        return np.lexsort((-level, col, row))
 
     @cached_property
     def has_odd_edge(self) -> bool:
@@ -217,9 +254,8 @@ def build_tree(rows: int, cols: int, levels: int) -> Tree:
 
 def grid_of(image_size: tuple[int, int], cell: int = DEFAULT_CELL) -> tuple[int, int]:
     """(rows, cols) of level-0 cells of a picture; the last row and column may be partly padding."""
-    height, width = image_size
-    if height < 1 or width < 1:
-        raise InputError(f"a picture must have at least one pixel, got {height}×{width}")
+    height, width = whole_size(image_size, "image_size")
+    cell = whole(cell, "cell", 1)
     return -(-height // cell), -(-width // cell)
 
 
@@ -232,9 +268,9 @@ def tree_for(
     levels: int | None = None,
 ) -> Tree:
     """The tree of a picture. With `levels=None`: levels 0 to 3, and coarser ones only where the budget needs them."""
-    rows, cols = grid_of(canvas or image_size, cell)
+    rows, cols = grid_of(image_size if canvas is None else canvas, cell)
     if levels is not None or budget is None:
-        return build_tree(rows, cols, DEFAULT_LEVELS if levels is None else levels)
+        return build_tree(rows, cols, DEFAULT_LEVELS if levels is None else whole(levels, "levels"))
     tree = build_tree(rows, cols, DEFAULT_LEVELS)
     while tree.floor > budget and tree.floor > 1:
         tree = build_tree(rows, cols, tree.levels + 1)
@@ -242,39 +278,40 @@ def tree_for(
 
 
 def check_budget(budget: object, full: int) -> int:
-    """A whole number of tokens from 1 to full, or one clear line."""
-    number = isinstance(budget, int | float | np.integer | np.floating)
-    if isinstance(budget, bool) or not number or int(budget) != budget:  # type: ignore[call-overload]
-        raise InputError(f"budget must be a whole number of tokens, got {budget!r}; for a share of full use keep=")
-    count = int(budget)  # type: ignore[call-overload]
-    if count < 1:
-        raise InputError(f"budget must be at least 1 token, got {count}; the picture costs {full} in full")
-    if count > full:
-        raise InputError(
-            f"budget {count} is above the {full} tokens that this picture costs in full; ask for 1 to {full}"
-        )
-    return count
+    """A whole number of tokens, at least 1. A budget above `full` is a ceiling, no mistake: it means `full`."""
+    try:
+        return min(whole(budget, "budget", 1), full)
+    except InputError as error:
+        raise InputError(f"{error}; this picture costs {full} tokens in full, for a share of that use keep=") from None
 
 
 def tokens_for(
     image_size: tuple[int, int],
     budget: int | None = None,
     *,
+    strategy: str = "overlay",
     cell: int = DEFAULT_CELL,
     canvas: tuple[int, int] | None = None,
     levels: int | None = None,
 ) -> int:
     """How many visual tokens a picture of (height, width) will cost at a budget; no pixels needed.
 
-    With `budget=None`: the full count. It is at most the budget, and equals it where splits of the tree can reach it.
+    With `budget=None`: the full count. Otherwise the budget, or the full count where that is less; with
+    strategy="quadtree" the largest count at or below it that splits of the tree can reach.
 
     >>> tokens_for((1024, 1024))
     1024
-    >>> tokens_for((1024, 1024), 256)
-    256
+    >>> tokens_for((1024, 1024), 251)
+    251
+    >>> tokens_for((1024, 1024), 251, strategy="quadtree")
+    250
     """
-    rows, cols = grid_of(canvas or image_size, cell)
+    rows, cols = grid_of(image_size if canvas is None else canvas, cell)
+    if levels is not None:
+        whole(levels, "levels")
     if budget is None:
         return rows * cols
     count = check_budget(budget, rows * cols)
+    if strategy != "quadtree":
+        return count
     return tree_for(image_size, count, cell=cell, canvas=canvas, levels=levels).reach(count)

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import InputError
-from ..realizing.merge import MergePlan, plan_slots, slots_of_allocations
+from ..realizing.merge import MergePlan, members_of_allocations, plan_members
 from ..realizing.splice import pack, padding_side, shorten
 from ..values import Allocation, Relevance
 from .base import Backbone, Realized, VisualGrid
@@ -163,15 +163,11 @@ class MergingBackbone(Backbone):
     ) -> MergePlan:
         """Which tokens become one; tokens outside every grid stay as they are."""
         check_allocations(layout.grids, allocations)
-        slots = torch.from_numpy(slots_of_allocations(allocations))
-        outside = layout.cells < 0
-        slots = slots[layout.cells.clamp_min(0)] if len(slots) else torch.full_like(layout.cells, -1)
-        own = int(slots.max()) + 1 + outside.cumsum(0) if len(slots) else slots
-        slots = torch.where(outside, own, slots)
+        members = members_of_allocations(allocations).placed(layout.cells)
         scores = None
         if relevance is not None:
             scores = torch.from_numpy(cell_scores(layout.grids, relevance))[layout.cells.clamp_min(0)]
-        return plan_slots(slots, merge, scores=scores, places=layout.places())
+        return plan_members(members, merge, scores=scores, places=layout.places())
 
     def splice(self, model: PreTrainedModel, inputs: Mapping[str, Any], plan: MergePlan, features: Any) -> Realized:
         """The shortened prompt around the merged tokens."""
@@ -268,9 +264,15 @@ def cell_scores(grids: Sequence[VisualGrid], relevance: Sequence[np.ndarray | Re
 
 
 def first_members(plan: MergePlan) -> Tensor:
-    """(count,) the first input token of every output token: the placeholder that stays for it."""
+    """(count,) the first input token of every output token, or the next one free: the placeholder that stays for it.
+
+    Leaves of an overlay that lie on one another may begin at the same token; there are never more leaves than tokens
+    from any place to the end of a picture.
+    """
     first = torch.full((plan.count,), plan.length, dtype=torch.int64)
-    return first.scatter_reduce(0, plan.slots, plan.members, "amin")
+    first = first.scatter_reduce(0, plan.slots, plan.members, "amin").sort().values
+    step = torch.arange(plan.count)
+    return (first - step).cummax(0).values + step
 
 
 def prompt_rows(placeholder: Tensor, expected: int) -> Tensor:

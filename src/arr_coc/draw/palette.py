@@ -7,24 +7,19 @@ from functools import cache
 import cv2
 import numpy as np
 
+from ..notebook import LEVEL_COLOURS, UNSEEN
+
 Colour = tuple[int, int, int]
 
 PAPER: Colour = (250, 249, 246)
 INK: Colour = (28, 30, 36)
 MUTED: Colour = (108, 112, 120)
 RULE: Colour = (222, 220, 214)
-# Ground that no token looks at (sparse strategies).
-UNSEEN: Colour = (38, 39, 44)
-
-# Fine is warm and bright, coarse is cool and quiet; the last colour serves all coarser levels.
-_LEVELS = np.array(
-    [(255, 183, 57), (240, 103, 78), (188, 72, 132), (110, 88, 176), (76, 118, 168), (96, 124, 140)], dtype=np.uint8
-)
 
 
 def level_colour(level: int) -> np.ndarray:
     """(3,) uint8 colour of a level of detail; `UNSEEN` for a level below 0."""
-    return np.array(UNSEEN, dtype=np.uint8) if level < 0 else _LEVELS[min(level, len(_LEVELS) - 1)]
+    return np.array(UNSEEN, dtype=np.uint8) if level < 0 else LEVEL_COLOURS[min(level, len(LEVEL_COLOURS) - 1)]
 
 
 @cache

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from .depth import DepthRouting as DepthRouting
     from .depth import HierarchicalRelevance as HierarchicalRelevance
     from .depth import route_planes as route_planes
+    from .merge import Members as Members
     from .merge import MergePlan as MergePlan
+    from .merge import members_of_allocations as members_of_allocations
     from .merge import plan_average as plan_average
+    from .merge import plan_members as plan_members
     from .merge import plan_pick as plan_pick
     from .merge import plan_selection as plan_selection
-    from .merge import plan_slots as plan_slots
     from .merge import plan_top_k as plan_top_k
-    from .merge import slots_of_allocations as slots_of_allocations
     from .patches import LeafBatch as LeafBatch
     from .patches import Pyramid as Pyramid
     from .patches import check_grid as check_grid
@@ -60,13 +61,14 @@ _PUBLIC = {
     "DepthRouting": "depth",
     "HierarchicalRelevance": "depth",
     "route_planes": "depth",
+    "Members": "merge",
     "MergePlan": "merge",
     "plan_average": "merge",
     "plan_pick": "merge",
     "plan_selection": "merge",
-    "plan_slots": "merge",
+    "plan_members": "merge",
     "plan_top_k": "merge",
-    "slots_of_allocations": "merge",
+    "members_of_allocations": "merge",
     "MultiResolutionCompressor": "compressor",
     "RaggedTokens": "compressor",
     "level_for_tokens": "compressor",

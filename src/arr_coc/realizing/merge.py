@@ -1,18 +1,20 @@
 """Merging visual tokens after the encoder: one file of maths, no model in it.
 
-    regions of an Allocation ─→ slots (N,)      which output token each encoder token goes to, -1 = not seen
-    slots                    ─→ MergePlan       by average, by pick, or a plain selection
+    regions of an Allocation ─→ Members         which encoder tokens each output token is made of
+    Members                  ─→ MergePlan       by average, by pick, or a plain selection
     MergePlan                ─→ plan.apply(x)   tokens, DeepStack planes and positions, all by the same plan
 
 Everything is flat: the tokens of all pictures and tiles of a batch stand behind one another, and one call serves them
-all. Output tokens stand in the order of their mean input index, so a sequence stays sorted by position, and keeping
-every token changes nothing, bit for bit.
+all. Regions may lie on one another: a coarse leaf is made of all of its ground, whether finer leaves cover it or not,
+as it would be seen by an encoder that read it at its own resolution. Output tokens stand in the order of their mean
+input index, so a sequence stays sorted by position, and keeping every token changes nothing, bit for bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +24,44 @@ from ..errors import InputError
 from ..values import Allocation
 
 METHODS = ("average", "pick")
+
+
+class Members(NamedTuple):
+    """Which tokens go where. tokens: (M,) int64 indices of input tokens, slots: (M,) int64 the output token of each.
+
+    A token may go to several slots, where regions overlap, the coarse ones first, or to none. Slot numbers may be
+    skipped. length: N, all input tokens.
+    """
+
+    tokens: Tensor
+    slots: Tensor
+    length: int
+
+    @classmethod
+    def of_slots(cls, slots: Tensor) -> Members:
+        """slots (N,): the one slot of every token, -1 for a token that is not seen."""
+        slots = slots.detach().cpu()
+        tokens = torch.nonzero(slots >= 0).flatten()
+        return cls(tokens, slots[tokens], len(slots))
+
+    def seen(self) -> Tensor:
+        """(N,) int64: the slot of the finest region over every token, -1 where there is none."""
+        slots = np.full(self.length, -1, dtype=np.int64)
+        slots[self.tokens.numpy()] = self.slots.numpy()  # with repeated indices numpy keeps the last, finest value
+        return torch.from_numpy(slots)
+
+    def placed(self, cells: Tensor) -> Members:
+        """Members that are cells, for tokens that stand elsewhere: cells (T,) is the cell of each token, -1 for none.
+
+        A token without a cell gets a slot of its own.
+        """
+        outside = torch.nonzero(cells < 0).flatten()
+        token = torch.full((self.length,), -1, dtype=torch.int64)
+        token[cells[cells >= 0]] = torch.nonzero(cells >= 0).flatten()
+        there = token[self.tokens] >= 0
+        tokens, slots = token[self.tokens[there]], self.slots[there]
+        own = torch.arange(len(outside)) + (int(slots.max()) + 1 if len(slots) else 0)
+        return Members(torch.cat([tokens, outside]), torch.cat([slots, own]), len(cells))
 
 
 @dataclass(frozen=True)
@@ -69,11 +109,11 @@ class MergePlan:
         return merged.float()
 
 
-def slots_of_allocations(allocations: Sequence[Allocation]) -> np.ndarray:
-    """Slot of every level-0 cell of every picture, flat: (sum of rows * cols,) int64, -1 where nothing looks.
+def members_of_allocations(allocations: Sequence[Allocation]) -> Members:
+    """The level-0 cells of every picture, flat, as members of the allocations' tokens.
 
-    A region of t tokens becomes at most t slots: one for a leaf, a grid of blocks otherwise. Where regions overlap
-    (sparse strategies) the finer one has the cell. Slots are numbered region by region and may skip numbers.
+    A region of t tokens becomes at most t slots: one for a leaf, a grid of blocks otherwise. A cell belongs to every
+    region over it. Slots are numbered region by region and may skip numbers.
     """
     grids = np.array([allocation.grid for allocation in allocations], dtype=np.int64).reshape(-1, 2)
     starts = np.concatenate([[0], np.cumsum(grids.prod(1))])
@@ -93,18 +133,16 @@ def slots_of_allocations(allocations: Sequence[Allocation]) -> np.ndarray:
     block_cols = np.clip(counts // np.maximum(block_rows, 1), 1, width)
     first_slot = np.concatenate([[0], np.cumsum(block_rows * block_cols)])
 
-    order = np.argsort(-level, kind="stable")  # coarse first: with repeated indices numpy keeps the last, finest value
-    area = (height * width)[order]
+    inside = ((corner >= 0) & (corner < grids[picture])).all(axis=1)
+    order = np.argsort(-level, kind="stable")
+    area = np.where(inside, height * width, 0)[order]
     owner = np.repeat(order, area)
     local = np.arange(area.sum()) - np.repeat(np.cumsum(area) - area, area)
     row, col = local // width[owner], local % width[owner]
     cell = (corner[owner, 0] + row) * grids[picture[owner], 1] + corner[owner, 1] + col
     block = (row * block_rows[owner] // height[owner]) * block_cols[owner] + col * block_cols[owner] // width[owner]
-    inside = ((corner >= 0) & (corner < grids[picture])).all(axis=1)
-    seen = np.asarray(inside)[owner]
-    slots = np.full(starts[-1], -1, dtype=np.int64)
-    slots[(starts[picture[owner]] + cell)[seen]] = (first_slot[owner] + block)[seen]
-    return slots
+    tokens, slots = starts[picture[owner]] + cell, first_slot[owner] + block
+    return Members(torch.from_numpy(tokens), torch.from_numpy(slots), int(starts[-1]))
 
 
 def _extent_in_cells(allocations: Sequence[Allocation]) -> np.ndarray:
@@ -115,14 +153,14 @@ def _extent_in_cells(allocations: Sequence[Allocation]) -> np.ndarray:
     return np.clip(np.rint(np.concatenate(extents or [np.zeros((0, 2))])), 1, None).astype(np.int64)
 
 
-def plan_average(slots: Tensor, weights: Tensor | None = None) -> MergePlan:
-    """slots (N,), optional positive weights (N,) -> every output token is the (weighted) mean of its members."""
-    members, numbered, count = _renumber(slots)
-    share = torch.ones(len(members)) if weights is None else weights.detach().cpu().float()[members]
+def plan_average(members: Members, weights: Tensor | None = None) -> MergePlan:
+    """Every output token is the mean of its members, weighted by positive weights (N,) where they are given."""
+    tokens, slots, count = _renumber(members)
+    share = torch.ones(len(tokens)) if weights is None else weights.detach().cpu().float()[tokens]
     if weights is not None and not bool((torch.isfinite(share) & (share > 0)).all()):
         raise InputError("merge weights must be positive, finite numbers")
-    total = torch.zeros(count).index_add(0, numbered, share)
-    return MergePlan(members, numbered, share / total[numbered], len(slots), count)
+    total = torch.zeros(count).index_add(0, slots, share)
+    return MergePlan(tokens, slots, share / total[slots], members.length, count)
 
 
 def plan_pick(slots: Tensor, scores: Tensor) -> MergePlan:
@@ -153,16 +191,20 @@ def plan_selection(members: Tensor, length: int) -> MergePlan:
     return MergePlan(members, torch.arange(count), torch.ones(count), length, count)
 
 
-def plan_slots(slots: Tensor, method: str, *, scores: Tensor | None = None, places: Tensor | None = None) -> MergePlan:
+def plan_members(
+    members: Members, method: str, *, scores: Tensor | None = None, places: Tensor | None = None
+) -> MergePlan:
     """The plan of one method.
 
-    average: plain mean of each slot's members.
+    average: plain mean of each slot's members; what finer regions cover counts for the coarser one as well.
     pick: the member with the highest score (N,); without scores the one nearest its slot's middle, by places (N, 2).
+    Only what is seen of a region is picked from: a token that a finer region has is not given twice.
     """
     if method == "average":
-        return plan_average(slots)
+        return plan_average(members)
     if method != "pick":
         raise InputError(f"merge method {method!r} is not known; use one of {', '.join(METHODS)}")
+    slots = members.seen()
     if scores is None:
         if places is None:
             raise InputError("merging by pick needs a score or a place for every token")
@@ -182,19 +224,20 @@ def centrality(slots: Tensor, places: Tensor) -> Tensor:
     return result
 
 
-def _renumber(slots: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Members, their new slots and the number of slots: empty slots vanish, order = mean index of the members."""
-    slots = slots.detach().cpu()
-    members = torch.nonzero(slots >= 0).flatten()
-    groups, inverse = torch.unique(slots[members], return_inverse=True)
+def _renumber(members: Members) -> tuple[Tensor, Tensor, int]:
+    """Tokens, their new slots and the number of slots: unused numbers vanish, order = mean index of the members.
+
+    Of regions with one middle the earlier in the list comes first, and there coarse regions stand before fine ones.
+    """
+    groups, inverse = torch.unique(members.slots, return_inverse=True)
     count = len(groups)
-    middle = torch.zeros(count, dtype=torch.float64).index_add(0, inverse, members.double())
+    middle = torch.zeros(count, dtype=torch.float64).index_add(0, inverse, members.tokens.double())
     middle = middle / torch.bincount(inverse, minlength=count)
     rank = torch.empty(count, dtype=torch.int64)
     rank[torch.argsort(middle, stable=True)] = torch.arange(count)
     numbered = rank[inverse]
     order = torch.argsort(numbered, stable=True)
-    return members[order], numbered[order], count
+    return members.tokens[order], numbered[order], count
 
 
 def _check(slots: Tensor, scores: Tensor) -> None:

@@ -49,13 +49,14 @@ class Pyramid:
 
 
 def leaves_of(allocation: Allocation) -> np.ndarray:
-    """(N, 3) int64 (row, col, level) in raster order, so that level 0 everywhere is the order of an untouched model."""
+    """(N, 3) int64 (row, col, level) in raster order of the first cell, so that level 0 everywhere is the order of an
+    untouched model. Leaves may lie on one another: of those that begin at one cell the coarse one comes first."""
     if len(allocation) == 0:
         raise InputError("the allocation holds no region; every picture needs at least one token")
     if (allocation.counts != 1).any():
         raise InputError(
             f"strategy {allocation.strategy!r} gives some regions more than one token; foveation before the encoder "
-            "needs one token a region: use quadtree, top_k, uniform, saccades or cascade"
+            "needs one token a region: use overlay, quadtree, top_k, uniform, saccades or cascade"
         )
     leaves = allocation.leaf_cells()
     side = np.left_shift(1, leaves[:, 2])
@@ -65,7 +66,7 @@ def leaves_of(allocation: Allocation) -> np.ndarray:
             f"the allocation has regions off the {rows}×{cols} grid of {allocation.cell}-pixel cells: a region of "
             "level l must start inside the picture at a multiple of 2**l cells"
         )
-    return leaves[np.lexsort((leaves[:, 2], leaves[:, 1], leaves[:, 0]))]
+    return leaves[np.lexsort((-leaves[:, 2], leaves[:, 1], leaves[:, 0]))]
 
 
 def check_grid(allocation: Allocation, rows: int, cols: int) -> None:

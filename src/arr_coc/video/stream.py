@@ -244,7 +244,9 @@ class VideoStream:
         size = after.size
         cap = self.cap_of(size)
         tree = self._tree(size, cap)
-        standing = allocate(after.relevance, cap, image_size=size, cell=self.cell, levels=tree.levels)
+        standing = allocate(
+            after.relevance, cap, image_size=size, cell=self.cell, levels=tree.levels, strategy="quadtree"
+        )
         frame = Frame(size, self.cell)
         shown = cells_of(after.shown, frame.grid)
         wanted = detail_of(standing)
@@ -260,7 +262,9 @@ class VideoStream:
         relevance = cells_of(after.relevance, frame.grid)
         # Ground that was shown still counts a little: what is left over goes to the most relevant of it.
         demand = relevance * (0.02 + 0.98 * unmet)
-        paid = allocate(demand.astype(np.float32), tokens, image_size=size, cell=self.cell, levels=tree.levels)
+        paid = allocate(
+            demand.astype(np.float32), tokens, image_size=size, cell=self.cell, levels=tree.levels, strategy="quadtree"
+        )
         similarity = None
         if before is not None and before.size == size and len(before.standing):
             earlier = frame.allocation(before.standing, np.zeros(len(before.standing)), cap, "quadtree")

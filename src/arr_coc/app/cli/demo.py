@@ -122,7 +122,7 @@ def draw_looks(shown: Shown, looks: list[Any], out: Path) -> dict[str, Any]:
     with writing(out):
         for number, one in enumerate(looks, start=1):
             allocation, question = one.allocation, one.relevance.query
-            announced = tokens_for(one.picture.size, allocation.budget)
+            announced = tokens_for(one.picture.size, allocation.budget, strategy=allocation.strategy)
             assert allocation.tokens == announced, f"{shown.picture}: {allocation.tokens} tokens, not {announced}"
             page, document = out / f"{stem}.homunculus.{number}.png", out / f"{stem}.allocation.{number}.json"
             save_png(homunculus(one.picture, allocation, one.relevance, question), page)

@@ -145,7 +145,9 @@ def relevance_maps(number: int = BATCH, seed: int = 0) -> np.ndarray:
 def measure_quadtree(repeats: int) -> list[Row]:
     maps = relevance_maps()
     batch, tree = torch.from_numpy(maps), build_tree(GRID, GRID, 3)
-    one, one_heap = time_in_turns([lambda: allocate(maps[0], BUDGET), lambda: heap_quadtree(maps[0], BUDGET)], repeats)
+    one, one_heap = time_in_turns(
+        [lambda: allocate(maps[0], BUDGET, strategy="quadtree"), lambda: heap_quadtree(maps[0], BUDGET)], repeats
+    )
     many, many_heap = time_in_turns(
         [lambda: quadtree(batch, tree, BUDGET), lambda: [heap_quadtree(one, BUDGET) for one in maps]], repeats
     )

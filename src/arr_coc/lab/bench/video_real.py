@@ -55,7 +55,7 @@ def _one_clip(records: Sequence[Record], settings: TemporalSettings) -> dict[str
         budget = int(KEEP * tokens_for(size))
         seen = stream.see(pixels)
         alone = prepare(pixels).look(record.query, budget).allocation
-        even = allocate(np.ones((4, 4), dtype=np.float32), budget, image_size=size)
+        even = allocate(np.ones((4, 4), dtype=np.float32), budget, image_size=size, strategy="quadtree")
         for system, allocation in zip(SYSTEMS, (even, alone, seen.standing), strict=False):
             values[system].append(coverage(allocation, record.boxes))
         assert stream.state is not None

@@ -1,0 +1,153 @@
+"""`overlay`: coarse leaves that cover the picture, and finer ones of any level on top, each for its gain per token.
+
+Leaves may lie on one another; what is seen of a place is the finest leaf over it. So one more fine cell costs one token
+(a tiling pays three for every split), and every budget from 1 to full is met exactly.
+
+The order in which leaves are wanted is a sort, not a loop:
+
+1. the overview, the finest uniform tiling that a quarter of the budget pays for (`overview_of`);
+2. then all finer nodes by what a token gains there: a single cell its own relevance, a coarser leaf `COARSE_GAIN` of
+   the relevance inside it. A cell that stands out goes before the leaves around it, flat ground is refined evenly.
+
+A leaf whose ground is wholly covered by finer ones would be a wasted token: it counts nothing, and where only one of
+its quarters can still be seen it becomes that quarter. That makes the tokens of a set of nodes the rank of their
+indicator functions: the longest beginning of the order whose rank is within the budget has exactly the budget's rank,
+and with the budget of the full picture nothing but all the cells is left. More relevance never means less detail:
+raising a cell moves it before others at least as far as anything coarser above it, and coarser leaves always come
+before those inside them.
+
+Written once for numpy (one picture, no torch) and torch (batches, any device).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import arrays
+from ..arrays import Array
+from ..checks import whole
+from ..values import COARSEST_LEVEL
+from .gains import node_sums, pool
+from .tree import Leaves, Tree, build_tree
+
+# A token for every so many tokens of the budget may be spent on the overview. Chosen on validation pictures, as is
+# COARSE_GAIN: docs/overlay.md has the table.
+OVERVIEW_SHARE = 4
+# What a leaf of 2×2 cells or more gains, of the relevance inside it. Above 1/4 flat ground is refined level by level.
+COARSE_GAIN = 1 / 3
+
+
+class Overview(NamedTuple):
+    """level: the coarsest level of the picture's leaves. always: whether its tiling is laid whatever the relevance."""
+
+    level: int
+    always: bool
+
+
+@lru_cache(maxsize=4096)
+def overview_of(rows: int, cols: int, budget: int, levels: int | None = None, most: int | None = None) -> Overview:
+    """The overview of a grid at a budget: the finest tiling of at most a quarter of it, or of `most` tokens.
+
+    levels: the coarsest level allowed. Where no tiling is that small there is none, and relevance decides alone.
+    """
+    most = budget // OVERVIEW_SHARE if most is None else min(most, budget)
+    tree = build_tree(rows, cols, COARSEST_LEVEL if levels is None else levels)
+    for level in range(1, tree.levels + 1):
+        if math.prod(tree.shape(level)) <= most:
+            return Overview(level, True)
+    return Overview(tree.levels, False)
+
+
+def overlay(
+    relevance: Array,
+    budgets: Sequence[int],
+    *,
+    levels: int | None = None,
+    overview: int | None = None,
+    coarse_gain: float = COARSE_GAIN,
+) -> Leaves:
+    """(B, rows, cols) relevance of level-0 cells, numpy or torch → the leaves of each picture, exactly on its budget.
+
+    budgets: one for each picture, 1 to full. levels: the coarsest level allowed. overview: the most tokens that the
+    overview may have, a quarter of the budget where None. coarse_gain: see `COARSE_GAIN`.
+    """
+    rows, cols = relevance.shape[1:]
+    overview = None if overview is None else whole(overview, "overview")
+    views = [overview_of(rows, cols, budget, levels, overview) for budget in budgets]
+    tree = build_tree(rows, cols, max(view.level for view in views))
+    sums = node_sums(relevance, tree)
+    wanted = node_order(sums, tree, views, coarse_gain)
+    chosen = visible_leaves(wanted, tree, budgets)
+    return gather_nodes(chosen, sums, tree, budgets)
+
+
+def node_order(sums: Array, tree: Tree, views: Sequence[Overview], coarse_gain: float = COARSE_GAIN) -> Array:
+    """(B, nodes) relevance inside every node → (B, nodes) int64: the nodes in the order in which they are wanted.
+
+    Coarser nodes first among equals, then `tree.fair_order`.
+    """
+    library = arrays.namespace(sums)
+    level = arrays.like(tree.nodes_table[:, 2].copy(), sums)
+    gains = library.where(level == 0, sums, sums * coarse_gain) + 0.0  # no negative zero: it would sort apart
+    top = arrays.like(np.array([[view.level] for view in views]), sums)
+    laid = arrays.like(np.array([[view.level if view.always else -1] for view in views]), sums)
+    # What is coarser than the overview lies wholly under it.
+    gains = library.where(level == laid, library.inf, library.where(level > top, -1.0, gains))
+    fair = arrays.like(tree.fair_order, sums)
+    return fair[arrays.largest_first(gains[:, fair], gains.shape[1])]
+
+
+def visible_leaves(order: Array, tree: Tree, budgets: Sequence[int]) -> Array:
+    """(B, nodes) order → (B, nodes) bool: what is seen of the longest beginning of it that the budget pays for."""
+    library, (batch, number) = arrays.namespace(order), order.shape
+    time = order.argsort(1)
+    # When the ground of a node is wholly covered by nodes inside it: after that, the node itself is seen no more.
+    covered = [_grid(time, tree, 0)]
+    hidden = []
+    for level in range(1, tree.levels + 1):
+        hidden.append(pool(covered[-1], "max"))
+        covered.append(library.minimum(_grid(time, tree, level), hidden[-1]))
+    never = library.zeros_like(covered[0]) + number
+    ends = library.concatenate([grid.reshape(batch, -1) for grid in (*hidden[::-1], never)], axis=1)
+    seen = time < ends
+    # Every node adds one token and hides at most one other, so the cost never falls and rises by at most one.
+    cost = arrays.take(seen, order).cumsum(1) - arrays.marked(library.where(seen, ends, number), number).cumsum(1)
+    allowed = arrays.like(np.array(budgets)[:, None], order)
+    taken = (cost <= allowed).sum(1)[:, None]
+    present, leaves = time < taken, []
+    moved = _grid(present, tree, tree.levels) & False
+    for level in range(tree.levels, 0, -1):
+        here = _grid(present, tree, level) | moved
+        bare = covered[level - 1] >= taken[:, :, None]
+        quarters = pool(bare * 1, "sum")
+        leaves.append((here & (quarters > 1)).reshape(batch, -1))
+        # Seen in one quarter only: that quarter, then, for the same token.
+        moved = arrays.doubled(here & (quarters == 1), *tree.shape(level - 1)) & bare
+    leaves.append((_grid(present, tree, 0) | moved).reshape(batch, -1))
+    return library.concatenate(leaves, axis=1)
+
+
+def _grid(values: Array, tree: Tree, level: int) -> Array:
+    """(B, nodes) → (B, rows, cols) of one level."""
+    return values[:, tree.nodes(level)].reshape(len(values), *tree.shape(level))
+
+
+def gather_nodes(chosen: Array, sums: Array, tree: Tree, budgets: Sequence[int]) -> Leaves:
+    """(B, nodes) bool, as many true as each picture's budget → its leaves, raster order, coarse before fine."""
+    library, longest = arrays.namespace(chosen), max(budgets)
+    raster = arrays.like(tree.raster_order, chosen)
+    in_order = chosen[:, raster]
+    if min(budgets) == longest:
+        place = library.where(in_order)[1].reshape(len(chosen), longest)
+    else:
+        place = arrays.largest_first(in_order * 1, longest)
+    valid = arrays.take(in_order, place)
+    node = raster[place]
+    cells = library.where(valid[..., None], arrays.like(tree.nodes_table, chosen)[node], -1)
+    scores = library.where(valid, arrays.take(sums, node) / arrays.like(tree.areas, chosen)[node], 0.0)
+    return Leaves(cells, arrays.float32(scores), arrays.like(np.array(budgets), chosen))

@@ -1,0 +1,58 @@
+"""What an argument may be: each check gives the value back in its proper type, or raises one clear line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .errors import InputError
+
+
+def whole(value: Any, name: str, least: int = 0, most: int = sys.maxsize) -> int:
+    """`value` as a whole number from `least` to `most`, or one clear line."""
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or not -np.inf < value < np.inf or int(value) != value:
+        raise InputError(f"{name} must be a whole number, got {shown(value)}")
+    if not least <= value <= most:
+        raise InputError(f"{name} must be {f'at least {least}' if value < least else f'at most {most}'}, got {value}")
+    return int(value)
+
+
+def whole_size(value: Any, name: str) -> tuple[int, int]:
+    """`value` as (height, width) in whole pixels, or one clear line."""
+    sides = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else []
+    if len(sides) != 2:
+        raise InputError(f"{name} must be (height, width) in pixels, got {shown(value)}")
+    return whole(sides[0], f"{name}: the height", 1), whole(sides[1], f"{name}: the width", 1)
+
+
+def shown(value: Any) -> str:
+    """What was given, on one line of bearable length."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def frozen(value: Any, name: str, kind: type[np.generic]) -> np.ndarray:
+    """`value` as a read-only array of `kind`, copied only where the caller could still change it; or one clear line."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{name} must be numbers, got {shown(value)}") from error
+    if array.dtype.kind not in "iuf" and array.size:
+        raise InputError(f"{name} must be numbers, got {shown(value)}")
+    integers = issubclass(kind, np.integer)
+    if array.dtype != kind:
+        limit = np.iinfo(np.int32).max if integers else np.finfo(np.float32).max
+        if array.size and (not np.isfinite(array).all() or (np.abs(array.astype(np.float64)) > limit).any()):
+            raise InputError(f"{name} contains NaN, infinity or a number that is too large")
+        if integers and array.dtype.kind == "f" and (array != np.rint(array)).any():
+            raise InputError(f"{name} must be whole numbers")
+    elif not integers and not np.isfinite(array).all():
+        raise InputError(f"{name} contains NaN or infinity")
+    if array.dtype != kind or array.flags.writeable:
+        array = array.astype(kind)
+        array.flags.writeable = False
+    return array
