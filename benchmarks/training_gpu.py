@@ -1,4 +1,4 @@
-"""Where a training step's time goes, by canvas and allocation: printing pages, the reader's lesson, the scorer's.
+"""Where a training step's time goes, by canvas and allocation: rendering, the reader's step, the scorer's.
 
     python benchmarks/training_gpu.py            # on a CUDA device
     python benchmarks/training_gpu.py --tiny     # on the processor, to see that it runs
@@ -10,18 +10,17 @@ is the larger of the two, the device waits.
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from pathlib import Path
 
 import torch
 
-from arr_coc.knowing.scorer import ScorerConfig
 from arr_coc.lab.train.allocations import Kind
+from arr_coc.lab.train.devices import Devices
 from arr_coc.lab.train.evaluate import FAMILIES
 from arr_coc.lab.train.mini_model import MiniConfig
-from arr_coc.lab.train.schedule import Plan, pictures_a_step
-from arr_coc.lab.train.train_mini import Training
+from arr_coc.lab.train.schedule import pictures_a_step
+from arr_coc.lab.train.train_mini import MiniOptions, MiniTraining
 
 KINDS = (Kind("full", 1, 1), Kind("uniform", 0.25, 1), Kind("oracle", 0.25, 1), Kind("oracle", 1 / 16, 1))
 
@@ -32,10 +31,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--profile", type=Path, help="write the operations of one 512² step there")
     given = parser.parse_args()
-    plan = Plan(scale=0.02 if given.tiny else 1.0, scorer_every=10**9)
+    plan = MiniOptions(scale=0.02 if given.tiny else 1.0, scorer_every=10**9)
     mini = MiniConfig(width=64, heads=1) if given.tiny else MiniConfig()
-    with tempfile.TemporaryDirectory() as folder:
-        training = Training(plan, mini, ScorerConfig(), Path(folder))
+    training = MiniTraining(plan, Devices(), mini)
     training.done |= {"stage": 2, "step": 1}
 
     def now() -> float:
@@ -43,28 +41,32 @@ def main() -> None:
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    print("| canvas | pages | print ms | kind | pictures | launched ms | done ms | scorer ms | pictures/s |")
+    print("| canvas | at once | rendering ms | kind | pictures | launched ms | done ms | scorer ms | pictures/s |")
     print("|---" * 9 + "|")
     for size in ((128, 128), (256, 256), (512, 512)):
-        pages_each = training.pictures_a_print(size)
-        for turn in range(len(FAMILIES)):
-            training.shelve(training.printer.print(pages_each, size, None, turn))
+        each = training.pictures_at_once(size)
+
+        def render(each=each, size=size) -> None:
+            for turn in range(len(FAMILIES)):
+                origin = training.source.choose(each, size, None, turn)
+                training.store(origin, training.source.render(origin))
+
+        render()
         start = now()
-        for turn in range(len(FAMILIES)):
-            training.shelve(training.printer.print(pages_each, size, None, turn))
-        printing = (now() - start) / len(FAMILIES)
+        render()
+        rendering = (now() - start) / len(FAMILIES)
         for kind in KINDS:
             number = max(2, round(pictures_a_step(size, kind) * plan.scale))
 
-            def lesson(size=size, kind=kind, number=number) -> None:
-                pages = training.draw(size, number, every_question=kind.name == "full")
-                training.learn(pages, kind)
+            def step(size=size, kind=kind, number=number) -> None:
+                batch = training.draw(size, number, every_question=kind.name == "full")
+                training.learn(batch, kind)
 
             for _ in range(2):
-                lesson()
+                step()
             start = now()
             for _ in range(given.repeats):
-                lesson()
+                step()
             launched = (time.perf_counter() - start) / given.repeats
             done = (now() - start) / given.repeats
             training.learn_to_search(size)
@@ -73,13 +75,13 @@ def main() -> None:
                 training.learn_to_search(size)
             search = (now() - start) / 3
             print(
-                f"| {size[0]}×{size[1]} | {pages_each} | {1000 * printing:.1f} | {kind.name} {kind.keep} | {number} | "
+                f"| {size[0]}×{size[1]} | {each} | {1000 * rendering:.1f} | {kind.name} {kind.keep} | {number} | "
                 f"{1000 * launched:.1f} | {1000 * done:.1f} | {1000 * search:.1f} | {number / done:.0f} |",
                 flush=True,
             )
             if given.profile and size == (512, 512) and kind.name in ("full", "oracle"):
                 with torch.profiler.profile() as profile:
-                    lesson()
+                    step()
                     now()
                 key = "self_device_time_total" if training.device.type == "cuda" else "self_cpu_time_total"
                 text = profile.key_averages().table(sort_by=key, row_limit=30, max_name_column_width=60)

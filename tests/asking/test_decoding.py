@@ -18,8 +18,7 @@ from arr_coc.lab.needle import decode
 from arr_coc.lab.train.allocations import tree_of
 from arr_coc.lab.train.calibration import answer_batch
 from arr_coc.lab.train.evaluate import evaluation_leaves
-from arr_coc.lab.train.pictures import render_family
-from arr_coc.lab.train.pool import cut
+from arr_coc.lab.train.pictures import cut, render_family
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,7 @@ from arr_coc.lab.bench.esper_tuning import choose_stopping, train, tune
 from arr_coc.lab.bench.table import Quantity, Table
 from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.train_tempering import TemperingOptions
 from arr_coc.values import Relevance
 
 # Switch on when the shipped weights are final: these tests judge them.
@@ -136,14 +137,14 @@ def test_single_parts_are_compared_with_the_whole(models, weights, tmp_path, cap
         main(["--weights", str(weights), "--number", "2", "--only", "nothing", "--out", str(tmp_path)])
 
 
-def test_tuning_and_training_run(models, monkeypatch):
+def test_tuning_and_training_run(models, monkeypatch, tmp_path):
     grid = [[{"fovea": fovea} for fovea in (1.0, 3.0)], [{"inhibition": 0.5}]]
     monkeypatch.setattr("arr_coc.lab.bench.esper_tuning.tuning_grid", lambda: grid)
     settings, tried = tune(models, 4, lambda name: None)
     assert len(tried) == 4  # as it is, two foveas, and inhibition with the best of them
     best = max((row["accuracy"], -row["tokens"]) for row in tried)
     assert any((row["accuracy"], -row["tokens"]) == best and row["settings"] == asdict(settings) for row in tried)
-    policy, curve = train(models, EsperSettings(passes=2), 1, 4)
+    policy, curve = train(models, EsperSettings(passes=2), 4, TemperingOptions(steps=1, folder=tmp_path))
     assert len(curve) == 1
     assert policy.config.learned
 
@@ -218,10 +219,10 @@ def test_the_bench_and_esper_answer_alike(weights, models):
     """Two routes: one picture through `Esper`, and through the bench's batch."""
     scenes = zoo_scenes(2, 9, models.device)
     settings = EsperSettings(stop=0.0, aroused=False)
-    lesson = Sheet.of(models, scenes, scorer_maps(models)).lesson(models)
+    examples = Sheet.of(models, scenes, scorer_maps(models)).examples(models)
     with esper_runs.measuring(models):
         records = run_passes(
-            models.reader, lesson.job, settings.shares(32), settings, TemperingPolicy(), most=4, stop_early=False
+            models.reader, examples.job, settings.shares(32), settings, TemperingPolicy(), most=4, stop_early=False
         )
     esper = Esper.from_pretrained(str(weights / "mini"), settings)
     for number in range(2):

@@ -12,7 +12,9 @@ from arr_coc.errors import InputError
 from arr_coc.esper.passes import run_passes
 from arr_coc.esper.settings import EsperSettings
 from arr_coc.lab.train.train_tempering import (
-    Lesson,
+    Task,
+    TemperingExamples,
+    TemperingOptions,
     Trial,
     answers_right,
     attempt,
@@ -63,7 +65,7 @@ def test_right_is_token_for_token():
     assert answers_right(record, longer, ends).tolist() == [True, False]
 
 
-def test_a_step_of_training_on_a_real_loop_moves_the_policy():
+def test_a_step_of_training_on_a_real_loop_moves_the_policy(tmp_path):
     model, job = tiny_eye().model, job_of(0, 1, 2)
     settings = EsperSettings(passes=3, aroused=False, fovea=None)
     generator = torch.Generator().manual_seed(1)
@@ -71,15 +73,14 @@ def test_a_step_of_training_on_a_real_loop_moves_the_policy():
     # True are the answers of a run of its own, so that some draws are right and others are not.
     last = run_passes(model, job, (13, 12), settings, policy, most=2, stop_early=False)[-1]
     ends = torch.tensor(end_tokens(model))
-    lesson = Lesson(
-        job, last.generated.ids.masked_fill(~last.generated.within | torch.isin(last.generated.ids, ends), 0)
-    )
-    trial = attempt(model, lesson, policy, (13, 12), settings, 1.0, generator, most=2)
+    within = last.generated.within & ~torch.isin(last.generated.ids, ends)
+    examples = TemperingExamples(job, last.generated.ids.masked_fill(~within, 0))
+    trial = attempt(model, examples, policy, (13, 12), settings, 1.0, generator, most=2)
     assert trial.drawn.shape == (3, 3)
     assert ((trial.reward >= 0) & (trial.reward <= 1)).all()
-    learned, curve = train_tempering(
-        model, lambda step: lesson, (13, 12), settings, steps=2, group=3, spread=2.0, policy=policy, most=2
-    )
+    task = Task(model, lambda step: examples, (13, 12), settings, {"most": 2})
+    options = TemperingOptions(steps=2, group=3, spread=2.0, folder=tmp_path)
+    learned, curve = train_tempering(task, options, policy)
     assert len(curve) == 2
     assert all(0 <= reward <= 1 for reward in curve)
     assert torch.isfinite(torch.cat([item.flatten() for item in learned.parameters()])).all()

@@ -22,6 +22,8 @@ from ...bundled import WEIGHTS
 from ...errors import InputError
 from ...esper.settings import SETTINGS_NAME, EsperSettings
 from ...files import write_json, write_text
+from ..train.checkpoints import forget_state
+from ..train.train_tempering import TemperingOptions
 from .esper_rows import COLUMNS, Row, ablation_rows, arousal_rows, cost_rows, hard_rows, zoo_rows
 from .esper_runs import (
     BLUR,
@@ -212,7 +214,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             write_json(out / "esper_tempering.json", {"steps": len(curve), "batch": given.batch, "reward": curve})
 
         settings = load_settings(folder)
-        policy, curve = train(models, settings, given.train, given.batch, say, until(given.seconds), trained)
+        run = TemperingOptions(steps=given.train, seconds=given.seconds, folder=out / "tempering-checkpoint")
+        policy, curve = train(models, settings, given.batch, run, say, trained)
+        forget_state(run.folder)  # it is done: the next time may be with other settings
         found = compare(models, policy, settings, 48 if given.quick else given.tune or 512)
         # What is no better than the rule is measured below all the same, but not used.
         replace(settings, learned=found["points"]["difference"] > 0).save(folder)

@@ -28,7 +28,7 @@ from ..needle.draws import Draws
 from ..needle.labels import thing
 from ..needle.renderer import finish_batch, lay_out
 from ..train.evaluate import wilson
-from ..train.train_tempering import Lesson, answers_right
+from ..train.train_tempering import TemperingExamples, answers_right
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -208,14 +208,14 @@ class Sheet:
     def __len__(self) -> int:
         return len(self.scenes)
 
-    def lesson(self, models: Models, start: int = 0, stop: int | None = None) -> Lesson:
+    def examples(self, models: Models, start: int = 0, stop: int | None = None) -> TemperingExamples:
         """A part of them, ready for `run_passes`. The pictures' pyramids are made anew: all would not fit a CPU."""
         at = slice(start, stop)
         pictures = self.scenes.pictures[at].float().div_(127.5).sub_(1)
         prompts = Prompts(self.prompts.head[at], self.prompts.tail[at], self.prompts.there[at])
         job = Job.of(models.reader, pictures, prompts, self.relevance[at], models.tree)
         glance = None if self.glance is None else self.glance[at]
-        return Lesson(replace(job, glance=glance), self.answers[at])
+        return TemperingExamples(replace(job, glance=glance), self.answers[at])
 
 
 def batch_size(models: Models) -> int:
@@ -257,11 +257,11 @@ def run(
     step, parts = batch_size(models), []
     for start in range(0, len(sheet), step):
         with measuring(models):
-            lesson = sheet.lesson(models, start, start + step)
+            examples = sheet.examples(models, start, start + step)
             spend = (budgets[start : start + step].to(models.device), 0) if isinstance(budgets, Tensor) else budgets
             records = run_passes(
                 models.reader,
-                lesson.job,
+                examples.job,
                 spend,
                 settings,
                 policy,
@@ -269,7 +269,7 @@ def run(
                 most=LONGEST_ANSWER,
                 stop_early=False,
             )
-        parts.append(_columns(records, lesson.answers, end_tokens(models.reader), settings.passes))
+        parts.append(_columns(records, examples.answers, end_tokens(models.reader), settings.passes))
     right, uncertainty, tokens, exploration = (torch.cat(column) for column in zip(*parts, strict=True))
     return Outcome(right, uncertainty, tokens, exploration)
 

@@ -10,7 +10,7 @@ import torch
 
 from ...balancing.tempering import TemperingPolicy
 from ...esper.settings import EsperSettings
-from ..train.train_tempering import Lesson, train_tempering
+from ..train.train_tempering import Task, TemperingExamples, TemperingOptions, train_tempering
 from .esper_runs import (
     BLUR_SEED,
     FIRST,
@@ -97,39 +97,28 @@ def choose_stopping(found: Outcome, settings: EsperSettings) -> EsperSettings:
 def train(
     models: Models,
     settings: EsperSettings,
-    steps: int,
     batch: int,
+    options: TemperingOptions,
     advance: Advance = lambda name: None,
-    in_time: Callable[[], bool] = lambda: True,
-    watch: Callable[[TemperingPolicy, list[float]], None] = lambda policy, curve: None,
+    watch: Callable[[TemperingPolicy, list[float]], None] = lambda policy, rewards: None,
 ) -> tuple[TemperingPolicy, list[float]]:
     """Learned tempering, from training pictures of the hard families with the blurred scorer.
 
-    in_time: whether to take another step. watch: told of the policy and all rewards, after every step.
+    watch: told of the policy and all rewards, after every step.
     """
-    curve: list[float] = []
 
-    def lessons(step: int) -> Lesson:
+    def examples(step: int) -> TemperingExamples:
         scenes = hard_scenes(batch, TRAINING_SEED, "train", models.device, start=step)
-        return Sheet.of(models, scenes, scorer_maps(models, TRAINING_SEED + step * batch)).lesson(models)
+        return Sheet.of(models, scenes, scorer_maps(models, TRAINING_SEED + step * batch)).examples(models)
 
-    def after(step: int, reward: float, policy: TemperingPolicy) -> bool:
-        curve.append(reward)
-        advance(f"training step {step + 1}: reward {reward:.3f}")
-        watch(policy, curve)
-        return in_time()
+    def after(policy: TemperingPolicy, rewards: list[float]) -> None:
+        advance(f"training step {len(rewards)}: reward {rewards[-1]:.3f}")
+        watch(policy, rewards)
 
+    how = {"temperature": models.temperature, "most": LONGEST_ANSWER}
+    task = Task(models.reader, examples, (FIRST, LATER), settings, how)
     with measuring(models), torch.enable_grad():
-        return train_tempering(
-            models.reader,
-            lessons,
-            (FIRST, LATER),
-            settings,
-            steps=steps,
-            temperature=models.temperature,
-            most=LONGEST_ANSWER,
-            watch=after,
-        )
+        return train_tempering(task, options, watch=after)
 
 
 def compare(models: Models, policy: TemperingPolicy, settings: EsperSettings, number: int) -> dict[str, Any]:

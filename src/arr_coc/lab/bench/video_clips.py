@@ -19,7 +19,7 @@ from ...video.temporal_model import TemporalBlend
 from ..needle.clips import render_clip
 from ..train.allocations import tree_of
 from ..train.clip_coherence import STANDING, neighbour_similarity
-from ..train.clip_lessons import require_opencv
+from ..train.clip_examples import require_opencv
 from ..train.clip_systems import ClipMaps, carry_scores, clip_leaves, to_grid
 from ..train.prefetch import Prefetcher
 from ..train.reading_clips import Clips, evidence_of, read_clearest, read_pooled, read_video

@@ -1,7 +1,11 @@
-"""Saving a training so that a stopped run loses at most two minutes, and shipping what it made."""
+"""Saving a training so that a stopped run goes on to the bit, and writing what it made so that anybody can load it."""
 
 from __future__ import annotations
 
+import copy
+import os
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,84 +13,82 @@ import torch
 from torch import nn
 
 from ...errors import InputError
-from ...files import replacing, write_json
+from ...files import replacing
 from .mini_model import build_image_processor, build_tokenizer
 
-SHARD = 15 * 2**20
+STATE = "state.pt"
 
 
-def save_state(folder: Path, modules: dict[str, nn.Module], optimizers: list[Any], progress: dict[str, Any]) -> None:
-    """Everything that is needed to go on: weights, optimizers, where the run was."""
-    state = {
-        "modules": {name: module.state_dict() for name, module in modules.items()},
-        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
-        "progress": progress,
-    }
-    with replacing(folder / "state.pt") as temporary:
-        torch.save(state, temporary)
+def save_state(folder: Path, state: Mapping[str, Any]) -> None:
+    """Everything that is needed to go on, as one file that is there whole or not at all."""
+    with replacing(folder / STATE) as temporary:
+        torch.save(dict(state), temporary)
 
 
-def load_state(folder: Path, modules: dict[str, nn.Module], optimizers: list[Any]) -> dict[str, Any]:
-    """The inverse; returns the progress."""
-    state = torch.load(folder / "state.pt", map_location="cpu", weights_only=True)
-    for name, module in modules.items():
-        module.load_state_dict(state["modules"][name])
-    for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
-        optimizer.load_state_dict(saved)
-    return state["progress"]
+def load_state(folder: Path) -> dict[str, Any] | None:
+    """What `save_state` wrote; None where nothing was."""
+    if not (folder / STATE).exists():
+        return None
+    try:
+        return torch.load(folder / STATE, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise InputError(
+            f"{folder / STATE} is not a checkpoint of this training ({error}); give another --folder"
+        ) from error
 
 
-def export(folder: Path, modules: dict[str, nn.Module], record: dict[str, Any]) -> None:
-    """All weights as fp16 in a few shards below 16 MiB, and the record of the run: small enough to be carried about."""
+def forget_state(folder: Path) -> None:
+    """What was begun here is done, or not wanted."""
+    (folder / STATE).unlink(missing_ok=True)
+
+
+def ship(modules: Mapping[str, Any], folder: Path) -> None:
+    """Write each module in fp16, as the package has them: FOLDER/NAME for what has `save_pretrained` (with `mini` its
+    tokenizer and processor), FOLDER/NAME.safetensors for heads that only a training uses."""
     from safetensors.torch import save_file
 
-    folder.mkdir(parents=True, exist_ok=True)
-    shards: list[dict[str, torch.Tensor]] = [{}]
-    size = 0
     for name, module in modules.items():
-        # A tied weight is one tensor under two names; state_dict lists both, safetensors wants one.
-        seen: set[int] = set()
-        for key, value in module.state_dict().items():
-            if value.data_ptr() in seen:
-                continue
-            seen.add(value.data_ptr())
-            half = value.detach().to("cpu", torch.float16 if value.is_floating_point() else value.dtype).contiguous()
-            if size + half.nbytes > SHARD:
-                shards.append({})
-                size = 0
-            shards[-1][f"{name}/{key}"] = half
-            size += half.nbytes
-    for old in folder.glob("weights-*.safetensors"):
-        old.unlink()
-    for index, shard in enumerate(shards):
-        with replacing(folder / f"weights-{index}.safetensors") as temporary:
-            save_file(shard, temporary)
-    write_json(folder / "record.json", record)
+        half = copy.deepcopy(module).to("cpu").half()
+        if not hasattr(half, "save_pretrained"):
+            with replacing(folder / f"{name}.safetensors") as temporary:
+                save_file({key: value.contiguous() for key, value in half.state_dict().items()}, temporary)
+        elif hasattr(half, "get_input_embeddings"):
+            save_model(half, folder / name)
+        else:
+            half.save_pretrained(folder / name)
 
 
-def load_export(folder: Path, modules: dict[str, nn.Module]) -> None:
-    """Weights of an export into existing modules (a carried checkpoint: optimizers start afresh)."""
+def save_model(model: Any, folder: Path) -> None:
+    """A Hugging Face model with `mini`'s tokenizer and processor, in shards below 16 MiB; each file is whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
+        model.save_pretrained(made, max_shard_size="15MB")
+        build_tokenizer().save_pretrained(made)
+        build_image_processor().save_pretrained(made)
+        new = {path.name for path in Path(made).iterdir()}
+        for old in folder.glob("model*.safetensors*"):
+            if old.name not in new:
+                old.unlink()
+        for name in sorted(new):
+            os.replace(Path(made) / name, folder / name)
+
+
+def load_shipped(folder: Path, modules: Mapping[str, nn.Module]) -> None:
+    """Weights that `ship` wrote into existing modules; heads that are not there begin afresh."""
     from safetensors.torch import load_file
 
-    tensors: dict[str, torch.Tensor] = {}
-    for shard in sorted(folder.glob("weights-*.safetensors")):
-        tensors |= load_file(shard)
-    if not tensors:
-        raise InputError(f"no weights-*.safetensors in {folder}; give the folder that `train mini --out` wrote")
     for name, module in modules.items():
-        own = {key.removeprefix(f"{name}/"): value for key, value in tensors.items() if key.startswith(f"{name}/")}
-        missing, unexpected = module.load_state_dict(own, strict=False)
-        # A tied weight is stored once, and heads that only the training uses may begin afresh; anything else that is
-        # missing is a mistake.
-        needed = [] if name.endswith("heads") else [key for key in missing if not key.startswith("lm_head")]
+        files = sorted((folder / name).glob("*.safetensors")) or sorted(folder.glob(f"{name}.safetensors"))
+        own = {key: value for path in files for key, value in load_file(path).items()}
+        if not own and name.endswith("heads"):
+            continue
+        if not own:
+            raise InputError(f"no weights of {name} in {folder}; give the folder that a training's --out names")
+        try:
+            missing, unexpected = module.load_state_dict(own, strict=False)
+        except RuntimeError as error:  # another width
+            raise InputError(f"{folder} holds another {name}: {str(error).splitlines()[-1].strip()}") from error
+        # A tied weight is stored once; anything else that is missing is a mistake.
+        needed = [key for key in missing if not key.startswith("lm_head")]
         if unexpected or needed:
             raise InputError(f"{folder} holds another {name}: missing {needed[:3]}, unexpected {unexpected[:3]}")
-
-
-def ship(modules: dict[str, Any], folder: Path) -> None:
-    """What goes into the package: `mini/` as a stock checkpoint with its tokenizer and processor, and `scorer/`."""
-    model = modules["mini"].half()
-    model.save_pretrained(folder / "mini", max_shard_size="15MB")
-    build_tokenizer().save_pretrained(folder / "mini")
-    build_image_processor().save_pretrained(folder / "mini")
-    modules["scorer"].half().save_pretrained(folder / "scorer")

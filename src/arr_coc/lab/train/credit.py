@@ -22,8 +22,7 @@ from torch.nn import functional as F
 from ...attending.tree import build_tree
 from ...realizing.patches import gather_leaf_patches, mip_pyramid
 from .judging import answer_chances
-from .pictures import TrainingBatch
-from .pool import cut
+from .pictures import TrainingBatch, cut
 from .reading import normalise_pictures
 
 if TYPE_CHECKING:

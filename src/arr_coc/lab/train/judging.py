@@ -6,7 +6,6 @@ was, and whether a right one was luck. It knows the answer, as any reward does, 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,10 +15,7 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...realizing.patches import gather_leaf_patches, mip_pyramid
-from .checkpoints import load_export
-from .mini_model import MiniConfig, build_mini
-from .pictures import TrainingBatch
-from .pool import cut
+from .pictures import TrainingBatch, cut
 from .prompts import chat_tail
 from .reading import normalise_pictures
 from .rewards import Outcome, outcome_reward, simple_reward
@@ -127,19 +123,15 @@ def judge(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, most: in
 
 
 def load_reader(folder: Path, device: torch.device) -> PreTrainedModel:
-    """A frozen reader: an export of `train mini` or a stock checkpoint folder; bfloat16 on a GPU, buffers float32."""
-    if (folder / "config.json").exists():
-        from transformers import Qwen3VLForConditionalGeneration
+    """A frozen reader: a stock checkpoint, or a training's export with one in `mini`; bfloat16 on a GPU, buffers
+    float32."""
+    from transformers import Qwen3VLForConditionalGeneration
 
-        model: Any = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
-    elif (folder / "record.json").exists():
-        shape: dict[str, Any] = json.loads((folder / "record.json").read_text(encoding="utf-8"))["mini"]
-        shape["deepstack"] = tuple(shape["deepstack"])
-        model = build_mini(MiniConfig(**shape))
-        load_export(folder, {"mini": model})
-    else:
+    found = next((one for one in (folder, folder / "mini") if (one / "config.json").is_file()), None)
+    if found is None:
         raise InputError(f"no reader in {folder}: expected an export of `train mini` or a checkpoint with config.json")
-    model = model.to(device).eval().requires_grad_(False)
+    loaded: Any = Qwen3VLForConditionalGeneration.from_pretrained(found, dtype=torch.float32)
+    model = loaded.to(device).eval().requires_grad_(False)
     if device.type == "cuda":
         for parameter in model.parameters():
             parameter.data = parameter.data.to(torch.bfloat16)

@@ -7,10 +7,11 @@ has a signal in every token from the first step; without one, runs never left ch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from ...alphabet import SPACE
 from ..needle.batch import NeedleBatch
@@ -166,3 +167,23 @@ def thing_targets(things: Tensor, leaves: Tensor) -> tuple[Tensor, Tensor]:
         found = found.view(batch, leaves.shape[1], -1, classes).amax(2)
         result = torch.where((level == depth)[..., None], found, result)
     return result, level < READING_LEVELS
+
+
+def cut(batch: TrainingBatch, start: int, stop: int) -> TrainingBatch:
+    """Pictures start … stop − 1."""
+    glyphs = Glyphs(*(getattr(batch.glyphs, item.name)[start:stop] for item in fields(Glyphs)))
+    names = [item.name for item in fields(TrainingBatch) if item.name != "glyphs"]
+    return TrainingBatch(glyphs=glyphs, **{name: getattr(batch, name)[start:stop] for name in names})
+
+
+def join(parts: list[TrainingBatch]) -> TrainingBatch:
+    """Batches of one canvas as one; families may have different numbers of glyphs."""
+    widest = max(part.glyphs.y.shape[1] for part in parts)
+    glyphs = Glyphs(
+        *(
+            torch.cat([F.pad(getattr(p.glyphs, f.name), (0, widest - p.glyphs.y.shape[1])) for p in parts])
+            for f in fields(Glyphs)
+        )
+    )
+    names = [item.name for item in fields(TrainingBatch) if item.name != "glyphs"]
+    return TrainingBatch(glyphs=glyphs, **{name: torch.cat([getattr(p, name) for p in parts]) for name in names})

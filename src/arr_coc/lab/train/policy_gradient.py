@@ -9,12 +9,12 @@ holds the entropy of the relevance map inside a band.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from ...attending.tree import Tree
@@ -22,7 +22,6 @@ from ...errors import InputError
 from .policy import Sampled, likelihood, node_logits, sample_allocations
 
 Baseline = Literal["leave_one_out", "group", "none"]
-LARGEST_GRADIENT = 1.0
 
 
 @dataclass(frozen=True)
@@ -150,8 +149,3 @@ def outcome_step(
         entropies.detach().mean(),
         (spread <= 1e-6).float().mean(),
     )
-
-
-def clip_gradient(parameters: Iterable[nn.Parameter], largest: float = LARGEST_GRADIENT) -> Tensor:
-    """Clip the norm of the whole gradient; returns the norm before."""
-    return nn.utils.clip_grad_norm_(parameters, largest)

@@ -12,8 +12,7 @@ from ...attending.quadtree import quadtree
 from .allocations import Kind, make_leaves, tree_of
 from .evaluate import FAMILIES
 from .judging import judge
-from .pictures import TrainingBatch, render_family
-from .pool import join
+from .pictures import TrainingBatch, join, render_family
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -1,41 +1,12 @@
-"""The course of a training: which canvases when, which allocations, how large a step, how fast to learn."""
+"""The course of the reader's training: which canvases when, which allocations, how large a step."""
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import dataclass
 
-from .album import TAIL
 from .allocations import KINDS, LOOK_AGAIN, NURSERY_KINDS, SCORER_KINDS, Kind, budget_of, even_tree_of
-
-
-@dataclass(frozen=True)
-class Plan:
-    """seconds: of this run. total: of the whole training, over which learning rate and canvases move.
-
-    scale: share of the usual batch and album, for machines with little memory. reuse: how often a rendered picture is
-    studied on average. steps: stop after so many instead of after the time, and be exactly repeatable.
-    """
-
-    seconds: float = 480
-    total: float = 960
-    learning_rate: float = 2e-3
-    scorer_rate: float = 1e-3
-    warm_up: int = 200
-    decay_from: float = 0.4
-    scale: float = 1.0
-    reuse: float = 8.0
-    seed: int = 0
-    glyph_weight: float = 1.0
-    patch_weight: float = 1.0
-    point_weight: float = 0.3
-    thing_weight: float = 1.0
-    scorer_every: int = 3
-    checkpoint_every: float = 120
-    evaluate: int = 2048
-    steps: int = 0
-    largest: int = 1024
+from .reader_examples import TAIL
 
 
 @dataclass(frozen=True)
@@ -70,12 +41,11 @@ STAGES = (
 # enough that the device has more to do than the processor.
 PATCHES_A_STEP = 60 * 1024
 TOKENS_A_STEP = 50_000
-# Pixels printed at once, kept in an album, and looked at by the scorer in one step.
-PIXELS_A_PRINT = 256 * 512 * 512
-PIXELS_AN_ALBUM = 12_288 * 512 * 512
+# Pixels rendered at once, kept in a buffer, and looked at by the scorer in one step.
+PIXELS_A_RENDERING = 256 * 512 * 512
+PIXELS_A_BUFFER = 12_288 * 512 * 512
 PIXELS_A_GLANCE = 128 * 512 * 512
 QUESTIONS = 2
-SAY_EVERY = 10.0
 SHARES = (1.0, 1.4, 1.2, 1.2, 1.0, 1.2, 1.0)
 
 
@@ -99,16 +69,15 @@ def kind_at(size: tuple[int, int], progress: float, chance: random.Random) -> Ki
     return chance.choices(kinds, [kind.weight for kind in kinds])[0]
 
 
-def rate_at(progress: float, step: int, plan: Plan) -> float:
-    """Share of the full learning rate: warm-up, plateau, cosine to zero."""
-    fall = max(0.0, (progress - plan.decay_from) / (1 - plan.decay_from))
-    # A run of a few steps, as tests make it, warms up in a part of them.
-    warm_up = min(plan.warm_up, 1 + plan.steps // 4) if plan.steps else plan.warm_up
-    return min(1.0, (step + 1) / warm_up) * 0.5 * (1 + math.cos(math.pi * min(1.0, fall)))
-
-
 def pictures_a_step(size: tuple[int, int], kind: Kind) -> int:
     """So many that a step costs about the same on every canvas and under every allocation."""
     leaves = budget_of(kind, even_tree_of(size))
     questions = QUESTIONS if kind.name == "full" else 1
     return max(1, min(PATCHES_A_STEP // (4 * leaves), TOKENS_A_STEP // (questions * (leaves + TAIL))))
+
+
+def choose_difficulty(size: tuple[int, int], chance: random.Random) -> str | None:
+    """On nursery canvases the nursery; elsewhere mostly normal, some easier, some hard."""
+    if min(size) <= 128:
+        return None
+    return chance.choices((None, "easy", "hard"), (0.6, 0.25, 0.15))[0]

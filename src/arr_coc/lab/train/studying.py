@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..needle.labels import CELL
-from .album import SPOT, Pages
 from .pictures import IGNORE, READING_LEVELS, SUBCELLS, board_targets, thing_targets
 from .prompts import HEAD
+from .reader_examples import SPOT, ReaderBatch
 from .reading import Reader, Reading, glyph_loss, glyphs_read, pointing_loss, thing_loss
 from .swift import cut_patches, run_language, run_tower, together
 
@@ -28,12 +28,12 @@ class Lesson(NamedTuple):
     copying: Tensor
 
 
-def cut_blocks(pages: Pages, blocks: Sequence[Tensor], levels: int, dtype: torch.dtype) -> list[Tensor]:
+def cut_blocks(pages: ReaderBatch, blocks: Sequence[Tensor], levels: int, dtype: torch.dtype) -> list[Tensor]:
     """The patches of every look, as `study` wants them. levels: mip levels, one more than that of the coarsest leaf."""
     return [cut_patches(pages.pictures, leaves, levels, dtype) for leaves in blocks]
 
 
-def study(reader: Reader, pages: Pages, blocks: Sequence[Tensor], patches: Sequence[Tensor]) -> Lesson:
+def study(reader: Reader, pages: ReaderBatch, blocks: Sequence[Tensor], patches: Sequence[Tensor]) -> Lesson:
     """Losses of B pictures with K questions each.
 
     blocks: leaves (B, N, 3) of one look, or of several looks after one another: the leaves of each look see each other
@@ -66,20 +66,20 @@ def study(reader: Reader, pages: Pages, blocks: Sequence[Tensor], patches: Seque
     return Lesson(reading, patch_glyph, pointing, copying)
 
 
-def pack_lesson(pages: Pages, blocks: Sequence[Tensor], patches: Sequence[Tensor]) -> list[Tensor]:
+def pack_lesson(pages: ReaderBatch, blocks: Sequence[Tensor], patches: Sequence[Tensor]) -> list[Tensor]:
     """A lesson as a flat list of tensors: the pages without their pictures, then leaves and patches of every look."""
     light = replace(pages, pictures=pages.pictures[:0])
-    return [*(getattr(light, item.name) for item in fields(Pages)), *blocks, *patches]
+    return [*(getattr(light, item.name) for item in fields(ReaderBatch)), *blocks, *patches]
 
 
-def unpack_lesson(material: Sequence[Tensor]) -> tuple[Pages, Sequence[Tensor], Sequence[Tensor]]:
+def unpack_lesson(material: Sequence[Tensor]) -> tuple[ReaderBatch, Sequence[Tensor], Sequence[Tensor]]:
     """The inverse, but for the pictures, of which only the size is left."""
-    number = len(fields(Pages))
+    number = len(fields(ReaderBatch))
     looks = (len(material) - number) // 2
-    return Pages(*material[:number]), material[number : number + looks], material[number + looks :]
+    return ReaderBatch(*material[:number]), material[number : number + looks], material[number + looks :]
 
 
-def copying_loss(reader: Reader, saying: Tensor, places: Tensor, pages: Pages, leaves: Tensor) -> Tensor:
+def copying_loss(reader: Reader, saying: Tensor, places: Tensor, pages: ReaderBatch, leaves: Tensor) -> Tensor:
     """States before every token of the tails but the first, (Q, T − 1, D): leaf and sub-cell of the next letter."""
     spot = pages.copied.flatten(0, 1)[:, 1:].long()  # (Q, T − 1)
     across = pages.size[1] // SPOT

@@ -17,12 +17,12 @@ after each of them, `--measure-seconds` ends it with the last that fits, and a l
 
 from __future__ import annotations
 
-import argparse
+import hashlib
 import json
-import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,173 +31,173 @@ from torch import Tensor, nn
 
 from ...balancing.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from ...balancing.tension import SHARPNESS, TENSION_NAMES
-from ...files import write_json
+from ...errors import InputError
+from ...files import replacing, write_json
 from ...knowing.scorer import RGB, TEXTURE, Scorer, ScorerConfig
 from .allocations import target_cells, tree_of
-from .checkpoints import load_state, save_state
 from .credit import share_loss
-from .curriculum import STATIC_ONLY
+from .devices import LARGEST_GRADIENT, Devices
 from .evaluate import FAMILIES
-from .hypotheses_rounds import RoundsKept, check_begun, fingerprint
 from .judging import load_reader
 from .measure import Measuring, Round, document_of, measure
 from .monitors import Monitors
-from .pictures import TrainingBatch, render_family
-from .policy_gradient import LARGEST_GRADIENT, Settings
-from .pool import join
+from .options import RunOptions, option, parse, plain
+from .pictures import TrainingBatch, join, render_family
 from .probe import run_scorer
 from .rivals import RECORD, Rivals, Ways, three_ways
-from .sources import Sources
-from .train_mini import SHARES
-from .train_scorer import ScorerPlan, box_loss, rate_at, train
+from .run import Moment, Notes, Training, door, torch_scope, train
+from .schedule import SHARES
+from .scorer_examples import STATIC_ONLY, Sources
+from .train_scorer import ScorerOptions, ScorerTraining, box_loss
 
 PHASES = {"boxes": 0.16, "stakes": 0.06, "balance": 0.04, "outcomes": 0.74}
-MEASURED = "measured.json"
+MEASURED, BEGUN, ROUNDS = "measured.json", "begun.json", "rounds.json"
+WEIGHT_FILES = "*.safetensors"
 
 
-@dataclass(frozen=True)
-class Plan:
-    """seconds: of training, all phases together, divided by `PHASES`. steps: of each phase instead, where above 0.
-    batch: pictures of `size` a step (of smaller ones more). width: of the small scorers. group: allocations sampled for
-    a picture. number: test pictures; measure_seconds: what measuring them may take. chosen_on: validation pictures for
-    the powers."""
+@dataclass(frozen=True, kw_only=True)
+class HypothesesOptions(RunOptions):
+    """What all phases share; `seconds` are divided by `PHASES`."""
 
-    seconds: float = 220
-    steps: int = 0
-    batch: int = 96
-    size: tuple[int, int] = (512, 512)
-    width: int = 64
-    group: int = 8
-    keeps: tuple[float, ...] = (1 / 4, 1 / 8)
-    number: int = 2100
-    measure_seconds: float | None = None
-    large: tuple[int, int] = (1024, 1024)
-    chosen_on: int = 336
-    probe: int = 448
-    learning_rate: float = 1e-3
-    stakes_rate: float = 3e-4
-    balance_rate: float = 1e-2
-    checkpoint_every: float = 30
-    readings_at_once: int = 2048
-    seed: int = 0
+    reader: Path = option(help="the frozen reader: a stock folder such as mini")
+    scorer: Path = option(help="the shipped scorer's folder")
+    seconds: float = option(220.0, "of training, all phases together")
+    steps: int = option(0, "of each phase, instead of seconds")
+    folder: Path = option(Path("runs/hypotheses"), "where checkpoints are kept")
+    batch: int = option(96, "pictures of the full size a step")
+    size: tuple[int, int] = option((512, 512), "side of the canvas in pixels")
+    large: tuple[int, int] = option((1024, 1024), "side of the canvas for the best K cells")
+    width: int = option(64, "of the small scorers")
+    group: int = option(8, "allocations sampled for each picture")
+    keeps: tuple[float, ...] = option((1 / 4, 1 / 8), "budgets practised, largest first")
+    number: int = option(2100, "test pictures; 0 measures nothing")
+    measure_seconds: float | None = option(None, "begin no round of the measurement that ends later")
+    chosen_on: int = option(336, "validation pictures for the powers")
+    probe: int = option(448, "pictures of the learning curve's probe")
+    learning_rate: float = option(1e-3, "of the scorers")
+    stakes_rate: float = option(3e-4, "learning rate of the phase `stakes`")
+    balance_rate: float = option(1e-2, "learning rate of the phase `balance`")
+    checkpoint_every: float = option(30.0, "seconds between checkpoints")
+    readings_at_once: int = option(2048, "for memory")
 
-    def phase(self, name: str, **changes: Any) -> ScorerPlan:
-        """The plan of one phase."""
+    def phase(self, name: str, **changes: Any) -> ScorerOptions:
+        """The options of one phase."""
         seconds = self.seconds * PHASES[name]
-        plan = ScorerPlan(
-            source="boxes", seconds=seconds, total=seconds, steps=self.steps, batch=self.batch, size=self.size
+        phase = ScorerOptions(
+            source="boxes",
+            reader=self.reader,
+            seconds=seconds,
+            total=seconds,
+            steps=self.steps,
+            batch=self.batch,
+            size=self.size,
+            learning_rate=self.learning_rate,
+            seed=self.seed + 1000 * list(PHASES).index(name),
+            device=self.device,
+            folder=self.folder / name,
+            checkpoint_every=self.checkpoint_every,
+            say_every=2.0,
+            log=self.log,
+            probe=0,
+            warm_up=30,
         )
-        seed = self.seed + 1000 * list(PHASES).index(name)
-        return replace(plan, learning_rate=self.learning_rate, seed=seed, probe=0, warm_up=30, **changes)
+        return replace(phase, **changes)
 
 
-Losses = Callable[[TrainingBatch, Tensor], dict[str, Tensor]]
+Losses = Callable[[TrainingBatch, Tensor], Notes]
 
 
-def run_phase(
-    name: str,
-    modules: dict[str, nn.Module],
-    losses: Losses,
-    plan: ScorerPlan,
-    folder: Path,
-    device: torch.device,
-    checkpoint_every: float,
-    watch: Callable[[int], None] = lambda step: None,
-) -> dict[str, Any]:
-    """Train several modules on the same batches, each by its own loss; goes on where a checkpoint stands."""
-    folder = folder / name
-    folder.mkdir(parents=True, exist_ok=True)
-    for module in modules.values():
-        module.to(device).train()
-    weights = [list(module.parameters()) for module in modules.values()]
-    groups = [{"params": own} for own in weights]
-    optimizer = torch.optim.AdamW(groups, lr=plan.learning_rate, weight_decay=0.01, betas=(0.9, 0.98))
-    done: dict[str, Any] = {"step": 0, "seconds": 0.0, "pictures": 0, "rendered": {}, "curve": []}
-    if (folder / "state.pt").exists():
-        done = load_state(folder, modules, [optimizer])
-    sources = Sources(STATIC_ONLY, FAMILIES, SHARES, plan.seed, device, done["rendered"])
-    chance = random.Random(plan.seed + done["step"])
-    before, began, saved, said = done["seconds"], time.time(), 0.0, -10.0
-    while True:
-        elapsed = time.time() - began
-        done["seconds"], step = before + elapsed, done["step"]
-        ended = step >= plan.steps if plan.steps else done["seconds"] >= plan.total
-        if ended or elapsed - saved >= checkpoint_every:
-            saved = elapsed
-            save_state(folder, modules, [optimizer], done)
-        if ended:
-            break
-        progress = step / plan.steps if plan.steps else min(1.0, done["seconds"] / plan.total)
-        for group in optimizer.param_groups:
-            group["lr"] = plan.learning_rate * rate_at(progress, step, plan)
-        size, number = plan.canvas(progress, chance)
-        batch, importance = sources.take(number, size, progress, chance)
-        found = losses(batch, importance)
-        torch.stack(list(found.values())).sum().backward()
-        for own in weights:
-            nn.utils.clip_grad_norm_(own, LARGEST_GRADIENT)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        done["step"] += 1
-        done["pictures"] += number
-        done["rendered"] = sources.rendered
-        if elapsed - said >= 2 or plan.steps:
-            said = elapsed
-            point = {name: round(float(value.detach()), 5) for name, value in found.items()}
-            done["curve"].append({"step": done["step"], "seconds": round(done["seconds"], 1), **point})
-            print(json.dumps({"phase": name, **done["curve"][-1]}), flush=True)
-            watch(done["step"])
-    for module in modules.values():
-        module.eval()
-    return done
+class PairTraining(Training[ScorerOptions]):
+    """Several modules on the same batches, each by its own loss. watch: told of every point of the curve; what it
+    returns is kept in the record."""
+
+    def __init__(
+        self,
+        options: ScorerOptions,
+        devices: Devices,
+        modules: dict[str, nn.Module],
+        losses: Losses,
+        watch: Callable[[int, dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> None:
+        super().__init__(options, devices)
+        self.title = options.folder.name
+        self.modules = {name: module.to(self.device).train() for name, module in modules.items()}
+        groups = [{"params": list(module.parameters())} for module in modules.values()]
+        optimizer = torch.optim.AdamW(groups, lr=options.learning_rate, weight_decay=0.01, betas=(0.9, 0.98))
+        self.optimizers.append(optimizer)
+        self.schedule, self.losses, self.watch = options.schedule, losses, watch
+        self.sources = Sources(STATIC_ONLY, FAMILIES, SHARES, options.seed, self.device)
+        self.done |= {"pictures": 0, "rendered": {}}
+
+    def step(self, at: Moment) -> Notes:
+        chance = self.chance["chance"]
+        size, number = self.options.canvas(at.progress, chance)
+        losses = self.losses(*self.sources.take(number, size, at.progress, chance))
+        torch.stack(list(losses.values())).sum().backward()
+        for module in self.modules.values():
+            nn.utils.clip_grad_norm_(module.parameters(), LARGEST_GRADIENT)
+        self.optimizers[0].step()
+        self.optimizers[0].zero_grad(set_to_none=True)
+        self.done |= {"pictures": self.done["pictures"] + number, "rendered": dict(self.sources.rendered)}
+        return losses
+
+    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+        if self.watch is not None:
+            self.done |= self.watch(at.step, self.done)
+        return means
+
+    def data_state(self) -> dict[str, Any]:
+        return self.sources.state()
+
+    def load_data_state(self, state: dict[str, Any]) -> None:
+        self.sources.load_state(state)
 
 
-def train_boxes(plan: Plan, shape: ScorerConfig, folder: Path, device: torch.device) -> tuple[dict[str, Any], Any]:
+def train_pair(options: ScorerOptions, modules: dict[str, nn.Module], losses: Losses, watch: Any = None) -> Any:
+    """The trained modules and the record of their phase; goes on where a checkpoint stands."""
+    training = train(partial(PairTraining, modules=modules, losses=losses, watch=watch), options, export=False)
+    return training.modules, training.done
+
+
+def train_boxes(plan: HypothesesOptions, shape: ScorerConfig) -> Any:
     """H5's pair: the same network, batches and labels; one sees every channel, one RGB alone."""
-    torch.manual_seed(plan.seed)
     small = replace(shape, width=plan.width)
-    pair: dict[str, nn.Module] = {
-        "texture": Scorer(replace(small, channels=TEXTURE)),
-        "rgb": Scorer(replace(small, channels=RGB)),
-    }
+    with torch_scope(plan.seed):
+        pair: dict[str, nn.Module] = {
+            "texture": Scorer(replace(small, channels=TEXTURE)),
+            "rgb": Scorer(replace(small, channels=RGB)),
+        }
 
-    def losses(batch: TrainingBatch, importance: Tensor) -> dict[str, Tensor]:
+    def losses(batch: TrainingBatch, importance: Tensor) -> Notes:
         return {
             name: box_loss(run_scorer(one, batch), batch, "cross_entropy", importance) for name, one in pair.items()
         }
 
-    record = run_phase("boxes", pair, losses, plan.phase("boxes"), folder, device, plan.checkpoint_every)
-    return pair, record
+    return train_pair(plan.phase("boxes"), pair, losses)
 
 
-def train_stakes(plan: Plan, start: Scorer, folder: Path, device: torch.device) -> tuple[dict[str, Any], Any]:
+def train_stakes(plan: HypothesesOptions, start: Scorer) -> Any:
     """Two copies of one scorer, taught what a mistake costs: much more for missing, or the same for both."""
     pair: dict[str, nn.Module] = {}
     for name in ("medical", "casual"):
         pair[name] = Scorer(start.config)
         pair[name].load_state_dict(start.state_dict())
 
-    def losses(batch: TrainingBatch, importance: Tensor) -> dict[str, Tensor]:
+    def losses(batch: TrainingBatch, importance: Tensor) -> Notes:
         return {name: box_loss(run_scorer(one, batch), batch, name, importance) for name, one in pair.items()}
 
     # The pair starts from a scorer that knows its canvases: no small ones first, and steps that do not unlearn them.
-    phase = replace(plan.phase("stakes", small_until=0.0), learning_rate=plan.stakes_rate)
-    return pair, run_phase("stakes", pair, losses, phase, folder, device, plan.checkpoint_every)
+    return train_pair(plan.phase("stakes", small_until=0.0, learning_rate=plan.stakes_rate), pair, losses)
 
 
-def train_balance(plan: Plan, scorer: Scorer, folder: Path, device: torch.device) -> tuple[dict[str, Any], Any]:
+def train_balance(plan: HypothesesOptions, scorer: Scorer) -> Any:
     """The balancers over the three ways, the coupling frozen; their tensions are watched."""
-    torch.manual_seed(plan.seed)
-    tension = TensionBalancer()
-    adaptive = AdaptiveTensionBalancer(AdaptiveConfig(query_width=scorer.config.query_width))
-    history = folder / "balance" / "tensions.json"
-    monitors = {"tension": Monitors(), "adaptive": Monitors()}
-    if history.exists():
-        kept = json.loads(history.read_text(encoding="utf-8"))
-        monitors = {name: Monitors.from_json(kept[name]) for name in monitors}
+    with torch_scope(plan.seed):
+        tension = TensionBalancer()
+        adaptive = AdaptiveTensionBalancer(AdaptiveConfig(query_width=scorer.config.query_width))
     latest: dict[str, Ways] = {}
 
-    def losses(batch: TrainingBatch, importance: Tensor) -> dict[str, Tensor]:
+    def losses(batch: TrainingBatch, importance: Tensor) -> Notes:
         ways = latest["ways"] = three_ways(batch, scorer)
         truth = target_cells(batch, *ways.participatory.shape[1:])
         shares = truth / truth.sum((1, 2), keepdim=True).clamp_min(1)
@@ -208,9 +208,9 @@ def train_balance(plan: Plan, scorer: Scorer, folder: Path, device: torch.device
         }
 
     @torch.no_grad()
-    def watch(step: int) -> None:
-        if monitors["tension"].points and step <= monitors["tension"].points[-1]["step"]:
-            return
+    def watch(step: int, done: dict[str, Any]) -> dict[str, Any]:
+        kept = done.get("tensions")
+        monitors = {name: Monitors.from_json(kept[name]) if kept else Monitors() for name in ("tension", "adaptive")}
         monitors["tension"].observe(step, [tension])
         ways = latest["ways"]
         places = adaptive.tensions(*ways.maps, ways.query).flatten(0, 2).float()
@@ -220,52 +220,87 @@ def train_balance(plan: Plan, scorer: Scorer, folder: Path, device: torch.device
             values[name] = float(places[:, place].mean())
             values[f"{name} low"], values[f"{name} high"] = (float(bound) for bound in spread[:, place])
         monitors["adaptive"].observe(step, (), **values)
-        write_json(history, {name: one.to_json() for name, one in monitors.items()})
+        return {"tensions": {name: one.to_json() for name, one in monitors.items()}}
 
     pair: dict[str, nn.Module] = {"tension": tension, "adaptive": adaptive}
-    phase = replace(plan.phase("balance", small_until=0.0), learning_rate=plan.balance_rate)
-    record = run_phase("balance", pair, losses, phase, folder, device, plan.checkpoint_every, watch)
-    return pair, {**record, "tensions": {name: one.to_json() for name, one in monitors.items()}}
+    phase = plan.phase("balance", small_until=0.0, learning_rate=plan.balance_rate)
+    return train_pair(phase, pair, losses, watch)
 
 
-def train_outcomes(plan: Plan, shape: ScorerConfig, reader: Path, folder: Path, cpu: bool) -> tuple[Scorer, Any]:
+def train_outcomes(plan: HypothesesOptions, shape: ScorerConfig) -> Any:
     """The scorer that never sees a box; same shape as the shipped one, from a random start."""
-    folder = folder / "outcomes"
-    folder.mkdir(parents=True, exist_ok=True)
-    total = plan.seconds * PHASES["outcomes"]
-    spent, steps = 0.0, plan.steps
-    if (folder / "state.pt").exists():
-        state = torch.load(folder / "state.pt", map_location="cpu", weights_only=True)
-        progress = state["progress"]
-        spent, steps = progress["seconds"], max(0, plan.steps - progress["step"])
-        if (plan.steps and not steps) or (not plan.steps and spent >= total - 1):
-            scorer = Scorer(shape)
-            scorer.load_state_dict(state["modules"]["scorer"])
-            return scorer.eval(), progress
     phase = plan.phase(
         "outcomes",
         source="outcomes",
         group=plan.group,
         keeps=plan.keeps,
         curriculum=False,
-        settings=Settings(),
         readings_at_once=plan.readings_at_once,
-        probe_every=total / 20,
+        judge_every=plan.seconds * PHASES["outcomes"] / 20,
         say_every=3.0,
-        checkpoint_every=plan.checkpoint_every,
+        probe=plan.probe,
     )
-    phase = replace(phase, seconds=total - spent, steps=steps, probe=plan.probe)
-    record = train(phase, shape, reader, folder, None, cpu)
-    scorer = record.pop("scorer")
-    for name in ("reader", "devices", "is_main"):
-        record.pop(name)
-    return scorer.eval(), {**record, "plan": asdict(phase)}
+    training = train(partial(ScorerTraining, config=shape), phase, export=False)
+    return training.modules, {**training.done, "plan": plain(phase)}
 
 
-def measure_parts(plan: Plan, reader: Path, scorer: Path, rivals: Rivals, folder: Path, out: Path) -> None:
+# ---- the measurement, in rounds --------------------------------------------------------------------------------------
+
+
+def fingerprint(*folders: Path) -> str:
+    """Of all weights in these folders: other weights, another fingerprint."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob(WEIGHT_FILES)):
+            digest.update(str(path.relative_to(folder)).encode())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
+def check_begun(folder: Path, reader: Path, scorer: Path) -> None:
+    """A folder goes on with the reader and the scorer it began with: parts trained beside others cannot be compared."""
+    own = {"reader": fingerprint(reader), "scorer": fingerprint(scorer)}
+    path = folder / BEGUN
+    if path.is_file():
+        begun = json.loads(path.read_text(encoding="utf-8"))
+        for name, value in own.items():
+            if begun.get(name) != value:
+                raise InputError(f"{folder} holds a run that began with another {name}; give a new --folder")
+    else:
+        write_json(path, own)
+
+
+@dataclass(frozen=True)
+class RoundsKept:
+    """The finished rounds in a file, valid for one measurement (plan, powers, weights) and no other."""
+
+    path: Path
+    key: dict[str, Any]
+
+    @classmethod
+    def of(cls, folder: Path, plan: Measuring, rivals: Rivals, weights: str) -> RoundsKept:
+        # How long it may take and how much fits into memory at once change no number; the size of a round does.
+        pictures = {name: value for name, value in asdict(plan).items() if name not in ("seconds", "large_at_once")}
+        key = {"plan": pictures, "powers": rivals.powers, "odds": sorted(rivals.odds), "weights": weights}
+        return cls(folder / ROUNDS, json.loads(json.dumps(key)))
+
+    def load(self) -> list[Round]:
+        """Those of this measurement; none where the file is of another, or is not there."""
+        if not self.path.is_file():
+            return []
+        found = json.loads(self.path.read_text(encoding="utf-8"))
+        return found["rounds"] if found["key"] == self.key else []
+
+    def save(self, rounds: Sequence[Round]) -> None:
+        with replacing(self.path) as temporary:
+            temporary.write_text(json.dumps({"key": self.key, "rounds": list(rounds)}), encoding="utf-8")
+
+
+def measure_parts(plan: HypothesesOptions, rivals: Rivals) -> None:
     """Measure in rounds; after each, `measured.json` holds all there is."""
-    device = next(rivals.scorer.parameters()).device
-    model = load_reader(reader, device)
+    out, device = plan.target, next(rivals.scorer.parameters()).device
+    model = load_reader(plan.reader, device)
     at_once, large_at_once = (75, 75) if device.type == "cuda" else (16, None)
     how = Measuring(
         plan.number,
@@ -275,7 +310,7 @@ def measure_parts(plan: Plan, reader: Path, scorer: Path, rivals: Rivals, folder
         large_at_once=large_at_once,
         seconds=plan.measure_seconds,
     )
-    kept = RoundsKept.of(folder, how, rivals, fingerprint(reader, scorer, out))
+    kept = RoundsKept.of(plan.folder, how, rivals, fingerprint(plan.reader, plan.scorer, out))
 
     def keep(rounds: list[Round]) -> None:
         kept.save(rounds)
@@ -290,26 +325,28 @@ def measure_parts(plan: Plan, reader: Path, scorer: Path, rivals: Rivals, folder
     print(json.dumps({"measured": document["n"], "wanted": how.each * len(how.families)}), flush=True)
 
 
-def run(plan: Plan, reader: Path, scorer_folder: Path, folder: Path, out: Path, cpu: bool = False) -> dict[str, Any]:
+def run(plan: HypothesesOptions) -> dict[str, Any]:
     """All phases, the export, the measurement; returns the record."""
-    device = torch.device("cuda" if torch.cuda.is_available() and not cpu else "cpu")
-    torch.set_float32_matmul_precision("high")
-    shipped = Scorer.from_pretrained(scorer_folder).to(device)
-    check_begun(folder, reader, scorer_folder)
-    record: dict[str, Any] = {"plan": asdict(plan), "device": str(device), "torch": torch.__version__, "phases": {}}
-    phases = record["phases"]
-    parts: dict[str, Any] = {}
-    pair, phases["boxes"] = train_boxes(plan, shipped.config, folder, device)
+    with torch_scope(plan.seed, matmul="high"):
+        return _run(plan, Devices(plan.device).device)
+
+
+def _run(plan: HypothesesOptions, device: torch.device) -> dict[str, Any]:
+    out, shipped = plan.target, Scorer.from_pretrained(plan.scorer).to(device)
+    check_begun(plan.folder, plan.reader, plan.scorer)
+    phases: dict[str, Any] = {}
+    parts, phases["boxes"] = train_boxes(plan, shipped.config)
+    pair, phases["stakes"] = train_stakes(plan, parts["texture"])
     parts |= pair
-    pair, phases["stakes"] = train_stakes(plan, parts["texture"], folder, device)
+    pair, phases["balance"] = train_balance(plan, shipped)
     parts |= pair
-    pair, phases["balance"] = train_balance(plan, shipped, folder, device)
-    parts |= pair
-    parts["outcomes"], phases["outcomes"] = train_outcomes(plan, shipped.config, reader, folder, cpu)
+    scorer, phases["outcomes"] = train_outcomes(plan, shipped.config)
+    parts["outcomes"] = scorer["scorer"]
     rivals = Rivals(shipped.eval(), {name: part.to(device) for name, part in parts.items()})
     each = max(1, plan.chosen_on // len(FAMILIES))
     chosen_on = join([render_family(one, each, plan.size, 3, 0, device, None, "validation") for one in FAMILIES])
     tree = tree_of(plan.size)
+    record: dict[str, Any] = {"plan": plain(plan), "device": str(device), "torch": torch.__version__, "phases": phases}
     record["powers"] = rivals.choose_powers(chosen_on, tree, max(tree.floor, round(tree.full / 4)))
     record["odds"] = sorted(rivals.odds)
     out.mkdir(parents=True, exist_ok=True)
@@ -319,50 +356,13 @@ def run(plan: Plan, reader: Path, scorer_folder: Path, folder: Path, out: Path, 
         print(f"alarm: {line}", flush=True)
     if plan.number:
         # What ships is fp16: measure that, not what training held.
-        measure_parts(plan, reader, scorer_folder, Rivals.load(shipped, out, device), folder, out)
+        measure_parts(plan, Rivals.load(shipped, out, device))
     return record
 
 
-def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--reader", type=Path, required=True, help="the frozen reader: a stock folder such as mini")
-    parser.add_argument("--scorer", type=Path, required=True, help="the shipped scorer's folder")
-    parser.add_argument("--seconds", type=float, default=Plan.seconds, help="of training, all phases together")
-    parser.add_argument("--steps", type=int, default=0, help="of each phase, instead of seconds")
-    parser.add_argument("--batch", type=int, default=Plan.batch, help="pictures of the full size a step")
-    parser.add_argument("--size", type=int, default=Plan.size[0], help="side of the canvas in pixels")
-    parser.add_argument("--large", type=int, default=Plan.large[0], help="side of the canvas for the best K cells")
-    parser.add_argument("--width", type=int, default=Plan.width, help="of the small scorers")
-    parser.add_argument("--group", type=int, default=Plan.group, help="allocations sampled for each picture")
-    parser.add_argument("--number", type=int, default=Plan.number, help="test pictures; 0 measures nothing")
-    parser.add_argument("--measure-seconds", type=float, help="begin no round of the measurement that ends later")
-    parser.add_argument("--chosen-on", type=int, default=Plan.chosen_on, help="validation pictures for the powers")
-    parser.add_argument("--probe", type=int, default=Plan.probe, help="pictures of the learning curve's probe")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("--folder", type=Path, default=Path("runs/hypotheses"), help="where checkpoints are kept")
-    parser.add_argument("--out", type=Path, default=Path("runs/hypotheses/export"))
-    return parser
-
-
-def main(arguments: list[str] | None = None) -> None:
-    given = arguments_parser().parse_args(arguments)
-    plan = Plan(
-        seconds=given.seconds,
-        steps=given.steps,
-        batch=given.batch,
-        size=(given.size, given.size),
-        large=(given.large, given.large),
-        width=given.width,
-        group=given.group,
-        number=given.number,
-        measure_seconds=given.measure_seconds,
-        chosen_on=given.chosen_on,
-        probe=given.probe,
-        seed=given.seed,
-    )
-    run(plan, given.reader, given.scorer, given.folder, given.out, given.cpu)
+def main(arguments: Iterable[str] | None = None) -> None:
+    run(parse(HypothesesOptions, arguments, __doc__))
 
 
 if __name__ == "__main__":
-    main()
+    door(main)

@@ -6,13 +6,11 @@ recipe that worked. Straight questions on large canvases never left chance, and 
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
-import time
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,34 +21,63 @@ from torch.nn import functional as F
 from ...alphabet import NUMBER_OF_IDS
 from ...files import write_json
 from ...knowing.scorer import Scorer, ScorerConfig
-from ..needle.difficulty import Difficulty
-from .album import Album, Pages, Printer
 from .allocations import Kind, LeafTable, even_tree_of
 from .captured import Captured
-from .checkpoints import export, load_export, load_state, save_state, ship
+from .checkpoints import load_shipped
+from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .mini_model import MiniConfig, build_mini
 from .optimizers import make_optimizers
-from .pool import choose_difficulty
+from .options import RunOptions, option
 from .prefetch import Prefetcher
+from .reader_examples import Origin, ReaderBatch, ReaderSource, RingBuffer
 from .reading import DenseHeads, Reader, glyph_loss
+from .run import Moment, Notes, Schedule, Training, command, door
 from .schedule import (
+    PIXELS_A_BUFFER,
     PIXELS_A_GLANCE,
-    PIXELS_A_PRINT,
-    PIXELS_AN_ALBUM,
+    PIXELS_A_RENDERING,
     QUESTIONS,
-    SAY_EVERY,
     SHARES,
     STAGES,
-    Plan,
+    choose_difficulty,
     draw_step,
     next_stage,
     pictures_a_step,
-    rate_at,
 )
 from .studying import cut_blocks, pack_lesson, study, unpack_lesson
 from .twin import Twin
 from .varying import vary
+
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MiniOptions(RunOptions):
+    """What `train mini` is asked beside what every training is asked."""
+
+    total: float = option(960.0, "seconds of the whole training, all runs together")
+    folder: Path = option(Path("runs/mini"), "where the checkpoint and the curve are kept")
+    start_from: Path | None = option(None, "an export of an earlier training")
+    learning_rate: float = option(2e-3, "of the reader")
+    scorer_rate: float = option(1e-3, "learning rate of the scorer")
+    warm_up: int = option(200, "steps")
+    decay_from: float = option(0.4, "share of the training from which on the learning rates fall")
+    scale: float = option(1.0, "share of the usual batch size and buffer, for machines with little memory")
+    reuse: float = option(8.0, "how often a rendered picture is read on average")
+    glyph_weight: float = option(1.0, "of the characters in every visual token")
+    patch_weight: float = option(1.0, "of the characters in every patch")
+    point_weight: float = option(0.3, "of pointing at what is meant")
+    thing_weight: float = option(1.0, "of the colours and things in every visual token")
+    scorer_every: int = option(3, "steps of the reader for one of the scorer")
+    evaluate: int = option(2048, "test questions for each cell of the table; 0: no table")
+    largest: int = option(1024, "leave out canvases with a longer side")
+    width: int = option(MiniConfig.width, "of the reader")
+
+    @property
+    def schedule(self) -> Schedule:
+        # A run of a few steps, as tests make it, warms up in a part of them.
+        return Schedule(min(self.warm_up, 1 + self.steps // 4) if self.steps else self.warm_up, self.decay_from)
 
 
 class ScorerHeads(nn.Module):
@@ -61,131 +88,135 @@ class ScorerHeads(nn.Module):
         self.glyphs = nn.Linear(width, NUMBER_OF_IDS)
 
 
-class Training:
-    """A run: modules, optimizers, and where it stands. `done` is all that a checkpoint must remember beside weights."""
+class MiniTraining(Training[MiniOptions]):
+    """The reader, its scorer, and buffers of pictures by canvas that are refilled while they are read."""
 
     def __init__(
-        self, plan: Plan, mini: MiniConfig, scorer: ScorerConfig, folder: Path, start_from: Path | None = None
+        self, options: MiniOptions, devices: Devices, mini: MiniConfig | None = None, scorer: ScorerConfig | None = None
     ) -> None:
-        self.plan, self.folder = plan, folder
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        torch.manual_seed(plan.seed)
-        torch.set_float32_matmul_precision("high")
-        self.model, self.scorer, self.heads = build_mini(mini), Scorer(scorer), DenseHeads(mini.width)
-        self.scorer_heads = ScorerHeads(scorer.width // 2)
+        super().__init__(options, devices)
+        self.plan = options
+        self.mini_config = mini or MiniConfig(width=options.width, heads=options.width // 64)
+        self.scorer_config = scorer or ScorerConfig()
+        self.model, self.scorer = build_mini(self.mini_config), Scorer(self.scorer_config)
+        self.heads = DenseHeads(self.mini_config.width)
+        self.scorer_heads = ScorerHeads(self.scorer_config.width // 2)
         modules: dict[str, nn.Module] = {
             "mini": self.model, "scorer": self.scorer, "heads": self.heads, "scorer_heads": self.scorer_heads
         }  # fmt: skip
         self.modules = {name: module.to(self.device) for name, module in modules.items()}
         self.searching = nn.ModuleList([self.scorer, self.scorer_heads])
         self.optimizers = make_optimizers(
-            self.model, self.heads, self.searching, plan, fused=self.device.type == "cuda"
+            self.model, self.heads, self.searching, options.learning_rate, options.scorer_rate, self.device
         )
-        self.done: dict[str, Any] = {
-            "step": 0, "seconds": 0.0, "pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0, "curve": []
-        }  # fmt: skip
-        if (folder / "state.pt").exists():
-            self.done = load_state(folder, self.modules, self.optimizers)
-            print(f"resumed {folder} at step {self.done['step']}, {self.done['seconds']:.0f} s", flush=True)
-        elif start_from is not None:
-            load_export(start_from, self.modules)
-            record = json.loads((start_from / "record.json").read_text(encoding="utf-8"))
-            self.done = {name: record[name] for name in self.done}
-            print(f"went on from {start_from}: step {self.done['step']}, {self.done['seconds']:.0f} s", flush=True)
+        self.schedule = options.schedule
+        self.done |= {"pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0}
+        if options.start_from is not None:
+            load_shipped(options.start_from, self.modules)
+            earlier = json.loads((options.start_from / "record.json").read_text(encoding="utf-8"))
+            self.done |= {name: earlier[name] for name in self.done if name != "first"} | {"first": earlier["step"]}
         # The reader works in bfloat16 where that is fast; its master copy keeps float32.
         self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
         self.twin = Twin(Reader(self.model, self.heads), self.dtype)
         self.teach = Captured(self.read_and_weigh, self.device)
         self.teach_search = Captured(self.search_and_weigh, self.device)
-        self.first_step = self.done["step"]
-        self.earlier = self.done["seconds"]
-        self.began = time.time()
+        first = self.done["first"]
+        self.chance["chance"].seed(options.seed + first)
+        self.pick = self.generator("pick", options.seed + first)
         # The background thread has a source of chance of its own: a shared one would make runs depend on timing.
-        self.chance = random.Random(plan.seed + self.first_step)
-        self.generator = torch.Generator(device=self.device).manual_seed(plan.seed + self.first_step)
-        self.printer = Printer(
-            FAMILIES, SHARES, plan.seed, self.device, random.Random(f"{plan.seed}/{self.first_step}"), QUESTIONS,
-            printed=self.done["rendered"],
-        )  # fmt: skip
-        self.albums: dict[tuple[int, int], Album] = {}
-        self.tables: dict[tuple[int, int], LeafTable] = {}
-        # Prints so far and pictures studied so far, by canvas: what decides which canvas is printed next.
-        self.prints: dict[tuple[int, int], int] = {}
-        self.shelved: dict[tuple[int, int], int] = {}
-        self.studied: dict[tuple[int, int], int] = {}
-        print(
-            f"mini {count(self.model):.2f} M, scorer {count(self.scorer):.2f} M parameters, {self.device}", flush=True
+        self.chance["source"] = random.Random(f"{options.seed}/{first}")
+        self.source = ReaderSource(
+            *(FAMILIES, SHARES, options.seed, self.device, self.chance["source"], QUESTIONS, self.done["rendered"])
         )
+        self.ahead: Prefetcher[tuple[Origin, ReaderBatch]] = Prefetcher(self.render_next, self.device)
+        self.buffers: dict[Size, RingBuffer[ReaderBatch]] = {}
+        self.tables: dict[Size, LeafTable] = {}
+        # Batches rendered and stored so far, and pictures read so far, by canvas: what decides which one comes next.
+        self.rendered: dict[Size, int] = {}
+        self.stored: dict[Size, int] = {}
+        self.read: dict[Size, int] = {}
+        sizes = ", ".join(f"{name} {count(self.modules[name]):.2f} M" for name in ("mini", "scorer"))
+        print(f"{sizes} parameters, {self.device}", flush=True)
 
-    @property
-    def elapsed(self) -> float:
-        return time.time() - self.began
+    def running(self) -> AbstractContextManager[object]:
+        return self.ahead
 
-    @property
-    def progress(self) -> float:
-        if self.plan.steps:
-            return min(1.0, (self.done["step"] - self.first_step) / self.plan.steps)
-        return min(1.0, (self.earlier + self.elapsed) / self.plan.total)
+    # ---- what is read next
 
-    @property
-    def over(self) -> bool:
-        steps = self.done["step"] - self.first_step
-        return self.elapsed >= self.plan.seconds or bool(self.plan.steps and steps >= self.plan.steps)
-
-    def canvases(self) -> list[tuple[int, int]]:
+    def canvases(self) -> list[Size]:
         return [size for size in STAGES[self.done["stage"]].canvases if max(size) <= self.plan.largest]
 
-    def pictures_a_print(self, size: tuple[int, int]) -> int:
-        return max(1, round(min(2048, PIXELS_A_PRINT // (size[0] * size[1])) * self.plan.scale))
+    def pictures_at_once(self, size: Size) -> int:
+        return max(1, round(min(2048, PIXELS_A_RENDERING // (size[0] * size[1])) * self.plan.scale))
 
-    def missing(self, size: tuple[int, int], prints: dict[tuple[int, int], int]) -> float:
-        """How many pictures of a canvas are due, beyond those printed: a few of each family first, then by use."""
-        due = len(FAMILIES) * self.pictures_a_print(size) + self.studied.get(size, 0) / self.plan.reuse
-        return due - prints.get(size, 0) * self.pictures_a_print(size)
+    def missing(self, size: Size, batches: dict[Size, int]) -> float:
+        """How many pictures of a canvas are due, beyond those there: a few of each family first, then by use."""
+        due = len(FAMILIES) * self.pictures_at_once(size) + self.read.get(size, 0) / self.plan.reuse
+        return due - batches.get(size, 0) * self.pictures_at_once(size)
 
-    def make(self) -> Pages:
-        """Pages for lessons to come, of the canvas that misses them most."""
+    def render_next(self) -> tuple[Origin, ReaderBatch]:
+        """Pictures for steps to come, of the canvas that misses them most."""
         # Small canvases first where nothing is there yet: those are the ones that are waited for.
-        size = max(self.canvases(), key=lambda size: self.missing(size, self.prints) / self.pictures_a_print(size))
-        turn = self.prints.get(size, 0)
-        self.prints[size] = turn + 1
-        difficulty: Difficulty | str | None = choose_difficulty(size, self.printer.chance)
-        return self.printer.print(self.pictures_a_print(size), size, difficulty, turn)
+        size = max(self.canvases(), key=lambda size: self.missing(size, self.rendered) / self.pictures_at_once(size))
+        turn = self.rendered.get(size, 0)
+        self.rendered[size] = turn + 1
+        difficulty = choose_difficulty(size, self.chance["source"])
+        origin = self.source.choose(self.pictures_at_once(size), size, difficulty, turn)
+        return origin, self.source.render(origin)
 
-    def shelve(self, pages: Pages) -> None:
-        """Put pages into the album of their canvas."""
-        if pages.size not in self.albums:
-            # Canvases that are studied less often need fewer pictures, and there are many of them.
-            share = min(1.0, 2 * STAGES[self.done["stage"]].canvases[pages.size])
-            room = min(16_384, share * PIXELS_AN_ALBUM / (pages.size[0] * pages.size[1]))
-            self.albums[pages.size] = Album(max(len(FAMILIES) * len(pages), round(room * self.plan.scale)))
-            self.tables[pages.size] = LeafTable(even_tree_of(pages.size), self.device)
-        self.albums[pages.size].add(pages)
-        self.shelved[pages.size] = self.shelved.get(pages.size, 0) + 1
+    def store(self, origin: Origin, batch: ReaderBatch) -> None:
+        """Put pictures into the buffer of their canvas."""
+        size = batch.size
+        if size not in self.buffers:
+            # Canvases that are read less often need fewer pictures, and there are many of them.
+            share = min(1.0, 2 * STAGES[self.done["stage"]].canvases[size])
+            room = min(16_384, share * PIXELS_A_BUFFER / (size[0] * size[1]))
+            self.buffers[size] = RingBuffer(max(len(FAMILIES) * len(batch), round(room * self.plan.scale)))
+            self.tables[size] = LeafTable(even_tree_of(size), self.device)
+        self.buffers[size].add(batch, tuple(origin))
+        self.stored[size] = self.stored.get(size, 0) + 1
 
-    def lesson(self, ahead: Prefetcher[Pages]) -> tuple[Pages, Kind]:
-        """What to study next: pictures of one canvas and how they are allocated."""
-        size, kind = draw_step(self.done["stage"], self.progress, self.chance, self.plan.largest)
-        while self.shelved.get(size, 0) < len(FAMILIES):
-            self.shelve(ahead.next())
-        if (ahead.ready or self.plan.steps) and any(self.missing(each, self.shelved) > 0 for each in self.canvases()):
-            self.shelve(ahead.next())
+    def next_batch(self, at: Moment) -> tuple[ReaderBatch, Kind]:
+        """Pictures of one canvas and how they are allocated."""
+        size, kind = draw_step(self.done["stage"], at.progress, self.chance["chance"], self.plan.largest)
+        while self.stored.get(size, 0) < len(FAMILIES):
+            self.store(*self.ahead.next())
+        due = any(self.missing(each, self.stored) > 0 for each in self.canvases())
+        if (self.ahead.ready or self.plan.steps) and due:
+            self.store(*self.ahead.next())
         number = max(2, round(pictures_a_step(size, kind) * self.plan.scale))
-        self.studied[size] = self.studied.get(size, 0) + number
+        self.read[size] = self.read.get(size, 0) + number
         return self.draw(size, number, every_question=kind.name == "full"), kind
 
-    def draw(self, size: tuple[int, int], number: int, every_question: bool = False) -> Pages:
-        """Pictures of a canvas, varied, with all their questions or one of them."""
-        pages = self.albums[size].draw(number, self.generator)
-        if not every_question:
-            which = torch.randint(QUESTIONS, (number,), generator=self.generator, device=self.device)
-            pages = pages.one_question(which)
-        return replace(pages, pictures=vary(pages.pictures, self.generator, self.dtype))
+    def data_state(self) -> dict[str, Any]:
+        buffers = {size: buffer.state() for size, buffer in self.buffers.items()}
+        return {"buffers": buffers, "stored": dict(self.stored), "read": dict(self.read)}
 
-    def learn(self, pages: Pages, kind: Kind) -> dict[str, torch.Tensor]:
+    def load_data_state(self, state: dict[str, Any]) -> None:
+        # What the thread had rendered ahead is lost, and its numbers stay used.
+        self.stored, self.read, self.rendered = dict(state["stored"]), dict(state["read"]), dict(state["stored"])
+        self.source.rendered = self.done["rendered"]
+        for size, kept in state["buffers"].items():
+            self.buffers[size] = RingBuffer.of_state(kept, lambda origin: self.source.render(Origin(*origin)))
+            self.tables[size] = LeafTable(even_tree_of(size), self.device)
+        self.twin.push_weights()
+
+    # ---- the reader
+
+    def step(self, at: Moment) -> Notes:
+        return self.learn(*self.next_batch(at))
+
+    def draw(self, size: tuple[int, int], number: int, every_question: bool = False) -> ReaderBatch:
+        """Pictures of a canvas, varied, with all their questions or one of them."""
+        pages = self.buffers[size].draw(number, self.pick)
+        if not every_question:
+            which = torch.randint(QUESTIONS, (number,), generator=self.pick, device=self.device)
+            pages = pages.one_question(which)
+        return replace(pages, pictures=vary(pages.pictures, self.pick, self.dtype))
+
+    def learn(self, pages: ReaderBatch, kind: Kind) -> dict[str, torch.Tensor]:
         """One update of the reader, and every few steps one of the scorer; returns what to write down about it."""
-        step, size = self.done["step"], pages.size
-        self.set_rates()
+        size = pages.size
         blocks = self.blocks(pages, kind)
         patches = cut_blocks(pages, blocks, self.tables[size].tree.levels + 1, self.dtype)
         # Every recording keeps memory: only for the canvases that come often.
@@ -202,12 +233,11 @@ class Training:
         }
         if kind.name == "full":
             notes[f"glyph {size[0]}"] = found["glyph"]
-        if min(size) >= 256 and step % self.plan.scorer_every == 0:
+        if min(size) >= 256 and self.done["step"] % self.plan.scorer_every == 0:
             notes |= self.learn_to_search(size)
-        self.done["step"] += 1
         self.done["pictures"] += len(pages)
-        self.done["rendered"] = self.printer.printed
-        return {name: value.detach() for name, value in notes.items()}
+        self.done["rendered"] = self.source.rendered
+        return notes
 
     def read_and_weigh(self, material: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
         """One lesson's losses and their gradients, which are left with the master; recorded and replayed on a GPU."""
@@ -233,18 +263,18 @@ class Training:
         }
         return {name: value.detach() for name, value in notes.items()}
 
-    def blocks(self, pages: Pages, kind: Kind) -> list[torch.Tensor]:
+    def blocks(self, pages: ReaderBatch, kind: Kind) -> list[torch.Tensor]:
         """The leaves of every look of this kind at these pages."""
         leaf_table, truth = self.tables[pages.size], pages.targets[:, 0].float()
         # Every other time a first look follows chance: the scorer must not be the only guide that the reader knows.
-        guided = kind.name == "scorer" or (kind.name == "again" and self.chance.random() < 0.5)
+        guided = kind.name == "scorer" or (kind.name == "again" and self.chance["chance"].random() < 0.5)
         scores = None
         if guided:
             with torch.no_grad(), self.autocast():
                 scores = self.scorer(pages.pictures, pages.questions[:, 0].long()).float().sigmoid()
         if kind.name == "again":
-            return leaf_table.again(truth, self.generator, scores, leaf_table.tree.full // 16)
-        return [leaf_table.leaves(kind, truth, self.generator, scores)]
+            return leaf_table.again(truth, self.pick, scores, leaf_table.tree.full // 16)
+        return [leaf_table.leaves(kind, truth, self.pick, scores)]
 
     def learn_to_search(self, size: tuple[int, int]) -> dict[str, torch.Tensor]:
         """One update of the scorer: where the question's cells are, and what stands in the finest places."""
@@ -280,52 +310,28 @@ class Training:
         cuda = self.device.type == "cuda"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=cuda, cache_enabled=False)
 
-    def set_rates(self) -> None:
-        share = rate_at(self.progress, self.done["step"] - self.first_step, self.plan)
-        rates = (self.plan.learning_rate, self.plan.learning_rate, self.plan.scorer_rate)
-        for optimizer, rate in zip(self.optimizers, rates, strict=True):
-            for group in optimizer.param_groups:
-                group["lr"] = rate * share
+    # ---- the record
 
-    def write_down(self, recent: dict[str, list[torch.Tensor]]) -> None:
-        """The means since the last time: printed, kept in the curve, and what decides whether a stage is over."""
-        summary = {name: round(float(torch.stack(values).mean()), 4) for name, values in recent.items()}
-        recent.clear()
-        point = {
-            "step": self.done["step"],
-            "seconds": round(self.earlier + self.elapsed, 1),
-            "stage": self.done["stage"],
-        }
-        self.done["curve"].append({**point, **summary})
-        print(json.dumps({**point, **summary}), flush=True)
-        weights = STAGES[self.done["stage"]].canvases
+    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+        """Also decides whether a stage is over."""
+        stage = self.done["stage"]
+        weights = STAGES[stage].canvases
         largest = max(weights, key=lambda size: weights[size])[0]
-        self.done["glyphs"] = summary.get(f"glyph {largest}", self.done["glyphs"])
-        stage = next_stage(self.done["stage"], self.progress, self.done["glyphs"])
-        if stage != self.done["stage"]:
-            self.done |= {"stage": stage, "glyphs": 0.0}
+        self.done["glyphs"] = means.get(f"glyph {largest}", self.done["glyphs"])
+        following = next_stage(stage, at.progress, self.done["glyphs"])
+        if following != stage:
+            self.done |= {"stage": following, "glyphs": 0.0}
+        return {"stage": stage, **means}
 
-    def save(self) -> None:
-        save_state(self.folder, self.modules, self.optimizers, {**self.done, "seconds": self.earlier + self.elapsed})
+    def record(self) -> dict[str, Any]:
+        return {**super().record(), "mini": asdict(self.mini_config), "scorer": asdict(self.scorer_config), "rows": []}
 
-    def run(self) -> dict[str, Any]:
-        """Train until the time or the steps are over; returns the record."""
-        last_saved = last_said = time.time()
-        recent: dict[str, list[torch.Tensor]] = {}
-        with Prefetcher(self.make, self.device) as ahead:
-            while not self.over:
-                for name, value in self.learn(*self.lesson(ahead)).items():
-                    recent.setdefault(name, []).append(value)
-                now = time.time()
-                if now - last_said > SAY_EVERY or self.plan.steps:
-                    last_said = now
-                    self.write_down(recent)
-                if now - last_saved > self.plan.checkpoint_every:
-                    last_saved = now
-                    self.save()
-        self.save()
-        self.done["seconds"] = self.earlier + self.elapsed
-        return self.done
+    def finish(self) -> None:
+        if self.plan.evaluate:
+            cells = (("full", 1.0), ("uniform", 0.25), ("scorer", 0.25), ("oracle", 0.25))
+            rows = table(self.model, self.scorer, cells=cells, number=self.plan.evaluate, split="validation")
+            write_json(self.plan.target / "record.json", {**self.record(), "rows": rows})
+            print(format_table(rows), flush=True)
 
 
 def count(module: nn.Module) -> float:
@@ -333,58 +339,9 @@ def count(module: nn.Module) -> float:
     return sum(value.numel() for value in module.parameters()) / 1e6
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=Plan.seconds, help="how long this run may train")
-    parser.add_argument(
-        "--total", type=float, default=Plan.total, help="seconds of the whole training, all runs together"
-    )
-    parser.add_argument("--steps", type=int, default=0, help="stop after so many steps instead (for tests)")
-    parser.add_argument("--largest", type=int, default=Plan.largest, help="leave out canvases with a longer side")
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the usual batch size")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--learning-rate", type=float, default=Plan.learning_rate)
-    parser.add_argument("--scorer-rate", type=float, default=Plan.scorer_rate, help="learning rate of the scorer")
-    parser.add_argument("--width", type=int, default=MiniConfig.width)
-    parser.add_argument("--evaluate", type=int, default=Plan.evaluate, help="test questions for each cell of the table")
-    parser.add_argument("--folder", type=Path, default=Path("runs/mini"), help="where the checkpoint is kept")
-    parser.add_argument("--start-from", type=Path, help="an export of an earlier training")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "runs/mini/export")))
-    parser.add_argument("--ship", type=Path, help="also write mini and scorer there, as the package has them")
-    given = parser.parse_args(arguments)
-    plan = Plan(
-        seconds=given.seconds,
-        total=given.total,
-        steps=given.steps,
-        scale=given.scale,
-        largest=given.largest,
-        seed=given.seed,
-        learning_rate=given.learning_rate,
-        scorer_rate=given.scorer_rate,
-        evaluate=given.evaluate,
-    )
-    mini = MiniConfig(width=given.width, heads=given.width // 64)
-    scorer_config = ScorerConfig()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    training = Training(plan, mini, scorer_config, given.folder, given.start_from)
-    result, modules = training.run(), training.modules
-    record: dict[str, Any] = {
-        "plan": asdict(plan),
-        "mini": asdict(mini),
-        "scorer": asdict(scorer_config),
-        **result,
-        "rows": [],
-    }
-    model, scorer = training.model.eval(), training.scorer.eval()
-    export(given.out, modules, record)
-    if plan.evaluate:
-        cells = (("full", 1.0), ("uniform", 0.25), ("scorer", 0.25), ("oracle", 0.25))
-        record["rows"] = table(model, scorer, cells=cells, number=plan.evaluate, split="validation")
-        write_json(given.out / "record.json", record)
-        print(format_table(record["rows"]), flush=True)
-    if given.ship:
-        ship(modules, given.ship)
+def main(arguments: Iterable[str] | None = None) -> None:
+    command(MiniTraining, MiniOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":
-    main()
+    door(main)

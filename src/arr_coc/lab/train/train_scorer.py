@@ -12,15 +12,12 @@ times the mean log-likelihood of the right answer's characters under the reader;
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
-import os
 import random
-import time
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,77 +30,64 @@ from ...files import write_json
 from ...knowing.scorer import Scorer, ScorerConfig
 from .allocations import target_cells, tree_of
 from .asymmetric import PRESETS, asymmetric_loss, expected_tokens
-from .checkpoints import export, load_export, load_state, save_state
+from .checkpoints import load_shipped
 from .credit import credit_loss, credit_shares, detail_credit
-from .curriculum import STATIC_ONLY, Curriculum
-from .distributed import Devices
+from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .judging import RewardForm, judge, load_reader
 from .monitors import Monitors
-from .pictures import TrainingBatch
+from .options import RunOptions, option
+from .pictures import TrainingBatch, cut
 from .policy import draw_noise
 from .policy_gradient import Settings, balance_penalty, map_entropy, outcome_step
-from .pool import cut
 from .probe import Probe, run_scorer
-from .replay import CreditReplay, Judged
-from .sources import Sources
-from .train_mini import SHARES
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
+from .run import Moment, Notes, Schedule, Training, command, door
+from .schedule import SHARES
+from .scorer_examples import STATIC_ONLY, CreditReplay, Curriculum, Judged, Sources
 
 # How often small canvases return once the large ones are practised.
 SMALL_LATER = 0.2
+# The learning rate falls to this share.
+SLOWEST = 0.05
 
 
-@dataclass(frozen=True)
-class ScorerPlan:
-    """source: outcomes or boxes. stakes: with boxes, `cross_entropy` or a preset of `asymmetric`.
-
-    keeps: shares of the full token count that are practised, one a step; the first of them alone up to
-    `all_keeps_from`, because on a small budget a blind policy shows almost nothing at level 0 (0.1 % of the ground at
-    1/16), so that there is nothing to learn from.
-    credit_weight: of `credit_loss`; 0 leaves the policy gradient alone. policy_weight: of the policy gradient, whose
-    norm is several times the credit's, so that its noise does not drown it. policy_from: the share of the training from
-    which on allocations are sampled and judged; before it the credit, much cheaper, leads alone, and every judged batch
-    is followed by `replays` steps on earlier ones.
-    small, small_until: the canvas of the first share of the steps, and of one in five later on; as many pixels a step
-    as on the large one.
-    probe: validation pictures on which the allocation in use is judged every `probe_every` seconds; `say_every` is the
-    curve's. seconds, total, steps: as in `train_mini.Plan`.
+@dataclass(frozen=True, kw_only=True)
+class ScorerOptions(RunOptions):
+    """keeps: the first of them alone up to `all_keeps_from`, because on a small budget a blind policy shows almost
+    nothing at level 0 (0.1 % of the ground at 1/16), so that there is nothing to learn from. policy_weight: the policy
+    gradient's norm is several times the credit's, so that its noise must not drown it. policy_from: before it the
+    credit, much cheaper, leads alone, and every judged batch is followed by `replays` steps on earlier ones.
+    small, small_until: as many pixels a step as on the large canvas; one in five steps later on.
     """
 
-    source: str = "outcomes"
-    stakes: str = "cross_entropy"
-    seconds: float = 480
-    total: float = 480
-    steps: int = 0
-    batch: int = 64
-    group: int = 8
-    size: tuple[int, int] = (512, 512)
-    keeps: tuple[float, ...] = (1 / 4, 1 / 8, 1 / 16)
-    all_keeps_from: float = 0.3
-    learning_rate: float = 1e-3
-    warm_up: int = 50
-    decay_from: float = 0.6
-    reward: RewardForm = "outcome"
-    likelihood_weight: float = 1.0
-    credit_weight: float = 1.0
-    policy_weight: float = 0.2
-    policy_from: float = 0.7
-    replays: int = 2
-    small: tuple[int, int] = (256, 256)
-    small_until: float = 0.45
+    source: str = option("outcomes", "what is learned from", flag="--from", choices=("outcomes", "boxes"))
+    reader: Path = option(help="the frozen reader: an export of `train mini`, or a checkpoint folder")
+    stakes: str = option("cross_entropy", "with boxes: cross_entropy or " + ", ".join(PRESETS))
+    folder: Path = option(Path("runs/scorer"), "where the checkpoint and the curve are kept")
+    start_from: Path | None = option(None, "an export with a scorer to go on from")
+    batch: int = option(64, "pictures a step, all processes together")
+    group: int = option(8, "allocations sampled for each picture")
+    size: tuple[int, int] = option((512, 512), "canvas in pixels: height and width, or one number for both")
+    keeps: tuple[float, ...] = option((1 / 4, 1 / 8, 1 / 16), "budgets practised, shares of all tokens, largest first")
+    all_keeps_from: float = option(0.3, "share of the training from which on all budgets are practised")
+    learning_rate: float = option(1e-3, "of AdamW")
+    warm_up: int = option(50, "steps")
+    decay_from: float = option(0.6, "share of the training from which on the learning rate falls")
+    reward: RewardForm = option("outcome", "what an answer is worth")
+    likelihood_weight: float = option(1.0, "of the right answer's log-likelihood in the reward")
+    credit_weight: float = option(1.0, "of the credit; 0: policy gradient only")
+    policy_weight: float = option(0.2, "of the policy gradient")
+    policy_from: float = option(0.7, "share of the training from which on allocations are sampled and judged")
+    replays: int = option(2, "steps on earlier batches, after each")
+    small: tuple[int, int] = option((256, 256), "the canvas of the first steps")
+    small_until: float = option(0.45, "share of the training on the small canvas")
     settings: Settings = field(default_factory=Settings)
-    curriculum: bool = True
-    readings_at_once: int = 2048
-    probe: int = 448
-    probe_every: float = 60
-    say_every: float = 15
-    checkpoint_every: float = 120
-    evaluate: int = 2048
-    seed: int = 0
+    curriculum: bool = option(True, "no curriculum: static pictures throughout", flag="--static-only")
+    readings_at_once: int = option(2048, "for memory")
+    probe: int = option(448, "validation pictures on which the allocation in use is judged; 0: none")
+    say_every: float = option(15.0, "seconds between points of the curve; with --steps every step is one")
+    evaluate: int = option(2048, "test questions for each cell of the table; 0: no table")
+    width: int = option(ScorerConfig.width, "features of the scorer")
 
     def __post_init__(self) -> None:
         if self.source not in ("outcomes", "boxes"):
@@ -122,11 +106,9 @@ class ScorerPlan:
         """Whether allocations are sampled at this point of the training."""
         return self.source == "outcomes" and (self.credit_weight == 0 or progress >= self.policy_from)
 
-
-def rate_at(progress: float, step: int, plan: ScorerPlan) -> float:
-    """Share of the full learning rate: warm-up, plateau, cosine to a twentieth."""
-    fall = min(1.0, max(0.0, (progress - plan.decay_from) / (1 - plan.decay_from)))
-    return min(1.0, (step + 1) / plan.warm_up) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * fall)))
+    @property
+    def schedule(self) -> Schedule:
+        return Schedule(self.warm_up, self.decay_from, SLOWEST)
 
 
 def box_loss(cell_logits: Tensor, batch: TrainingBatch, stakes: str, weights: Tensor) -> Tensor:
@@ -141,255 +123,164 @@ def box_loss(cell_logits: Tensor, batch: TrainingBatch, stakes: str, weights: Te
     return asymmetric_loss(tokens, truth, PRESETS[stakes], importance=weights[:, None, None]).loss
 
 
-def learn_from_outcomes(
-    plan: ScorerPlan,
-    model: PreTrainedModel,
-    batch: TrainingBatch,
-    cell_logits: Tensor,
-    tree: Tree,
-    budget: int,
-    noise: Tensor,
-    weights: Tensor,
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Sample, read, reward: the loss and what the record keeps. Of the batch the scorer learns right and wrong only."""
-    right: list[Tensor] = []
+class ScorerTraining(Training[ScorerOptions]):
+    """One scorer, a frozen reader, and the sources of its examples."""
 
-    def reward(leaves: Tensor) -> Tensor:
-        found = judge(model, batch, leaves, plan.readings_at_once)
-        right.append(found.right.float().mean())
-        return found.reward(leaves.shape[2], tree.full, plan.reward, plan.likelihood_weight)
+    def __init__(self, options: ScorerOptions, devices: Devices, config: ScorerConfig | None = None) -> None:
+        super().__init__(options, devices)
+        self.config = config or ScorerConfig(width=options.width)
+        self.scorer = Scorer(self.config).to(self.device)
+        optimizer: Any = torch.optim.AdamW(
+            self.scorer.parameters(), lr=options.learning_rate, weight_decay=0.01, betas=(0.9, 0.98)
+        )
+        if options.start_from is not None:
+            load_shipped(options.start_from, {"scorer": self.scorer})
+        self.running_scorer, optimizer = devices.prepare(self.scorer, optimizer)
+        self.modules["scorer"], self.schedule = self.scorer, options.schedule
+        self.optimizers.append(optimizer)
+        self.done |= {"pictures": 0, "rendered": {}, "monitors": None}
+        self.monitors = Monitors(entropy_band=options.settings.band)
+        self.reader = load_reader(options.reader, self.device)
+        self.curriculum = Curriculum() if options.curriculum else STATIC_ONLY
+        self.sources = Sources(self.curriculum, FAMILIES, SHARES, options.seed, self.device)
+        self.replay = CreditReplay()
+        self.noise = self.generator("noise", options.seed)
+        self.probe: Probe | None = None
+        if options.probe and devices.is_main:
+            self.probe = Probe.render(options.probe, options.size, options.keeps[0], self.device)
 
-    result = outcome_step(cell_logits, tree, budget, noise, reward, plan.settings, weights)
-    return plan.policy_weight * result.loss, {
-        "right": right[0],
-        "reward": result.rewards.mean(),
-        "draw entropy": result.draw_entropy,
-        "silent": result.silent,
-        "budget share": result.loss.new_tensor(result.sampled.leaves.shape[2] / budget),
-    }
+    def running(self) -> AbstractContextManager[object]:
+        return dense_vision_attention(self.reader)
 
-
-def train(
-    plan: ScorerPlan,
-    config: ScorerConfig,
-    reader: Path,
-    folder: Path,
-    start_from: Path | None = None,
-    cpu: bool = False,
-) -> dict[str, Any]:
-    """Run for `plan.seconds` (or `plan.steps` steps); returns the record, with the scorer under `scorer`."""
-    devices = Devices(cpu=cpu)
-    device = devices.device
-    torch.manual_seed(plan.seed)
-    torch.set_float32_matmul_precision("high")
-    bare = Scorer(config).to(device)
-    optimizer: Any = torch.optim.AdamW(bare.parameters(), lr=plan.learning_rate, weight_decay=0.01, betas=(0.9, 0.98))
-    done: dict[str, Any] = {"step": 0, "seconds": 0.0, "pictures": 0, "rendered": {}, "curve": [], "monitors": None}
-    if (folder / "state.pt").exists():
-        done = load_state(folder, {"scorer": bare}, [optimizer])
-    elif start_from is not None:
-        load_export(start_from, {"scorer": bare})
-    scorer, optimizer = devices.prepare(bare, optimizer)
-    monitors = Monitors(entropy_band=plan.settings.band)
-    if done["monitors"]:
-        monitors = Monitors.from_json(done["monitors"])
-    model = load_reader(reader, device)
-    curriculum = Curriculum() if plan.curriculum else STATIC_ONLY
-    sources = Sources(curriculum, FAMILIES, SHARES, plan.seed, device, done["rendered"])
-    probe = Probe.render(plan.probe, plan.size, plan.keeps[0], device) if plan.probe and devices.is_main else None
-    chance = random.Random(plan.seed + done["step"])
-    generator = torch.Generator(device=device).manual_seed(plan.seed + done["step"])
-    recent: dict[str, list[Tensor]] = {}
-    replay = CreditReplay()
-    first_step, seconds_before = done["step"], done["seconds"]
-    began = time.time()
-    last_said = last_saved = 0.0
-    last_probed = -math.inf
-    with dense_vision_attention(model):
-        while True:
-            elapsed = devices.agree(time.time() - began)
-            done["seconds"] = seconds_before + elapsed
-            step = done["step"]
-            ended = elapsed >= plan.seconds or (plan.steps and step - first_step >= plan.steps)
-            if probe is not None and (elapsed - last_probed >= plan.probe_every or ended):
-                last_probed = elapsed
-                add_probe(done, probe, model, devices.unwrap(scorer), plan)
-            if ended or (step > first_step and elapsed - last_saved >= plan.checkpoint_every):
-                last_saved = elapsed
-                if devices.is_main:
-                    progress_now = {**done, "monitors": monitors.to_json()}
-                    save_state(folder, {"scorer": devices.unwrap(scorer)}, [optimizer], progress_now)
-            if ended:
-                break
-            progress = (step - first_step) / plan.steps if plan.steps else min(1.0, done["seconds"] / plan.total)
-            for group in optimizer.param_groups:
-                group["lr"] = plan.learning_rate * rate_at(progress, step, plan)
-            size, number = plan.canvas(progress, chance)
-            # Small canvases practise the first budget only: a step of the tree is a large part of the others there.
-            several = progress >= plan.all_keeps_from and size == plan.size
-            keep = chance.choice(plan.keeps if several else plan.keeps[:1])
-            tree = tree_of(size)
-            budget = max(tree.floor, round(keep * tree.full))
-            batch, weights = sources.take(number, size, progress, chance)
-            # Chance is drawn for the whole batch everywhere, so that the slices fit together however many there are.
-            noise = draw_noise(len(batch), plan.group, tree, generator)
-            own = devices.slice_of(len(batch))
-            batch, weights, noise = cut(batch, own.start, own.stop), weights[own], noise[own]
-            cell_logits = run_scorer(scorer, batch)
-            loss = cell_logits.new_zeros(())
+    def loss(self, at: Moment) -> tuple[Tensor, Notes]:
+        options, chance = self.options, self.chance["chance"]
+        self.stage = self.curriculum.at(at.progress).name
+        size, number = options.canvas(at.progress, chance)
+        # Small canvases practise the first budget only: a step of the tree is a large part of the others there.
+        several = at.progress >= options.all_keeps_from and size == options.size
+        keep = chance.choice(options.keeps if several else options.keeps[:1])
+        tree = tree_of(size)
+        budget = max(tree.floor, round(keep * tree.full))
+        pieces = self.sources.choose(number, size, at.progress, chance)
+        batch, weights = self.sources.render(pieces)
+        self.done |= {"pictures": self.done["pictures"] + number, "rendered": dict(self.sources.rendered)}
+        # Chance is drawn for the whole batch everywhere, so that the slices fit together however many there are.
+        noise = draw_noise(len(batch), options.group, tree, self.noise)
+        own = self.devices.slice_of(len(batch))
+        batch, weights, noise = cut(batch, own.start, own.stop), weights[own], noise[own]
+        cell_logits = run_scorer(self.running_scorer, batch)
+        if options.source == "boxes":
+            loss = box_loss(cell_logits, batch, options.stakes, weights)
             seen = {"budget share": loss.new_tensor(tree.reach(budget) / budget)}
-            if plan.samples(progress):
-                loss, seen = learn_from_outcomes(plan, model, batch, cell_logits, tree, budget, noise, weights)
+        else:
+            loss, seen = self.outcome_loss(at, batch, cell_logits, tree, budget, noise, weights)
+            if "right" in seen:
                 seen[f"right {keep:.3g}"] = seen["right"]
-            if plan.source == "outcomes" and plan.credit_weight:
-                credit = detail_credit(model, batch)
-                replay.add(Judged(batch, credit_shares(credit.cells), weights))
-                seen["credit"] = credit_loss(cell_logits, replay.kept[-1].shares, weights)
+            if options.credit_weight:
+                credit = detail_credit(self.reader, batch)
+                self.replay.add(Judged(batch, credit_shares(credit.cells), weights, tuple(pieces)))
+                seen["credit"] = credit_loss(cell_logits, self.replay.kept[-1].shares, weights)
                 seen["right full"] = credit.right.float().mean()
                 # Without the sampled allocations, the balance term still holds the map open.
-                outside = balance_penalty(map_entropy(cell_logits), plan.settings.band)
-                held = 0.0 if plan.samples(progress) else plan.settings.balance_weight
-                loss = loss + plan.credit_weight * seen["credit"] + held * outside
-            if plan.source == "boxes":
-                loss = box_loss(cell_logits, batch, plan.stakes, weights)
-            seen["map entropy"] = map_entropy(cell_logits.detach()).mean()
-            devices.backward(loss)
-            seen |= {"loss": loss.detach(), "gradient": torch.as_tensor(devices.clip(scorer.parameters()))}
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            for older in replay.draw(0 if plan.samples(progress) else plan.replays, chance):
-                again = run_scorer(scorer, older.batch)
-                devices.backward(plan.credit_weight * credit_loss(again, older.shares, older.weights))
-                devices.clip(scorer.parameters())
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
-            done["step"] += 1
-            done["pictures"] += number
-            done["rendered"] = sources.rendered
-            for name, value in seen.items():
-                recent.setdefault(name, []).append(value.detach().to(device))
-            if elapsed - last_said >= plan.say_every or plan.steps:
-                last_said = elapsed
-                point = {name: float(devices.mean(torch.stack(values).mean())) for name, values in recent.items()}
-                recent.clear()
-                monitors.observe(
-                    done["step"],
-                    [bare],
-                    budget_share=point["budget share"],
-                    map_entropy=point["map entropy"],
-                    **({"draw_entropy": point["draw entropy"]} if "draw entropy" in point else {}),
-                )
-                stage = curriculum.at(progress).name
-                say(done, {"stage": stage, **{name: round(value, 4) for name, value in point.items()}}, devices.is_main)
-    done["monitors"] = monitors.to_json()
-    result_scorer = devices.unwrap(scorer)
-    devices.wait()
-    return {**done, "scorer": result_scorer, "reader": model, "is_main": devices.is_main, "devices": devices}
+                outside = balance_penalty(map_entropy(cell_logits), options.settings.band)
+                held = 0.0 if options.samples(at.progress) else options.settings.balance_weight
+                loss = loss + options.credit_weight * seen["credit"] + held * outside
+        seen["map entropy"] = map_entropy(cell_logits.detach()).mean()
+        return loss, seen
 
+    def outcome_loss(
+        self,
+        at: Moment,
+        batch: TrainingBatch,
+        cell_logits: Tensor,
+        tree: Tree,
+        budget: int,
+        noise: Tensor,
+        weights: Tensor,
+    ) -> tuple[Tensor, Notes]:
+        """Sample, read, reward, where it is time for that. Of the batch the scorer learns right and wrong only."""
+        options = self.options
+        if not options.samples(at.progress):
+            loss = cell_logits.new_zeros(())
+            return loss, {"budget share": loss.new_tensor(tree.reach(budget) / budget)}
+        right: list[Tensor] = []
 
-def say(done: dict[str, Any], values: dict[str, Any], aloud: bool = True) -> None:
-    """Add a point to the learning curve."""
-    point = {"step": done["step"], "seconds": round(done["seconds"], 1), **values}
-    done["curve"].append(point)
-    if aloud:
-        print(json.dumps(point), flush=True)
+        def reward(leaves: Tensor) -> Tensor:
+            judgement = judge(self.reader, batch, leaves, options.readings_at_once)
+            right.append(judgement.right.float().mean())
+            return judgement.reward(leaves.shape[2], tree.full, options.reward, options.likelihood_weight)
 
+        result = outcome_step(cell_logits, tree, budget, noise, reward, options.settings, weights)
+        return options.policy_weight * result.loss, {
+            "right": right[0],
+            "reward": result.rewards.mean(),
+            "draw entropy": result.draw_entropy,
+            "silent": result.silent,
+            "budget share": result.loss.new_tensor(result.sampled.leaves.shape[2] / budget),
+        }
 
-def add_probe(done: dict[str, Any], probe: Probe, model: PreTrainedModel, scorer: Scorer, plan: ScorerPlan) -> None:
-    """The learning curve's own point: how often the reader is right with the tree that would be used."""
-    values: dict[str, Any] = {"probe keep": probe.keep, "probe number": len(probe.batch)}
-    if done["step"] == 0:
-        values["probe random"] = round(probe.accuracy(model, None, plan.readings_at_once), 4)
-    values["probe right"] = round(probe.accuracy(model, scorer, plan.readings_at_once), 4)
-    say(done, values)
+    def step(self, at: Moment) -> Notes:
+        notes = super().step(at)
+        again = 0 if self.options.samples(at.progress) else self.options.replays
+        for older in self.replay.draw(again, self.chance["chance"]):
+            logits = run_scorer(self.running_scorer, older.batch)
+            self.update(self.options.credit_weight * credit_loss(logits, older.shares, older.weights))
+        return notes
 
+    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+        names = {
+            name.replace(" ", "_"): means[name]
+            for name in ("budget share", "map entropy", "draw entropy")
+            if name in means
+        }
+        self.monitors.observe(self.done["step"], [self.scorer], **names)
+        self.done["monitors"] = self.monitors.to_json()
+        return {"stage": self.stage, **means}
 
-def arguments_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--from", dest="source", choices=("outcomes", "boxes"), default="outcomes")
-    parser.add_argument("--reader", type=Path, required=True, help="an export of `train mini`, or a checkpoint folder")
-    parser.add_argument("--stakes", default="cross_entropy", help="with boxes: cross_entropy or " + ", ".join(PRESETS))
-    parser.add_argument("--seconds", type=float, default=ScorerPlan.seconds, help="how long this run may train")
-    parser.add_argument("--total", type=float, help="seconds of the whole training, all runs together")
-    parser.add_argument("--steps", type=int, default=0, help="stop after so many steps instead")
-    parser.add_argument("--batch", type=int, default=ScorerPlan.batch, help="pictures a step, all processes together")
-    parser.add_argument("--group", type=int, default=ScorerPlan.group, help="allocations sampled for each picture")
-    parser.add_argument("--size", type=int, default=ScorerPlan.size[0], help="side of the square canvas in pixels")
-    parser.add_argument(
-        "--keeps", type=float, nargs="+", default=list(ScorerPlan.keeps), help="budgets practised, largest first"
-    )
-    parser.add_argument("--learning-rate", type=float, default=ScorerPlan.learning_rate)
-    parser.add_argument("--reward", choices=("outcome", "simple"), default="outcome")
-    parser.add_argument("--likelihood-weight", type=float, default=ScorerPlan.likelihood_weight)
-    parser.add_argument("--credit-weight", type=float, default=ScorerPlan.credit_weight, help="0: policy gradient only")
-    parser.add_argument("--policy-from", type=float, default=ScorerPlan.policy_from, help="share of the training")
-    parser.add_argument("--replays", type=int, default=ScorerPlan.replays, help="steps on earlier batches, of each")
-    parser.add_argument("--small-until", type=float, default=ScorerPlan.small_until, help="share of the training")
-    parser.add_argument("--temperature", type=float, default=Settings.temperature)
-    parser.add_argument("--baseline", choices=("leave_one_out", "group", "none"), default=Settings.baseline)
-    parser.add_argument("--entropy-weight", type=float, default=Settings.entropy_weight)
-    parser.add_argument("--balance-weight", type=float, default=Settings.balance_weight)
-    parser.add_argument("--static-only", action="store_true", help="no curriculum: static pictures throughout")
-    parser.add_argument("--probe", type=int, default=ScorerPlan.probe, help="pictures of the learning curve's probe")
-    parser.add_argument("--probe-every", type=float, default=ScorerPlan.probe_every, help="seconds")
-    parser.add_argument("--evaluate", type=int, default=ScorerPlan.evaluate, help="test questions for each cell")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("--width", type=int, default=ScorerConfig.width, help="features of the scorer")
-    parser.add_argument("--folder", type=Path, default=Path("runs/scorer"), help="where the checkpoint is kept")
-    parser.add_argument("--start-from", type=Path, help="an export with a scorer to go on from")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "runs/scorer/export")))
-    return parser
+    def judge(self, at: Moment) -> dict[str, Any] | None:
+        """The learning curve's own point: how often the reader is right with the tree that would be used."""
+        if self.probe is None:
+            return None
+        most = self.options.readings_at_once
+        values: dict[str, Any] = {"probe keep": self.probe.keep, "probe number": len(self.probe.batch)}
+        if at.step == 0:
+            values["probe random"] = self.probe.accuracy(self.reader, None, most)
+        return {**values, "probe right": self.probe.accuracy(self.reader, self.scorer, most)}
 
+    def data_state(self) -> dict[str, Any]:
+        # Every process keeps the slices of its own; the file has room for one, and the others begin anew.
+        alone = self.devices.processes == 1
+        return {"sources": self.sources.state(), "replay": self.replay.state() if alone else []}
 
-def main(arguments: list[str] | None = None) -> None:
-    given = arguments_parser().parse_args(arguments)
-    plan = ScorerPlan(
-        source=given.source,
-        stakes=given.stakes,
-        seconds=given.seconds,
-        total=given.total or given.seconds,
-        steps=given.steps,
-        batch=given.batch,
-        group=given.group,
-        size=(given.size, given.size),
-        keeps=tuple(given.keeps),
-        learning_rate=given.learning_rate,
-        reward=given.reward,
-        likelihood_weight=given.likelihood_weight,
-        credit_weight=given.credit_weight,
-        policy_from=given.policy_from,
-        replays=given.replays,
-        small_until=given.small_until,
-        settings=Settings(
-            temperature=given.temperature,
-            baseline=given.baseline,
-            entropy_weight=given.entropy_weight,
-            balance_weight=given.balance_weight,
-        ),
-        curriculum=not given.static_only,
-        probe=given.probe,
-        probe_every=given.probe_every,
-        evaluate=given.evaluate,
-        seed=given.seed,
-    )
-    config = ScorerConfig(width=given.width)
-    given.folder.mkdir(parents=True, exist_ok=True)
-    result = train(plan, config, given.reader, given.folder, given.start_from, given.cpu)
-    devices, model, scorer = result.pop("devices"), result.pop("reader"), result.pop("scorer").eval()
-    if result.pop("is_main"):
-        record: dict[str, Any] = {"plan": asdict(plan), "scorer": asdict(config), **result, "rows": []}
-        export(given.out, {"scorer": scorer}, record)
-        for line in result["monitors"]["alarms"]:
+    def load_data_state(self, state: dict[str, Any]) -> None:
+        self.sources.load_state(state["sources"])
+        self.replay.load_state(state["replay"], self.sources)
+        if self.done["monitors"]:
+            self.monitors = Monitors.from_json(self.done["monitors"])
+
+    def record(self) -> dict[str, Any]:
+        return {**super().record(), "scorer": asdict(self.config), "rows": []}
+
+    def finish(self) -> None:
+        options = self.options
+        for line in self.monitors.alarms():
             print(f"alarm: {line}", flush=True)
-        if plan.evaluate:
-            cells = tuple((strategy, keep) for keep in plan.keeps for strategy in ("random", "scorer"))
-            number = plan.evaluate
-            record["rows"] = table(model, scorer, cells=cells, number=number, split="validation", size=plan.size)
-            write_json(given.out / "record.json", record)
-            print(format_table(record["rows"]), flush=True)
-    devices.close()
+        if options.evaluate:
+            cells = tuple((strategy, keep) for keep in options.keeps for strategy in ("random", "scorer"))
+            rows = table(
+                *(self.reader, self.scorer),
+                cells=cells,
+                number=options.evaluate,
+                split="validation",
+                size=options.size,
+            )
+            write_json(options.target / "record.json", {**self.record(), "rows": rows})
+            print(format_table(rows), flush=True)
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    command(ScorerTraining, ScorerOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":
-    main()
+    door(main)

@@ -7,31 +7,36 @@ group becomes likelier.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from ...balancing.tempering import TemperingPolicy
+from ...balancing.tempering import TemperingConfig, TemperingPolicy
 from ...errors import InputError
 from ...esper.passes import Job, PassRecord, run_passes
 from ...esper.settings import EsperSettings
+from .devices import Devices
+from .options import RunOptions, option
+from .run import Moment, Notes, Training, train
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TemperingExamples:
     """Pictures with their questions, and the true answers' tokens (B, A) int64, 0 = padding."""
 
     job: Job
     answers: Tensor
 
-    def repeated(self, times: int) -> Lesson:
-        return Lesson(self.job.repeated(times), self.answers.repeat(times, 1))
+    def repeated(self, times: int) -> TemperingExamples:
+        return TemperingExamples(self.job.repeated(times), self.answers.repeat(times, 1))
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Trial:
     reward: Tensor
 
     def parts(self, number: int) -> list[Trial]:
-        """A run over a lesson repeated so often → one trial for each time."""
+        """A run over examples repeated so often → one trial for each time."""
         told = zip(*(item.chunk(number, 1) for item in self.told), strict=True)
         return [
             Trial((first, second, third), drawn, reward)
@@ -77,7 +82,7 @@ def log_odds(policy: TemperingPolicy, *told: Tensor) -> Tensor:
 
 def attempt(
     model: PreTrainedModel,
-    lesson: Lesson,
+    examples: TemperingExamples,
     policy: TemperingPolicy,
     budgets: tuple[int, int],
     settings: EsperSettings,
@@ -99,8 +104,8 @@ def attempt(
         drawn.append(centre + spread * noise)
         return torch.sigmoid(drawn[-1])
 
-    records = run_passes(model, lesson.job, budgets, settings, explore, stop_early=False, **how)
-    right = torch.stack([answers_right(record, lesson.answers, end_tokens(model)) for record in records[1:]])
+    records = run_passes(model, examples.job, budgets, settings, explore, stop_early=False, **how)
+    right = torch.stack([answers_right(record, examples.answers, end_tokens(model)) for record in records[1:]])
     inputs = [torch.stack(item) for item in zip(*told[: len(records)], strict=True)]
     return Trial((inputs[0], inputs[1], inputs[2]), torch.stack(drawn[: len(records)]), right.float().mean(0))
 
@@ -117,43 +122,75 @@ def policy_loss(policy: TemperingPolicy, trials: list[Trial], spread: float) -> 
     return torch.stack(losses).mean()
 
 
-def train_tempering(
-    model: PreTrainedModel,
-    lessons: Callable[[int], Lesson],
-    budgets: tuple[int, int],
-    settings: EsperSettings,
-    *,
-    steps: int,
-    group: int = 4,
-    spread: float = 1.0,
-    rate: float = 0.02,
-    seed: int = 0,
-    policy: TemperingPolicy | None = None,
-    watch: Callable[[int, float, TemperingPolicy], bool] | None = None,
-    **how: Any,
-) -> tuple[TemperingPolicy, list[float]]:
-    """A learned policy, starting from the rule, and the mean reward of every step.
+@dataclass(frozen=True, kw_only=True)
+class TemperingOptions(RunOptions):
+    """How a policy is trained."""
 
-    lessons: by number of the step. watch: told of every step, its reward and the policy; where it says False, training
-    ends.
-    """
-    from ...balancing.tempering import TemperingConfig
+    folder: Path = option(Path("runs/tempering"), "where the checkpoint and the curve are kept")
+    group: int = option(4, "draws for the same pictures")
+    spread: float = option(1.0, "of the log-odds that are drawn, around the policy's")
+    learning_rate: float = option(0.02, "of Adam")
 
-    torch.manual_seed(seed)
-    device = next(model.parameters()).device
-    policy = (policy or TemperingPolicy(TemperingConfig(learned=True))).to(device)
-    optimizer = torch.optim.Adam(policy.parameters(), lr=rate)
-    generator = torch.Generator().manual_seed(seed)
-    curve = []
-    for step in range(steps):
+
+@dataclass(frozen=True)
+class Task:
+    """What the policy is trained on. examples: by number of the step. budgets: of the first pass and of later ones.
+    how: what `run_passes` is told beside."""
+
+    model: PreTrainedModel
+    examples: Callable[[int], TemperingExamples]
+    budgets: tuple[int, int]
+    settings: EsperSettings
+    how: Mapping[str, Any] = field(default_factory=dict)
+
+
+class TemperingTraining(Training[TemperingOptions]):
+    """A policy that starts from the rule, on a frozen model. watch: told of the policy and all rewards, every step."""
+
+    aloud = False
+
+    def __init__(
+        self,
+        options: TemperingOptions,
+        devices: Devices,
+        task: Task,
+        policy: TemperingPolicy | None = None,
+        watch: Callable[[TemperingPolicy, list[float]], object] = lambda policy, rewards: None,
+    ) -> None:
+        super().__init__(options, devices)
+        self.task, self.watch = task, watch
+        self.policy = (policy or TemperingPolicy(TemperingConfig(learned=True))).to(self.device)
+        self.modules["policy"] = self.policy
+        self.optimizers.append(torch.optim.Adam(self.policy.parameters(), lr=options.learning_rate))
+        self.noise = self.generator("noise", options.seed, torch.device("cpu"))
+        self.done["rewards"] = []
+
+    def loss(self, at: Moment) -> tuple[Tensor, Notes]:
+        options, task = self.options, self.task
         # All draws of the group in one batch: several small runs would cost several times as long on a GPU.
-        lesson = lessons(step).repeated(group)
-        trials = attempt(model, lesson, policy, budgets, settings, spread, generator, **how).parts(group)
-        optimizer.zero_grad()
-        policy_loss(policy, trials, spread).backward()
-        torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
-        optimizer.step()
-        curve.append(float(torch.stack([trial.reward for trial in trials]).mean()))
-        if watch is not None and not watch(step, curve[-1], policy):
-            break
-    return policy.eval(), curve
+        examples = task.examples(at.step).repeated(options.group)
+        trials = attempt(
+            *(task.model, examples, self.policy, task.budgets, task.settings, options.spread, self.noise), **task.how
+        ).parts(options.group)
+        reward = torch.stack([trial.reward for trial in trials]).mean()
+        self.done["rewards"].append(float(reward))
+        return policy_loss(self.policy, trials, options.spread), {"reward": reward}
+
+    def step(self, at: Moment) -> Notes:
+        notes = super().step(at)
+        self.watch(self.policy, self.done["rewards"])
+        return notes
+
+
+def train_tempering(
+    task: Task,
+    options: TemperingOptions,
+    policy: TemperingPolicy | None = None,
+    watch: Callable[[TemperingPolicy, list[float]], object] = lambda policy, rewards: None,
+) -> tuple[TemperingPolicy, list[float]]:
+    """A learned policy and the mean reward of every step; goes on from a checkpoint where there is one."""
+    options = replace(options, device=str(next(task.model.parameters()).device))
+    training = train(
+        partial(TemperingTraining, task=task, policy=policy, watch=watch), options, export=False, matmul=None
+    )
+    return training.policy, training.done["rewards"]

@@ -11,18 +11,14 @@ before and after among them.
 
 from __future__ import annotations
 
-import argparse
 import copy
-import math
-import os
-import random
-import sys
+import json
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -30,30 +26,31 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...bundled import MINI, SCORER, part_folder
-from ...errors import InputError
 from ...files import write_json
 from ...knowing.scorer import Scorer
 from ...video.settings import SETTINGS_NAME, TemporalSettings, load_settings
 from ...video.temporal_model import TemporalBlend
-from .album import Pages
 from .allocations import Kind, LeafTable, even_tree_of, target_cells
-from .checkpoints import load_state, save_state, ship
-from .clip_lessons import (
-    VIDEO_STAGES,
-    ClipAlbum,
-    ClipPages,
-    Lesson,
+from .checkpoints import ship
+from .clip_examples import (
+    EXAMPLES_KEPT,
+    ClipBatch,
+    ClipExamples,
     Stills,
-    VideoPlan,
-    make_lesson,
-    maps_of_lesson,
+    VideoOptions,
+    make_clip_examples,
+    maps_of_examples,
     require_opencv,
 )
 from .clip_systems import carry_and_look, clip_leaves
+from .devices import Devices
 from .judging import load_reader
+from .options import parse
 from .pictures import IGNORE
 from .prefetch import Prefetcher
+from .reader_examples import ReaderBatch, RingBuffer
 from .reading_clips import read_video
+from .run import Moment, Notes, Schedule, Training, door, train
 from .swift import cut_patches, run_language, run_tower, together
 from .twin import Twin
 from .varying import vary
@@ -64,158 +61,118 @@ SYSTEM_SHARES = {"temporal": 0.4, "frame by frame": 0.2, "uniform": 0.15, "rando
 KEEPS = (1 / 40, 1 / 16, 1 / 8, 1 / 4)
 EXPECTED = {"decay": [0.7, 0.9], "boost": [1.2, 1.8]}
 WARM_UP = 50
-SAY_EVERY = 10
-Notes = dict[str, Tensor]
+DECAY_FROM = 1 / 3
 
 
-class Training:
-    """What both stages share: the frozen scorer, the temporal numbers, where the run stands, and its checkpoint."""
+class VideoTraining(Training[VideoOptions]):
+    """What both stages share: the frozen scorer, the temporal numbers, and batches of clips by number."""
 
-    def __init__(self, plan: VideoPlan, out: Path, weights: Path | None, device: str) -> None:
+    def __init__(self, options: VideoOptions, devices: Devices) -> None:
         require_opencv()
-        self.plan, self.out, self.device = plan, out, torch.device(device)
-        torch.set_float32_matmul_precision("high")
+        super().__init__(options, devices)
+        weights = options.weights
         scorer = Scorer.from_pretrained(part_folder(SCORER, weights))
         self.scorer = scorer.float().to(self.device).eval().requires_grad_(False)
         self.mini: Any = load_reader(part_folder(MINI, weights), torch.device("cpu")).float().to(self.device)
-        self.started_from = settings_beside(weights, out, neutral=plan.stage == "temporal")
+        self.started_from = settings_beside(weights, options.target, neutral=options.stage == "temporal")
         self.temporal = TemporalBlend.of(self.started_from).to(self.device)
-        self.progress: dict[str, Any] = {"stage": plan.stage, "step": 0, "lessons": 0, "seconds": 0.0, "curve": []}
-        self.modules: dict[str, nn.Module] = {}
-        self.optimizers: list[torch.optim.Optimizer] = []
-        self.began = perf_counter()
+        self.done |= {"stage": options.stage, "examples": 0}
+        self.chance["chance"].seed(f"{options.seed}/{options.stage}/0")
+        self.number = count()
+        self.ahead: Prefetcher[Any] = Prefetcher(self.make, self.device, ahead=2)
 
-    @property
-    def folder(self) -> Path:
-        return self.out / f"{self.plan.stage}-checkpoint"
+    def make(self) -> Any:
+        """For the background thread: the next batch."""
+        raise NotImplementedError
 
-    def resume(self) -> None:
-        """From the checkpoint, where there is one."""
-        if (self.folder / "state.pt").exists():
-            self.progress = load_state(self.folder, self.modules, self.optimizers)
-        self.earlier = self.progress["seconds"]
+    def running(self) -> AbstractContextManager[object]:
+        self.number = count(self.done["examples"])
+        return self.ahead
 
-    def save(self) -> None:
-        self.progress["seconds"] = self.earlier + perf_counter() - self.began
-        save_state(self.folder, self.modules, self.optimizers, self.progress)
+    def judge(self, at: Moment) -> None:
+        """Only before the first step; afterwards `finish` does it."""
+        if at.step == 0 and self.options.evaluate:
+            self.done["before"] = self.evaluate()
 
-    @property
-    def share(self) -> float:
-        """How much of the run is over: of the steps, or of the time where steps are not counted."""
-        if self.plan.steps:
-            return self.progress["step"] / self.plan.steps
-        return (perf_counter() - self.began) / self.plan.seconds
+    def evaluate(self) -> Any:
+        raise NotImplementedError
 
-    def run(self, step: Callable[[], Notes]) -> None:
-        """Steps until the time or their number is over; what they say is kept on the device until it is written."""
-        plan, progress = self.plan, self.progress
-        recent: dict[str, list[Tensor]] = {}
-        self.began = saved = perf_counter()
-        while self.share < 1 and perf_counter() - self.began < plan.seconds:
-            for group in (group for optimizer in self.optimizers for group in optimizer.param_groups):
-                warm = min(1.0, (progress["step"] + 1) / WARM_UP) if plan.stage == "reader" else 1.0
-                group["lr"] = group.setdefault("highest", plan.rate) * warm * fall(self.share)
-            for name, value in step().items():
-                recent.setdefault(name, []).append(value.detach())
-            progress["step"] += 1
-            if progress["step"] % SAY_EVERY == 0 or progress["step"] == 1:
-                means = {name: round(float(torch.stack(values).mean()), 5) for name, values in recent.items()}
-                point = {"step": progress["step"], "seconds": round(perf_counter() - self.began, 1), **means}
-                progress["curve"].append(point)
-                recent.clear()
-                print(point, flush=True)
-            if perf_counter() - saved > plan.checkpoint_every:
-                self.save()
-                saved = perf_counter()
-        self.save()
-
-    def write(self, **more: Any) -> dict[str, Any]:
+    def write(self, **more: Any) -> None:
         """The record so far."""
-        hidden = {"before"}
-        kept = {name: value for name, value in self.progress.items() if name not in hidden}
-        record = {"plan": asdict(self.plan), **kept, "settings": self.temporal.settings.to_json(), **more}
-        write_json(self.out / f"record-{self.plan.stage}.json", record)
-        return record
-
-
-def fall(share: float) -> float:
-    """Of the learning rate: full for a third, then half a cosine down to nothing."""
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, max(0.0, share - 1 / 3) * 1.5)))
+        kept = {name: value for name, value in self.record().items() if name != "before"}
+        record = {**kept, "settings": self.temporal.settings.to_json(), **more}
+        write_json(self.options.target / f"record-{self.options.stage}.json", record)
 
 
 # ---- decay, boost, thresholds ----------------------------------------------------------------------------------------
 
 
-def temporal_loss(temporal: TemporalBlend, lesson: Lesson, plan: VideoPlan) -> tuple[Tensor, Notes]:
+def temporal_loss(temporal: TemporalBlend, examples: ClipExamples, plan: VideoOptions) -> tuple[Tensor, Notes]:
     """Carried relevance against what the question needs in each frame, plus what looking again and cuts cost.
 
     Carried both ways: with a look only where trust is weak, which saves time, and with a look at everything, as on
     keyframes and for the cheap maps. Without the second, decay would never meet a past that is still trusted.
     """
-    scenes = lesson.clip.cuts
-    truth = target_cells(lesson.clip.frames, *lesson.scores.shape[2:]).view_as(lesson.scores)
-    weak, looks = carry_and_look(lesson.scores, lesson.motion, temporal, False, scenes)
-    everywhere, _ = carry_and_look(lesson.scores, lesson.motion, temporal, True, scenes)
+    scenes = examples.clip.cuts
+    truth = target_cells(examples.clip.frames, *examples.scores.shape[2:]).view_as(examples.scores)
+    weak, looks = carry_and_look(examples.scores, examples.motion, temporal, False, scenes)
+    everywhere, _ = carry_and_look(examples.scores, examples.motion, temporal, True, scenes)
     seen = 0.5 * (needed_loss(weak.relevance, truth) + needed_loss(everywhere.relevance, truth))
     looked = looks[:, 1:].mean()
-    logits = temporal.cut_logits(lesson.motion.excess[:, 1:])
+    logits = temporal.cut_logits(examples.motion.excess[:, 1:])
     cuts = scenes[:, 1:].to(logits.dtype)
     cut = F.binary_cross_entropy_with_logits(logits, cuts, weight=1 + 4 * cuts)
     return seen + plan.look_cost * looked + plan.cut_weight * cut, {"seen": seen, "looked": looked, "cut": cut}
 
 
-def temporal_optimizer(temporal: TemporalBlend, rate: float) -> torch.optim.Optimizer:
-    """The cuts' weights live on a scale of tens, everything else on one of units."""
-    cuts = [temporal.cut_weights, temporal.cut_bias]
-    rest = [one for one in temporal.parameters() if all(one is not other for other in cuts)]
-    groups = [{"params": rest, "highest": rate}, {"params": cuts, "highest": 10 * rate}]
-    return torch.optim.Adam(groups, lr=rate)
+class TemporalTraining(VideoTraining):
+    """A handful of numbers, on the maps of frozen sources."""
 
+    def __init__(self, options: VideoOptions, devices: Devices) -> None:
+        super().__init__(options, devices)
+        self.modules["temporal"] = self.temporal
+        # The cuts' weights live on a scale of tens, everything else on one of units.
+        cuts = [self.temporal.cut_weights, self.temporal.cut_bias]
+        rest = [one for one in self.temporal.parameters() if all(one is not other for other in cuts)]
+        groups = [{"params": rest, "lr": options.rate}, {"params": cuts, "lr": 10 * options.rate}]
+        self.optimizers.append(torch.optim.Adam(groups, lr=options.rate))
+        self.schedule = Schedule(decay_from=DECAY_FROM)
+        self.pool: deque[ClipExamples] = deque(maxlen=16)
 
-def train_temporal(training: Training) -> dict[str, Any]:
-    plan, temporal, device = training.plan, training.temporal, training.device
-    optimizer = temporal_optimizer(temporal, plan.rate)
-    training.modules["temporal"] = temporal
-    training.optimizers.append(optimizer)
-    before = judge_temporal(training.mini, training.scorer, temporal, plan, device) if plan.evaluate else None
-    training.resume()
-    number = count(training.progress["lessons"])
-    pool: deque[Lesson] = deque(maxlen=16)
-    chance = random.Random(f"{plan.seed}/temporal/{training.progress['step']}")
+    def make(self) -> ClipExamples:
+        number = next(self.number)
+        maps = maps_of_examples(self.options, number)
+        return make_clip_examples(self.options, self.scorer, self.started_from, self.device, number, maps=maps)
 
-    def make() -> Lesson:
-        turn = next(number)
-        maps = maps_of_lesson(plan, turn)
-        return make_lesson(plan, training.scorer, training.started_from, device, turn, maps=maps)
+    def loss(self, at: Moment) -> tuple[Tensor, Notes]:
+        # Examples that are not ready are not waited for: earlier ones teach nearly as much.
+        if self.ahead.ready or len(self.pool) < 4:
+            self.pool.append(self.ahead.next())
+            self.done["examples"] += 1
+            examples = self.pool[-1]
+        else:
+            examples = self.chance["chance"].choice(self.pool)
+        return temporal_loss(self.temporal, examples, self.options)
 
-    with Prefetcher(make, device, ahead=2) as ahead:
+    def step(self, at: Moment) -> Notes:
+        return super().step(at) | {name: getattr(self.temporal, name) for name in ("decay", "boost", "weak")}
 
-        def step() -> Notes:
-            # A lesson that is not ready is not waited for: an earlier one teaches nearly as much.
-            if ahead.ready or len(pool) < 4:
-                pool.append(ahead.next())
-                training.progress["lessons"] += 1
-                lesson = pool[-1]
-            else:
-                lesson = chance.choice(pool)
-            loss, notes = temporal_loss(temporal, lesson, plan)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            nn.utils.clip_grad_norm_(temporal.parameters(), 1.0)
-            optimizer.step()
-            return notes | {name: getattr(temporal, name) for name in ("decay", "boost", "weak")}
+    def evaluate(self) -> dict[str, Any]:
+        return judge_temporal(self.mini, self.scorer, self.temporal, self.options, self.device)
 
-        training.run(step)
-    temporal.save_pretrained(training.out / "video")
-    training.write(expected=EXPECTED, validation_before=before)
-    after = judge_temporal(training.mini, training.scorer, temporal, plan, device) if plan.evaluate else None
-    return training.write(expected=EXPECTED, validation_before=before, validation=after)
+    def export(self) -> None:
+        self.temporal.save_pretrained(self.options.target / "video")
+        self.write(expected=EXPECTED, validation_before=self.done.get("before"))
+
+    def finish(self) -> None:
+        after = self.evaluate() if self.options.evaluate else None
+        self.write(expected=EXPECTED, validation_before=self.done.get("before"), validation=after)
 
 
 # ---- reading video prompts -------------------------------------------------------------------------------------------
 
 
-def still_loss(mini: Any, pages: Pages, blocks: Sequence[Tensor], levels: int) -> tuple[Tensor, Tensor]:
+def still_loss(mini: Any, pages: ReaderBatch, blocks: Sequence[Tensor], levels: int) -> tuple[Tensor, Tensor]:
     """Cross entropy of the answers from still pictures, by the swift path, and which are right. blocks: see `study`."""
     core = mini.model
     grid = pages.size[0] // 32, pages.size[1] // 32
@@ -229,131 +186,135 @@ def still_loss(mini: Any, pages: Pages, blocks: Sequence[Tensor], levels: int) -
     return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE), right
 
 
-class ReaderLessons:
-    """The reader's steps: clips through the video prompt and still pictures, each from an album."""
+class ReaderTraining(VideoTraining):
+    """`mini` on clips through the video prompt and on still pictures, each from a buffer."""
 
-    def __init__(self, training: Training) -> None:
-        self.training, self.plan = training, training.plan
-        self.temporal = copy.deepcopy(training.temporal).eval().requires_grad_(False)
-        self.album, self.stills = ClipAlbum(), Stills(training.plan, training.device)
+    def __init__(self, options: VideoOptions, devices: Devices) -> None:
+        super().__init__(options, devices)
+        self.modules["mini"] = self.mini.requires_grad_(True)
+        cuda = self.device.type == "cuda"
+        self.twin = Twin(self.mini, torch.bfloat16 if cuda else torch.float32)
+        self.optimizers.append(
+            torch.optim.AdamW(self.mini.parameters(), lr=options.rate, weight_decay=0.01, betas=(0.9, 0.98), fused=cuda)
+        )
+        self.schedule = Schedule(WARM_UP, DECAY_FROM)
+        self.frozen = copy.deepcopy(self.temporal).eval().requires_grad_(False)
+        self.clips: RingBuffer[ClipBatch] = RingBuffer(EXAMPLES_KEPT * options.clips)
+        self.stills = Stills(options, self.device)
         self.tables: dict[tuple[int, int], LeafTable] = {}
-        seed = self.plan.seed + training.progress["step"]
-        self.chance = random.Random(f"{self.plan.seed}/reader/{training.progress['step']}")
-        self.generator = torch.Generator(device=training.device).manual_seed(seed)
-        self.drawing = torch.Generator().manual_seed(seed)
-        self.number = count(training.progress["lessons"])
+        self.pick = self.generator("pick", options.seed)
+        self.drawing = self.generator("drawing", options.seed, torch.device("cpu"))
         self.read = 0.0
 
-    def make(self) -> tuple[ClipPages, Pages]:
-        """For the background thread."""
-        number = next(self.number)
-        lesson = make_lesson(self.plan, self.training.scorer, self.training.started_from, self.training.device, number)
-        return ClipPages.of(lesson, self.temporal), self.stills.make(number)
+    def clip_batch(self, number: int) -> ClipBatch:
+        examples = make_clip_examples(self.options, self.scorer, self.started_from, self.device, number)
+        return ClipBatch.of(examples, self.frozen)
 
-    def refill(self, ahead: Prefetcher[tuple[ClipPages, Pages]]) -> None:
+    def make(self) -> tuple[int, ClipBatch, ReaderBatch]:
+        number = next(self.number)
+        return number, self.clip_batch(number), self.stills.make(number)
+
+    def refill(self) -> None:
         """New clips when the ones at hand were read often enough; a few of every family before the first step."""
-        fewest = 1 if self.plan.steps else len(self.plan.families)
-        due = self.read >= self.plan.reuse * self.album.lessons
-        while self.album.lessons < fewest or (due and ahead.ready):
-            clips, pages = ahead.next()
-            self.album.add(clips)
-            self.stills.add(pages)
-            self.training.progress["lessons"] += 1
+        fewest = 1 if self.options.steps else len(self.options.families)
+        due = self.read >= self.options.reuse * self.clips.added
+        while self.clips.added < fewest or (due and self.ahead.ready):
+            number, clips, pictures = self.ahead.next()
+            self.clips.add(clips, number)
+            self.stills.add(pictures, number)
+            self.done["examples"] += 1
             due = False
         self.read += 1
 
-    def blocks(self, pages: Pages, kind: Kind) -> tuple[list[Tensor], int]:
+    def blocks(self, pages: ReaderBatch, kind: Kind) -> tuple[list[Tensor], int]:
         """Leaves of every look at still pictures, as `train mini` makes them, and the mip levels that they need."""
         if pages.size not in self.tables:
-            self.tables[pages.size] = LeafTable(even_tree_of(pages.size), self.training.device)
+            self.tables[pages.size] = LeafTable(even_tree_of(pages.size), self.device)
         table, truth, scores = self.tables[pages.size], pages.targets[:, 0].float(), None
-        if kind.name == "scorer" or (kind.name == "again" and self.chance.random() < 0.5):
-            device = self.training.device
+        if kind.name == "scorer" or (kind.name == "again" and self.chance["chance"].random() < 0.5):
+            device = self.device
             with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                scores = self.training.scorer(pages.pictures, pages.questions[:, 0].long()).float().sigmoid()
+                scores = self.scorer(pages.pictures, pages.questions[:, 0].long()).float().sigmoid()
         if kind.name == "again":
-            looks = table.again(truth, self.generator, scores, max(1, table.tree.full // 16))
+            looks = table.again(truth, self.pick, scores, max(1, table.tree.full // 16))
         else:
-            looks = [table.leaves(kind, truth, self.generator, scores)]
+            looks = [table.leaves(kind, truth, self.pick, scores)]
         return looks, table.tree.levels + 1
 
     def video_loss(self, mini: Any) -> tuple[Tensor, Tensor]:
-        pages = self.album.draw(self.plan.clips, self.generator)
-        system = self.chance.choices(list(SYSTEM_SHARES), list(SYSTEM_SHARES.values()))[0]
-        leaves = clip_leaves(system, pages.maps, self.chance.choice(KEEPS), self.drawing)
-        reading = read_video(mini, pages.clips, leaves)
+        batch, chance = self.clips.draw(self.options.clips, self.pick), self.chance["chance"]
+        system = chance.choices(list(SYSTEM_SHARES), list(SYSTEM_SHARES.values()))[0]
+        leaves = clip_leaves(system, batch.maps, chance.choice(KEEPS), self.drawing)
+        reading = read_video(mini, batch.clips, leaves)
         return reading.loss, reading.right
 
     def picture_loss(self, mini: Any) -> tuple[Tensor, Tensor]:
-        pages, kind = self.stills.draw(self.chance, self.generator)
-        pages = Pages(**{**vars(pages), "pictures": vary(pages.pictures, self.generator)})
-        return still_loss(mini, pages, *self.blocks(pages, kind))
+        batch, kind = self.stills.draw(self.chance["chance"], self.pick)
+        batch = replace(batch, pictures=vary(batch.pictures, self.pick))
+        return still_loss(mini, batch, *self.blocks(batch, kind))
 
+    def step(self, at: Moment) -> Notes:
+        self.refill()
+        video, right = self.video_loss(self.twin.worker)
+        still, still_right = self.picture_loss(self.twin.worker)
+        share = self.options.still_share
+        ((1 - share) * video + share * still).backward()
+        self.twin.pull_gradients()
+        nn.utils.clip_grad_norm_(self.mini.parameters(), 1.0)
+        self.optimizers[0].step()
+        self.twin.push_weights()
+        shares = {"right": right.float().mean(), "still right": still_right.float().mean()}
+        return {"video": video, "still": still, **shares}
 
-def train_reader(training: Training) -> dict[str, Any]:
-    plan, device = training.plan, training.device
-    mini = training.mini.requires_grad_(True)
-    twin = Twin(mini, torch.bfloat16 if device.type == "cuda" else torch.float32)
-    optimizer = torch.optim.AdamW(
-        mini.parameters(), lr=plan.rate, weight_decay=0.01, betas=(0.9, 0.98), fused=device.type == "cuda"
-    )
-    training.modules["mini"] = mini
-    training.optimizers.append(optimizer)
-    training.resume()
-    if training.progress["step"]:
-        twin.push_weights()
-    elif plan.evaluate:
-        training.progress["before"] = judge_reader(mini.eval(), training.scorer, training.temporal, plan, device)
-        training.write(validation_before=summary(training.progress["before"]))
-    lessons = ReaderLessons(training)
-    with Prefetcher(lessons.make, device, ahead=2) as ahead:
+    def data_state(self) -> dict[str, Any]:
+        return {"clips": self.clips.state(), "stills": self.stills.state(), "read": self.read}
 
-        def step() -> Notes:
-            lessons.refill(ahead)
-            video, right = lessons.video_loss(twin.worker)
-            still, still_right = lessons.picture_loss(twin.worker)
-            ((1 - plan.still_share) * video + plan.still_share * still).backward()
-            twin.pull_gradients()
-            nn.utils.clip_grad_norm_(mini.parameters(), 1.0)
-            optimizer.step()
-            twin.push_weights()
-            shares = {"right": right.float().mean(), "still right": still_right.float().mean()}
-            return {"video": video, "still": still, **shares}
+    def load_data_state(self, state: dict[str, Any]) -> None:
+        self.clips, self.read = RingBuffer.of_state(state["clips"], self.clip_batch), state["read"]
+        self.stills.load_state(state["stills"])
+        self.twin.push_weights()
 
-        training.run(step)
-    before = training.progress.get("before")
-    if before is None:
-        ship_reader(training, reads_video=True)
-        return training.write()
-    # What a run has learned is kept before it is judged: judging takes a while, and time may be over.
-    ship_reader(training, reads_video=False)
-    after = judge_reader(mini.eval(), training.scorer, training.temporal, plan, device)
-    video, clearest = (sum(after[f"clip, temporal 1/16, {reading}"]) for reading in ("video", "clearest"))
-    if video >= clearest:
-        ship_reader(training, reads_video=True)
-    return training.write(
-        reads_video=video >= clearest,
-        validation_before=summary(before),
-        validation=summary(after),
-        validation_change=changes(before, after),
-    )
+    def evaluate(self) -> dict[str, list[bool]]:
+        return judge_reader(self.mini.eval(), self.scorer, self.temporal, self.options, self.device)
 
+    def judge(self, at: Moment) -> None:
+        super().judge(at)
+        if at.step == 0 and self.options.evaluate:
+            self.write(validation_before=summary(self.done["before"]))
 
-def ship_reader(training: Training, reads_video: bool) -> None:
-    """OUT/mini and OUT/scorer. reads_video: whether the video prompt is what clips are read through by default: only
-    where it is no worse than the clearest frame."""
-    training.mini.config.trained_on_video = reads_video
-    # Shipping halves the weights where they are; what is judged keeps its own.
-    ship({"mini": copy.deepcopy(training.mini).eval(), "scorer": copy.deepcopy(training.scorer)}, training.out)
+    def export(self) -> None:
+        # What a run has learned is kept before it is judged: judging takes a while, and time may be over.
+        self.ship(reads_video=not self.options.evaluate)
+        self.write()
+
+    def ship(self, reads_video: bool) -> None:
+        """OUT/mini and OUT/scorer. reads_video: whether clips are read through the video prompt by default: only where
+        that is no worse than the clearest frame."""
+        self.mini.config.trained_on_video = reads_video
+        ship({"mini": self.mini, "scorer": self.scorer}, self.options.target)
+
+    def finish(self) -> None:
+        before = self.done.get("before")
+        if before is None:
+            return
+        after = self.evaluate()
+        video, clearest = (sum(after[f"clip, temporal 1/16, {reading}"]) for reading in ("video", "clearest"))
+        if video >= clearest:
+            self.ship(reads_video=True)
+        self.write(
+            reads_video=video >= clearest,
+            validation_before=summary(before),
+            validation=summary(after),
+            validation_change=changes(before, after),
+        )
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------
 
 
-def train(plan: VideoPlan, out: Path, weights: Path | None = None, device: str = "cpu") -> dict[str, Any]:
-    """One stage; goes on from its checkpoint where there is one. Returns the record."""
-    training = Training(plan, out, weights, device)
-    return (train_temporal if plan.stage == "temporal" else train_reader)(training)
+def train_video(options: VideoOptions) -> VideoTraining:
+    """One stage; goes on from its checkpoint where there is one. Leaves OUT/record-STAGE.json."""
+    return train(TemporalTraining if options.stage == "temporal" else ReaderTraining, options)
 
 
 def settings_beside(weights: Path | None, out: Path, neutral: bool) -> TemporalSettings:
@@ -367,29 +328,13 @@ def settings_beside(weights: Path | None, out: Path, neutral: bool) -> TemporalS
     return TemporalSettings() if neutral else load_settings()
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=VIDEO_STAGES)
-    parser.add_argument("--weights", type=Path, help="folder with scorer and mini; the package's if none")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "runs/video")))
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    for name in ("seconds", "learning_rate", "look_cost", "look_share", "still_share", "reuse", "checkpoint_every"):
-        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(VideoPlan, name))
-    for name in ("steps", "clips", "frames", "stills", "largest", "evaluate", "threads", "seed", "most_cuts"):
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(VideoPlan, name))
-    parser.add_argument("--size", type=int, default=VideoPlan.size[0], help="side of the square canvas in pixels")
-    parser.add_argument("--families", nargs="+", default=list(VideoPlan.families))
-    given = vars(parser.parse_args(arguments))
-    out, weights, device, side = (given.pop(name) for name in ("out", "weights", "device", "size"))
-    families = tuple(given.pop("families"))
-    try:
-        record = train(VideoPlan(**given, size=(side, side), families=families), out, weights, device)
-    except InputError as error:
-        sys.exit(f"error: {error}")
-    shown = ("validation_before", "validation", "validation_change", "reads_video", "settings")
-    for name in shown:
+def main(arguments: Iterable[str] | None = None) -> None:
+    options = parse(VideoOptions, arguments, __doc__)
+    train_video(options)
+    record = json.loads((options.target / f"record-{options.stage}.json").read_text(encoding="utf-8"))
+    for name in ("validation_before", "validation", "validation_change", "reads_video", "settings"):
         print(name, record.get(name), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    door(main)

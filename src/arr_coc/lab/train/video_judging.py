@@ -22,7 +22,7 @@ from ...video.settings import TemporalSettings
 from ...video.temporal_model import TemporalBlend
 from .allocations import target_cells, tree_of
 from .clip_coherence import STANDING, neighbour_similarity
-from .clip_lessons import LOOK, MAP_SOURCES, SCORER, Lesson, VideoPlan, look_scores, make_lesson
+from .clip_examples import LOOK, MAP_SOURCES, SCORER, ClipExamples, VideoOptions, look_scores, make_clip_examples
 from .clip_systems import ClipMaps, carry_and_look, carry_scores, clip_leaves, to_grid
 from .evaluate import evaluation_leaves, wilson
 from .pictures import render_family
@@ -44,12 +44,12 @@ CLIPS = (
 VALIDATION_SEED = 11
 
 
-def validation_lessons(
-    plan: VideoPlan, scorer: Scorer, settings: TemporalSettings, device: torch.device
-) -> Iterator[Lesson]:
+def validation_examples(
+    plan: VideoOptions, scorer: Scorer, settings: TemporalSettings, device: torch.device
+) -> Iterator[ClipExamples]:
     """As many as hold `plan.evaluate` clips; the same ones every time."""
     for number in range(-(-plan.evaluate // plan.clips)):
-        yield make_lesson(plan, scorer, settings, device, number, "validation")
+        yield make_clip_examples(plan, scorer, settings, device, number, "validation")
 
 
 def read_clips(mini: Any, system: str, keep: float, reading: str, clips: Clips, maps: ClipMaps) -> Tensor:
@@ -61,7 +61,9 @@ def read_clips(mini: Any, system: str, keep: float, reading: str, clips: Clips, 
 
 
 @torch.inference_mode()
-def judge_reader(mini: Any, scorer: Scorer, temporal: TemporalBlend, plan: VideoPlan, device: torch.device) -> Rights:
+def judge_reader(
+    mini: Any, scorer: Scorer, temporal: TemporalBlend, plan: VideoOptions, device: torch.device
+) -> Rights:
     """Stills of every family under three allocations, and clips by system and reading."""
     found: Rights = {}
     tree, generator = tree_of(plan.size), torch.Generator().manual_seed(VALIDATION_SEED)
@@ -74,10 +76,10 @@ def judge_reader(mini: Any, scorer: Scorer, temporal: TemporalBlend, plan: Video
                 leaves = evaluation_leaves(strategy, keep, batch, tree, scorer, generator)
                 name = f"still, {strategy} 1/{round(1 / keep)}"
                 found.setdefault(name, []).extend(read(mini, batch, leaves).right.tolist())
-        for lesson in validation_lessons(plan, scorer, temporal.settings, device):
-            maps = carry_scores(lesson.scores, lesson.motion, temporal)
+        for examples in validation_examples(plan, scorer, temporal.settings, device):
+            maps = carry_scores(examples.scores, examples.motion, temporal)
             for system, keep, reading in CLIPS:
-                right = read_clips(mini, system, keep, reading, lesson.clips, maps)
+                right = read_clips(mini, system, keep, reading, examples.clips, maps)
                 found.setdefault(f"clip, {system} 1/{round(1 / keep)}, {reading}", []).extend(right.tolist())
     return found
 
@@ -104,18 +106,18 @@ def changes(before: Rights, after: Rights) -> dict[str, dict[str, float]]:
 
 @torch.inference_mode()
 def judge_temporal(
-    mini: Any | None, scorer: Scorer, temporal: TemporalBlend, plan: VideoPlan, device: torch.device
+    mini: Any | None, scorer: Scorer, temporal: TemporalBlend, plan: VideoOptions, device: torch.device
 ) -> dict[str, Any]:
     """Settings on validation clips: which cuts are found, and by the source of the maps what carrying them is worth."""
     temporal.eval()
     counts = torch.zeros(4, dtype=torch.int64)
     sources = {name: CarriedMaps() for name in MAP_SOURCES}
-    for lesson in validation_lessons(plan, scorer, temporal.settings, device):
-        true = lesson.clip.cuts[:, 1:]
-        cuts = temporal.cut_logits(lesson.motion.excess[:, 1:]) > 0
+    for examples in validation_examples(plan, scorer, temporal.settings, device):
+        true = examples.clip.cuts[:, 1:]
+        cuts = temporal.cut_logits(examples.motion.excess[:, 1:]) > 0
         counts += torch.stack([(cuts & true).sum(), true.sum(), (cuts & ~true).sum(), (~true).sum()]).cpu()
-        sources[SCORER].add(lesson, temporal, plan, mini)
-        sources[LOOK].add(replace(lesson, scores=look_scores(lesson.clip, plan.threads)), temporal, plan, mini)
+        sources[SCORER].add(examples, temporal, plan, mini)
+        sources[LOOK].add(replace(examples, scores=look_scores(examples.clip, plan.threads)), temporal, plan, mini)
     temporal.train()
     names = ("cuts_found", "cuts", "false_cuts", "frames_inside")
     return {
@@ -135,27 +137,27 @@ class CarriedMaps:
         self.similar: dict[str, list[float]] = {"inside": [], "at cuts": []}
         self.right: Rights = {}
 
-    def add(self, lesson: Lesson, temporal: TemporalBlend, plan: VideoPlan, mini: Any | None) -> None:
-        grid = lesson.scores.shape[2], lesson.scores.shape[3]
-        truth = target_cells(lesson.clip.frames, *grid).view_as(lesson.scores)
-        true = lesson.clip.cuts[:, 1:]
-        carried, looks = carry_and_look(lesson.scores, lesson.motion, temporal, False, lesson.clip.cuts)
+    def add(self, examples: ClipExamples, temporal: TemporalBlend, plan: VideoOptions, mini: Any | None) -> None:
+        grid = examples.scores.shape[2], examples.scores.shape[3]
+        truth = target_cells(examples.clip.frames, *grid).view_as(examples.scores)
+        true = examples.clip.cuts[:, 1:]
+        carried, looks = carry_and_look(examples.scores, examples.motion, temporal, False, examples.clip.cuts)
         self.losses["carried"].append(needed_loss(carried.relevance, truth))
-        everywhere = carry_scores(lesson.scores, lesson.motion, temporal, lesson.clip.cuts)
+        everywhere = carry_scores(examples.scores, examples.motion, temporal, examples.clip.cuts)
         self.losses["everywhere"].append(needed_loss(everywhere.relevance, truth))
-        self.losses["alone"].append(needed_loss(lesson.scores, truth))
+        self.losses["alone"].append(needed_loss(examples.scores, truth))
         self.losses["looked"].append(looks[:, 1:].mean())
-        maps = carry_scores(lesson.scores, lesson.motion, temporal)
-        ground = to_grid(same_ground(lesson.motion.unexplained), grid)
+        maps = carry_scores(examples.scores, examples.motion, temporal)
+        ground = to_grid(same_ground(examples.motion.unexplained), grid)
         alike = neighbour_similarity(maps.relevance, tree_of(plan.size), STANDING, ground)
         self.similar["inside"] += alike[~true].tolist()
         self.similar["at cuts"] += alike[true].tolist()
         if mini is None:
             return
-        device = lesson.scores.device.type
+        device = examples.scores.device.type
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             for system in ("temporal", "frame by frame"):
-                found = read_clips(mini, system, 1 / 16, "clearest", lesson.clips, maps)
+                found = read_clips(mini, system, 1 / 16, "clearest", examples.clips, maps)
                 self.right.setdefault(system, []).extend(found.tolist())
 
     def to_json(self) -> dict[str, Any]:

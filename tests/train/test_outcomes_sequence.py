@@ -12,9 +12,9 @@ from arr_coc.attending.power_curve import PowerCurve
 from arr_coc.balancing.learned import TensionBalancer
 from arr_coc.errors import InputError
 from arr_coc.lab.train.actor_critic import HierarchicalActorCritic, returns_to_go
-from arr_coc.lab.train.curriculum import STATIC_ONLY, Curriculum, Stage
 from arr_coc.lab.train.monitors import Monitors
 from arr_coc.lab.train.rewards import DISCOUNTS, TIMESCALES, FractalReward
+from arr_coc.lab.train.scorer_examples import STATIC_ONLY, Curriculum, Stage
 
 
 def test_returns_are_the_fractal_rewards_from_the_first_step():

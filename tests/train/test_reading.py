@@ -13,9 +13,17 @@ from arr_coc.lab.needle.labels import FIRST_COLOUR
 from arr_coc.lab.train.allocations import KINDS, box_cover, make_leaves, target_cells, tree_of
 from arr_coc.lab.train.evaluate import format_table, wilson
 from arr_coc.lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
-from arr_coc.lab.train.pictures import IGNORE, glyph_targets, render_family, render_with_glyphs, thing_targets
-from arr_coc.lab.train.pool import AHEAD, PicturePool, cut, join
+from arr_coc.lab.train.pictures import (
+    IGNORE,
+    cut,
+    glyph_targets,
+    join,
+    render_family,
+    render_with_glyphs,
+    thing_targets,
+)
 from arr_coc.lab.train.prompts import build_prompt
+from arr_coc.lab.train.scorer_examples import AHEAD, STATIC_ONLY, Sources
 
 
 def characters(*texts: str) -> torch.Tensor:
@@ -111,7 +119,7 @@ def test_boxes_cover_the_cells_they_touch():
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.name}-{kind.keep}")
 def test_every_kind_of_allocation_has_one_length_and_its_budget(kind):
-    batch = PicturePool(("cards", "forms"), (1, 1), 0, "cpu").take(4, (256, 256), random.Random(0))
+    batch = Sources(STATIC_ONLY, ("cards", "forms"), (1, 1), 0, "cpu").take(4, (256, 256), 0.0, random.Random(0))[0]
     tree = tree_of((256, 256))
     leaves = make_leaves(kind, batch, tree, torch.Generator().manual_seed(0), None)
     assert leaves.shape[1] == tree.reach(max(tree.floor, round(kind.keep * tree.full)))
@@ -150,11 +158,11 @@ def test_a_tiny_model_has_the_requested_shape():
     assert model.config.text_config.hidden_size == 64
 
 
-def test_the_pool_never_repeats_a_picture_and_keeps_the_shares():
-    pool = PicturePool(("cards", "forms"), (1, 3), seed=4, device="cpu")
+def test_the_sources_never_repeats_a_picture_and_keeps_the_shares():
+    sources = Sources(STATIC_ONLY, ("cards", "forms"), (1, 3), seed=4, device="cpu")
     chance = random.Random(0)
     # More steps than are rendered ahead, so that every family has to be rendered again.
-    batches = [pool.take(8, (128, 128), chance) for _ in range(AHEAD + 4)]
+    batches = [sources.take(8, (128, 128), 0.0, chance)[0] for _ in range(AHEAD + 4)]
     assert {len(batch) for batch in batches} == {8}
     pictures = torch.cat([batch.pictures.flatten(1) for batch in batches])
     assert len({tuple(row[::97].tolist()) for row in pictures}) == len(pictures)

@@ -15,16 +15,17 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
-from .policy_gradient import LARGEST_GRADIENT, clip_gradient
 
 Module = TypeVar("Module", bound=nn.Module)
+LARGEST_GRADIENT = 1.0
 
 
 class Devices:
     """Where the training runs. `device`: of this process; `processes`: how many there are; `index`: which this is."""
 
-    def __init__(self, cpu: bool = False, processes: int | None = None) -> None:
-        """processes: how many there are; None: as many as the launcher says it started."""
+    def __init__(self, device: str = "", processes: int | None = None) -> None:
+        """device: cpu, cuda, cuda:1; empty: a GPU where there is one. processes: how many there are; None: as many as
+        the launcher says it started."""
         started = int(os.environ.get("WORLD_SIZE", "1"))
         if processes is not None and processes != started:
             raise InputError(f"{processes} processes wanted, {started} started; use torchrun --nproc-per-node")
@@ -36,12 +37,12 @@ class Devices:
                 raise InputError(
                     "training across devices needs accelerate; install the extra: pip install 'arr-coc[train]'"
                 ) from error
-            self.accelerator = Accelerator(cpu=cpu)
+            self.accelerator = Accelerator(cpu=device == "cpu")
             self.device: torch.device = self.accelerator.device
             self.processes: int = self.accelerator.num_processes
             self.index: int = self.accelerator.process_index
         else:
-            self.device = torch.device("cuda" if torch.cuda.is_available() and not cpu else "cpu")
+            self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
             self.processes, self.index = 1, 0
 
     @property
@@ -76,7 +77,7 @@ class Devices:
         """Clip the norm of the averaged gradient."""
         if self.accelerator:
             return self.accelerator.clip_grad_norm_(parameters, largest)
-        return clip_gradient(parameters, largest)
+        return nn.utils.clip_grad_norm_(parameters, largest)
 
     def mean(self, value: Tensor) -> Tensor:
         """A number averaged over the processes, for records."""

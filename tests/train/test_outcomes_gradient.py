@@ -11,11 +11,11 @@ from torch import nn
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import build_tree
 from arr_coc.errors import InputError
+from arr_coc.lab.train.devices import LARGEST_GRADIENT, Devices
 from arr_coc.lab.train.policy import draw_noise, likelihood, sample_allocations
 from arr_coc.lab.train.policy_gradient import (
     Settings,
     balance_penalty,
-    clip_gradient,
     group_advantages,
     map_entropy,
     outcome_step,
@@ -104,7 +104,7 @@ def test_the_balance_term_pushes_the_map_back_into_its_band():
 def test_the_gradient_is_clipped_at_one():
     weight = nn.Parameter(torch.zeros(4))
     weight.grad = torch.full((4,), 100.0)
-    assert float(clip_gradient([weight])) == pytest.approx(200)
+    assert float(Devices("cpu").clip([weight])) == pytest.approx(200)
     assert float(weight.grad.norm()) == pytest.approx(1, rel=1e-4)
 
 
@@ -155,7 +155,7 @@ def train_finder(steps: int, settings: Settings, group: int = 8, sign: float = 1
 
         step = outcome_step(model(pictures)[:, 0], FINDER, BUDGET, noise, judge, settings)
         step.loss.backward()
-        clip_gradient(model.parameters())
+        nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
         optimizer.step()
         optimizer.zero_grad()
         entropies.append(float(step.map_entropy))

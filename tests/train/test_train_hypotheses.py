@@ -13,8 +13,7 @@ from arr_coc.errors import InputError
 from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig
 from arr_coc.lab.bench.hypotheses import Measured, hypotheses_table
 from arr_coc.lab.train import train_hypotheses
-from arr_coc.lab.train.checkpoints import export
-from arr_coc.lab.train.hypotheses_rounds import RoundsKept
+from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.judging import load_reader
 from arr_coc.lab.train.measure import Measuring, measure, steps_of
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
@@ -28,7 +27,7 @@ NUMBER = 7
 def run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("hypotheses")
     torch.manual_seed(0)
-    export(folder / "reader", {"mini": build_mini(MiniConfig(**TINY))}, {"mini": {**TINY, "deepstack": [0]}})
+    ship({"mini": build_mini(MiniConfig(**TINY))}, folder / "reader")
     Scorer(ScorerConfig(width=32)).save_pretrained(folder / "scorer")
     train_hypotheses.main(arguments(folder))
     return folder
@@ -62,7 +61,7 @@ def test_every_part_is_trained_and_kept(run):
 
 def test_what_ships_is_small():
     shipped = sum(value.numel() for value in Scorer().parameters())
-    small = Scorer(ScorerConfig(width=train_hypotheses.Plan.width))
+    small = Scorer(ScorerConfig(width=train_hypotheses.HypothesesOptions.width))
     others = (len(SCORERS) - 1) * sum(value.numel() for value in small.parameters())
     assert 2 * (shipped + others) < 8e6, "all rivals together, in fp16"
 
@@ -139,7 +138,7 @@ def test_when_time_runs_out_whole_rounds_remain(parts):
 
 def test_an_interrupted_measurement_goes_on_where_it_stood(parts, tmp_path):
     plan = in_rounds(1)
-    kept = RoundsKept.of(tmp_path, plan, parts[1], "weights")
+    kept = train_hypotheses.RoundsKept.of(tmp_path, plan, parts[1], "weights")
 
     def stop_after_one(rounds: list) -> None:
         kept.save(rounds)
@@ -151,7 +150,7 @@ def test_an_interrupted_measurement_goes_on_where_it_stood(parts, tmp_path):
     heard: list[str] = []
     assert measured(parts, plan, advance=heard.append, done=kept.load()) == measured(parts, plan)
     assert heard == steps_of(plan)[6:], "the first round is not measured again"
-    assert RoundsKept.of(tmp_path, plan, parts[1], "other weights").load() == []
+    assert train_hypotheses.RoundsKept.of(tmp_path, plan, parts[1], "other weights").load() == []
 
 
 def test_a_folder_stays_with_the_reader_it_began_with(run):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from arr_coc.lab.train.muon import BatchedMuon
+from arr_coc.lab.train.optimizers import BatchedMuon
 from arr_coc.lab.train.twin import Twin
 
 

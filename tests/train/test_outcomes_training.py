@@ -14,22 +14,20 @@ import torch
 
 from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
 from arr_coc.errors import InputError
-from arr_coc.knowing.scorer import Scorer, ScorerConfig
+from arr_coc.knowing.scorer import Scorer
 from arr_coc.lab.train import train_scorer
 from arr_coc.lab.train.allocations import tree_of
-from arr_coc.lab.train.checkpoints import export, load_export
-from arr_coc.lab.train.curriculum import Curriculum
-from arr_coc.lab.train.distributed import Devices
+from arr_coc.lab.train.checkpoints import ship
+from arr_coc.lab.train.devices import Devices
 from arr_coc.lab.train.evaluate import FAMILIES
 from arr_coc.lab.train.judging import Judgement, judge, load_reader
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.monitors import Monitors
-from arr_coc.lab.train.pictures import TrainingBatch, render_family
+from arr_coc.lab.train.pictures import TrainingBatch, cut, join, render_family
 from arr_coc.lab.train.policy import draw_noise, node_logits, sample_allocations
-from arr_coc.lab.train.pool import cut, join
 from arr_coc.lab.train.reading import read
 from arr_coc.lab.train.rewards import Outcome
-from arr_coc.lab.train.sources import Sources
+from arr_coc.lab.train.scorer_examples import Curriculum, Sources
 
 TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
 
@@ -39,8 +37,7 @@ def reader(tmp_path_factory) -> Path:
     """A tiny untrained reader, exported as `train mini` exports it."""
     folder = tmp_path_factory.mktemp("reader")
     torch.manual_seed(0)
-    config = MiniConfig(**TINY)
-    export(folder, {"mini": build_mini(config)}, {"mini": {**TINY, "deepstack": [0]}})
+    ship({"mini": build_mini(MiniConfig(**TINY))}, folder)
     return folder
 
 
@@ -94,20 +91,20 @@ def arguments(reader: Path, folder: Path, *more: str) -> list[str]:
 def test_the_script_runs_resumes_and_leaves_a_record(reader, tmp_path):
     train_scorer.main(arguments(reader, tmp_path, "--steps", "3", "--policy-from", "0"))
     first = torch.load(tmp_path / "state.pt", weights_only=True)["modules"]["scorer"]
-    train_scorer.main(arguments(reader, tmp_path, "--steps", "2", "--policy-from", "0"))
+    train_scorer.main(arguments(reader, tmp_path, "--steps", "5", "--policy-from", "0"))
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["step"] == 5
     assert record["plan"]["likelihood_weight"] == 1.0
     rewards = [point for point in record["curve"] if "reward" in point]
     assert [point["step"] for point in rewards] == [1, 2, 3, 4, 5]
-    assert {point["stage"] for point in rewards} == {"static", "video"}
+    assert {point["stage"] for point in rewards} == {"static", "video", "hard"}
     probes = [point for point in record["curve"] if "probe right" in point]
     assert "probe random" in probes[0]
     assert len(probes) >= 3
     monitors = Monitors.from_json(record["monitors"])
     assert monitors.series("budget_share")[1] == [1.0] * 5
-    shipped = Scorer(ScorerConfig(width=32))
-    load_export(tmp_path / "out", {"scorer": shipped})
+    assert json.loads((tmp_path / "curve.json").read_text()) == record["curve"]
+    shipped = Scorer.from_pretrained(tmp_path / "out" / "scorer")
     moved = max(float((value - first[name]).abs().max()) for name, value in shipped.state_dict().items())
     assert moved > 1e-4, "two more steps must have changed the scorer"
 
@@ -123,16 +120,20 @@ def test_the_credit_opens_the_training_and_the_policy_gradient_joins(reader, tmp
     assert all("reward" in point and "credit" not in point for point in curve)
 
 
+def options(**values) -> train_scorer.ScorerOptions:
+    return train_scorer.ScorerOptions(reader=Path("nowhere"), **values)
+
+
 def test_small_canvases_come_first_and_return():
-    plan = train_scorer.ScorerPlan(batch=8, small_until=0.4)
+    plan = options(batch=8, small_until=0.4)
     chance = random.Random(0)
     early = {plan.canvas(0.1, chance) for _ in range(50)}
     assert early == {((256, 256), 32)}, "as many pixels a step as on the large canvas"
     late = [plan.canvas(0.9, chance)[0] for _ in range(400)]
     assert 0.1 < late.count((256, 256)) / 400 < 0.3
-    same = train_scorer.ScorerPlan(batch=8, size=(256, 256))
+    same = options(batch=8, size=(256, 256))
     assert {same.canvas(0.1, chance) for _ in range(9)} == {((256, 256), 8)}
-    large_only = train_scorer.ScorerPlan(batch=8, small_until=0)
+    large_only = options(batch=8, small_until=0)
     assert {large_only.canvas(share, chance) for share in (0.0, 0.5, 1.0)} == {((512, 512), 8)}
 
 
@@ -165,11 +166,11 @@ def test_what_cannot_be_done_is_said_in_one_line(tmp_path):
     with pytest.raises(InputError, match="no reader"):
         load_reader(tmp_path, torch.device("cpu"))
     with pytest.raises(InputError, match="outcomes or from boxes"):
-        train_scorer.ScorerPlan(source="guesses")
+        options(source="guesses")
     with pytest.raises(InputError, match="cross_entropy or one of"):
-        train_scorer.ScorerPlan(stakes="none at all")
+        options(stakes="none at all")
     with pytest.raises(InputError, match="2 processes wanted"):
-        Devices(cpu=True, processes=2)
+        Devices("cpu", processes=2)
 
 
 def test_two_processes_do_what_one_does(reader, tmp_path):

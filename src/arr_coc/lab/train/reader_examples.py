@@ -1,15 +1,16 @@
-"""An album of rendered pictures on the device: printed once, studied a few times, then replaced.
+"""What a reader learns from: pictures with questions, kept on the device, read a few times, then replaced.
 
 Rendering a picture costs about as much as reading it once. Each picture carries several questions and is read under
 another allocation every time, so looking at it a few times teaches nearly as much as a new one. Everything is stored in
-fixed sizes, so that taking a lesson out never makes the processor wait for the device.
+fixed sizes, so that taking examples out never makes the processor wait for the device.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -31,8 +32,17 @@ DO_NOT_ASK = 255
 SPOT = CELL // SUBCELLS
 
 
+class TensorFields(Protocol):
+    """A dataclass of tensors whose first dimension is the example."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Batch = TypeVar("Batch", bound=TensorFields)
+
+
 @dataclass(frozen=True)
-class Pages:
+class ReaderBatch:
     """P pictures of one canvas with K questions each.
 
     pictures: (P, 3, H, W) uint8. questions: (P, K, 72) uint8 characters. tails: (P, K, 72) uint8 tokens of question and
@@ -63,10 +73,7 @@ class Pages:
         """The glyph boards as `board_targets` wants them."""
         return [torch.where(board == DO_NOT_ASK, IGNORE, board.long()) for board in (self.fine, self.coarse)]
 
-    def select(self, index: Tensor) -> Pages:
-        return Pages(*(getattr(self, item.name).index_select(0, index) for item in fields(self)))
-
-    def one_question(self, which: Tensor) -> Pages:
+    def one_question(self, which: Tensor) -> ReaderBatch:
         """Only question `which` (P,) of each picture."""
         row = torch.arange(len(self), device=which.device)
         names = ("questions", "tails", "said", "targets", "copied")
@@ -74,7 +81,7 @@ class Pages:
 
 
 @torch.no_grad()
-def print_pages(
+def render_reader_batch(
     family: str,
     number: int,
     size: tuple[int, int],
@@ -84,7 +91,7 @@ def print_pages(
     difficulty: Difficulty | str | None = None,
     questions: int = 2,
     split: str = "train",
-) -> Pages:
+) -> ReaderBatch:
     """Pictures `start` … of one family with their first `questions` questions."""
     knobs = as_difficulty(difficulty, size)
     device = torch.device(device)
@@ -100,7 +107,7 @@ def print_pages(
         tails = [chat_tail(each.question_ids, each.answer_ids, TAIL) for each in asked]
         boards = [glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)]
         fine, coarse = (torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards)
-        return Pages(
+        return ReaderBatch(
             batch.pictures,
             torch.stack([each.question_ids.to(torch.uint8) for each in asked], 1),
             torch.stack([tail for tail, _ in tails], 1),
@@ -144,42 +151,81 @@ def copied_from(glyphs: Glyphs, asked: Asked | NeedleBatch, size: tuple[int, int
     return result[:, :TAIL].to(torch.int16)
 
 
-class Album:
-    """Pages of one canvas in a ring of `room` pictures: new ones overwrite the oldest."""
+class Origin(NamedTuple):
+    """All that decides what a batch for the reader shows, as plain data: a checkpoint keeps it instead of pictures."""
+
+    family: str
+    number: int
+    size: tuple[int, int]
+    start: int
+    difficulty: str | None
+
+
+class RingBuffer(Generic[Batch]):
+    """Examples of one shape in a ring with room for `room`: new ones overwrite the oldest.
+
+    origins: where each stored batch begins, and the plain data it was made from.
+    """
 
     def __init__(self, room: int) -> None:
         self.room = room
         self.filled = 0
+        self.added = 0
         self._next = 0
-        self._pages: Pages | None = None
+        self._stored: Batch | None = None
+        self.origins: dict[int, Any] = {}
 
-    def add(self, pages: Pages) -> None:
-        if len(pages) > self.room:
-            raise InputError(f"an album with room for {self.room} pictures cannot take {len(pages)} at once")
-        if self._pages is None:
-            parts = (getattr(pages, item.name) for item in fields(pages))
-            self._pages = Pages(*(part.new_zeros(self.room, *part.shape[1:]) for part in parts))
-        if self._next + len(pages) > self.room:
+    def add(self, batch: Batch, origin: Any = None) -> None:
+        number = len(getattr(batch, fields(batch)[0].name))
+        if number > self.room:
+            raise InputError(f"a buffer with room for {self.room} pictures cannot take {number} at once")
+        if self._next + number > self.room:
             # What does not fit at the end is left as it was; the ring stays one piece of memory.
             self._next = 0
-        for item in fields(pages):
-            getattr(self._pages, item.name)[self._next : self._next + len(pages)] = getattr(pages, item.name)
-        self._next += len(pages)
+        self._put(batch, self._next, origin)
+        self._next += number
         self.filled = max(self.filled, self._next)
+        self.added += 1
 
-    def draw(self, number: int, generator: torch.Generator) -> Pages:
-        """`number` pictures at random, with all their questions."""
-        assert self._pages is not None, "an album must be filled before it is read"
-        index = torch.randint(self.filled, (number,), generator=generator, device=self._pages.pictures.device)
-        return self._pages.select(index)
+    def _put(self, batch: Batch, at: int, origin: Any) -> None:
+        names = [item.name for item in fields(batch)]
+        if self._stored is None:
+            parts = (getattr(batch, name) for name in names)
+            self._stored = type(batch)(*(part.new_zeros(self.room, *part.shape[1:]) for part in parts))
+        for name in names:
+            part = getattr(batch, name)
+            getattr(self._stored, name)[at : at + len(part)] = part
+        self.origins[at] = origin
+
+    def draw(self, number: int, generator: torch.Generator) -> Batch:
+        """`number` examples at random."""
+        stored = self._stored
+        assert stored is not None, "a buffer must be filled before it is drawn from"
+        parts = [getattr(stored, item.name) for item in fields(stored)]
+        index = torch.randint(self.filled, (number,), generator=generator, device=parts[0].device)
+        return type(stored)(*(part.index_select(0, index) for part in parts))
+
+    def state(self) -> dict[str, Any]:
+        """Plain data; origins must be plain themselves."""
+        kept = {"room": self.room, "filled": self.filled, "added": self.added, "next": self._next}
+        return {**kept, "origins": dict(self.origins)}
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any], make: Callable[[Any], Batch]) -> RingBuffer[Batch]:
+        """The same buffer, its examples made again."""
+        buffer: RingBuffer[Batch] = cls(state["room"])
+        for at, origin in state["origins"].items():
+            buffer._put(make(origin), at, origin)
+        buffer.filled, buffer.added, buffer._next = state["filled"], state["added"], state["next"]
+        return buffer
 
 
 @dataclass
-class Printer:
-    """Which pages to print next: the family whose turn it is, on the canvas that is used up most.
+class ReaderSource:
+    """Which pictures come next: the family whose turn it is.
 
-    families, shares: how often each family is printed. printed: pictures so far, their numbers under the seed; a
-    resumed training goes on from there, so that it never sees a picture twice.
+    families, shares: how often each family comes. rendered: pictures so far, their numbers under the seed; a resumed
+    training goes on from there, so that it never sees a picture twice.
     """
 
     families: Sequence[str]
@@ -188,14 +234,18 @@ class Printer:
     device: torch.device | str
     chance: random.Random
     questions: int = 2
-    printed: int = 0
+    rendered: int = 0
 
-    def print(self, number: int, size: tuple[int, int], difficulty: Difficulty | str | None, turn: int) -> Pages:
-        """turn: how many pages of this canvas were printed before; the first of each canvas go through all families."""
+    def choose(self, number: int, size: tuple[int, int], difficulty: str | None, turn: int) -> Origin:
+        """turn: how many batches of this canvas came before; the first of each canvas go through all families."""
         family = (
             self.families[turn]
             if turn < len(self.families)
             else self.chance.choices(list(self.families), list(self.shares))[0]
         )
-        start, self.printed = self.printed, self.printed + number
-        return print_pages(family, number, size, self.seed, start, self.device, difficulty, self.questions)
+        start, self.rendered = self.rendered, self.rendered + number
+        return Origin(family, number, size, start, difficulty)
+
+    def render(self, origin: Origin) -> ReaderBatch:
+        family, number, size, start, difficulty = origin
+        return render_reader_batch(family, number, size, self.seed, start, self.device, difficulty, self.questions)

@@ -11,11 +11,11 @@ import torch
 
 from arr_coc.alphabet import IDS, NUMBER_OF_IDS
 from arr_coc.lab.train import varying
-from arr_coc.lab.train.album import Album, Pages, Printer, print_pages
 from arr_coc.lab.train.allocations import KINDS, NURSERY_KINDS, Kind, LeafTable, even_tree_of, make_leaves, tree_of
 from arr_coc.lab.train.captured import Captured
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.pictures import render_family
+from arr_coc.lab.train.reader_examples import ReaderBatch, ReaderSource, RingBuffer, render_reader_batch
 from arr_coc.lab.train.reading import DenseHeads, Reader, pointing_loss, read
 from arr_coc.lab.train.studying import copying_loss, cut_blocks, leaves_meant, pack_lesson, study, unpack_lesson
 from arr_coc.lab.train.varying import vary
@@ -43,7 +43,7 @@ def gradients(reader: Reader, loss: torch.Tensor) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("kind", [Kind("full", 1, 1), Kind("random", 0.5, 1)], ids=["full", "random"])
 def test_losses_and_gradients_are_those_of_the_stock_class(reader, kind):
     batch = render_family("cards", 3, SIZE, 5, 0, "cpu")
-    pages = print_pages("cards", 3, SIZE, 5, 0, "cpu", questions=1)
+    pages = render_reader_batch("cards", 3, SIZE, 5, 0, "cpu", questions=1)
     tree = tree_of(SIZE)
     leaves = make_leaves(kind, batch, tree, torch.Generator().manual_seed(1), None)
     stock = read(reader.mini, batch, leaves, reader.heads)
@@ -66,7 +66,7 @@ def test_losses_and_gradients_are_those_of_the_stock_class(reader, kind):
 
 
 def test_two_questions_at_once_are_the_same_as_each_alone(reader):
-    pages = print_pages("forms", 4, SIZE, 5, 0, "cpu", questions=2)
+    pages = render_reader_batch("forms", 4, SIZE, 5, 0, "cpu", questions=2)
     table = LeafTable(even_tree_of(SIZE), "cpu")
     leaves = table.leaves(Kind("uniform", 0.25, 1), pages.targets[:, 0].float(), torch.Generator())
     patches = cut_blocks(pages, [leaves], table.tree.levels + 1, torch.float32)
@@ -100,7 +100,7 @@ def test_patches_are_asked_for_the_same_glyphs_as_their_token():
 def test_the_leaf_table_makes_the_very_leaves_of_the_quadtree(kind):
     size = (256, 512)
     batch = render_family("signs", 5, size, 3, 0, "cpu")
-    pages = print_pages("signs", 5, size, 3, 0, "cpu", questions=1)
+    pages = render_reader_batch("signs", 5, size, 3, 0, "cpu", questions=1)
     tree = tree_of(size)
     slow = make_leaves(kind, batch, tree, torch.Generator().manual_seed(4), None)
     fast = LeafTable(tree, "cpu").leaves(kind, pages.targets[:, 0].float(), torch.Generator().manual_seed(4))
@@ -109,7 +109,7 @@ def test_the_leaf_table_makes_the_very_leaves_of_the_quadtree(kind):
 
 def test_pages_hold_what_the_renderer_tells():
     batch = render_family("zoo", 3, (256, 256), 9, 40, "cpu")
-    pages = print_pages("zoo", 3, (256, 256), 9, 40, "cpu", questions=3)
+    pages = render_reader_batch("zoo", 3, (256, 256), 9, 40, "cpu", questions=3)
     assert torch.equal(pages.pictures, batch.pictures)
     assert torch.equal(pages.questions[:, 0].long(), batch.question_ids)
     assert torch.equal(pages.things, batch.things)
@@ -117,26 +117,26 @@ def test_pages_hold_what_the_renderer_tells():
     assert int((pages.tails > 0).sum(2).max()) < pages.tails.shape[2]
 
 
-def numbered(first: int, count: int) -> Pages:
-    pages = print_pages("cards", count, (128, 128), 0, 0, "cpu", questions=1)
+def numbered(first: int, count: int) -> ReaderBatch:
+    pages = render_reader_batch("cards", count, (128, 128), 0, 0, "cpu", questions=1)
     pages.pictures[:] = torch.arange(first, first + count, dtype=torch.uint8).view(-1, 1, 1, 1)
     return pages
 
 
-def test_an_album_replaces_its_oldest_pages():
-    album = Album(room=6)
-    album.add(numbered(0, 3))
-    assert album.filled == 3
-    album.add(numbered(3, 3))
-    album.add(numbered(6, 3))
-    seen = album.draw(200, torch.Generator().manual_seed(0)).pictures[:, 0, 0, 0]
+def test_a_buffer_replaces_its_oldest_pictures():
+    buffer = RingBuffer(room=6)
+    buffer.add(numbered(0, 3))
+    assert buffer.filled == 3
+    buffer.add(numbered(3, 3))
+    buffer.add(numbered(6, 3))
+    seen = buffer.draw(200, torch.Generator().manual_seed(0)).pictures[:, 0, 0, 0]
     assert set(seen.tolist()) == {3, 4, 5, 6, 7, 8}
 
 
-def test_the_printer_begins_with_every_family_and_never_repeats_a_number():
-    printer = Printer(("cards", "signs"), (1.0, 1.0), 0, "cpu", random.Random(0), questions=1)
-    first, second = (printer.print(2, (128, 128), None, turn) for turn in range(2))
-    assert printer.printed == 4
+def test_the_source_begins_with_every_family_and_never_repeats_a_number():
+    source = ReaderSource(("cards", "signs"), (1.0, 1.0), 0, "cpu", random.Random(0), questions=1)
+    first, second = (source.render(source.choose(2, (128, 128), None, turn)) for turn in range(2))
+    assert source.rendered == 4
     assert torch.equal(first.pictures, render_family("cards", 2, (128, 128), 0, 0, "cpu").pictures)
     assert torch.equal(second.pictures, render_family("signs", 2, (128, 128), 0, 2, "cpu").pictures)
 
@@ -161,7 +161,7 @@ def test_two_looks_are_those_of_the_separate_path(reader):
     from arr_coc.lab.train.swift import cut_patches, run_language, run_tower, together
 
     size = (256, 256)
-    pages = print_pages("cards", 3, size, 5, 0, "cpu", questions=1)
+    pages = render_reader_batch("cards", 3, size, 5, 0, "cpu", questions=1)
     table = LeafTable(even_tree_of(size), "cpu")
     blocks = table.again(pages.targets[:, 0].float(), torch.Generator().manual_seed(0), None, 4)
     patches = cut_blocks(pages, blocks, table.tree.levels + 1, torch.float32)
@@ -221,7 +221,7 @@ def test_a_pointer_learns_which_leaves_a_question_means():
 def test_written_answers_are_copied_letter_by_letter_from_where_they_stand(family):
     """The sub-cell named for each letter must hold that letter on the glyph board, wherever two do not share one."""
     size = (512, 512)
-    pages = print_pages(family, 12, size, 5, 0, "cpu", questions=2)
+    pages = render_reader_batch(family, 12, size, 5, 0, "cpu", questions=2)
     copied, tails = pages.copied.long(), pages.tails.long()
     there = copied >= 0
     assert there.any(2).float().mean() > 0.3  # many answers of every family are written in the picture
@@ -237,7 +237,7 @@ def test_written_answers_are_copied_letter_by_letter_from_where_they_stand(famil
 
 
 def test_the_copying_loss_falls_when_the_right_leaf_and_spot_are_named(reader):
-    pages = print_pages("cards", 4, (256, 256), 5, 0, "cpu", questions=1)
+    pages = render_reader_batch("cards", 4, (256, 256), 5, 0, "cpu", questions=1)
     table = LeafTable(even_tree_of((256, 256)), "cpu")
     leaves = table.leaves(Kind("full", 1, 1), pages.targets[:, 0].float(), torch.Generator())
     heads = DenseHeads(16)
@@ -290,7 +290,7 @@ def test_captured_work_is_the_work(name):
 
 def test_pointing_has_read_the_question_and_nothing_of_the_answer(reader):
     size = (256, 256)
-    pages = print_pages("cards", 4, size, 5, 0, "cpu", questions=1)
+    pages = render_reader_batch("cards", 4, size, 5, 0, "cpu", questions=1)
     table = LeafTable(even_tree_of(size), "cpu")
     leaves = table.leaves(Kind("full", 1, 1), pages.targets[:, 0].float(), torch.Generator())
     patches = cut_blocks(pages, [leaves], table.tree.levels + 1, torch.float32)
