@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,13 +15,11 @@ from ..attending import allocate_batch
 from ..errors import InputError
 from ..values import Allocation, Relevance
 from .base import Backbone, VisualGrid, require_pictures
-from .glance import Glance, glance_relevance
-from .query import find_questions, question_mask
+from .glance import Glance, find_glance, glance_relevance
+from .query import find_questions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
-
-    from .qwen3_vl import Qwen3VL
 
 # (picture (3, height, width) float32 in [0, 1], question) -> where the question needs detail
 RelevanceSource = Callable[[Tensor, str], "Relevance | np.ndarray | Tensor"]
@@ -109,11 +107,9 @@ def plan_prompt(
     if isinstance(source, str | Glance):
         if not backbone.can_glance:
             raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= a function or maps")
-        how = source if isinstance(source, Glance) else Glance()
-        question = question_mask(backbone, processor, inputs)
-        glimpse = glance_relevance(cast("Qwen3VL", backbone), model, inputs, question, budgets, queries, how)
+        how = source if isinstance(source, Glance) else find_glance(model)
+        glimpse = glance_relevance(backbone, model, inputs, queries, how)
         maps: list[Any] = list(glimpse.relevance)
-        levels = list(glimpse.levels)
         if how.reuse:
             options["known"] = glimpse.known
     else:

@@ -45,7 +45,6 @@ class Qwen3VL(Backbone):
 
     model_types: ClassVar[tuple[str, ...]] = ("qwen3_vl",)
     before_encoder: ClassVar[bool] = True
-    can_glance: ClassVar[bool] = True
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_grid_thw")
     # What an allocation is for, in messages.
     shown: ClassVar[str] = "pictures"
@@ -176,7 +175,13 @@ class Qwen3VL(Backbone):
             "position_ids": positions,
             "mm_encoder_outputs": {"image": features},
         }
-        return Realized(prepared, index, next_position, {"leaves": batch, "tokens": tokens})
+        notes = {"leaves": batch, "tokens": tokens, "known": (batch, tokens)}
+        return Realized(prepared, index, next_position, notes)
+
+    def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:
+        given = realized.inputs
+        prompt = (given["input_ids"], realized.notes["tokens"], given["position_ids"], given["attention_mask"])
+        run_language_model(model, *prompt, use_cache=False)
 
     @staticmethod
     def features_class() -> type:
