@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .attending import Frame
 from .backbones.attachment_plan import Settings, plan_prompt
 from .backbones.base import backbone_for
+from .backbones.query import PLACE, tokenize_prompt, without_markers
 from .bundled import MINI, Calibration, ScorerRelevance, part_folder, scorer_beside
 from .errors import InputError
 from .looking import DEFAULT_KEEP, check_request
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
 
 
+# Characters of a question. A whole document does not belong into one: a language model reads it at every step.
+LONGEST_QUESTION = 4000
 RELEVANCES = ("auto", "scorer", "glance", "detail", "look")
 
 
@@ -137,6 +140,7 @@ class Eye:
         if self._picture is None:
             raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
         check_request([query], budget, keep)
+        check_question(query)
         seconds = {"load": self._load_seconds}
         with timed(seconds, "read"):
             inputs = self._prompt(query)
@@ -198,7 +202,8 @@ class Eye:
         """The chat with one picture: patches are cut once, the text is set for every question."""
         import torch
 
-        content = [{"type": "image"}, {"type": "text", "text": query}]
+        tokenizer = self.processor.tokenizer
+        content = [{"type": "image"}, {"type": "text", "text": PLACE}]
         text = self.processor.apply_chat_template(
             [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
         )
@@ -209,12 +214,13 @@ class Eye:
 
             assert self._picture is not None
             picture = Image.fromarray(self._picture.pixels)
+            text = text.replace(PLACE, without_markers(tokenizer, query))
             inputs = dict(self.processor(text=[text], images=[picture], return_tensors="pt"))
         else:
             tokens = int(torch.as_tensor(grid)[0].prod()) // merge**2
             token = self.processor.image_token
-            found = self.processor.tokenizer([text.replace(token, token * tokens, 1)], return_tensors="pt")
-            inputs = {**found, **self._pictured}
+            ids = torch.tensor([tokenize_prompt(tokenizer, text.replace(token, token * tokens, 1), query)])
+            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **self._pictured}
         device = self.model.device
         return {name: value.to(device) if hasattr(value, "to") else value for name, value in inputs.items()}
 
@@ -264,11 +270,18 @@ class Eye:
         )
 
 
+def check_question(query: str) -> None:
+    """A question that a model would choke on is refused before anything is loaded or looked at."""
+    if len(query) > LONGEST_QUESTION:
+        raise InputError(f"the question has {len(query)} characters, more than {LONGEST_QUESTION}; shorten it")
+
+
 def ask(
     image: Any, query: str, budget: int | None = None, *, model: str | Eye = MINI, device: str = "cpu", **how: Any
 ) -> Answer:
     """One question about one picture; `model` is an `Eye`, "mini", a folder or a name on the hub. Several: `Eye`."""
     check_request([query], budget, how.get("keep"))
+    check_question(query)
     eye = model if isinstance(model, Eye) else _another(_loaded(model, device))
     return eye.set_image(image).ask(query, budget, **how)
 

@@ -9,7 +9,7 @@ import torch
 from tiny_models import picture, tiny_model, tiny_processor
 
 from arr_coc.backbones import backbone_for, find_questions, load_processor
-from arr_coc.backbones.query import find_sequence, last_turn, tokenize_prompt
+from arr_coc.backbones.query import PLACE, find_sequence, last_turn, tokenize_prompt, without_markers
 from arr_coc.bundled import MINI, part_folder
 
 
@@ -72,14 +72,17 @@ def test_the_question_is_the_one_the_user_wrote() -> None:
     assert ask(mini, [turn("user", None, question)], [turn("user", question, None)]) == [question, question]
 
 
-@pytest.mark.parametrize("question", ["is <|image_pad|> a <|im_end|>?", "<|im_start|>user", "what colour is it"])
+@pytest.mark.parametrize("question", ["is <|image_pad|> a <|im_end|>?", "<|im_start|>", "what colour is it"])
 def test_markers_in_a_question_are_text(processor: Any, question: str) -> None:
     tokenizer = processor.tokenizer
-    text = processor.apply_chat_template([turn("user", None, question)], add_generation_prompt=True, tokenize=False)
-    ids = tokenize_prompt(tokenizer, text, question)
-    empty = processor.apply_chat_template([turn("user", None, "")], add_generation_prompt=True, tokenize=False)
-    plain = tokenizer(empty).input_ids
-    for marker in ("<|image_pad|>", "<|im_end|>", "<|im_start|>"):
-        number = tokenizer.convert_tokens_to_ids(marker)
-        assert ids.count(number) == plain.count(number)
-    assert tokenizer.decode(ids) == text
+    chats = [
+        processor.apply_chat_template([turn("user", None, text)], add_generation_prompt=True, tokenize=False)
+        for text in (PLACE, question, "", without_markers(tokenizer, question))
+    ]
+    plain = tokenizer(chats[2]).input_ids
+    for ids in (tokenize_prompt(tokenizer, chats[0], question), tokenizer(chats[3]).input_ids):
+        for marker in ("<|image_pad|>", "<|im_end|>", "<|im_start|>"):
+            number = tokenizer.convert_tokens_to_ids(marker)
+            assert ids.count(number) == plain.count(number)
+    assert tokenizer.decode(tokenize_prompt(tokenizer, chats[0], question)) == chats[1]
+    assert (without_markers(tokenizer, question) == question) == ("<|" not in question)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..values import Allocation
-from .attachment_memory import CachedPrompt
+from .attachment_memory import CachedPrompt, show_long_prompt
 from .attachment_plan import OVERRIDES, Plan, Settings, plan_prompt
 from .base import Backbone, Realized, backbone_for, require_pictures
 
@@ -94,6 +94,7 @@ class Attachment:
         _shift_lengths(kwargs, self.model.generation_config, surplus)
         if kwargs.get("streamer") is not None:
             kwargs["streamer"] = _PromptStreamer(kwargs["streamer"], prompt.long)
+        show_long_prompt(kwargs, prompt)
         output = stock(**kwargs)
         sequences = output if isinstance(output, Tensor) else output.sequences
         prefix = prompt.long.to(sequences.device).repeat_interleave(len(sequences) // len(prompt.long), dim=0)
@@ -105,6 +106,7 @@ class Attachment:
             self._remember(getattr(output, "past_key_values", None), prompt)
         return output
 
+    @torch.compiler.disable  # where tokens go is decided outside of any graph; what runs is the model's own
     def _before_forward(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -161,6 +161,11 @@ def supported_families() -> tuple[str, ...]:
 
 def backbone_for(model: PreTrainedModel) -> Backbone:
     """The adapter of this model's family; the model is the whole stock model, with its language head."""
+    if hasattr(model, "peft_config") and hasattr(model, "get_base_model"):
+        raise InputError(
+            f"{type(model).__name__} wraps the model and calls it past everything that is attached; give "
+            "model.get_base_model(), in which the adapters stay active"
+        )
     model_type = getattr(getattr(model, "config", None), "model_type", None)
     if model_type not in ADAPTERS:
         raise InputError(

@@ -13,6 +13,9 @@ from .base import Backbone
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
 
+# Stands where the question goes while a chat is written: a character of no language.
+PLACE = "\ue000"
+
 
 def find_sequence(ids: Tensor, wanted: Sequence[int]) -> Tensor:
     """Where a run of tokens begins. ids: (B, L). Returns (B, L) bool."""
@@ -66,12 +69,24 @@ def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Mappin
     return [text.strip() for text in processor.tokenizer.batch_decode(words, skip_special_tokens=False)]
 
 
-def tokenize_prompt(tokenizer: Any, text: str, question: str) -> list[int]:
-    """The tokens of a chat in which the question is nothing but text, whatever markers it spells out."""
-    if question and any(token in question for token in tokenizer.get_added_vocab()):
-        before, found, after = text.rpartition(question)
-        if found:
-            first = tokenizer(before).input_ids
-            asked = tokenizer(question, add_special_tokens=False, split_special_tokens=True).input_ids
-            return [*first, *asked, *tokenizer(after, add_special_tokens=False).input_ids]
-    return tokenizer(text).input_ids
+def tokenize_prompt(tokenizer: Any, chat: str, question: str) -> list[int]:
+    """The tokens of a chat that has PLACE where the question goes; the question is nothing but text, whatever markers
+    it spells out."""
+    if not spells_markers(tokenizer, question):
+        return tokenizer(chat.replace(PLACE, question)).input_ids
+    before, _, after = chat.partition(PLACE)
+    asked = tokenizer(question, add_special_tokens=False, split_special_tokens=True).input_ids
+    return [*tokenizer(before).input_ids, *asked, *tokenizer(after, add_special_tokens=False).input_ids]
+
+
+def spells_markers(tokenizer: Any, question: str) -> bool:
+    """Does the question spell out a token with a meaning of its own, such as the end of a turn?"""
+    return any(token in question for token in tokenizer.get_added_vocab())
+
+
+def without_markers(tokenizer: Any, question: str) -> str:
+    """The question with a gap in every marker, for processors that tokenise whole chats by themselves."""
+    for token in sorted(tokenizer.get_added_vocab(), key=len, reverse=True):
+        if len(token) > 1:
+            question = question.replace(token, f"{token[0]} {token[1:]}")
+    return question

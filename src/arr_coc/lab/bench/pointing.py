@@ -159,7 +159,6 @@ def cell_edges(model: PreTrainedModel, processor: Any, size: tuple[int, int]) ->
     Families cut, pad and resize pictures in ways of their own. So the processor is given a picture whose colours are
     its coordinates, and what the model would see of it is read off cell by cell.
     """
-    height, width = size
     y, x = (torch.arange(side).add(0.5).div(side) for side in size)
     colours = torch.stack([y[:, None].expand(size), x.expand(size), torch.ones(size)])
     backbone = backbone_for(model)
