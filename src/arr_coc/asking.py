@@ -7,7 +7,7 @@ eye.ask("What does the red sign say?", budget=64)     many times: every question
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from functools import lru_cache
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
     from .backbones.base import Realized
+    from .backbones.qwen3_vl_graph import Graphs
     from .decoding import Generated
 
 # (picture (3, height, width) in [0, 1], question) → where the question needs detail
@@ -48,7 +49,8 @@ class Eye:
     relevance: where detail should go: "scorer" (the learned one), "glance", "detail", "look" as for `attach`, or a
     function of (picture, question); "auto" takes the scorer where one was trained with the model, as with `mini`.
     scorer: that one. temperature: divides the logits before the uncertainty is read off them; 1 unless calibrated.
-    levels: the coarsest level of detail; None leaves it to the allocator.
+    levels: the coarsest level of detail; None leaves it to the allocator. graphs: single prompts run as CUDA graphs,
+    captured when first needed; None does so where it is safe (a dense Qwen3-VL on one CUDA device).
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Eye:
         scorer: RelevanceSource | None = None,
         temperature: float = 1.0,
         levels: int | None = None,
+        graphs: bool | None = None,
         name: str = "",
     ) -> None:
         if not temperature > 0:
@@ -74,6 +77,7 @@ class Eye:
         self.name = name or type(model).__name__
         self.backbone = backbone_for(model)
         self.backbone.check(model, processor)
+        self._graphs = self._captured(graphs)
         self._picture: Picture | None = None
         self._pictured: dict[str, Any] = {}
         self._load_seconds = 0.0
@@ -158,16 +162,18 @@ class Eye:
             self._check(budget, inputs)
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
-        with timed(seconds, "encode"):
-            realized = self.backbone.realize(
-                self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options
-            )
-        with timed(seconds, "answer"):
-            said = self._speak(realized, max_new_tokens)
-            text = self.processor.tokenizer.decode(said.ids[0][said.within[0]], skip_special_tokens=True).strip()
-            heat = self.temperature
-            uncertainty = 1.0 - float(said.confidence(heat))
-            unsure = {"entropy": float(said.entropy(heat)), "margin": float(said.margin(heat))}
+        with self._own_graphs() as graphs:
+            with timed(seconds, "encode"):
+                tower = {} if graphs is None else {"tower": graphs.tower}
+                realized = self.backbone.realize(
+                    self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options, **tower
+                )
+            with timed(seconds, "answer"):
+                said = self._generate(realized, max_new_tokens, graphs)
+        text = self.processor.tokenizer.decode(said.ids[0][said.within[0]], skip_special_tokens=True).strip()
+        heat = self.temperature
+        uncertainty = 1.0 - float(said.confidence(heat))
+        unsure = {"entropy": float(said.entropy(heat)), "margin": float(said.margin(heat))}
         # What counts is what the prompts hold, not what was planned.
         spent, full = (self._visual_tokens(prompt) for prompt in (realized.inputs, inputs))
         seen = self._in_picture(plan.allocations[0])
@@ -234,7 +240,7 @@ class Eye:
         if budget is not None and budget > grids[0].tokens:
             raise InputError(f"budget {budget} is above the {grids[0].tokens} tokens that this picture costs in full")
 
-    def _speak(self, realized: Realized, max_new_tokens: int) -> Generated:
+    def _generate(self, realized: Realized, max_new_tokens: int, graphs: Graphs | None = None) -> Generated:
         """The greedy answer and the logits it came from; by the lean loop where that gives the same words."""
         import torch
 
@@ -244,7 +250,7 @@ class Eye:
         if self.backbone.before_encoder and is_plain(self.model.generation_config):
             assert realized.next_position is not None
             prompt = (inputs["input_ids"], realized.notes["tokens"], inputs["position_ids"], realized.next_position)
-            return generate_greedily(self.model, *prompt, inputs["attention_mask"], max_new_tokens)
+            return generate_greedily(self.model, *prompt, inputs["attention_mask"], max_new_tokens, graphs)
         with torch.inference_mode():
             output = self.model.generate(
                 **inputs,
@@ -254,6 +260,27 @@ class Eye:
                 output_logits=True,
             )
         return Generated.of_generate(output, inputs["input_ids"].shape[1], end_tokens(self.model))
+
+    def _captured(self, wanted: bool | None) -> Graphs | None:
+        """The graphs of this model, where they are wanted and possible."""
+        from .backbones.qwen3_vl_graph import Graphs
+        from .decoding import is_plain
+
+        safe = self.backbone.before_encoder and Graphs.safe(self.model) and is_plain(self.model.generation_config)
+        if wanted and not safe:
+            raise InputError(f"graphs=True needs a dense Qwen3-VL on one CUDA device, greedy; {self.name} is not")
+        return None if wanted is False or not safe else Graphs(self.model)
+
+    @contextmanager
+    def _own_graphs(self) -> Generator[Graphs | None]:
+        """The graphs while nobody else uses them; None where there are none, or another thread is at them."""
+        if self._graphs is None or not self._graphs.busy.acquire(blocking=False):
+            yield None
+            return
+        try:
+            yield self._graphs
+        finally:
+            self._graphs.busy.release()
 
     def _in_picture(self, allocation: Allocation) -> Allocation:
         """The same regions in pixels of the picture as given: the model counts in those of its own canvas."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -97,17 +97,18 @@ class Qwen3VL(Backbone):
         relevance: Sequence[np.ndarray | HierarchicalRelevance] | None = None,
         depth: DepthRouting | None = None,
         known: tuple[LeafBatch, VisualTokens] | None = None,
+        tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
         **unknown: Any,
     ) -> Realized:
         """Encode the leaves of every picture and put them in the place of its placeholders.
 
         depth: route the DeepStack planes by relevance; None leaves them where they are. known: leaves that were encoded
-        before, by a glance or an earlier pass.
+        before, by a glance or an earlier pass. tower: `encode_leaves` in another form, such as a captured one.
         """
         if unknown:
             raise InputError(f"Qwen3-VL foveates before its encoder and takes depth=, not {', '.join(unknown)}=")
         batch = self.leaf_batch(model, inputs, allocations)
-        tokens = self.encode(model, self.normalised_pixels(model, inputs), batch, known)
+        tokens = self.encode(model, self.normalised_pixels(model, inputs), batch, known, tower)
         if depth is not None:
             if relevance is None:
                 raise InputError("depth routing needs to know how relevant each place is; give relevance=")
@@ -120,9 +121,10 @@ class Qwen3VL(Backbone):
         pictures: Tensor | PictureGroups,
         batch: LeafBatch,
         known: tuple[LeafBatch, VisualTokens] | None = None,
+        tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
     ) -> VisualTokens:
         """Normalised pictures and their leaves → visual tokens, in the order of the batch."""
-        return foveate(model, pictures, batch, known)
+        return foveate(model, pictures, batch, known, tower)
 
     def leaf_batch(
         self, model: PreTrainedModel, inputs: Mapping[str, Any], allocations: Sequence[Allocation]
