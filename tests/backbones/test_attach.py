@@ -151,7 +151,7 @@ def test_per_call_overrides(model: Any, processor: Any, inputs: dict[str, Any]) 
         model.generate(**inputs, **GREEDY, budget=[31, 1, 4, 5])
         assert [item.tokens for item in foveation.last] == [31, 1, 4, 5]
         model.generate(**inputs, **GREEDY, keep=0.5)
-        assert [item.tokens for item in foveation.last] == [31, 1, 8, 12]
+        assert [item.tokens for item in foveation.last] == [31, 1, 7, 12]
         corner = np.zeros((8, 8))
         corner[7, 7] = 1
         mine = [
@@ -235,9 +235,9 @@ def test_wrong_use_is_one_clear_line(
     with pytest.raises(InputError, match="attached already"):
         attach(model, processor)
     for how, message in (
-        ({"budget": 0}, "whole number"),
-        ({"keep": 1.5}, r"\(0, 1\]"),
-        ({"relevance": "guess"}, "'glance', 'detail', 'look', a function"),
+        ({"budget": 0}, "at least 1 token"),
+        ({"keep": 1.5}, "share above 0 and up to 1"),
+        ({"relevance": "guess"}, "use 'auto', 'look', 'scorer', 'glance', 'detail'"),
         ({"relevance": np.ones((2, 2))}, "1 maps for 4 pictures"),
         ({"budget": [1, 2]}, "2 budgets for 4 pictures"),
         ({"query": ["a", "b"]}, "2 queries for a batch of 3"),
@@ -249,8 +249,18 @@ def test_wrong_use_is_one_clear_line(
     with pytest.raises(InputError, match="inputs_embeds"):
         model(inputs_embeds=torch.ones(1, 3, 64), pixel_values=inputs["pixel_values"])
     detach(model)
-    with pytest.raises(InputError, match=r"budget= .* or keep="):
-        attach(model, processor, budget=None)
+    for how, message in (
+        ({"budget": 9, "keep": 0.5}, "one of them"),
+        ({"processor": None}, "processor"),
+        ({"relevence": "look"}, "did you mean 'relevance'"),
+        ({"merge": "pick"}, "takes depth"),
+        ({"relevance": "scoer"}, "did you mean 'scorer'"),
+        ({"options": {"criterium": "peak"}}, "did you mean 'criterion'"),
+        ({"seed": "a"}, "seed='a'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            attach(**{"model": model, "processor": processor, **how})
+    assert not hasattr(model, "arr_coc"), "a refused attach leaves nothing behind"
     unknown = torch.nn.Linear(1, 1)
     with pytest.raises(InputError, match="qwen3_vl, qwen3_vl_moe"):
         attach(unknown, processor)  # type: ignore[arg-type]
