@@ -204,7 +204,7 @@ def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevanc
     import_module(".attending.allocate", __package__)
     if strategy not in WITHOUT_TORCH or device != "cpu":
         import_module(".attending.allocate_batch", __package__)
-    if relevance == "scorer":
+    if isinstance(relevance, str) and relevance == "scorer":
         import_module(".knowing.scorer", __package__)
 
 

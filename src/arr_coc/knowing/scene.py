@@ -73,7 +73,8 @@ class Scene:
             return given
         import torch
 
-        return torch.from_numpy(given).permute(2, 0, 1).to(self.device).float() / 255
+        writable = given if given.flags.writeable else given.copy()  # torch warns of the others
+        return torch.from_numpy(writable).permute(2, 0, 1).to(self.device).float() / 255
 
     @cached_property
     def sensed(self) -> tuple[Texture, float]:
