@@ -15,7 +15,7 @@ from ..pictures import load_picture
 if TYPE_CHECKING:
     import torch
 
-    from ..sensing.array import Texture
+    from ..sensing.texture import Texture
 
 # The longer side at which a picture is held for sensing and drawing. Boxes are in pixels as given all the same.
 VIEW_SIDE = 1600

@@ -130,8 +130,6 @@ def eye_cell(eye: Any) -> int:
     return images.patch_size * images.merge_size
 
 
-
-
 def write_files(
     out: Path, watched: Watched, pixels: list[Any], rate: float, answer: Answer | None, clip: str
 ) -> dict[str, str]:
