@@ -141,8 +141,9 @@ def check_amount(budget: Any = None, keep: Any = None) -> tuple[Any, float | Non
         keep = _percentage(keep, "keep") if keep.strip().endswith("%") else _number(keep)
     if keep is not None and not (isinstance(keep, int | float) and not isinstance(keep, bool) and 0 < keep <= 1):
         raise InputError(f"keep {keep!r} is not a share above 0 and up to 1; give for example 0.25 or 25%")
-    if isinstance(budget, str) and budget.strip().isdecimal():
-        budget = int(budget)
+    if isinstance(budget, str):
+        number = _number(budget)
+        budget = int(number) if isinstance(number, float) and number.is_integer() else budget
     for one in budget if isinstance(budget, Sequence) and not isinstance(budget, str) else [budget]:
         if one is not None and not _is_whole(one):
             raise InputError(f"budget {budget!r} is not a whole number of tokens; give for example 256 or 25%")

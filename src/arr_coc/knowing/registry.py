@@ -89,8 +89,7 @@ class Source:
         absent = [need for need in NEEDS if need in self.needs - offers]
         if not absent:
             return self.available(offers)
-        usable = ", ".join(source.name for source in BUILT_IN.values() if source.needs <= offers)
-        return f"relevance={self.name!r} needs {NEEDS[absent[0]]}; or choose from {usable}"
+        return f"relevance={self.name!r} needs {NEEDS[absent[0]]}; or choose from {', '.join(names_for(offers))}"
 
     def maps(self, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
         function = _load(self.function)
@@ -167,6 +166,11 @@ def remove_source(name: str) -> None:
 def source_names() -> tuple[str, ...]:
     """Every name that `relevance=` takes: the library's, those that were added, those of other packages."""
     return tuple(dict.fromkeys(("auto", *BUILT_IN, *_ADDED, *(point.name for point in _entry_points()))))
+
+
+def names_for(offers: Iterable[str] = ("pixels", "texture")) -> tuple[str, ...]:
+    """Names of sources that need no more than this, for a page or a menu to choose from."""
+    return tuple(source.name for source in (*BUILT_IN.values(), *_ADDED.values()) if source.needs <= set(offers))
 
 
 def _entry_points() -> Iterable[Any]:

@@ -67,12 +67,12 @@ def command(
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
-    from ...looking import check_device, check_request
     from ...pictures import load_picture
-    from .inputs import open_source, quiet_decoder, result_names, spend
+    from ...request import check_amount, check_device, check_request
+    from .inputs import open_source, quiet_decoder, result_names
 
     wait_asleep()
-    tokens, share = spend(budget, keep)
+    tokens, share = check_amount(budget, keep)
     check_request([query], tokens, share)
     if new_tokens < 1:
         raise InputError(f"--new-tokens {new_tokens} leaves no room for an answer; give at least 1")

@@ -58,11 +58,10 @@ def command(
       arr-coc video webcam "Where is the cup?" --frames 100
       arr-coc video rtsp://camera.local/stream "Who is at the door?" --frames 300
     """
-    from ...looking import check_device, check_request
+    from ...request import check_amount, check_device, check_request
     from ...video.answering import READINGS
-    from .inputs import spend
 
-    tokens, share = spend(budget, keep)
+    tokens, share = check_amount(budget, keep)
     check_request([query], tokens, share)
     check_device(device)
     if reading not in READINGS:
