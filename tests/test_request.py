@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import arr_coc.request
 from arr_coc import InputError, look
 from arr_coc.attending.strategies import OPTIONS, STRATEGIES
-from arr_coc.request import Request, check_keywords
+from arr_coc.request import Request
 
 
 @given(full=st.integers(1, 5000), budget=st.integers(1, 10_000))
@@ -41,26 +41,26 @@ def test_one_call_may_answer_in_either_unit():
     ("how", "words"),
     [
         ({"budget": 3, "keep": 0.5}, "one of them"),
-        ({"budget": "3 %x"}, "whole number"),
+        ({"budget": "3 %x"}, "budget .* whole number"),
         ({"budget": "0%"}, "percentage"),
         ({"keep": "x%"}, "percentage"),
         ({"keep": "x"}, "share"),
         ({"budget": True}, "whole number"),
         ({"budget": [3, 0]}, "at least 1"),
-        ({"cell": 0}, "cell=0"),
-        ({"cell": "x"}, "cell='x'"),
-        ({"canvas": "x"}, "canvas='x'"),
-        ({"canvas": (1, 0)}, "canvas="),
-        ({"levels": "a"}, "levels='a'"),
-        ({"levels": -1}, "levels=-1"),
-        ({"seed": "a"}, "seed='a'"),
+        ({"cell": 0}, "cell must be at least 1, got 0"),
+        ({"cell": "x"}, "cell must be a whole number, got 'x'"),
+        ({"canvas": "x"}, "canvas must be"),
+        ({"canvas": (1, 0)}, "canvas: the width"),
+        ({"levels": "a"}, "levels must be a whole number, got 'a'"),
+        ({"levels": -1}, "levels must be at least 0"),
+        ({"seed": "a"}, "seed must be a whole number"),
         ({"strategy": "magic"}, "unknown strategy"),
         ({"strategy": "lod", "keep": 0.5}, "budget, not keep"),
-        ({"budegt": 3}, "did you mean 'budget'"),
-        ({"lvels": 3}, "did you mean 'levels'"),
-        ({"criterium": "peak"}, "did you mean 'criterion'"),
-        ({"strategy": "uniform", "criterion": "peak"}, "of strategy 'uniform'; it takes no options"),
-        ({"strategy": "quadtree", "boxes": []}, "of strategy 'quadtree'; it takes criterion"),
+        ({"budegt": 3}, "did you mean budget"),
+        ({"lvels": 3}, "did you mean levels"),
+        ({"strategy": "quadtree", "criterium": "peak"}, "did you mean criterion"),
+        ({"strategy": "uniform", "criterion": "peak"}, "strategy 'uniform' takes no options"),
+        ({"strategy": "quadtree", "boxes": []}, "strategy 'quadtree' takes criterion"),
     ],
 )
 def test_what_makes_no_sense_gets_one_line(how, words):
@@ -72,15 +72,14 @@ def test_what_makes_no_sense_gets_one_line(how, words):
 
 
 def test_a_misspelt_keyword_of_the_caller_is_found_too():
-    with pytest.raises(InputError, match="did you mean 'relevance'"):
+    with pytest.raises(InputError, match="did you mean relevance"):
         look("missing.png", "what?", relevence="look")  # type: ignore[call-arg]
-    with pytest.raises(InputError, match="unknown keyword 'x' of the thing; it takes a, b"):
-        check_keywords(["x"], ["a", "b"], "the thing")
 
 
 def test_type_checkers_know_the_options_that_strategies_take():
     tree = ast.parse(Path(arr_coc.request.__file__).read_text(encoding="utf-8"))
     kinds = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     typed = [item.target.id for item in kinds["AnyOptions"].body if isinstance(item, ast.AnnAssign)]
-    assert sorted(typed) == sorted({name for names in OPTIONS.values() for name in names})
+    # A share to keep is the request's own; how many places clusters keep is told to `allocate` alone.
+    assert sorted(typed) == sorted({name for names in OPTIONS.values() for name in names} - {"keep"})
     assert set(OPTIONS) <= set(STRATEGIES)

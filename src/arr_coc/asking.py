@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .attending import Frame
-from .attending.strategies import DEFAULT_STRATEGY
+from .attending.strategies import DEFAULT_STRATEGY, check_strategy
 from .backbones.attachment_plan import Settings, plan_prompt
 from .backbones.base import backbone_for
 from .bundled import MINI, Calibration, ScorerRelevance, part_folder, scorer_beside
@@ -51,7 +51,8 @@ class Eye:
     other source, or a function of (picture, question); "auto" takes the scorer where one was trained with the model, as
     with `mini`.
     scorer: that one. temperature: divides the logits before the uncertainty is read off them; 1 unless calibrated.
-    levels: the coarsest level of detail; None leaves it to the allocator.
+    levels: the coarsest level of detail; None leaves it to the allocator. strategy: what `ask` takes unless told; None
+    is the library's default.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Eye:
         scorer: RelevanceSource | None = None,
         temperature: float = 1.0,
         levels: int | None = None,
+        strategy: str | None = None,
         name: str = "",
     ) -> None:
         if not temperature > 0:
@@ -76,6 +78,7 @@ class Eye:
         self.scorer = scorer
         self.temperature = temperature
         self.levels = levels
+        self.strategy = check_strategy(strategy or DEFAULT_STRATEGY)
         self.name = name or type(model).__name__
         self.backbone = backbone_for(model)
         self.backbone.check(model, processor)
@@ -109,6 +112,7 @@ class Eye:
         known: dict[str, Any] = {
             "temperature": calibration.temperature,
             "levels": calibration.levels,
+            "strategy": calibration.strategy,
             "scorer": None if scorer is None else ScorerRelevance(scorer),
         }
         return cls(model.to(device).eval(), processor, name=str(name), **{**known, **options})
@@ -131,7 +135,7 @@ class Eye:
         budget: Budget | None = None,
         keep: Share | None = None,
         *,
-        strategy: str = DEFAULT_STRATEGY,
+        strategy: str | None = None,
         relevance: Any = None,
         allocation: Allocation | None = None,
         levels: int | None = None,
@@ -142,13 +146,13 @@ class Eye:
     ) -> Answer:
         """Answer one question about the picture, at most `budget` visual tokens (or `keep` of the full count; ¼).
 
-        allocation: decided by the caller. relevance, levels: instead of the eye's own. words: of a page, with their
-        boxes, for sources that read them. options: for the strategy, such as `boxes` (oracle).
+        allocation: decided by the caller. strategy, relevance, levels: instead of the eye's own. words: of a page, with
+        their boxes, for sources that read them. options: for the strategy, such as `boxes` (oracle).
         """
         if self._picture is None:
             raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
         check_request([query], budget, keep)
-        levels = self.levels if levels is None else levels
+        levels, strategy = self.levels if levels is None else levels, strategy or self.strategy
         settings = Settings(
             Request.of(budget, keep, keywords=KEYWORDS, strategy=strategy, levels=levels, seed=seed, **options),
             query=query,
@@ -264,7 +268,7 @@ def ask(
     *,
     model: str | Eye = MINI,
     device: str = "cpu",
-    strategy: str = DEFAULT_STRATEGY,
+    strategy: str | None = None,
     relevance: Any = None,
     allocation: Allocation | None = None,
     levels: int | None = None,
@@ -278,9 +282,11 @@ def ask(
     The other arguments are those of `Eye.ask`.
     """
     check_request([query], budget, keep)
-    how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, **options}
-    Request.of(budget, keep, keywords=KEYWORDS, **how)  # told before a model is loaded
-    how |= {"relevance": relevance, "allocation": allocation, "words": words, "max_new_tokens": max_new_tokens}
+    how: dict[str, Any] = {"levels": levels, "seed": seed}
+    # Told before a model is loaded; options are those of a strategy that only the model may know.
+    Request.of(budget, keep, strategy=strategy or DEFAULT_STRATEGY, **how, **(options if strategy else {}))
+    how |= {"strategy": strategy, "relevance": relevance, "allocation": allocation, "words": words, **options}
+    how["max_new_tokens"] = max_new_tokens
     eye = model if isinstance(model, Eye) else _another(_loaded(model, device))
     return eye.set_image(image).ask(query, budget, keep, **how)
 

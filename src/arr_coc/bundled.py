@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 WEIGHTS = Path(__file__).parent / "weights"
 MINI, SCORER = "mini", "scorer"
 CALIBRATION = "calibration.json"
+# What the trainings of this library laid out where they do not say otherwise.
+TRAINED_STRATEGY = "quadtree"
 
 
 def part_folder(part: str, weights: Path | None = None) -> Path:
@@ -39,22 +41,27 @@ def part_folder(part: str, weights: Path | None = None) -> Path:
 
 @dataclass(frozen=True)
 class Calibration:
-    """temperature: divides the logits before uncertainty is read off them. levels: the coarsest level of detail that
-    the model was trained with; None leaves it to the allocator."""
+    """temperature: divides the logits before uncertainty is read off them. levels, strategy: the coarsest level of
+    detail and the strategy that the model was trained with; None leaves them to the allocator."""
 
     temperature: float = 1.0
     levels: int | None = None
+    strategy: str | None = TRAINED_STRATEGY
 
     @classmethod
     def beside(cls, folder: Path) -> Calibration:
         """What calibration.json in a model's folder says; without one, nothing is divided."""
         path = folder / CALIBRATION
         if not path.is_file():
-            return cls()
+            return cls(strategy=None if scorer_beside(folder) is None else TRAINED_STRATEGY)
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             levels = found.get("levels")
-            read = cls(float(found["temperature"]), None if levels is None else int(levels))
+            read = cls(
+                float(found["temperature"]),
+                None if levels is None else int(levels),
+                str(found.get("strategy", TRAINED_STRATEGY)),
+            )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path} is not a calibration ({error}); calibrate the model again") from error
         if not read.temperature > 0:

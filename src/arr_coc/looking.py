@@ -51,19 +51,17 @@ KEYWORDS = ("device", "relevance", "photos", "words")
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """allocation, the relevance it came from, the picture (reduced, if large), and seconds for each stage. remarks:
-    what a reader should know about the budget."""
+    """allocation, the relevance it came from, the picture (reduced, if large), and seconds for each stage."""
 
     allocation: Allocation
     relevance: Relevance
     picture: Picture
     seconds: Mapping[str, float] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about the picture, the relevance and the budget."""
-        return (*self.picture.notes, *self.relevance.notes, *self.remarks)
+        return (*self.picture.notes, *self.relevance.notes, *self.allocation.notes)
 
     def timed(self, stage: str, seconds: float) -> Look:
         return replace(self, seconds={**self.seconds, stage: seconds})
@@ -159,7 +157,7 @@ class Prepared:
         with clock.stage("attend"):
             allocation = allocate(
                 known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device),
-                request.tokens(full),
+                request.wanted(full),
                 image_size=self.picture.size,
                 strategy=request.strategy,
                 cell=request.cell,
@@ -168,7 +166,7 @@ class Prepared:
                 seed=request.seed,
                 **{**_strategy_inputs(request.strategy, self.scene), **request.options},
             )
-        return Look(allocation, known, self.picture, clock.seconds, request.notes(full, self.picture.name))
+        return Look(allocation, known, self.picture, clock.seconds)
 
 
 def request_of(queries: Sequence[str], budget: Any = None, keep: Any = None, **how: Any) -> Request:

@@ -1,19 +1,19 @@
 """What may be asked of `look`, `ask`, `attach`, passes and clips: one frozen value, checked in one place.
 
-Request.of(budget=256, strategy="quadtree", criterion="peak")     options of the strategy beside the request's own
+Request.of(budget=256, strategy="quadtree", criterion="peak")     options of a strategy beside the request's own
 Request.of(keep="25%").tokens(1024)                               → 256
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .attending.strategies import CLASSIC_SCALE, DEFAULT_STRATEGY, check_strategy, strategy_options
+from .attending.strategies import CLASSIC_SCALE, DEFAULT_STRATEGY, check_options, check_strategy
+from .checks import whole, whole_size
 from .errors import InputError
 from .values import DEFAULT_CELL
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from typing_extensions import TypedDict  # closed dictionaries: a type checker then knows a wrong keyword
 
     class AnyOptions(TypedDict, total=False):
-        """Every option of every strategy; `strategy_options` says whose they are."""
+        """Every option of every strategy; `attending.strategies.OPTIONS` says whose they are."""
 
+        shape: str
+        overview: int | None
         criterion: str
         fovea: Any
         confident: float
@@ -72,22 +74,22 @@ class Request:
 
     def __post_init__(self) -> None:
         budget, keep = check_amount(self.budget, self.keep)
-        object.__setattr__(self, "budget", budget)
-        object.__setattr__(self, "keep", keep)
         check_strategy(self.strategy)
         if self.strategy in CLASSIC_SCALE and keep is not None:
             raise InputError(
                 f"strategy {self.strategy!r} counts 64 to 400 tokens for each patch; give budget, not keep"
             )
-        if self.levels is not None and not (_is_whole(self.levels) and self.levels >= 0):
-            raise InputError(f"levels={self.levels!r} is not a number of levels; give a whole number from 0 on")
-        if not (_is_whole(self.cell) and self.cell >= 1):
-            raise InputError(f"cell={self.cell!r} is not a size in pixels; give a whole number from 1 on, such as 32")
-        if self.canvas is not None:
-            object.__setattr__(self, "canvas", _canvas(self.canvas))
-        if not _is_whole(self.seed):
-            raise InputError(f"seed={self.seed!r} is not a whole number; give for example 0")
-        check_keywords(self.options, strategy_options(self.strategy), f"strategy {self.strategy!r}")
+        check_options(self.strategy, self.options)
+        checked = {
+            "budget": budget,
+            "keep": keep,
+            "levels": None if self.levels is None else whole(self.levels, "levels"),
+            "cell": whole(self.cell, "cell", 1),
+            "canvas": None if self.canvas is None else whole_size(self.canvas, "canvas"),
+            "seed": whole(self.seed, "seed", -(1 << 63)),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def of(cls, budget: Any = None, keep: Any = None, *, keywords: Iterable[str] = (), **how: Any) -> Request:
@@ -97,10 +99,8 @@ class Request:
         """
         own = {item.name for item in fields(cls)} - {"options"}
         given = {name: how.pop(name) for name in own & how.keys()}
-        strategy = check_strategy(given.get("strategy", DEFAULT_STRATEGY))
         options = {**how.pop("options", {}), **how}
-        known = strategy_options(strategy)
-        check_keywords(options, known, f"strategy {strategy!r}", {*own, *keywords, *known})
+        check_options(check_strategy(given.get("strategy", DEFAULT_STRATEGY)), options, keywords)
         return cls(budget, keep, **given, options=options)
 
     def override(self, **changes: Any) -> Request:
@@ -112,23 +112,22 @@ class Request:
             given["budget"] = None
         return replace(self, **given) if given else self
 
-    def tokens(self, full: int, budget: int | None = None) -> int:
-        """Tokens to spend on a picture that costs `full` at level 0 everywhere. A budget above that means all of it.
-
-        budget: of this picture, where the request has one for each.
-        """
-        wanted: Any = self.budget if budget is None else budget
+    def wanted(self, full: int) -> int:
+        """Tokens that may be spent on a picture that costs `full` at level 0 everywhere; it may be above that."""
+        if self.budget is not None and not isinstance(self.budget, Sequence):
+            return self.budget
         if self.strategy in CLASSIC_SCALE:
-            presets = import_module(".attending.classic", __package__).PRESETS
-            return presets["classic"].budget if wanted is None else int(wanted)
-        if wanted is None:
-            return max(1, math.floor((DEFAULT_KEEP if self.keep is None else self.keep) * full + 1e-9))
-        return min(int(wanted), full)
+            return import_module(".attending.classic", __package__).PRESETS["classic"].budget
+        return max(1, math.floor((DEFAULT_KEEP if self.keep is None else self.keep) * full + 1e-9))
 
-    def notes(self, full: int, name: str = "the picture") -> tuple[str, ...]:
-        """What a reader should know: a budget is a ceiling, and this picture does not reach it."""
-        whole = isinstance(self.budget, int) and self.strategy not in CLASSIC_SCALE and self.budget > full
-        return (f"budget {self.budget} is above the {full} tokens that all of {name} costs: all are spent",) * whole
+    def tokens(self, full: int) -> int:
+        """Tokens to spend on such a picture: a budget above its full count means all of it."""
+        return self.wanted(full) if self.strategy in CLASSIC_SCALE else min(self.wanted(full), full)
+
+    def notes(self, full: int, name: str = "the whole picture") -> tuple[str, ...]:
+        """What a reader should know: this picture does not reach the budget."""
+        above = isinstance(self.budget, int) and self.strategy not in CLASSIC_SCALE and self.budget > full
+        return (f"budget {self.budget} is above the {full} tokens of {name}: all of it is seen",) if above else ()
 
 
 def check_amount(budget: Any = None, keep: Any = None) -> tuple[Any, float | None]:
@@ -142,13 +141,11 @@ def check_amount(budget: Any = None, keep: Any = None) -> tuple[Any, float | Non
     if keep is not None and not (isinstance(keep, int | float) and not isinstance(keep, bool) and 0 < keep <= 1):
         raise InputError(f"keep {keep!r} is not a share above 0 and up to 1; give for example 0.25 or 25%")
     if isinstance(budget, str):
-        number = _number(budget)
-        budget = int(number) if isinstance(number, float) and number.is_integer() else budget
-    for one in budget if isinstance(budget, Sequence) and not isinstance(budget, str) else [budget]:
-        if one is not None and not _is_whole(one):
-            raise InputError(f"budget {budget!r} is not a whole number of tokens; give for example 256 or 25%")
-        if one is not None and one < 1:
-            raise InputError(f"budget {budget} leaves nothing to look with; give at least 1 token")
+        budget = _number(budget)
+    if isinstance(budget, Sequence) and not isinstance(budget, str):
+        budget = [whole(one, "budget", 1) for one in budget]
+    elif budget is not None:
+        budget = whole(budget, "budget (tokens, such as 256, or a share, such as 25%)", 1)
     return budget, keep
 
 
@@ -158,19 +155,6 @@ def check_request(queries: Sequence[str], budget: Any = None, keep: Any = None) 
         if not isinstance(query, str) or not query.strip():
             raise InputError('the question is empty; ask something, for example "What number is on the red sign?"')
     check_amount(budget, keep)
-
-
-def check_keywords(given: Iterable[str], known: Iterable[str], whose: str, near: Iterable[str] | None = None) -> None:
-    """Refuse a keyword that nobody takes, naming the nearest one. near: among which to look for it."""
-    known = list(known)
-    for name in given:
-        if name not in known:
-            nearest = difflib.get_close_matches(name, list(known if near is None else near), 1)
-            takes = f"it takes {', '.join(known)}" if known else "it takes no options"
-            raise InputError(
-                f"unknown keyword {name!r}"
-                + (f"; did you mean {nearest[0]!r}?" if nearest else f" of {whose}; {takes}")
-            )
 
 
 def check_device(device: str) -> None:
@@ -185,10 +169,6 @@ def check_device(device: str) -> None:
         raise InputError(f"device {device!r} cannot be used ({reason}); use cpu") from error
 
 
-def _is_whole(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
-
-
 def _number(text: str) -> float | str:
     try:
         return float(text)
@@ -201,10 +181,3 @@ def _percentage(text: str, name: str) -> float:
     if isinstance(share, str) or not 0 < share <= 100:
         raise InputError(f"{name} {text!r} is not a percentage above 0 and up to 100; give for example 25%")
     return share / 100
-
-
-def _canvas(canvas: Any) -> tuple[int, int]:
-    sides = tuple(canvas) if isinstance(canvas, Sequence) and not isinstance(canvas, str) else ()
-    if len(sides) != 2 or not all(_is_whole(side) and side >= 1 for side in sides):
-        raise InputError(f"canvas={canvas!r} is not a size; give (height, width) in pixels, such as (768, 1024)")
-    return int(sides[0]), int(sides[1])

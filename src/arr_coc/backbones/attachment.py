@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ..attending.strategies import DEFAULT_STRATEGY
+from ..attending.strategies import DEFAULT_STRATEGY, meant
 from ..errors import InputError
 from ..knowing.registry import check_relevance
-from ..request import Request, check_keywords
+from ..request import Request
 from ..values import Allocation
 from .attachment_memory import CachedPrompt
 from .attachment_plan import OVERRIDES, Plan, Settings, plan_prompt
@@ -271,7 +271,9 @@ def attach(
         raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")
     own = inspect.signature(attach).parameters
     takes = adapter_options(backbone)
-    check_keywords(realize, takes, f"the adapter of {'/'.join(backbone.model_types)}", {*own, *takes} - {"realize"})
+    for name in realize.keys() - takes:
+        family = "/".join(backbone.model_types)
+        raise InputError(f"{name}= is no option{meant(name, (*own, *takes))}: {family} takes {', '.join(takes)}")
     if isinstance(relevance, str):
         check_relevance(relevance, ("pixels", "texture", "words", "model"))
     if budget is None and keep is None:

@@ -169,7 +169,7 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
 def notes_of(relevance: Sequence[Any], request: Request, grids: Sequence[VisualGrid]) -> tuple[str, ...]:
     """What the maps and the request have to say, each line once."""
     said = [note for one in relevance if isinstance(one, Relevance) for note in one.notes]
-    said += [note for grid in grids for note in request.notes(grid.tokens, "a picture")]
+    said += [note for grid in grids for note in request.notes(grid.tokens)]
     return tuple(dict.fromkeys(said))
 
 
@@ -179,7 +179,7 @@ def token_budgets(grids: Sequence[VisualGrid], request: Request, tiled: bool = F
     if isinstance(request.budget, Sequence):
         if len(request.budget) != len(grids):
             raise InputError(f"got {len(request.budget)} budgets for {len(grids)} pictures; give one, or one for each")
-        return [request.tokens(one, budget) for one, budget in zip(full, request.budget, strict=True)]
+        return [min(one, budget) for one, budget in zip(full, request.budget, strict=True)]
     if not tiled or request.budget is None:
         return [min(request.tokens(one), one) for one in full]
     rows, sizes = np.array([grid.row for grid in grids]), np.array(full)

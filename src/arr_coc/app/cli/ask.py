@@ -26,7 +26,9 @@ def command(
     keep: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
     ] = None,
-    strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = "quadtree",
+    strategy: Annotated[
+        str | None, typer.Option(help="How relevance becomes regions; the model's own by default.", show_default=False)
+    ] = None,
     relevance: Annotated[
         str,
         typer.Option(
@@ -79,7 +81,7 @@ def command(
     if not 1 <= passes <= MOST_PASSES:
         raise InputError(f"--passes {passes} is not possible; give 1 to {MOST_PASSES}")
     again = passes > 1 or explain
-    if again and strategy != "quadtree":
+    if again and strategy is not None:
         raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes and --explain")
     source = open_source(image, allow_url)
     with quiet_decoder(source):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...attending.strategies import DEFAULT_STRATEGY
 from ...errors import InputError
 from .console import print_json, say, seconds_line, show, table
 
@@ -33,7 +34,7 @@ def command(
     keep: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
     ] = None,
-    strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = "quadtree",
+    strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = DEFAULT_STRATEGY,
     relevance: Annotated[
         str,
         typer.Option(help="look: what is seen and what the question's words name; scorer: the learned one; detail; …"),
