@@ -15,11 +15,12 @@ import numpy as np
 
 from ...attending.allocate import allocate
 from ...balancing.tension import sharpen
+from ...balancing.three_ways import relevance_of
 from ...bundled import SCORER, WEIGHTS, ScorerRelevance
 from ...knowing.lexical import Coupling
 from ...knowing.photo_words import worth_asking
 from ...knowing.photos import PhotoEncoder, find_photo_encoder
-from ...looking import Prepared, relevance_of
+from ...looking import Prepared
 from ...values import Allocation
 
 # Where the photo map is tried: natural pictures whose questions name things.
@@ -40,7 +41,7 @@ class PictureMaps:
 
     @cached_property
     def texture(self) -> Any:
-        return self.prepared._sensed[0]
+        return self.prepared.scene.texture
 
     def _channel(self, name: str) -> np.ndarray:
         plane = np.asarray(self.texture[name])
