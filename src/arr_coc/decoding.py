@@ -95,14 +95,16 @@ class Prefilled:
 
 def until_end(ids: Tensor, ends: Sequence[int]) -> Tensor:
     """(B, T) bool: every token up to the first of `ends`, that one included."""
-    ended = torch.isin(ids, torch.tensor(ends, device=ids.device)).cumsum(1)
+    ended = torch.isin(ids, torch.tensor(ends, dtype=torch.int64, device=ids.device)).cumsum(1)
     return torch.cat([torch.zeros_like(ended[:, :1]), ended[:, :-1]], dim=1) == 0
 
 
 def end_tokens(model: PreTrainedModel) -> list[int]:
     """The tokens that end an answer."""
     config: Any = model.generation_config
-    ends = config.eos_token_id if config.eos_token_id is not None else model.config.get_text_config().eos_token_id
+    ends = config.eos_token_id
+    if ends is None:
+        ends = getattr(model.config.get_text_config(), "eos_token_id", None)
     if ends is None:
         return []
     return list(ends) if isinstance(ends, Sequence) else [int(ends)]
@@ -133,7 +135,7 @@ def greedy_steps(
     """
     language, embed = model.model.language_model, model.get_input_embeddings()
     mask, hidden = prefilled.mask, prefilled.hidden
-    ending = torch.tensor(end_tokens(model), device=hidden.device)
+    ending = torch.tensor(end_tokens(model), dtype=torch.int64, device=hidden.device)
     over = torch.zeros(len(hidden), dtype=torch.bool, device=hidden.device)
     for number in range(most):
         logits = token_logits(model, hidden)

@@ -2,8 +2,9 @@
 
 At batch 1 launching kernels takes longer than running them. An exact budget makes graphs possible: whatever the
 question, the picture becomes the same number of patches and of visual tokens, so that a few captures serve all. A
-prompt is padded on the left to the next multiple of `BUCKET`, keys and values lie in buffers of fixed length. The same
-functions run uncaptured where there is no CUDA device, and give what the stock forward gives.
+prompt is padded on the right to the next multiple of `BUCKET`, where causal attention never looks; keys and values lie
+in buffers of fixed length, and the answer is written over the padding. The same functions run uncaptured where there is
+no CUDA device, and give what the stock forward gives.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Captured:
                     work()
             torch.cuda.current_stream().wait_stream(stream)
             self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph), torch.no_grad():
+            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"), torch.no_grad():
                 self.result = work()
 
     def __call__(self) -> Any:
@@ -90,7 +91,8 @@ class TowerGraph:
 
 
 class FixedCache:
-    """Keys and values of one prompt in buffers of one length. place: (n,) int64, the columns that the next ones take.
+    """Keys and values of one prompt in buffers of one length. place: (n,) int64, the columns that the next ones take;
+    None while a prompt is read: it takes the first columns and sees nothing but itself.
 
     Stands where a model's layers expect transformers' cache: all they call is `update`.
     """
@@ -100,10 +102,14 @@ class FixedCache:
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         shape = (config.num_hidden_layers, 2, 1, config.num_key_value_heads, length, size)
         self.buffers = torch.zeros(shape, dtype=model.dtype, device=model.device)
-        self.place = torch.zeros(1, dtype=torch.int64, device=model.device)
+        self.place: Tensor | None = None
 
     def update(self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         both = self.buffers[layer]
+        if self.place is None:
+            both[0, :, :, : keys.shape[2]] = keys
+            both[1, :, :, : keys.shape[2]] = values
+            return keys, values
         both[0].index_copy_(2, self.place, keys.to(both.dtype))
         both[1].index_copy_(2, self.place, values.to(both.dtype))
         return both[0], both[1]
@@ -113,14 +119,14 @@ def run_layers(
     model: PreTrainedModel,
     embeds: Tensor,
     positions: Tensor,
-    mask: Tensor,
+    mask: Tensor | None,
     cache: FixedCache,
     planes: tuple[Tensor, ...],
 ) -> Tensor:
     """The language model's layers and last norm, as its stock forward runs them, without a step that waits.
 
-    embeds: (1, L, D). positions: (4, 1, L). mask: (1, 1, L, N) bool over the columns of the cache. planes: DeepStack's,
-    each (1, L, D), zero where there is text: the stock forward picks the visual places, which a graph cannot.
+    embeds: (1, L, D). positions: (4, 1, L). mask: (1, 1, L, N) bool over the columns of the cache; None is causal
+    over the prompt. planes: DeepStack's, each (1, L, D), zero where there is text: the stock forward picks the visual places, which a graph cannot.
     """
     language = model.model.language_model
     hidden, rotary = embeds, language.rotary_emb(embeds, positions[1:])
@@ -185,14 +191,14 @@ class DecodeGraph:
         ids, logits = self.prompts[key](input_ids, tokens, position_ids)
         # What the graphs return is overwritten by the next step, so everything that lasts is copied.
         self.token.copy_(ids)
-        self.place.fill_(key[0])
+        self.place.fill_(input_ids.shape[1])
         self.positions.copy_(
             torch.stack([torch.full_like(next_position, input_ids.shape[1]), *[next_position] * 3])[..., None]
         )
         self.mask.zero_()
-        self.mask[..., key[0] - input_ids.shape[1] : key[0]] = True
+        self.mask[..., : input_ids.shape[1]] = True
         self.cache.place = self.place
-        ending = torch.tensor(ends, device=ids.device)
+        ending = torch.tensor(ends, dtype=torch.int64, device=ids.device)
         over = torch.zeros_like(ids, dtype=torch.bool)
         for number in range(most):
             yield ids.clone(), logits.clone()
@@ -221,24 +227,22 @@ class PromptGraph:
         self.model, self.cache, self.length = model, owner.cache, length
         self.ids = torch.zeros(1, length, dtype=torch.int64, device=device)
         self.positions = torch.zeros(4, 1, length, device=device)
-        self.there = torch.zeros(1, length, dtype=torch.bool, device=device)
+        self.last = torch.full((1,), length - 1, device=device)
         self.visual = torch.zeros(1, length, dtype=torch.bool, device=device)
         self.visual[:, :visual] = True  # while capturing: as many places as tokens
         self.tokens = torch.zeros(1 + planes, visual, width, dtype=model.dtype, device=device)
-        self.columns = torch.arange(length, device=device)
-        self.causal = torch.ones(length, owner.length, dtype=torch.bool, device=device).tril()
-        self.cache.place = self.columns
+        self.cache.place = None
         self.run = Captured(self._read, device)
 
     def __call__(self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor) -> tuple[Tensor, Tensor]:
         missing = self.length - input_ids.shape[1]
-        self.ids.copy_(F.pad(input_ids, (missing, 0)))
-        self.positions.copy_(F.pad(position_ids, (missing, 0)))
-        self.there.copy_(F.pad(torch.ones_like(input_ids), (missing, 0)).bool())
+        self.ids.copy_(F.pad(input_ids, (0, missing)))
+        self.positions.copy_(F.pad(position_ids, (0, missing)))
+        self.last.fill_(input_ids.shape[1] - 1)
         self.visual.copy_(self.ids == self.model.config.image_token_id)
         for into, plane in zip(self.tokens, (tokens.embeds, *tokens.planes), strict=True):
             into.copy_(plane)
-        self.cache.place = self.columns
+        self.cache.place = None
         return self.run()
 
     def _read(self) -> tuple[Tensor, Tensor]:
@@ -247,11 +251,8 @@ class PromptGraph:
         first, *planes = self.tokens
         embeds = embeds.masked_scatter(at, first)
         dense = tuple(torch.zeros_like(embeds).masked_scatter(at, plane) for plane in planes)
-        seen = self.causal & F.pad(self.there, (0, self.causal.shape[1] - self.length))
-        # A column of padding sees itself, so that no row of the softmax is empty.
-        mask = (seen | torch.eye(*self.causal.shape, dtype=torch.bool, device=seen.device))[None, None]
-        hidden = run_layers(self.model, embeds, self.positions, mask, self.cache, dense)
-        return likeliest(self.model, hidden[:, -1])
+        hidden = run_layers(self.model, embeds, self.positions, None, self.cache, dense)
+        return likeliest(self.model, hidden.index_select(1, self.last)[:, 0])
 
 
 def padded_length(length: int, to: int = BUCKET) -> int:
@@ -282,6 +283,8 @@ class Graphs:
 
     def tower(self, patches: Tensor, batch: LeafBatch) -> VisualTokens:
         """`encode_leaves` of one picture, captured for its number of leaves."""
+        if patches.device.type != "cuda":
+            return encode_leaves(self.model, patches, batch)
         key = batch.counts, batch.levels
         if key not in self.towers:
             self.towers[key] = TowerGraph(self.model, patches, batch)
