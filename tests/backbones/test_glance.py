@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_models import picture, prompt, tiny_model, tiny_processor
+from torch.nn.functional import interpolate
 
 from arr_coc import InputError, attach
 from arr_coc.backbones import Glance, backbone_for, glance_relevance
@@ -21,6 +22,7 @@ from arr_coc.backbones.glance import (
     find_glance,
     glance_path,
     read_view,
+    spread_over_cells,
     view_levels,
 )
 from arr_coc.backbones.qwen3_vl import run_language_model
@@ -120,7 +122,7 @@ def test_relevance_goes_where_the_attention_is(processor: Any) -> None:
         model, ids, realized.notes["tokens"], short["position_ids"], output_attentions=True, use_cache=False
     )
     own = torch.stack(output.attentions[2:])[:, 0, :, -1, ids[0] == model.config.image_token_id].view(2, -1, 4, 4)
-    wanted = (own / own.sum((2, 3), keepdim=True)).mean((0, 1)).repeat_interleave(2, 0).repeat_interleave(2, 1)
+    wanted = interpolate(own.mean((0, 1))[None, None], scale_factor=2, mode="bilinear")[0, 0]
     np.testing.assert_allclose(found.relevance[0].map, wanted / wanted.max(), atol=1e-5)
 
 
@@ -138,6 +140,18 @@ def test_levels_and_coarse_views() -> None:
     cells = cells_of_levels([(8, 6), (3, 3)], [2, 1]).tolist()
     assert [cells[0], cells[5], cells[7 * 6 + 3], cells[7 * 6 + 4]] == [0, 1, 2, 3]
     assert cells[48:] == [4, 4, 5, 4, 4, 5, 6, 6, 7]
+
+
+def test_between_two_tokens_lies_what_lies_between_their_scores() -> None:
+    scores = torch.tensor(
+        [[0.0, 4.0, 8.0, 4.0, 1.0, 1.0]]
+    )  # 2 × 2 tokens of a grid of 4 × 3, one row of a grid of 1 × 4
+    cells = cells_of_levels([(4, 3), (1, 4)], [1, 1])
+    first, second = spread_over_cells(scores, cells, [(4, 3), (1, 4)], [1, 1])
+    assert first.shape == (1, 4, 3)
+    assert first[0, 0].tolist() == [0.0, 1.0, 3.0]
+    assert first[0, :, 0].tolist() == [0.0, 2.0, 6.0, 8.0]
+    assert second.tolist() == [[[1.0] * 4]]
 
 
 def test_wrong_use_is_one_clear_line() -> None:
@@ -176,7 +190,7 @@ def test_heads_are_found_by_the_models_name(processor: Any, tmp_path: Any, monke
     levels = view_levels(backbone.grids(model, inputs), found)
     view = read_view(backbone, model, inputs, levels)
     heads = [view.weights[0, layer, head, 0] for layer, head in found.heads]
-    wanted = sum(one / one.sum() for one in heads)[view.cells].view(8, 8)
+    wanted = spread_over_cells(sum(heads), view.cells, [(8, 8)], levels)[0]
     np.testing.assert_allclose(by_name.relevance[0].map, wanted / wanted.max(), atol=1e-5)
     # Beside the weights, too; and heads of another model are refused.
     monkeypatch.setattr(model.config, "_name_or_path", str(tmp_path))

@@ -124,15 +124,6 @@ class View:
     cells: Tensor
     known: Any
 
-    def shares(self) -> Tensor:
-        """(B, layers, heads, 2, K): of what each head spends on the pictures, so that all heads count alike."""
-        weights = self.weights * self.shown[:, None, None, None]
-        return weights / weights.sum(-1, keepdim=True).clamp_min(1e-9)
-
-    def on_cells(self, scores: Tensor) -> Tensor:
-        """Scores (B, K) of visual tokens → (C,) of cells."""
-        return scores[self.shown][self.cells.to(scores.device)]
-
 
 def view_levels(grids: Sequence[VisualGrid], glance: Glance, tiled: bool = False) -> list[int]:
     """The coarsest level, from 1 on, at which each picture has the tokens that a glance needs.
@@ -218,8 +209,9 @@ def glance_relevance(
     grids = backbone.grids(model, inputs)
     levels = view_levels(grids, glance, backbone.tiled)
     view = read_view(backbone, model, inputs, levels, glance_layers(model, glance))
-    cells = view.on_cells(pointed_at(view, glance)).float().cpu().numpy()
-    parts = np.split(cells, np.cumsum([grid.tokens for grid in grids])[:-1])
+    scores = pointed_at(view, glance)[view.shown].float().cpu()
+    sizes = [(grid.rows, grid.cols) for grid in grids]
+    parts = [part.numpy() for part in spread_over_cells(scores, view.cells.cpu(), sizes, levels)]
     # Tiles of one picture keep their heights beside each other: what is asked for may lie in one of them only.
     whole = [grid.row if backbone.tiled else number for number, grid in enumerate(grids)]
     peaks: dict[int, float] = {}
@@ -228,7 +220,7 @@ def glance_relevance(
     note = f"glance: the model's own attention over {int(view.shown.sum())} coarse tokens"
     maps = []
     for part, grid, one in zip(parts, grids, whole, strict=True):
-        painted = (part / peaks[one]).reshape(grid.rows, grid.cols).astype(np.float32)
+        painted = (part / peaks[one]).astype(np.float32)
         maps.append(Relevance(painted, query=queries[grid.row], participatory=painted, notes=(note,)))
     return Glimpse(maps, levels, view.known)
 
@@ -251,7 +243,7 @@ def glance_layers(model: PreTrainedModel, glance: Glance) -> list[int]:
 
 def pointed_at(view: View, glance: Glance) -> Tensor:
     """(B, K): how much each visual token is looked at by the last token of its prompt, from 0 on."""
-    looked = view.shares()[..., 0, :]  # (B, layers, heads, K)
+    looked = view.weights[..., 0, :]  # (B, layers, heads, K)
     if glance.heads is None:
         return looked.mean((1, 2))
     layers, heads = zip(*((view.layers.index(layer), head) for layer, head in glance.heads), strict=True)
@@ -263,6 +255,24 @@ def columns_of(chosen: Tensor) -> tuple[Tensor, Tensor]:
     most = int(chosen.sum(1).max())
     order = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, :most]
     return order, chosen.gather(1, order)
+
+
+def spread_over_cells(
+    scores: Tensor, cells: Tensor, sizes: Sequence[tuple[int, int]], levels: Sequence[int]
+) -> list[Tensor]:
+    """Scores (…, tokens) of coarse views → one map (…, rows, cols) for each grid.
+
+    Between the middles of two tokens lies what lies between their scores: what is looked for ends in no line with them.
+    """
+    maps, first = [], 0
+    for (rows, cols), level in zip(sizes, levels, strict=True):
+        step = 1 << level
+        blocks = scores[..., cells[first : first + rows * cols]].unflatten(-1, (rows, cols))[..., ::step, ::step]
+        flat = blocks.reshape(-1, 1, *blocks.shape[-2:])
+        smooth = torch.nn.functional.interpolate(flat, scale_factor=step, mode="bilinear")[..., :rows, :cols]
+        maps.append(smooth.reshape(*scores.shape[:-1], rows, cols))
+        first += rows * cols
+    return maps
 
 
 def cells_of_levels(grids: Sequence[tuple[int, int]], levels: Sequence[int]) -> Tensor:

@@ -125,8 +125,9 @@ def run_layers(
 ) -> Tensor:
     """The language model's layers and last norm, as its stock forward runs them, without a step that waits.
 
-    embeds: (1, L, D). positions: (4, 1, L). mask: (1, 1, L, N) bool over the columns of the cache; None is causal
-    over the prompt. planes: DeepStack's, each (1, L, D), zero where there is text: the stock forward picks the visual places, which a graph cannot.
+    embeds: (1, L, D). positions: (4, 1, L). mask: (1, 1, L, N) bool over the columns of the cache; None is causal over
+    the prompt. planes: DeepStack's, each (1, L, D), zero where there is text: the stock forward picks the visual
+    places, which a graph cannot.
     """
     language = model.model.language_model
     hidden, rotary = embeds, language.rotary_emb(embeds, positions[1:])

@@ -9,7 +9,7 @@ needs no training: any real vision-language model can read these pictures.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...backbones.base import backbone_for
-from ...backbones.glance import Glance, glance_layers, read_view, view_levels
+from ...backbones.glance import Glance, glance_layers, read_view, spread_over_cells, view_levels
 from ...errors import InputError
 from ..needle import FAMILIES, NeedleBatch, render
 
@@ -26,35 +26,41 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
 NUMBER, SIZE, SEED = 280, (512, 512), 77
-SHARE = 1 / 8  # of the view's tokens: the most attended ones, which should show what is asked
+SHARE = 1 / 8  # of the cells: the most attended ones, which should show what is asked
 MOST_HEADS, CANDIDATES, GAIN = 8, 48, 0.003
 BATCH = {"cuda": 16, "cpu": 4}
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What every head looked at in N pictures.
+    """What every head looked at in N pictures of one size.
 
-    shares: (N, layers, heads, K) float32, of the attention of the last token of the prompt; plain: (N, K), of the token
-    behind the picture, which has not read the question, mean of all heads. truth: (N, K), relevant cells that each
-    visual token shows. counts: (K,) cells that it shows at all. layers: their numbers.
+    weights: (N, layers, heads, K) float32, attention of the last token of the prompt over the K visual tokens; plain:
+    (N, K), of the token behind the picture, which has not read the question, mean of all heads. layers: their numbers.
+    truth: (N, C) in {0, 1}, cells that the question needs. there: (C,) bool, cells that show some of the picture.
+    cells, sizes, levels: the layout of the coarse view, as `spread_over_cells` takes it.
     """
 
-    shares: Tensor
+    weights: Tensor
     plain: Tensor
     truth: Tensor
-    counts: Tensor
     layers: tuple[int, ...]
+    there: Tensor
+    cells: Tensor
+    sizes: list[tuple[int, int]]
+    levels: list[int]
 
     def part(self, chosen: Tensor) -> Looked:
-        return Looked(self.shares[chosen], self.plain[chosen], self.truth[chosen], self.counts, self.layers)
+        return replace(self, weights=self.weights[chosen], plain=self.plain[chosen], truth=self.truth[chosen])
 
     def covered(self, scores: Tensor) -> Tensor:
-        """(N, …, K) scores → (N, …): share of the relevant cells under the highest eighth of the tokens."""
-        scores = scores.masked_fill(self.counts == 0, -1.0)  # line breaks show nothing
-        best = scores.topk(max(1, round(SHARE * int((self.counts > 0).sum()))), dim=-1).indices
-        truth = self.truth.view(len(self.truth), *[1] * (scores.ndim - 2), -1).expand(scores.shape)
-        return truth.gather(-1, best).sum(-1) / self.truth.sum(1).view(-1, *[1] * (scores.ndim - 2))
+        """(N, …, K) scores of visual tokens → (N, …): share of the relevant cells among the highest eighth."""
+        maps = spread_over_cells(scores, self.cells, self.sizes, self.levels)
+        flat = torch.cat([one.flatten(-2) for one in maps], -1).masked_fill(~self.there, -1.0)
+        best = flat.topk(max(1, round(SHARE * int(self.there.sum()))), dim=-1).indices
+        middle = [1] * (flat.ndim - 2)
+        truth = self.truth.view(len(self.truth), *middle, -1).expand(flat.shape)
+        return truth.gather(-1, best).sum(-1) / self.truth.sum(1).view(-1, *middle)
 
 
 def measure(
@@ -74,8 +80,8 @@ def measure(
     heads = select_heads(learning)
     usual = [found.layers.index(layer) for layer in glance_layers(model, Glance())]
     at = [(found.layers.index(layer), head) for layer, head in heads]
-    before = testing.covered(testing.shares[:, usual].mean((1, 2)))
-    after = testing.covered(torch.stack([testing.shares[:, layer, head] for layer, head in at]).mean(0))
+    before = testing.covered(testing.weights[:, usual].mean((1, 2)))
+    after = testing.covered(torch.stack([testing.weights[:, layer, head] for layer, head in at]).mean(0))
     plain = testing.covered(testing.plain)
     result = {name: interval(values) for name, values in (("before", before), ("after", after), ("unasked", plain))}
     gained = interval(after - plain)
@@ -111,28 +117,33 @@ def look(
     if not backbone.can_glance:
         raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; there is nothing to calibrate")
     step = batch_size or BATCH.get(model.device.type, BATCH["cpu"])
-    edges: tuple[Tensor, Tensor] | None = None
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
-    counts, layers = torch.zeros(0), ()
+    edges: tuple[Tensor, Tensor] | None = None
+    layout: dict[str, Any] = {}
     each = -(-number // len(FAMILIES))
     for family in FAMILIES:
         for start in range(0, each, step):
             batch = render(family, min(step, each - start), size, seed, "validation", None, "cpu", start)
             inputs = prompts(processor, batch.pictures, batch.questions, model.device)
             edges = edges or cell_edges(model, processor, size)
-            levels = view_levels(backbone.grids(model, inputs), Glance(), backbone.tiled)
+            grids = backbone.grids(model, inputs)
+            levels = view_levels(grids, Glance(), backbone.tiled)
             view = read_view(backbone, model, inputs, levels)
-            shares = view.shares().float().cpu()  # (B, layers, heads, 2, K)
-            cells = view.cells[: len(edges[0])].cpu()  # pictures of one size have one layout: that of the first
-            ones = torch.zeros(len(batch), shares.shape[-1])
-            truth = ones.index_add(1, cells, needed_cells(batch, *edges))
-            counts = ones[0].index_add(0, cells, (edges[0] >= 0).all(1).float())
-            layers = view.layers
-            parts.append((shares[..., 0, :], shares[..., 1, :].mean((1, 2)), truth))
+            weights = view.weights.float().cpu()  # (B, layers, heads, 2, K)
+            parts.append((weights[..., 0, :], weights[..., 1, :].mean((1, 2)), needed_cells(batch, *edges)))
+            # Pictures of one size have one layout: that of the first.
+            count = len(grids) // len(batch)
+            layout = {
+                "layers": view.layers,
+                "there": (edges[0] >= 0).all(1),
+                "cells": view.cells[: len(edges[0])].cpu(),
+                "sizes": [(grid.rows, grid.cols) for grid in grids[:count]],
+                "levels": levels[:count],
+            }
             advance(len(batch))
-    shares, plain, truth = (torch.cat(column) for column in zip(*parts, strict=True))
+    weights, plain, truth = (torch.cat(column) for column in zip(*parts, strict=True))
     told = truth.sum(1) > 0
-    return Looked(shares[told], plain[told], truth[told], counts, layers)
+    return Looked(weights[told], plain[told], truth[told], **layout)
 
 
 def prompts(processor: Any, pictures: Tensor, questions: Sequence[str], device: torch.device | str) -> dict[str, Any]:
@@ -193,9 +204,12 @@ def needed_cells(batch: NeedleBatch, top: Tensor, end: Tensor) -> Tensor:
 
 def select_heads(found: Looked, most: int = MOST_HEADS) -> tuple[tuple[int, int], ...]:
     """The heads whose mean points best: one after the other, each the one that helps most, while it helps."""
-    number, layers, heads = found.shares.shape[:3]
-    flat = found.shares.flatten(1, 2)
-    alone = found.covered(flat).mean(0)
+    number, layers, heads = found.weights.shape[:3]
+    flat = found.weights.flatten(1, 2)
+    # One picture at a time: on cells, the maps of all heads of a large model would not fit into memory.
+    alone = torch.stack(
+        [found.part(torch.tensor([one])).covered(flat[one : one + 1])[0] for one in range(number)]
+    ).mean(0)
     candidates = alone.topk(min(CANDIDATES, len(alone))).indices
     chosen: list[int] = []
     total, best = torch.zeros(number, flat.shape[-1]), 0.0
