@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from arr_coc.draw import comparison, contact_sheet, difference_map, foveated, heat, homunculus, overlay
-from arr_coc.draw.foveated import mip
 from arr_coc.draw.layout import Window, boxes_at, covered, fit, levels_at
 from arr_coc.draw.legend import level_rows
-from arr_coc.draw.lens import lens, places_apart, places_of_interest
 from arr_coc.draw.lettering import letter_mask, shorten, text_width, wrap, write
 from arr_coc.draw.palette import UNSEEN, difference_scale, level_colour, relevance_scale
+from arr_coc.draw.panes import lens, mip, places_apart, places_of_interest
 from arr_coc.errors import InputError
 from arr_coc.pictures import Picture, load_picture
 from arr_coc.values import Allocation, Relevance

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from arr_coc.attending.power_curve import PowerCurve
+from arr_coc.attending.classic import PowerCurve
 from arr_coc.balancing.learned import TensionBalancer
 from arr_coc.errors import InputError
 from arr_coc.lab.train.actor_critic import HierarchicalActorCritic, returns_to_go

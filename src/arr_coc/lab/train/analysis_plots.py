@@ -10,8 +10,8 @@ import numpy as np
 
 from ...balancing.explain import POLES
 from ...balancing.tension import TENSION_NAMES
-from ...draw.contact_sheet import contact_sheet
-from ...draw.overlay import overlay
+from ...draw.panes import overlay
+from ...draw.sheets import contact_sheet
 from ...errors import InputError
 from ...files import replacing
 
