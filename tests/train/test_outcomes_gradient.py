@@ -12,14 +12,16 @@ from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import build_tree
 from arr_coc.errors import InputError
 from arr_coc.lab.train.devices import LARGEST_GRADIENT, Devices
-from arr_coc.lab.train.policy import draw_noise, likelihood, sample_allocations
 from arr_coc.lab.train.policy_gradient import (
     Settings,
     balance_penalty,
+    draw_noise,
     group_advantages,
+    likelihood,
     map_entropy,
     outcome_step,
     policy_loss,
+    sample_allocations,
 )
 
 BANDIT = build_tree(2, 4, 1)  # two roots, one split: two actions

@@ -13,7 +13,7 @@ from arr_coc.lab.train import train_mini
 from arr_coc.lab.train.checkpoints import load_shipped
 from arr_coc.lab.train.devices import Devices
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.reading import DenseHeads
+from arr_coc.lab.train.reader import DenseHeads
 
 
 @pytest.fixture(scope="module")

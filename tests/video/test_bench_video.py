@@ -21,7 +21,7 @@ from arr_coc.lab.bench.video import clips_document, document, paired, tables, ve
 from arr_coc.lab.bench.video_clips import FEWER, ClipPlan, cells, measure_clips
 from arr_coc.lab.bench.video_real import held_share, measure_real_clips
 from arr_coc.lab.bench.video_speed import speed_rows
-from arr_coc.lab.train.clip_coherence import cell_density, neighbour_similarity
+from arr_coc.lab.train.clip_allocations import cell_density, neighbour_similarity
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.values import compare, token_density
 from arr_coc.video import TemporalBlend, TemporalSettings

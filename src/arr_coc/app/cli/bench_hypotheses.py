@@ -59,8 +59,8 @@ def hypotheses(
     import torch
 
     from ...knowing.scorer import Scorer
-    from ...lab.train.judging import load_reader
     from ...lab.train.measure import Measuring, Round, document_of, measure, steps_of
+    from ...lab.train.outcomes import load_reader
     from ...lab.train.rivals import Rivals
     from ...looking import check_device
 

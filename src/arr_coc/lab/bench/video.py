@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...video.settings import TemporalSettings
-from ..train.clip_coherence import STANDING
+from ..train.clip_allocations import STANDING
 from ..train.evaluate import wilson
 from ..train.page_parts import fill_part
 from .machine import machine_facts

@@ -17,12 +17,11 @@ from ...video.blend import same_ground
 from ...video.clip_motion import ClipMotion, clip_motion
 from ...video.temporal_model import TemporalBlend
 from ..needle.clips import render_clip
+from ..train.acceleration import Prefetcher
 from ..train.allocations import tree_of
-from ..train.clip_coherence import STANDING, neighbour_similarity
+from ..train.clip_allocations import STANDING, ClipMaps, carry_scores, clip_leaves, neighbour_similarity, to_grid
 from ..train.clip_examples import require_opencv
-from ..train.clip_systems import ClipMaps, carry_scores, clip_leaves, to_grid
-from ..train.prefetch import Prefetcher
-from ..train.reading_clips import Clips, evidence_of, read_clearest, read_pooled, read_video
+from ..train.clip_reader import Clips, evidence_of, read_clearest, read_pooled, read_video
 from .needle import Weights
 
 KEEPS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)

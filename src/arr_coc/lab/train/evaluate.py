@@ -15,7 +15,7 @@ from ...attending.tree import Tree
 from ...backbones.qwen3_vl_attention import dense_vision_attention
 from .allocations import Kind, make_leaves, target_cells, tree_of
 from .pictures import render_family
-from .reading import read
+from .reader import read
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

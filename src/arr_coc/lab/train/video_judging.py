@@ -21,13 +21,20 @@ from ...video.blend import same_ground
 from ...video.settings import TemporalSettings
 from ...video.temporal_model import TemporalBlend
 from .allocations import target_cells, tree_of
-from .clip_coherence import STANDING, neighbour_similarity
+from .clip_allocations import (
+    STANDING,
+    ClipMaps,
+    carry_and_look,
+    carry_scores,
+    clip_leaves,
+    neighbour_similarity,
+    to_grid,
+)
 from .clip_examples import LOOK, MAP_SOURCES, SCORER, ClipExamples, VideoOptions, look_scores, make_clip_examples
-from .clip_systems import ClipMaps, carry_and_look, carry_scores, clip_leaves, to_grid
+from .clip_reader import Clips, evidence_of, read_clearest, read_video
 from .evaluate import evaluation_leaves, wilson
 from .pictures import render_family
-from .reading import read
-from .reading_clips import Clips, evidence_of, read_clearest, read_video
+from .reader import read
 
 # Right or wrong, picture by picture or clip by clip, under the name of a cell.
 Rights = dict[str, list[bool]]
