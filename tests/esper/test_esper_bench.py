@@ -19,7 +19,7 @@ from arr_coc.esper import Esper, EsperSettings
 from arr_coc.esper.passes import run_passes
 from arr_coc.knowing.scorer import Scorer
 from arr_coc.lab.bench import esper_runs
-from arr_coc.lab.bench.esper import load_table, main, small_table
+from arr_coc.lab.bench.esper import choose_stopping, load_table, main, small_table, train, tune
 from arr_coc.lab.bench.esper_rows import COLUMNS, accuracy_row, arousal_rows, cost_rows, hard_rows, zoo_rows
 from arr_coc.lab.bench.esper_runs import (
     Models,
@@ -27,12 +27,11 @@ from arr_coc.lab.bench.esper_runs import (
     Sheet,
     blurred,
     hard_scenes,
-    paired,
+    points_between,
     scorer_maps,
     share,
     zoo_scenes,
 )
-from arr_coc.lab.bench.esper_tuning import choose_stopping, train, tune
 from arr_coc.lab.bench.table import Quantity, Table
 from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
@@ -65,7 +64,7 @@ def small(monkeypatch):
     """Small pictures and short answers: the rows matter here, not the numbers."""
     monkeypatch.setattr(esper_runs, "SIZE", (256, 256))
     monkeypatch.setattr(esper_runs, "LONGEST_ANSWER", 4)
-    for module in ("esper", "esper_rows", "esper_tuning"):
+    for module in ("esper", "esper_rows"):
         monkeypatch.setattr(f"arr_coc.lab.bench.{module}.FIRST", 13)
         monkeypatch.setattr(f"arr_coc.lab.bench.{module}.LATER", 9)
 
@@ -139,7 +138,7 @@ def test_single_parts_are_compared_with_the_whole(models, weights, tmp_path, cap
 
 def test_tuning_and_training_run(models, monkeypatch, tmp_path):
     grid = [[{"fovea": fovea} for fovea in (1.0, 3.0)], [{"inhibition": 0.5}]]
-    monkeypatch.setattr("arr_coc.lab.bench.esper_tuning.tuning_grid", lambda: grid)
+    monkeypatch.setattr("arr_coc.lab.bench.esper.tuning_grid", lambda: grid)
     settings, tried = tune(models, 4, lambda name: None)
     assert len(tried) == 4  # as it is, two foveas, and inhibition with the best of them
     best = max((row["accuracy"], -row["tokens"]) for row in tried)
@@ -153,7 +152,7 @@ def test_the_command_needs_no_terminal_packages_and_keeps_what_it_has(weights, t
     """`python -m arr_coc.lab.bench.esper`, without the packages of the terminal; cut short, all rows stay."""
     for name in ("typer", "rich", "matplotlib"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr("arr_coc.lab.bench.esper_tuning.tuning_grid", lambda: [[{"fovea": 1.0}] * 3])
+    monkeypatch.setattr("arr_coc.lab.bench.esper.tuning_grid", lambda: [[{"fovea": 1.0}] * 3])
 
     def cut_short(*_):
         raise KeyboardInterrupt
@@ -211,7 +210,7 @@ def test_outcomes_shares_and_differences():
     row = accuracy_row("x", "y", right[:, 1], tokens, right[:, 0])
     assert isinstance(row["measured"], Quantity)
     assert row["measured"].value == 50
-    assert paired(right[:, 2], right[:, 0])["difference"] == 0.5
+    assert points_between(right[:, 2], right[:, 0])["difference"] == 0.5
     assert share(right[:, 2])["low"] < 1 == share(right[:, 2])["accuracy"]
 
 

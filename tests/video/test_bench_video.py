@@ -17,10 +17,9 @@ from arr_coc.attending.quadtree import select_splits
 from arr_coc.attending.tree import build_tree
 from arr_coc.knowing.scorer import Scorer, ScorerConfig
 from arr_coc.lab.bench.needle import Weights
-from arr_coc.lab.bench.video import clips_document, document, paired, tables, verdicts, with_the_rest
-from arr_coc.lab.bench.video_clips import FEWER, ClipPlan, cells, measure_clips
-from arr_coc.lab.bench.video_real import held_share, measure_real_clips
-from arr_coc.lab.bench.video_speed import speed_rows
+from arr_coc.lab.bench.video import FEWER, ClipPlan, cells, measure_clips
+from arr_coc.lab.bench.video_report import clips_document, document, paired, tables, verdicts, with_the_rest
+from arr_coc.lab.bench.video_streams import held_share, measure_real_clips, speed_rows
 from arr_coc.lab.train.clip_allocations import cell_density, neighbour_similarity
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.values import compare, token_density
@@ -119,7 +118,7 @@ def test_paired_differences_have_the_right_sign() -> None:
 def test_real_clips_are_followed(tmp_path) -> None:
     from PIL import Image
 
-    from arr_coc.lab.bench.video_real import real_clips
+    from arr_coc.lab.bench.video_streams import real_clips
 
     lines = []
     for number, frame in enumerate(scene(1, 3, step=4)):

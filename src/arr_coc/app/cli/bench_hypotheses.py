@@ -48,7 +48,7 @@ def hypotheses(
     if number < 1:
         raise InputError(f"--number {number} measures nothing; give at least 1")
     from ...lab.bench.hypotheses import Measured, hypotheses_table, narrow_table
-    from ...lab.bench.page import fill_page
+    from ...lab.bench.table import fill_page
 
     if measured is not None:
         table = hypotheses_table(Measured.load(measured))

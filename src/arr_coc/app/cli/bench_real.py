@@ -46,9 +46,8 @@ def real(
     import torch
 
     from ...knowing.photos import photos_installed
-    from ...lab.bench.page import fill_page
-    from ...lab.bench.real import Values, load_records, measure_real, narrow_table, real_table, steps_of
-    from ...lab.bench.real_maps import bundled_scorer
+    from ...lab.bench.real import Values, bundled_scorer, load_records, measure_real, narrow_table, real_table, steps_of
+    from ...lab.bench.table import fill_page
 
     # Maps of a few hundred cells: a second thread only waits for the first, and on a busy machine for much longer.
     torch.set_num_threads(1)

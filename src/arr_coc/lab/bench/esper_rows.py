@@ -26,7 +26,7 @@ from .esper_runs import (
     Sheet,
     flat_maps,
     measuring,
-    paired,
+    points_between,
     run,
     salient_cells,
     scorer_maps,
@@ -53,7 +53,7 @@ Row = dict[str, Cell]
 def accuracy_row(what: str, about: str, right: Tensor, tokens: Tensor, against: Tensor | None = None) -> Row:
     """Accuracy with its interval, mean tokens, and the paired difference to another way on the same pictures."""
     found = share(right)
-    points = paired(right, against) if against is not None else None
+    points = points_between(right, against) if against is not None else None
     return {
         "what": what,
         "about": about,
@@ -98,7 +98,7 @@ def hard_rows(
             row |= {"target": "at least 5 points above one pass", "kept": difference.value >= 5}
         yield row
     always_right, always_tokens, _ = passes.at(settings.passes - 1)
-    loss = paired(stopped_right, always_right)
+    loss = points_between(stopped_right, always_right)
     saved = 1 - float(stopped_tokens.sum() / always_tokens.sum())
     yield {
         "what": "hard, tokens saved",

@@ -27,7 +27,7 @@ from ..needle import NORMAL, NeedleBatch, encode, render
 from ..needle.draws import Draws
 from ..needle.labels import thing
 from ..needle.renderer import finish_batch, lay_out
-from ..train.evaluate import wilson
+from ..statistics import paired, wilson
 from ..train.train_tempering import TemperingExamples, answers_right
 
 if TYPE_CHECKING:
@@ -321,9 +321,7 @@ def share(right: Tensor) -> dict[str, float]:
     return {"accuracy": count / len(right), "low": low, "high": high, "n": len(right)}
 
 
-def paired(first: Tensor, second: Tensor) -> dict[str, float]:
+def points_between(first: Tensor, second: Tensor) -> dict[str, float]:
     """First minus second on the same pictures, in points of accuracy, with its 95 % interval."""
-    difference = first.float() - second.float()
-    mean = float(difference.mean())
-    error = 1.96 * float(difference.std(unbiased=True)) / len(difference) ** 0.5 if len(difference) > 1 else 0.0
-    return {"difference": mean, "low": mean - error, "high": mean + error, "n": len(difference)}
+    found = paired(*(right.double().cpu().numpy() for right in (first, second)))
+    return {"difference": found.value, "low": found.low, "high": found.high, "n": len(first)}

@@ -26,7 +26,7 @@ from ..train.evaluate import FAMILIES, evaluation_leaves
 from ..train.pictures import TrainingBatch, render_family
 from ..train.reader import read
 from .machine import machine_facts
-from .needle_statistics import Outcomes, summarise
+from .needle_report import Outcomes, summarise
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
