@@ -176,15 +176,16 @@ def test_the_command_needs_no_terminal_packages_and_keeps_what_it_has(weights, t
 
 
 def test_the_scorer_is_blurred_but_not_blind():
-    scores = torch.zeros(64, 16, 16)
+    scores = torch.zeros(1024, 16, 16)
     scores[:, 3, 12] = 1
     maps = blurred(scores, 3)
     assert torch.equal(maps, blurred(scores, 3))
     assert not torch.equal(maps, blurred(scores, 4))
     assert ((maps >= 0) & (maps <= 1)).all()
-    # Often, but not always, the highest place is another one; the right one still stands out on average.
+    # Often, but not always, the highest place is another one (by chance alone it would be right once in 256); the
+    # right one still stands out on average.
     wrong = (maps.flatten(1).argmax(1) != 3 * 16 + 12).float().mean()
-    assert 0.3 < wrong < 0.95
+    assert 0.3 < wrong < 0.98
     assert maps[:, 3, 12].mean() > 2 * maps.mean()
 
 

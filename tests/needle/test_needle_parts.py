@@ -15,8 +15,8 @@ from PIL import Image
 from arr_coc.alphabet import CHARACTERS, decode, encode, string_table
 from arr_coc.errors import InputError
 from arr_coc.lab import needle
+from arr_coc.lab.needle.content import capitalise, choose, digits, fill, join, money, upper
 from arr_coc.lab.needle.draws import Draws
-from arr_coc.lab.needle.strings import capitalise, choose, digits, fill, join, money, upper
 
 
 def draws(number: int = 4000, seed: int = 1) -> Draws:

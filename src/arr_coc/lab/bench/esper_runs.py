@@ -24,8 +24,8 @@ from ...esper.settings import EsperSettings
 from ...esper.steering import smooth
 from ...pictures import load_picture
 from ..needle import NORMAL, NeedleBatch, encode, render
+from ..needle.batch import thing
 from ..needle.draws import Draws
-from ..needle.labels import thing
 from ..needle.renderer import finish_batch, lay_out
 from ..statistics import paired, wilson
 from ..train.train_tempering import TemperingExamples, answers_right

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from ...alphabet import IDS
 from ...attending.quadtree import Leaves
 from ...backbones.qwen3_vl_encode import VisualTokens, leaf_positions, run_language_model
+from ...esper.tower import Rows
 from ...realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from ...realizing.positions import position_taps, vision_positions
 from .allocations import LEVELS
@@ -83,40 +84,17 @@ CELL, PATCH = 32, 16
 ALIGNED = 16
 
 
-class Rows(NamedTuple):
-    """How packed patches are laid out for attention. number, length: of the rows. place: (P,) int64, each patch's place
-    among number · length. mask: (number, 1, 1, length) bool, where there is a patch; None where rows are full."""
-
-    number: int
-    length: int
-    place: Tensor | None
-    mask: Tensor | None
-
-    def spread(self, packed: Tensor) -> Tensor:
-        """(P, …) → (number, length, …), zero where there is no patch."""
-        if self.place is None:
-            return packed.unflatten(0, (self.number, self.length))
-        laid_out = packed.new_zeros(self.number * self.length, *packed.shape[1:])
-        return laid_out.index_copy(0, self.place, packed).unflatten(0, (self.number, self.length))
-
-    def gather(self, laid_out: Tensor) -> Tensor:
-        """The inverse."""
-        flat = laid_out.flatten(0, 1)
-        return flat if self.place is None else flat.index_select(0, self.place)
-
-
-def rows_of(counts: tuple[int, ...], device: torch.device) -> Rows:
-    """Rows for frames of so many patches each."""
+def rows_of(counts: tuple[int, ...], device: torch.device) -> tuple[Rows, Tensor | None]:
+    """Rows for frames of so many patches each, and their mask (number, 1, 1, length); None where the rows are full."""
     longest = max(counts)
     if min(counts) == longest:
-        return Rows(len(counts), longest, None, None)
-    length = -(-longest // ALIGNED) * ALIGNED
-    lengths = torch.tensor(counts)
-    there = torch.arange(length) < lengths[:, None]
-    place = there.flatten().nonzero()[:, 0]
-    return Rows(
-        len(counts), length, place.to(device, non_blocking=True), there[:, None, None].to(device, non_blocking=True)
-    )
+        return Rows(len(counts), longest, None), None
+    # Made on the processor, where nothing has to be waited for.
+    there = torch.arange(-(-longest // ALIGNED) * ALIGNED) < torch.tensor(counts)[:, None]
+    rows = Rows.of(there)
+    assert rows.place is not None
+    there = there[:, None, None].to(device, non_blocking=True)
+    return rows._replace(place=rows.place.to(device, non_blocking=True)), there
 
 
 def pack_leaves(leaves: Leaves, grid: tuple[int, int], levels: int) -> LeafBatch:
@@ -152,14 +130,14 @@ def run_ragged_tower(tower: Any, patches: Tensor, batch: LeafBatch) -> VisualTok
     # (P, 2, frequencies) → (P, 1, 1, half a head): rows first, then columns
     angles = (positions[..., None] * tower.rotary_pos_emb.inv_freq).flatten(1)[:, None, None]
     cosine, sine = angles.cos(), angles.sin()
-    rows = rows_of(tuple(4 * count for count in batch.counts), patches.device)
+    rows, mask = rows_of(tuple(4 * count for count in batch.counts), patches.device)
     planes = []
     for index, block in enumerate(tower.blocks):
         mixed = block.attn.qkv(block.norm1(hidden)).view(len(hidden), 3, heads, -1)
         turned = Rotate.apply(mixed[:, :2], cosine.to(mixed.dtype), sine.to(mixed.dtype))
         laid_out = rows.spread(torch.cat([turned, mixed[:, 2:]], 1)).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(*laid_out, attn_mask=rows.mask)
-        hidden = hidden + block.attn.proj(rows.gather(attended.transpose(1, 2)).flatten(1))
+        attended = F.scaled_dot_product_attention(*laid_out, attn_mask=mask)
+        hidden = hidden + block.attn.proj(rows.pack(attended.transpose(1, 2)).flatten(1))
         hidden = hidden + block.mlp(block.norm2(hidden))
         if index in tower.deepstack_visual_indexes:
             merger = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(index)]

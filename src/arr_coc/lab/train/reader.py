@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from ...alphabet import NUMBER_OF_IDS
 from ...backbones.qwen3_vl_encode import VisualTokens, foveate, leaf_positions, run_language_model
 from ...realizing.patches import LeafBatch
-from ..needle.labels import CELL, CELL_CLASSES, FIRST_COLOUR
+from ..needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
 from .mini_model import IMAGE
 from .pictures import IGNORE, READING_LEVELS, SUBCELLS, TrainingBatch, board_targets, glyph_targets, thing_targets
 from .prompts import HEAD, build_prompt

@@ -18,10 +18,9 @@ from torch.nn import functional as F
 
 from ...alphabet import SPACE
 from ...errors import InputError
-from ..needle.batch import NeedleBatch
+from ..needle.batch import CELL, FIRST_COLOUR, NeedleBatch
 from ..needle.difficulty import Difficulty, as_difficulty
 from ..needle.draws import Draws
-from ..needle.labels import CELL, FIRST_COLOUR
 from ..needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
 from .allocations import KINDS, LOOK_AGAIN, NURSERY_KINDS, SCORER_KINDS, Kind, budget_of, even_tree_of, target_cells
 from .pictures import IGNORE, READING_LEVELS, SUBCELLS, Glyphs, glyph_board, glyphs_of
