@@ -152,7 +152,7 @@ def test_a_dataset_is_not_written_over_a_file(tmp_path: Path) -> None:
 
 
 def test_example_pictures_are_small_and_have_questions() -> None:
-    folder = Path(needle.__file__).parents[1] / "examples"
+    folder = Path(needle.__file__).parents[2] / "examples"
     listed = json.loads((folder / "questions.json").read_text(encoding="utf-8"))
     assert set(listed) == {"receipt.png", "chart.png", "street.png", "form.png"}
     for name, questions in listed.items():

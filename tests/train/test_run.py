@@ -174,6 +174,8 @@ def test_a_command_line_says_what_a_program_says(capsys):
     )  # fmt: skip
     assert parse(Many, ["--where", "a", "--size", "32", "64"], None).size == (32, 64)
     assert parse(Many, ["--where", "a"], None) == Many(where=Path("a"))
+    for written in (["tensorboard,wandb"], ["tensorboard", "wandb"]):
+        assert parse(Many, ["--where", "a", "--log", *written], None).log == ("tensorboard", "wandb")
     assert json.loads(json.dumps(plain(given)))["where"] == "a"
     for wrong in ([], ["--where", "a", "--from", "dreams"], ["--where", "a", "--log", "paper"]):
         with pytest.raises(SystemExit) as error:

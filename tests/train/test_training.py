@@ -56,7 +56,7 @@ def test_what_is_exported_is_a_stock_checkpoint(run):
 
 
 def test_a_carried_export_is_a_start(run):
-    assert len(list((run / "second").iterdir())) == 5  # mini, scorer, two heads, the record
+    assert len(list((run / "second").iterdir())) == 6  # mini, scorer, two heads, the record, its curve
     modules = load(run, "second")
     state = torch.load(run / "state.pt", weights_only=True)["modules"]
     for name, module in modules.items():

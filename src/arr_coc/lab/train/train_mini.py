@@ -19,11 +19,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...alphabet import NUMBER_OF_IDS
+from ...errors import InputError
 from ...files import write_json
 from ...knowing.scorer import Scorer, ScorerConfig
 from .acceleration import Captured, Prefetcher, Twin, make_optimizers
 from .allocations import Kind, LeafTable, even_tree_of
 from .checkpoints import load_shipped
+from .curves import plot_record
 from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .mini_model import MiniConfig, build_mini
@@ -331,6 +333,10 @@ class MiniTraining(Training[MiniOptions]):
             rows = table(self.model, self.scorer, cells=cells, number=self.plan.evaluate, split="validation")
             write_json(self.plan.target / "record.json", {**self.record(), "rows": rows})
             print(format_table(rows), flush=True)
+        try:
+            print(f"files: {plot_record(self.plan.target)}", flush=True)
+        except InputError as error:  # a training without matplotlib is a training all the same
+            print(f"no curve was drawn: {error}", flush=True)
 
 
 def count(module: nn.Module) -> float:
