@@ -23,8 +23,8 @@ from arr_coc.lab.bench.esper import choose_stopping, load_table, main, small_tab
 from arr_coc.lab.bench.esper_rows import COLUMNS, accuracy_row, arousal_rows, cost_rows, hard_rows, zoo_rows
 from arr_coc.lab.bench.esper_runs import (
     Models,
-    Outcome,
-    Sheet,
+    PassOutcomes,
+    QuestionSheet,
     blurred,
     hard_scenes,
     points_between,
@@ -70,7 +70,7 @@ def small(monkeypatch):
 
 
 def test_the_experiment_prints_every_row(models):
-    sheet = Sheet.of(models, hard_scenes(4, 1, "test", models.device), scorer_maps(models, 1))
+    sheet = QuestionSheet.of(models, hard_scenes(4, 1, "test", models.device), scorer_maps(models, 1))
     rows = list(hard_rows(models, sheet, EsperSettings(), TemperingPolicy(), lambda name: None))
     table = Table("Esper", COLUMNS, tuple(rows))
     text = table.to_markdown()
@@ -194,17 +194,17 @@ def test_giving_up_is_chosen_where_it_costs_nothing():
     right = torch.tensor([[False, True, True, True]] * 180 + [[False] * 4] * 20)
     unsure = torch.tensor([[0.9, 0.1, 0.1, 0.1]] * 180 + [[0.9, 0.6, 0.59, 0.58]] * 20)
     tokens = torch.tensor([[32, 16, 16, 16]] * 200)
-    chosen = choose_stopping(Outcome(right, unsure, tokens, unsure), EsperSettings())
+    chosen = choose_stopping(PassOutcomes(right, unsure, tokens, unsure), EsperSettings())
     assert (chosen.stop, chosen.gain) == (0.15, 0.02)
     late = right.clone()
     late[180:, 3] = True
-    assert choose_stopping(Outcome(late, unsure, tokens, unsure), EsperSettings()) == EsperSettings()
+    assert choose_stopping(PassOutcomes(late, unsure, tokens, unsure), EsperSettings()) == EsperSettings()
 
 
 def test_outcomes_shares_and_differences():
     right = torch.tensor([[False, True, True], [True, False, True]])
     unsure = torch.tensor([[0.1, 0.1, 0.1], [0.9, 0.5, 0.4]])
-    found = Outcome(right, unsure, torch.tensor([[5, 2, 2], [5, 3, 1]]), unsure)
+    found = PassOutcomes(right, unsure, torch.tensor([[5, 2, 2], [5, 3, 1]]), unsure)
     stopped, tokens, passes = found.stopped(EsperSettings(passes=3))
     assert (stopped.tolist(), tokens.tolist(), passes.tolist()) == ([True, True], [7, 9], [2, 3])
     assert found.at(0)[1].tolist() == [5, 5]
@@ -219,7 +219,7 @@ def test_the_bench_and_esper_answer_alike(weights, models):
     """Two routes: one picture through `Esper`, and through the bench's batch."""
     scenes = zoo_scenes(2, 9, models.device)
     settings = EsperSettings(stop=0.0, aroused=False)
-    examples = Sheet.of(models, scenes, scorer_maps(models)).examples(models)
+    examples = QuestionSheet.of(models, scenes, scorer_maps(models)).examples(models)
     with esper_runs.measuring(models):
         records = run_passes(
             models.reader, examples.job, settings.shares(32), settings, TemperingPolicy(), most=4, stop_early=False

@@ -12,7 +12,7 @@ from ...errors import InputError
 from .console import print_json, say, show
 
 if TYPE_CHECKING:
-    from ...lab.bench.video import Request
+    from ...lab.bench.video import VideoRequest
 
 QUICK_EVERY, QUICK_REPEATS = 8, 2
 
@@ -56,7 +56,7 @@ def command(
     """
     from ...files import write_json, write_text
     from ...lab.bench.table import fill_page
-    from ...lab.bench.video import Request
+    from ...lab.bench.video import VideoRequest
     from ...lab.bench.video_report import PARTS, document, page_part, tables, verdicts, with_the_rest
     from ...looking import check_device
 
@@ -68,7 +68,7 @@ def command(
             raise InputError(f"{saved} is not a document of `bench video` ({error})") from error
     else:
         check_device(device)
-        request = Request(
+        request = VideoRequest(
             n, frames, quick, tuple(family or ("cards",)), tuple(reading or ()), tuple(keep or ()), weights, batch,
             threads, seed, device=device,
         )  # fmt: skip
@@ -114,7 +114,7 @@ def check_parts(part: list[str] | None, data: Path | None) -> list[str]:
     return parts
 
 
-def measure_needle(request: Request, out: Path | None, quiet: bool) -> dict[str, Any]:
+def measure_needle(request: VideoRequest, out: Path | None, quiet: bool) -> dict[str, Any]:
     """With a bar; what is found so far is written after every batch."""
     from ...files import write_json
     from ...lab.bench.video import measure_needle as measure

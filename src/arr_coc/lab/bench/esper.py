@@ -39,8 +39,8 @@ from .esper_runs import (
     VALIDATION_SEED,
     Advance,
     Models,
-    Outcome,
-    Sheet,
+    PassOutcomes,
+    QuestionSheet,
     hard_scenes,
     measuring,
     points_between,
@@ -82,7 +82,7 @@ def tune(
     in_time: whether to try another one. watch: told of the best so far, and of all that were tried.
     """
     scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
-    sheet = Sheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
+    sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
     tried: list[dict[str, Any]] = []
     best = chosen = EsperSettings()
     most = (-1.0, 0.0)
@@ -104,7 +104,7 @@ def tune(
     return chosen, tried
 
 
-def choose_stopping(found: Outcome, settings: EsperSettings) -> EsperSettings:
+def choose_stopping(found: PassOutcomes, settings: EsperSettings) -> EsperSettings:
     """The stop and gain that save most tokens, of those that cost at most `LOSS` of the accuracy of all passes; ties go
     to the first, and where none keeps it, the first is taken."""
     always = found.at(settings.passes - 1)[0]
@@ -131,7 +131,7 @@ def train(
 
     def examples(step: int) -> TemperingExamples:
         scenes = hard_scenes(batch, TRAINING_SEED, "train", models.device, start=step)
-        return Sheet.of(models, scenes, scorer_maps(models, TRAINING_SEED + step * batch)).examples(models)
+        return QuestionSheet.of(models, scenes, scorer_maps(models, TRAINING_SEED + step * batch)).examples(models)
 
     def after(policy: TemperingPolicy, rewards: list[float]) -> None:
         advance(f"training step {len(rewards)}: reward {rewards[-1]:.3f}")
@@ -146,7 +146,7 @@ def train(
 def compare(models: Models, policy: TemperingPolicy, settings: EsperSettings, number: int) -> dict[str, Any]:
     """The learned tempering against the rule on validation pictures, stopping early: shares, and points between."""
     scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
-    sheet = Sheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
+    sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
     learned, rule = (
         run(models, sheet, (FIRST, LATER), settings, tempering).stopped(settings)[0] for tempering in (policy, None)
     )
@@ -184,7 +184,9 @@ def esper_rows(
     advance: Advance = lambda name: None,
 ) -> Iterator[Row]:
     """All rows, each as soon as it is measured; what matters least comes last. in_time: whether to begin another."""
-    hard = Sheet.of(models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED))
+    hard = QuestionSheet.of(
+        models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED)
+    )
     yield from hard_rows(models, hard, settings, learned, advance)
     animals = zoo_scenes(zoo, TEST_SEED, models.device)
     yield from zoo_rows(models, animals, settings, learned, advance)
@@ -252,7 +254,9 @@ def parts_table(
 ) -> Table:
     """Some of the parts and presets alone, against Esper as it is on the same hard pictures."""
     settings = load_settings(WEIGHTS / "esper" if folder is None else folder)
-    hard = Sheet.of(models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED))
+    hard = QuestionSheet.of(
+        models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED)
+    )
     rows: list[Row] = []
     for row in ablation_rows(models, hard, settings, lambda: True, lambda name: None, names):
         rows.append(row)

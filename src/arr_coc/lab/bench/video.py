@@ -44,7 +44,7 @@ DEFAULT_NUMBER, DEFAULT_FRAMES, QUICK_NUMBER, QUICK_FRAMES = 512, 8, 8, 4
 
 
 @dataclass(frozen=True)
-class Request:
+class VideoRequest:
     """What is asked for; None is the default, which is smaller where it is to be quick."""
 
     number: int | None = None
@@ -85,7 +85,9 @@ def default_readings(mini: Any, quick: bool) -> tuple[str, ...]:
     return (("clearest",) if quick else ("clearest", "pooled")) + video
 
 
-def measure_needle(request: Request, advance: Callable[[int, dict[str, Any]], None] | None = None) -> dict[str, Any]:
+def measure_needle(
+    request: VideoRequest, advance: Callable[[int, dict[str, Any]], None] | None = None
+) -> dict[str, Any]:
     """The document of needle clips. advance: called after every batch with the clips done and the document so far."""
     from ...video.temporal_model import TemporalBlend
 
@@ -134,7 +136,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = vars(parser.parse_args(arguments))
     path = given.pop("out") / "video.json"
     several = {name: tuple(given.pop(name)) for name in ("families", "readings", "keeps")}
-    request = Request(**given, **several)
+    request = VideoRequest(**given, **several)
     began = perf_counter()
 
     def keep(done: int, clips: dict[str, Any]) -> None:
@@ -191,7 +193,7 @@ class ClipOutcomes:
     device: str = "cpu"
 
 
-class Prepared(NamedTuple):
+class PreparedClips(NamedTuple):
     """A batch of clips before a token is spent."""
 
     clips: Clips
@@ -201,7 +203,7 @@ class Prepared(NamedTuple):
 
 
 @torch.inference_mode()
-def prepare_clips(weights: Weights, temporal: TemporalBlend, plan: ClipPlan, start: int) -> Prepared:
+def prepare_clips(weights: Weights, temporal: TemporalBlend, plan: ClipPlan, start: int) -> PreparedClips:
     """Clips from number `start` on: painted, their motion found, scored, and the scores carried."""
     device = next(weights.mini.parameters()).device
     count, turn = min(plan.batch, plan.number - start), start // plan.batch
@@ -213,7 +215,7 @@ def prepare_clips(weights: Weights, temporal: TemporalBlend, plan: ClipPlan, sta
     clips = Clips(clip.pictures, clip.frames.question_ids[:: plan.frames], clip.frames.answer_ids[:: plan.frames])
     scores = weights.scorer.score(clip.frames.pictures, clip.frames.question_ids)
     maps = carry_scores(scores.unflatten(0, (count, plan.frames)), motion, temporal)
-    return Prepared(clips, clip.cuts, motion, maps)
+    return PreparedClips(clips, clip.cuts, motion, maps)
 
 
 @torch.inference_mode()
@@ -233,7 +235,7 @@ def measure_clips(
     generator = torch.Generator().manual_seed(plan.seed)
     starts = iter(range(0, plan.number, plan.batch))
 
-    def make() -> Prepared | None:
+    def make() -> PreparedClips | None:
         start = next(starts, None)
         return None if start is None else prepare_clips(weights, temporal, plan, start)
 
@@ -255,7 +257,7 @@ def measure_clips(
 
 
 def _read_cells(
-    mini: Any, outcomes: ClipOutcomes, prepared: Prepared, plan: ClipPlan, generator: torch.Generator
+    mini: Any, outcomes: ClipOutcomes, prepared: PreparedClips, plan: ClipPlan, generator: torch.Generator
 ) -> None:
     """Every system at every budget, by every reading."""
     for system, keep, share in cells(plan.keeps):
@@ -289,7 +291,7 @@ def _count_cuts(outcomes: ClipOutcomes, motion: ClipMotion, true: Tensor) -> Non
         counts += np.array([int(one) for one in sums])
 
 
-def _similarities(outcomes: ClipOutcomes, prepared: Prepared, tree: Tree) -> None:
+def _similarities(outcomes: ClipOutcomes, prepared: PreparedClips, tree: Tree) -> None:
     """Standing allocations of neighbouring frames, on the same ground and by place alone; and each frame's own."""
     later, maps = prepared.cuts[:, 1:], prepared.maps
     grid = (maps.scores.shape[2], maps.scores.shape[3])

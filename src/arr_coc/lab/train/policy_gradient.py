@@ -178,7 +178,7 @@ Baseline = Literal["leave_one_out", "group", "none"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class PolicySettings:
     """temperature: of the draws; 1 draws in proportion to relevance mass.
     baseline: leave_one_out (mean of the siblings, unbiased), group (mean with oneself) or none.
     spread_floor: advantages are divided by the group's standard deviation plus this, in units of the reward; None does
@@ -272,7 +272,7 @@ def outcome_step(
     budget: int,
     noise: Tensor,
     judge: Callable[[Tensor], Tensor],
-    settings: Settings,
+    settings: PolicySettings,
     weights: Tensor | None = None,
 ) -> OutcomeStep:
     """One step from logits (B, rows, cols) to a loss, through sampled allocations and what came of them.

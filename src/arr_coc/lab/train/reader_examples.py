@@ -256,7 +256,7 @@ class ReaderSource:
 
 
 @dataclass(frozen=True)
-class Stage:
+class CanvasStage:
     """canvases: {(height, width): weight}. A stage ends when its largest canvas is read this well (share of glyphs read
     right), or at the latest after this share of the training."""
 
@@ -267,9 +267,9 @@ class Stage:
 
 # Only canvases without an odd edge in their tree, see `LeafTable`.
 STAGES = (
-    Stage({(128, 128): 1.0}, read_well=0.93, at_latest=0.08),
-    Stage({(128, 128): 0.12, (256, 256): 0.88}, read_well=0.93, at_latest=0.25),
-    Stage(
+    CanvasStage({(128, 128): 1.0}, read_well=0.93, at_latest=0.08),
+    CanvasStage({(128, 128): 0.12, (256, 256): 0.88}, read_well=0.93, at_latest=0.25),
+    CanvasStage(
         {
             (128, 128): 0.02,
             (256, 256): 0.12,

@@ -140,7 +140,7 @@ PRESETS: dict[str, tuple[float, float]] = {
 
 
 @dataclass(frozen=True)
-class Stakes:
+class MistakeCosts:
     """loss: scalar. missed, wasted: the two normalised terms before weighting, each in [0, 1]."""
 
     loss: Tensor
@@ -155,7 +155,7 @@ def asymmetric_loss(
     softness: float = 10.0,
     normalise: bool = True,
     importance: Tensor | None = None,
-) -> Stakes:
+) -> MistakeCosts:
     """tokens (…) on the classic scale, matters (…) in [0, 1] → the loss and its parts.
 
     softness: width in tokens of the crossing at 200; 0 is the hard step. normalise=False gives raw weights and raw
@@ -177,8 +177,8 @@ def asymmetric_loss(
     wasted = mean_over(many * F.relu(tokens - LEAST).square() / scale, (1 - matters) * counts)
     miss, waste = weights
     if normalise:
-        return Stakes((miss * missed + waste * wasted) / (miss + waste), missed, wasted)
-    return Stakes((miss * missed + waste * wasted) * scale, missed, wasted)
+        return MistakeCosts((miss * missed + waste * wasted) / (miss + waste), missed, wasted)
+    return MistakeCosts((miss * missed + waste * wasted) * scale, missed, wasted)
 
 
 def mean_over(values: Tensor, weight: Tensor) -> Tensor:
@@ -207,7 +207,7 @@ class AsymmetricRelevanceLoss(nn.Module):
         """tokens (…) in [64, 400], matters (…) in [0, 1] → scalar."""
         return self.parts(tokens, matters).loss
 
-    def parts(self, tokens: Tensor, matters: Tensor) -> Stakes:
+    def parts(self, tokens: Tensor, matters: Tensor) -> MistakeCosts:
         return asymmetric_loss(tokens, matters, self.weights, self.softness, self.normalise)
 
 

@@ -36,7 +36,7 @@ from .monitors import Monitors, Probe, run_scorer
 from .options import RunOptions, option
 from .outcomes import RewardForm, credit_loss, credit_shares, detail_credit, judge, load_reader
 from .pictures import TrainingBatch, cut
-from .policy_gradient import Settings, balance_penalty, draw_noise, map_entropy, outcome_step
+from .policy_gradient import PolicySettings, balance_penalty, draw_noise, map_entropy, outcome_step
 from .reader_examples import SHARES
 from .rewards import PRESETS, asymmetric_loss, expected_tokens
 from .run import Moment, Notes, Schedule, Training, command, door
@@ -78,7 +78,7 @@ class ScorerOptions(RunOptions):
     replays: int = option(2, "steps on earlier batches, after each")
     small: tuple[int, int] = option((256, 256), "the canvas of the first steps")
     small_until: float = option(0.45, "share of the training on the small canvas")
-    settings: Settings = field(default_factory=Settings)
+    settings: PolicySettings = field(default_factory=PolicySettings)
     curriculum: bool = option(True, "no curriculum: static pictures throughout", flag="--static-only")
     readings_at_once: int = option(2048, "for memory")
     probe: int = option(448, "validation pictures on which the allocation in use is judged; 0: none")
