@@ -12,9 +12,20 @@ from tiny_weights import tiny_weights
 from arr_coc.app.cli import main
 from arr_coc.lab import needle
 from arr_coc.lab.bench.needle import CELLS, Weights, digest, measure
-from arr_coc.lab.bench.needle_report import BY_HAND, hand_written, markdown, oracle_words, tables
-from arr_coc.lab.bench.needle_statistics import FULL, SMALL_TYPE, Outcomes, Resampled, interval, summarise
-from arr_coc.lab.train.evaluate import wilson
+from arr_coc.lab.bench.needle_report import (
+    BY_HAND,
+    FULL,
+    SMALL_TYPE,
+    Outcomes,
+    Resampled,
+    hand_written,
+    interval,
+    markdown,
+    oracle_words,
+    summarise,
+    tables,
+)
+from arr_coc.lab.statistics import wilson
 
 KEEP = 0.25
 

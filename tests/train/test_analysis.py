@@ -14,7 +14,7 @@ from arr_coc.attending.allocate import allocate
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.errors import InputError
 from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.lab.train import analysis
+from arr_coc.lab.bench import analysis
 from arr_coc.lab.train.allocations import tree_of
 
 

@@ -48,7 +48,7 @@ def hypotheses(
     if number < 1:
         raise InputError(f"--number {number} measures nothing; give at least 1")
     from ...lab.bench.hypotheses import Measured, hypotheses_table, narrow_table
-    from ...lab.bench.page import fill_page
+    from ...lab.bench.table import fill_page
 
     if measured is not None:
         table = hypotheses_table(Measured.load(measured))
@@ -59,8 +59,8 @@ def hypotheses(
     import torch
 
     from ...knowing.scorer import Scorer
-    from ...lab.train.judging import load_reader
     from ...lab.train.measure import Measuring, Round, document_of, measure, steps_of
+    from ...lab.train.outcomes import load_reader
     from ...lab.train.rivals import Rivals
     from ...looking import check_device
 

@@ -24,10 +24,10 @@ from ...esper.settings import EsperSettings
 from ...esper.steering import smooth
 from ...pictures import load_picture
 from ..needle import NORMAL, NeedleBatch, encode, render
+from ..needle.batch import thing
 from ..needle.draws import Draws
-from ..needle.labels import thing
 from ..needle.renderer import finish_batch, lay_out
-from ..train.evaluate import wilson
+from ..statistics import paired, wilson
 from ..train.train_tempering import TemperingExamples, answers_right
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ Maps = Callable[[Scenes, int], Tensor]
 
 
 @dataclass(frozen=True)
-class Sheet:
+class QuestionSheet:
     """Scenes with what every run over them needs, made once.
 
     relevance: (N, rows, cols). answers: (N, A) int64, the true ones as tokens, 0 = padding. glance: the maps of the
@@ -195,7 +195,7 @@ class Sheet:
     glance: Tensor | None = None
 
     @classmethod
-    def of(cls, models: Models, scenes: Scenes, maps: Maps, glance: Tensor | None = None) -> Sheet:
+    def of(cls, models: Models, scenes: Scenes, maps: Maps, glance: Tensor | None = None) -> QuestionSheet:
         """maps: relevance of a part of the scenes, and where it starts."""
         step = batch_size(models)
         with measuring(models):
@@ -223,7 +223,7 @@ def batch_size(models: Models) -> int:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PassOutcomes:
     """Pictures down, passes across: right (N, P) bool, uncertainty and tokens (N, P), tokens of that pass alone."""
 
     right: Tensor
@@ -244,11 +244,11 @@ class Outcome:
 
 def run(
     models: Models,
-    sheet: Sheet,
+    sheet: QuestionSheet,
     budgets: tuple[int, int] | Tensor,
     settings: EsperSettings,
     tempering: TemperingPolicy | None = None,
-) -> Outcome:
+) -> PassOutcomes:
     """All passes of all pictures, none stopped early.
 
     budgets: of the first look and the later ones; or one number for each picture (N,), for a single pass.
@@ -271,7 +271,7 @@ def run(
             )
         parts.append(_columns(records, examples.answers, end_tokens(models.reader), settings.passes))
     right, uncertainty, tokens, exploration = (torch.cat(column) for column in zip(*parts, strict=True))
-    return Outcome(right, uncertainty, tokens, exploration)
+    return PassOutcomes(right, uncertainty, tokens, exploration)
 
 
 def _columns(records: list[PassRecord], answers: Tensor, ends: Sequence[int], passes: int) -> list[Tensor]:
@@ -321,9 +321,7 @@ def share(right: Tensor) -> dict[str, float]:
     return {"accuracy": count / len(right), "low": low, "high": high, "n": len(right)}
 
 
-def paired(first: Tensor, second: Tensor) -> dict[str, float]:
+def points_between(first: Tensor, second: Tensor) -> dict[str, float]:
     """First minus second on the same pictures, in points of accuracy, with its 95 % interval."""
-    difference = first.float() - second.float()
-    mean = float(difference.mean())
-    error = 1.96 * float(difference.std(unbiased=True)) / len(difference) ** 0.5 if len(difference) > 1 else 0.0
-    return {"difference": mean, "low": mean - error, "high": mean + error, "n": len(difference)}
+    found = paired(*(right.double().cpu().numpy() for right in (first, second)))
+    return {"difference": found.value, "low": found.low, "high": found.high, "n": len(first)}

@@ -24,9 +24,9 @@ from ..train.allocations import tree_of
 from ..train.calibration import ASKED, answer_batch, is_right
 from ..train.evaluate import FAMILIES, evaluation_leaves
 from ..train.pictures import TrainingBatch, render_family
-from ..train.reading import read
+from ..train.reader import read
 from .machine import machine_facts
-from .needle_statistics import Outcomes, summarise
+from .needle_report import Outcomes, summarise
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

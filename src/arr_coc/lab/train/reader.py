@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +13,16 @@ from torch.nn import functional as F
 from ...alphabet import NUMBER_OF_IDS
 from ...backbones.qwen3_vl_encode import VisualTokens, foveate, leaf_positions, run_language_model
 from ...realizing.patches import LeafBatch
-from ..needle.labels import CELL_CLASSES, FIRST_COLOUR
+from ..needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
 from .mini_model import IMAGE
-from .pictures import SUBCELLS, TrainingBatch, glyph_targets, thing_targets
-from .prompts import build_prompt
+from .pictures import IGNORE, READING_LEVELS, SUBCELLS, TrainingBatch, board_targets, glyph_targets, thing_targets
+from .prompts import HEAD, build_prompt
+from .reader_examples import SPOT, ReaderBatch
+from .swift import Seen, cut_patches, run_language, run_tower, together
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
 
 BLANK_WEIGHT = 0.05
 POINTING = 128
@@ -159,3 +163,119 @@ def thing_loss(logits: Tensor, found: Tensor, may: Tensor) -> Tensor:
     # What is there is rare: it counts eight times.
     each = F.binary_cross_entropy_with_logits(logits, found, weight=1 + 7 * found, reduction="none").mean(-1)
     return (each * may.flatten()).sum() / may.sum().clamp_min(1)
+
+
+# ---- studying --------------------------------------------------------------------------------------------------------
+# A batch and its leaves through `mini` by the swift path, with every loss. Nothing here waits for the device.
+
+
+class ReaderLosses(NamedTuple):
+    """What one batch taught. patches: the loss of reading single patches. pointing: of pointing at what is meant.
+    copying: of telling where the next letter of the answer stands."""
+
+    reading: Reading
+    patches: Tensor
+    pointing: Tensor
+    copying: Tensor
+
+
+def cut_blocks(batch: ReaderBatch, blocks: Sequence[Tensor], levels: int, dtype: torch.dtype) -> list[Tensor]:
+    """The patches of every look. levels: mip levels, one more than that of the coarsest leaf."""
+    return [cut_patches(batch.pictures, leaves, levels, dtype) for leaves in blocks]
+
+
+def reader_losses(
+    reader: Reader, batch: ReaderBatch, blocks: Sequence[Tensor], patches: Sequence[Tensor]
+) -> ReaderLosses:
+    """Losses of B pictures with K questions each.
+
+    blocks: leaves (B, N, 3) of one look, or of several looks after one another: the leaves of each look see each other
+    in the tower, and stand behind those of the look before in the prompt. patches: theirs, from `cut_blocks`; of the
+    pictures themselves only the size is needed. `Reading.right` is (B·K,).
+    """
+    core = reader.mini.model
+    grid = batch.size[0] // CELL, batch.size[1] // CELL
+    looks = [run_tower(core.visual, each, leaves, grid) for each, leaves in zip(patches, blocks, strict=True)]
+    leaves, seen = torch.cat(list(blocks), 1), together(looks)
+    answer, right, half_way = answer_loss(core, seen, batch, leaves, grid)
+    said = batch.said.flatten(0, 1)[:, 1:]
+    target = board_targets(batch.boards(), leaves).flatten(0, 1)
+    glyph_logits, thing_logits = reader.heads(seen.embeds.flatten(0, 1))
+    glyph = glyph_loss(glyph_logits, target)
+    thing = thing_loss(thing_logits, *thing_targets(batch.things, leaves))
+    patch_glyph = glyph_loss(reader.heads.read_patches(seen.patches.flatten(0, 1)), target)
+    # The token before the answer's first: it has read the whole question and nothing of the answer.
+    last_read = said.to(torch.uint8).argmax(1) + half_way.shape[1] - batch.tails.shape[2]
+    asking = half_way[torch.arange(len(half_way), device=half_way.device), last_read]
+    places = half_way[:, len(HEAD) : len(HEAD) + leaves.shape[1]]
+    pointing = pointing_loss(reader.heads.point(asking, places), leaves_meant(batch.targets, leaves))
+    reading = Reading(answer, right, glyph, thing, glyphs_read(glyph_logits, target))
+    copying = copying_loss(reader, half_way[:, -batch.tails.shape[2] : -1], places, batch, leaves)
+    return ReaderLosses(reading, patch_glyph, pointing, copying)
+
+
+def answer_loss(
+    core: Any, seen: Seen, batch: ReaderBatch, leaves: Tensor, grid: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cross entropy of the answers, which are right (B·K,), and the whole prompts' states half-way up (B·K, L, D)."""
+    hidden, half_way = run_language(core, seen, batch.tails, leaves, grid)
+    logits = F.linear(hidden[:, :-1], core.language_model.embed_tokens.weight).float()
+    tails, said = batch.tails.flatten(0, 1)[:, 1:], batch.said.flatten(0, 1)[:, 1:]
+    wanted = torch.where(said, tails.long(), IGNORE)
+    right = ~((logits.detach().argmax(-1) != wanted) & said).any(1)
+    return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE), right, half_way
+
+
+def picture_loss(mini: Any, batch: ReaderBatch, blocks: Sequence[Tensor], levels: int) -> tuple[Tensor, Tensor]:
+    """Cross entropy of the answers from still pictures, and which are right; no dense heads. blocks: as there."""
+    core = mini.model
+    grid = batch.size[0] // CELL, batch.size[1] // CELL
+    patches = cut_blocks(batch, blocks, levels, core.language_model.embed_tokens.weight.dtype)
+    looks = [run_tower(core.visual, each, leaves, grid) for each, leaves in zip(patches, blocks, strict=True)]
+    return answer_loss(core, together(looks), batch, torch.cat(list(blocks), 1), grid)[:2]
+
+
+def pack_batch(batch: ReaderBatch, blocks: Sequence[Tensor], patches: Sequence[Tensor]) -> list[Tensor]:
+    """A batch as a flat list of tensors: the batch without its pictures, then leaves and patches of every look."""
+    light = replace(batch, pictures=batch.pictures[:0])
+    return [*(getattr(light, item.name) for item in fields(ReaderBatch)), *blocks, *patches]
+
+
+def unpack_batch(material: Sequence[Tensor]) -> tuple[ReaderBatch, Sequence[Tensor], Sequence[Tensor]]:
+    """The inverse, but for the pictures, of which only the size is left."""
+    number = len(fields(ReaderBatch))
+    looks = (len(material) - number) // 2
+    return ReaderBatch(*material[:number]), material[number : number + looks], material[number + looks :]
+
+
+def copying_loss(reader: Reader, saying: Tensor, places: Tensor, batch: ReaderBatch, leaves: Tensor) -> Tensor:
+    """States before every token of the tails but the first, (Q, T − 1, D): leaf and sub-cell of the next letter."""
+    spot = batch.copied.flatten(0, 1)[:, 1:].long()  # (Q, T − 1)
+    across = batch.size[1] // SPOT
+    y, x = spot // across, spot % across
+    questions = batch.tails.shape[1]
+    row, col, level = leaves.repeat_interleave(questions, 0)[:, None].unbind(-1)  # (Q, 1, N)
+    here = ((y[..., None] // SUBCELLS >> level) == row >> level) & ((x[..., None] // SUBCELLS >> level) == col >> level)
+    meant = here & (level < READING_LEVELS) & (spot >= 0)[..., None]
+    pointed, spots = reader.heads.copy(saying, places)
+    depth = torch.where(meant, level, READING_LEVELS).amin(-1)
+    inside = ((y >> depth) % SUBCELLS) * SUBCELLS + (x >> depth) % SUBCELLS
+    wanted = torch.where(depth < READING_LEVELS, inside, IGNORE)
+    total = F.cross_entropy(spots.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE, reduction="sum")
+    return pointing_loss(pointed, meant) + total / (wanted >= 0).sum().clamp_min(1)
+
+
+def leaves_meant(targets: Tensor, leaves: Tensor) -> Tensor:
+    """Cells that a question needs (B, K, rows, cols) bool, leaves (B, N, 3) → (B·K, N) bool: leaves that hold one.
+
+    Leaves coarser than level 2 are never meant: what they hold cannot be seen in them.
+    """
+    row, col, level = leaves.unbind(-1)
+    found = torch.zeros(*targets.shape[:2], leaves.shape[1], dtype=torch.bool, device=leaves.device)
+    pooled = targets.to(torch.float32)
+    for depth in range(3):
+        pooled = F.max_pool2d(pooled, 2, ceil_mode=True) if depth else pooled
+        index = ((row >> depth) * pooled.shape[3] + (col >> depth)).clamp_max(pooled[0, 0].numel() - 1)
+        here = pooled.flatten(2).gather(2, index[:, None].expand(-1, targets.shape[1], -1)) > 0
+        found |= here & (level == depth)[:, None]
+    return found.flatten(0, 1)

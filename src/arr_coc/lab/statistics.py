@@ -1,4 +1,7 @@
-"""Verdicts: a claim holds, fails or stays undecided by the 95 % interval of a difference paired picture by picture."""
+"""Intervals of 95 %: shares by Wilson, means and paired differences by the normal law or by resampling.
+
+A claim holds, fails or stays undecided by the interval of a difference that is paired picture by picture.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import InputError
-from ..train.evaluate import wilson
+from ..errors import InputError
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 Z = 1.96
@@ -28,6 +30,16 @@ class Estimate:
     def above(self, margin: float = 0.0) -> str:
         """Is it above the margin? Yes where the whole interval is, no where none of it is."""
         return HOLDS if self.low > margin else FAILS if self.high < margin else UNDECIDED
+
+
+def wilson(right: int, number: int, z: float = 1.96) -> tuple[float, float]:
+    """The 95 % interval of a proportion (Wilson's, which stays sensible near 0 and 1)."""
+    if number == 0:
+        return 0.0, 1.0
+    share = right / number
+    centre = share + z * z / (2 * number)
+    spread = z * math.sqrt(share * (1 - share) / number + z * z / (4 * number * number))
+    return (centre - spread) / (1 + z * z / number), (centre + spread) / (1 + z * z / number)
 
 
 def proportion(right: np.ndarray) -> Estimate:
@@ -59,6 +71,23 @@ def paired(first: np.ndarray, second: np.ndarray, scale: float = 1.0) -> Estimat
         rest = wilson(0, len(first))[1]
         return Estimate(found.value, found.value - rest, found.value + rest)
     return found
+
+
+def resampled(each: np.ndarray, seed: int = 0) -> Estimate:
+    """(n,) → their mean, with the middle 95 % of the means of `RESAMPLES` resamples: a bootstrap."""
+    draws = np.random.default_rng(seed).integers(0, len(each), (RESAMPLES, len(each)))
+    return interval(np.concatenate([each.mean(keepdims=True), each[draws].mean(1)]))
+
+
+def paired_bootstrap(first: np.ndarray, second: np.ndarray, seed: int = 0) -> Estimate:
+    """(n,) each, of the same pictures or clips → the mean of first − second, by resampling them."""
+    return resampled(first - second, seed)
+
+
+def interval(values: np.ndarray) -> Estimate:
+    """(1 + resamples,) → the value as measured, which stands first, and the middle 95 % of the others."""
+    low, high = np.quantile(values[1:], (0.025, 0.975))
+    return Estimate(float(values[0]), float(low), float(high))
 
 
 def ratio(first: np.ndarray, second: np.ndarray, seed: int = 0) -> Estimate:
