@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "arr_coc"
 ORDER = {
     "library": (
         *("errors", "lazy", "files", "arrays", "checks", "notebook", "alphabet", "values", "pretrained", "pictures"),
-        *("sensing", "knowing", "balancing", "attending", "draw", "realizing", "backbones", "bundled"),
+        *("sensing", "knowing", "balancing", "attending", "request", "draw", "realizing", "backbones", "bundled"),
         *("looking", "decoding", "asking", "esper", "video"),
     ),
     "lab": ("statistics", "needle", "pages", "train", "bench", "classic"),

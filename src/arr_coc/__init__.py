@@ -10,39 +10,49 @@ Names are resolved on first use, so that `import arr_coc` and `arr-coc --help` s
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
+
+from .lazy import resolve_lazily
+
+if TYPE_CHECKING:  # what editors and type checkers read; the table below is what runs
+    from .asking import Eye as Eye
+    from .asking import ask as ask
+    from .attending import allocate as allocate
+    from .attending import tokens_for as tokens_for
+    from .backbones import attach as attach
+    from .backbones import detach as detach
+    from .errors import InputError as InputError
+    from .knowing.registry import relevance_source as relevance_source
+    from .looking import look as look
+    from .pictures import load_picture as load_picture
+    from .values import Allocation as Allocation
+    from .values import Answer as Answer
+    from .values import Region as Region
+    from .values import Relevance as Relevance
+    from .values import compare as compare
 
 __version__ = "0.1.0"
 
-# public name -> module that defines it
-_PUBLIC = {
-    "Allocation": "values",
-    "Answer": "values",
-    "Region": "values",
-    "Relevance": "values",
-    "compare": "values",
-    "InputError": "errors",
-    "load_picture": "pictures",
-    "allocate": "attending",
-    "tokens_for": "attending",
-    "look": "looking",
-    "Eye": "asking",
-    "ask": "asking",
-    "attach": "backbones",
-    "detach": "backbones",
-}
-
-__all__ = ["__version__", *_PUBLIC]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_PUBLIC[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__ = [
+    "__version__",
+    *resolve_lazily(
+        __name__,
+        {
+            "Allocation": "values",
+            "Answer": "values",
+            "Eye": "asking",
+            "InputError": "errors",
+            "Region": "values",
+            "Relevance": "values",
+            "allocate": "attending",
+            "ask": "asking",
+            "attach": "backbones",
+            "compare": "values",
+            "detach": "backbones",
+            "load_picture": "pictures",
+            "look": "looking",
+            "relevance_source": "knowing",
+            "tokens_for": "attending",
+        },
+    ),
+]

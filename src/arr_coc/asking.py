@@ -16,36 +16,43 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .attending import Frame
+from .attending.strategies import DEFAULT_STRATEGY, check_strategy
 from .backbones.attachment_plan import Settings, plan_prompt
 from .backbones.base import backbone_for
 from .bundled import MINI, Calibration, ScorerRelevance, part_folder, scorer_beside
 from .errors import InputError
-from .looking import DEFAULT_KEEP, check_request
+from .knowing.registry import check_relevance
 from .pictures import Picture, load_picture
+from .request import Request, check_request
 from .values import Allocation, Answer, Pass, Relevance
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from transformers import PreTrainedModel, ProcessorMixin
+    from typing_extensions import Unpack
 
     from .backbones.base import Realized
     from .decoding import Generated
+    from .request import Budget, Share, StrategyOptions
 
 # (picture (3, height, width) in [0, 1], question) → where the question needs detail
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
-
-
-RELEVANCES = ("auto", "scorer", "glance", "detail", "look")
+# The keywords of `Eye.ask` beside those of the request.
+KEYWORDS = ("query", "relevance", "allocation", "words", "max_new_tokens", "model", "device")
+# What a picture and a model can offer to a source of relevance.
+OFFERS = ("pixels", "texture", "model", "words")
 
 
 class Eye:
     """A model that looks before it answers.
 
-    relevance: where detail should go: "scorer" (the learned one), "glance", "detail", "look" as for `attach`, or a
-    function of (picture, question); "auto" takes the scorer where one was trained with the model, as with `mini`.
+    relevance: where detail should go, as for `attach`: "scorer" (the learned one), "glance", "detail", "look", any
+    other source, or a function of (picture, question); "auto" takes the scorer where one was trained with the model, as
+    with `mini`.
     scorer: that one. temperature: divides the logits before the uncertainty is read off them; 1 unless calibrated.
-    levels: the coarsest level of detail; None leaves it to the allocator.
+    levels: the coarsest level of detail; None leaves it to the allocator. strategy: what `ask` takes unless told; None
+    is the library's default.
     """
 
     def __init__(
@@ -57,10 +64,13 @@ class Eye:
         scorer: RelevanceSource | None = None,
         temperature: float = 1.0,
         levels: int | None = None,
+        strategy: str | None = None,
         name: str = "",
     ) -> None:
         if not temperature > 0:
             raise InputError(f"temperature must be above 0, got {temperature}")
+        if isinstance(relevance, str):
+            check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
         # Any: what a model can do depends on its class, and that is what the adapter knows.
         self.model: Any = model
         self.processor: Any = processor
@@ -68,6 +78,7 @@ class Eye:
         self.scorer = scorer
         self.temperature = temperature
         self.levels = levels
+        self.strategy = check_strategy(strategy or DEFAULT_STRATEGY)
         self.name = name or type(model).__name__
         self.backbone = backbone_for(model)
         self.backbone.check(model, processor)
@@ -101,6 +112,7 @@ class Eye:
         known: dict[str, Any] = {
             "temperature": calibration.temperature,
             "levels": calibration.levels,
+            "strategy": calibration.strategy,
             "scorer": None if scorer is None else ScorerRelevance(scorer),
         }
         return cls(model.to(device).eval(), processor, name=str(name), **{**known, **options})
@@ -120,38 +132,39 @@ class Eye:
     def ask(
         self,
         query: str,
-        budget: int | None = None,
-        keep: float | None = None,
+        budget: Budget | None = None,
+        keep: Share | None = None,
         *,
-        strategy: str = "quadtree",
+        strategy: str | None = None,
         relevance: Any = None,
         allocation: Allocation | None = None,
+        levels: int | None = None,
         seed: int = 0,
+        words: Any = None,
         max_new_tokens: int = 64,
-        **options: Any,
+        **options: Unpack[StrategyOptions],
     ) -> Answer:
         """Answer one question about the picture, at most `budget` visual tokens (or `keep` of the full count; ¼).
 
-        allocation: decided by the caller. options: for the strategy, such as `boxes` (oracle).
+        allocation: decided by the caller. strategy, relevance, levels: instead of the eye's own. words: of a page, with
+        their boxes, for sources that read them. options: for the strategy, such as `boxes` (oracle).
         """
         if self._picture is None:
             raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
         check_request([query], budget, keep)
+        levels, strategy = self.levels if levels is None else levels, strategy or self.strategy
+        settings = Settings(
+            Request.of(budget, keep, keywords=KEYWORDS, strategy=strategy, levels=levels, seed=seed, **options),
+            query=query,
+            allocation=allocation,
+            relevance=self.relevance if relevance is None else relevance,
+            scorer=self.scorer,
+            words=words,
+        )
         seconds = {"load": self._load_seconds}
         with timed(seconds, "read"):
             inputs = self._prompt(query)
-            settings = Settings(
-                budget=budget,
-                keep=DEFAULT_KEEP if budget is None and keep is None else keep,
-                query=query,
-                allocation=allocation,
-                relevance=self._source(self.relevance if relevance is None else relevance, budget, keep),
-                strategy=strategy,
-                levels=self.levels,
-                seed=seed,
-                options=options,
-            )
-            self._check(budget, inputs)
+            self._check(inputs)
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
         with timed(seconds, "encode"):
@@ -168,28 +181,13 @@ class Eye:
         spent, full = (self._visual_tokens(prompt) for prompt in (realized.inputs, inputs))
         seen = self._in_picture(plan.allocations[0])
         only = Pass(seen, spent, text=text, uncertainty=uncertainty, **unsure)
-        return Answer(text, uncertainty, (only,), seconds, full)
+        return Answer(text, uncertainty, (only,), seconds, full, (*self._picture.notes, *plan.notes))
 
     def scored(self, query: str) -> Relevance | None:
         """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
         if self._picture is None or not isinstance(self.scorer, ScorerRelevance):
             return None
         return self.scorer.of_pixels(self._picture.pixels, query)
-
-    def _source(self, relevance: Any, budget: int | None, keep: float | None) -> Any:
-        """What a name of relevance stands for; names that it does not know are left to `attach`'s own list."""
-        if not isinstance(relevance, str):
-            return relevance
-        if relevance == "scorer":
-            return self.scorer or ScorerRelevance.bundled()
-        if relevance not in RELEVANCES:
-            raise InputError(
-                f"relevance={relevance!r} is unknown; use {', '.join(map(repr, RELEVANCES))}, a function of (picture, "
-                "question), or a map"
-            )
-        # Where everything is kept there is nothing to choose, and the scorer would only cost.
-        choosing = budget is not None or keep is None or keep < 1
-        return self.scorer if relevance == "auto" and self.scorer is not None and choosing else relevance
 
     def _visual_tokens(self, prompt: Mapping[str, Any]) -> int:
         return int((prompt["input_ids"] == self.backbone.image_token_id(self.model)).sum())
@@ -218,15 +216,13 @@ class Eye:
         device = self.model.device
         return {name: value.to(device) if hasattr(value, "to") else value for name, value in inputs.items()}
 
-    def _check(self, budget: int | None, inputs: Mapping[str, Any]) -> None:
+    def _check(self, inputs: Mapping[str, Any]) -> None:
         grids = self.backbone.grids(self.model, inputs)
         if len(grids) != 1:
             raise InputError(
                 f"{self.name} shows this picture as {len(grids)} tiles or views, and one answer cannot tell where they "
                 "lie; use attach(), which gives an allocation for each"
             )
-        if budget is not None and budget > grids[0].tokens:
-            raise InputError(f"budget {budget} is above the {grids[0].tokens} tokens that this picture costs in full")
 
     def _speak(self, realized: Realized, max_new_tokens: int) -> Generated:
         """The greedy answer and the logits it came from; by the lean loop where that gives the same words."""
@@ -265,12 +261,34 @@ class Eye:
 
 
 def ask(
-    image: Any, query: str, budget: int | None = None, *, model: str | Eye = MINI, device: str = "cpu", **how: Any
+    image: Any,
+    query: str,
+    budget: Budget | None = None,
+    keep: Share | None = None,
+    *,
+    model: str | Eye = MINI,
+    device: str = "cpu",
+    strategy: str | None = None,
+    relevance: Any = None,
+    allocation: Allocation | None = None,
+    levels: int | None = None,
+    seed: int = 0,
+    words: Any = None,
+    max_new_tokens: int = 64,
+    **options: Unpack[StrategyOptions],
 ) -> Answer:
-    """One question about one picture; `model` is an `Eye`, "mini", a folder or a name on the hub. Several: `Eye`."""
-    check_request([query], budget, how.get("keep"))
+    """One question about one picture; `model` is an `Eye`, "mini", a folder or a name on the hub. Several: `Eye`.
+
+    The other arguments are those of `Eye.ask`.
+    """
+    check_request([query], budget, keep)
+    how: dict[str, Any] = {"levels": levels, "seed": seed}
+    # Told before a model is loaded; options are those of a strategy that only the model may know.
+    Request.of(budget, keep, strategy=strategy or DEFAULT_STRATEGY, **how, **(options if strategy else {}))
+    how |= {"strategy": strategy, "relevance": relevance, "allocation": allocation, "words": words, **options}
+    how["max_new_tokens"] = max_new_tokens
     eye = model if isinstance(model, Eye) else _another(_loaded(model, device))
-    return eye.set_image(image).ask(query, budget, **how)
+    return eye.set_image(image).ask(query, budget, keep, **how)
 
 
 @lru_cache(maxsize=1)

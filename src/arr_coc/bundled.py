@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import InputError
 from .files import write_json
+from .knowing.scene import Scene
 from .values import Relevance
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 WEIGHTS = Path(__file__).parent / "weights"
 MINI, SCORER = "mini", "scorer"
 CALIBRATION = "calibration.json"
+# What the trainings of this library laid out where they do not say otherwise.
+TRAINED_STRATEGY = "quadtree"
 
 
 def part_folder(part: str, weights: Path | None = None) -> Path:
@@ -38,22 +41,27 @@ def part_folder(part: str, weights: Path | None = None) -> Path:
 
 @dataclass(frozen=True)
 class Calibration:
-    """temperature: divides the logits before uncertainty is read off them. levels: the coarsest level of detail that
-    the model was trained with; None leaves it to the allocator."""
+    """temperature: divides the logits before uncertainty is read off them. levels, strategy: the coarsest level of
+    detail and the strategy that the model was trained with; None leaves them to the allocator."""
 
     temperature: float = 1.0
     levels: int | None = None
+    strategy: str | None = TRAINED_STRATEGY
 
     @classmethod
     def beside(cls, folder: Path) -> Calibration:
         """What calibration.json in a model's folder says; without one, nothing is divided."""
         path = folder / CALIBRATION
         if not path.is_file():
-            return cls()
+            return cls(strategy=None if scorer_beside(folder) is None else TRAINED_STRATEGY)
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             levels = found.get("levels")
-            read = cls(float(found["temperature"]), None if levels is None else int(levels))
+            read = cls(
+                float(found["temperature"]),
+                None if levels is None else int(levels),
+                str(found.get("strategy", TRAINED_STRATEGY)),
+            )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path} is not a calibration ({error}); calibrate the model again") from error
         if not read.temperature > 0:
@@ -69,12 +77,22 @@ class Calibration:
 
 def scorer_beside(folder: Path) -> Path | None:
     """The scorer that was trained together with the model in `folder`, where there is one."""
-    config = folder.parent / SCORER / "config.json"
+    beside = folder.parent / SCORER
+    return beside if _is_scorer(beside) else None
+
+
+def _is_scorer(folder: Path) -> bool:
     try:
-        kind = json.loads(config.read_text(encoding="utf-8")).get("kind")
+        return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("kind") == "Scorer"
     except (OSError, ValueError, AttributeError):
-        return None
-    return config.parent if kind == "Scorer" else None
+        return False
+
+
+def scorer_of(folder: Path) -> ScorerRelevance:
+    """The trained scorer of a folder of the user's: `relevance="path/to/scorer"`."""
+    if not _is_scorer(folder):
+        raise InputError(f"{folder} is not the folder of a trained scorer; give one that a training wrote")
+    return ScorerRelevance(folder)
 
 
 @cache  # read once in a process, however many pictures and eyes ask it; nobody changes its weights
@@ -106,10 +124,23 @@ class ScorerRelevance:
     def __call__(self, picture: torch.Tensor, query: str) -> Relevance:
         scorer = _load_scorer(self.folder, str(picture.device))
         scores = scorer.score(picture[None], question_ids(query).to(picture.device))[0].cpu().numpy()
-        return Relevance(scores, query=query, participatory=scores, notes=("the learned scorer's map",))
+        return Relevance(scores, query=query, participatory=scores)
 
     def of_pixels(self, pixels: np.ndarray, query: str, device: str = "cpu") -> Relevance:
         """The same for an array (H, W, 3) of uint8."""
-        import torch
+        return self(Scene(pixels, device=device).tensor, query)
 
-        return self(torch.from_numpy(pixels).permute(2, 0, 1).to(device), query)
+
+def scorer_relevance(scene: Scene, query: str) -> Any:
+    """The source "scorer": the one that was trained with the model, else the one that comes with the library."""
+    return (scene.scorer or ScorerRelevance.bundled())(scene.tensor, query)
+
+
+def scorer_missing(offers: frozenset[str]) -> str | None:
+    """Why the bundled scorer cannot be asked, in one line; None where it can, or where the model has its own."""
+    if "scorer" not in offers:
+        try:
+            part_folder(SCORER)
+        except InputError as error:
+            return str(error)
+    return None

@@ -4,42 +4,49 @@ look("street.png", "What number is on the red sign?", budget=256)      → Alloc
 examine("street.png", "What number is on the red sign?", keep=0.25)    → Look: also relevance, picture, seconds
 prepare("street.png").look("the red sign"), .look("the blue sign")     → sensed once, asked many times
 
-One picture, one question, the quadtree, a CPU: all of it is numpy and OpenCV, because importing torch takes longer
-than everything else together. Other strategies and devices import torch when they are asked for.
+One picture, one question, the default strategy, a CPU: all of it is numpy and OpenCV, because importing torch takes
+longer than everything else together. Other strategies and devices import torch when they are asked for.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .attending.strategies import CLASSIC_SCALE, check_strategy
-from .bundled import ScorerRelevance
-from .errors import InputError
+from .attending.strategies import DEFAULT_STRATEGY, WITHOUT_TORCH, check_strategy
+from .knowing.registry import check_relevance as check_relevance
+from .knowing.registry import relevance_for, resolve
+from .knowing.scene import VIEW_SIDE, Scene
 from .pictures import Picture, load_picture
+from .request import Request, check_device
+from .request import check_request as check_request
 from .values import DEFAULT_CELL, Allocation, Relevance
 
-DEFAULT_KEEP = 0.25
-# The longer side at which a picture is held for sensing and drawing. Boxes are in pixels as given all the same.
-VIEW_SIDE = 1600
-# Channels are sensed at this longer side: detail energy survives the averaging, and four times the pixels would cost
-# four times the time.
-SENSE_SIDE = 768
-# What the three ways of knowing and the strategies read; sensing the rest would be time for nothing.
-CHANNELS = ("red", "green", "blue", "sobel_x", "sobel_y", "sobel_magnitude")
-CHANNELS += ("y", "x", "eccentricity", "saliency", "text_regions")
-# Whose relevance: the three ways of knowing, which need no weights, or the learned scorer, which needs torch.
-RELEVANCE = ("look", "scorer")
-# Relevance is kept at this longer side: several values for each cell of a 1024-pixel picture, and quick to balance.
-MAP_SIDE = 256
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .request import AnyOptions, Budget, Share, StrategyOptions
+
+    class LookOptions(AnyOptions, total=False, closed=True):
+        """The keywords of `look` beside picture, question, budget and keep."""
+
+        strategy: str
+        seed: int
+        device: str
+        cell: int
+        canvas: tuple[int, int] | None
+        levels: int | None
+        relevance: Any
+        photos: bool
+        words: Any
+
+
+KEYWORDS = ("device", "relevance", "photos", "words")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,46 +60,57 @@ class Look:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know about the picture and the relevance."""
-        return (*self.picture.notes, *self.relevance.notes)
+        """What a reader should know about the picture, the relevance and the budget."""
+        return (*self.picture.notes, *self.relevance.notes, *self.allocation.notes)
 
     def timed(self, stage: str, seconds: float) -> Look:
         return replace(self, seconds={**self.seconds, stage: seconds})
 
 
-def look(image: Any, query: str, budget: int | None = None, **how: Any) -> Allocation:
-    """Where the visual tokens go for one picture and one question; the arguments are those of `examine`."""
-    return examine(image, query, budget, **how).allocation
-
-
-def examine(
+def look(
     image: Any,
     query: str,
-    budget: int | None = None,
-    keep: float | None = None,
-    strategy: str = "quadtree",
+    budget: Budget | None = None,
+    keep: Share | None = None,
+    strategy: str = DEFAULT_STRATEGY,
     seed: int = 0,
     *,
     device: str = "cpu",
     cell: int = DEFAULT_CELL,
     canvas: tuple[int, int] | None = None,
-    relevance: str = "look",
+    levels: int | None = None,
+    relevance: Any = "look",
     photos: bool = True,
-    **options: Any,
-) -> Look:
-    """`look` with everything that led to it.
+    words: Any = None,
+    **options: Unpack[StrategyOptions],
+) -> Allocation:
+    """Where the visual tokens go for one picture and one question.
 
-    image: path, PIL image, numpy array, torch tensor, bytes (see `load_picture`). budget: tokens that may be spent; or
-    keep: share of the full count, by default a quarter. strategy: see `arr_coc.attending.STRATEGIES`. cell, canvas:
-    pixels of one token and the size the backbone resizes to. relevance: "look", the three ways of knowing, or "scorer",
-    the learned one that comes with `mini`. photos: with "look", let the photo map take part where the extra
+    image: path, PIL image, numpy array, torch tensor, bytes (see `load_picture`). budget: tokens that may be spent, or
+    "25%"; or keep: share of the full count, by default a quarter. A budget above the full count means all of it.
+    strategy: see `arr_coc.attending.STRATEGIES`. cell, canvas: pixels of one token and the size the backbone resizes
+    to. levels: the coarsest level of detail. relevance: "look", the three ways of knowing, "scorer", the learned one
+    that comes with `mini`, any other name of `knowing.source_names()`, the folder of a trained scorer, a function of
+    (picture (H, W, 3) uint8, question), or a map. photos: with "look", let the photo map take part where the extra
     `[photos]` is installed and the question names something that it knows (`knowing.photo_words`); a note says so.
-    options: what a strategy takes by name, such as `criterion`, `levels` (quadtree) or `boxes` (oracle).
+    words: of a page, with their boxes, for sources that read them. options: what a strategy takes by name, such as
+    `criterion` (quadtree) or `boxes` (oracle).
     """
-    check_request([query], budget, keep)
-    how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "relevance": relevance}
-    how["photos"] = photos
-    return prepare(image).look(query, budget, keep, strategy, seed, **how, **options)
+    how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "levels": levels, "relevance": relevance}
+    how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, **options}
+    return examine(image, query, budget, keep, **how).allocation
+
+
+def examine(
+    image: Any,
+    query: str,
+    budget: Budget | None = None,
+    keep: Share | None = None,
+    **how: Unpack[LookOptions],
+) -> Look:
+    """`look` with everything that led to it; the arguments are those of `look`."""
+    request_of([query], budget, keep, **how)  # what is wrong whatever the picture is told before it is read
+    return prepare(image).look(query, budget, keep, **how)
 
 
 def prepare(image: Any) -> Prepared:
@@ -110,142 +128,64 @@ class Prepared:
     load_seconds: float = 0.0
 
     @cached_property
-    def _sensed(self) -> tuple[Any, float]:
-        from .sensing import Layout, sense_one
-
-        started = perf_counter()
-        side = min(SENSE_SIDE, max(self.picture.pixels.shape[:2]))
-        texture = sense_one(self.picture.pixels, Layout.of("look", CHANNELS), size=side)
-        return texture, perf_counter() - started
+    def scene(self) -> Scene:
+        return Scene(self.picture.pixels)
 
     def look(
         self,
         query: str,
-        budget: int | None = None,
-        keep: float | None = None,
-        strategy: str = "quadtree",
-        seed: int = 0,
-        *,
-        device: str = "cpu",
-        cell: int = DEFAULT_CELL,
-        canvas: tuple[int, int] | None = None,
-        relevance: str = "look",
-        photos: bool = True,
-        **options: Any,
+        budget: Budget | None = None,
+        keep: Share | None = None,
+        **how: Unpack[LookOptions],
     ) -> Look:
-        """One question about this picture; the arguments are those of `examine`."""
-        check_request([query], budget, keep)
-        check_relevance(relevance)
+        """One question about this picture; the arguments are those of `arr_coc.look`."""
+        request = request_of([query], budget, keep, **how)
+        device, relevance = how.get("device", "cpu"), how.get("relevance", "look")
+        offered = {"words": how.get("words"), "photos": how.get("photos", True), "device": device}
         clock = _Clock({"load": self.load_seconds})
         with clock.stage("import"):
-            check_strategies([strategy], device)
-            import_rooms(strategy, device, relevance)
+            check_device(device)
+            import_rooms(request.strategy, device, relevance)
         from .attending import allocate, tokens_for
 
-        full = tokens_for(self.picture.size, cell=cell, canvas=canvas)
-        spend = tokens_to_spend(full, budget, keep, strategy, self.picture.name)
-        texture = None
-        if relevance == "look" or strategy == "edge":
-            texture, clock.seconds["sense"] = self._sensed
+        needs = resolve(relevance, self.scene.varied(**offered))[0].needs
+        full = tokens_for(self.picture.size, cell=request.cell, canvas=request.canvas)
+        if "texture" in needs or request.strategy == "edge":
+            clock.seconds["sense"] = self.scene.sensed[1]
         with clock.stage("know"):
-            if relevance == "look":
-                found = relevance_of(texture, query, photo_map(self.picture.pixels, query) if photos else None)
-            else:
-                found = ScorerRelevance.bundled().of_pixels(self.picture.pixels, query, device)
+            known = relevance_for(relevance, self.scene.varied(**offered), query)
         with clock.stage("attend"):
             allocation = allocate(
-                found.map if device == "cpu" else import_module("torch").from_numpy(found.map).to(device),
-                spend,
+                known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device),
+                request.wanted(full),
                 image_size=self.picture.size,
-                strategy=strategy,
-                cell=cell,
-                canvas=canvas,
-                seed=seed,
-                **{**_strategy_inputs(strategy, texture, self.picture), **options},
+                strategy=request.strategy,
+                cell=request.cell,
+                canvas=request.canvas,
+                levels=request.levels,
+                seed=request.seed,
+                **{**_strategy_inputs(request.strategy, self.scene), **request.options},
             )
-        return Look(allocation, found, self.picture, clock.seconds)
+        return Look(allocation, known, self.picture, clock.seconds)
 
 
-def photo_map(pixels: np.ndarray, query: str) -> Any:
-    """What the photo map couples to the question, a `knowing.Coupling`; None where it is not installed or has nothing
-    to say, and then nothing heavy was loaded."""
-    from .knowing.photo_words import worth_asking
-
-    return import_module(".knowing.photos", __package__).photo_coupling(pixels, query) if worth_asking(query) else None
-
-
-def relevance_of(texture: Any, query: str, photo: Any = None) -> Relevance:
-    """The three maps of one sensed picture (a `Texture` of `sense_one` or `sense`, on a CPU), balanced into one.
-
-    Without an image-text encoder, what couples to the question is what its plain words name: colours, places, print;
-    and what `photo` (of `photo_map`) says of the things it names.
-    """
-    from .arrays import like
-    from .balancing import DEFAULT_TENSIONS, balance, sharpen
-    from .knowing import lexical, perspectival, propositional
-
-    coupling = lexical(texture, query)
-    names = ("propositional", "perspectival", "participatory")
-    maps = [propositional(texture), perspectival(texture), coupling.map]
-    scale = min(1.0, MAP_SIDE / max(maps[0].shape))
-    height, width = (max(1, round(side * scale)) for side in maps[0].shape)
-    maps = [texture.ops.shrink(one, (height, width)) for one in maps]
-    notes = coupling.notes
-    if photo is not None:
-        seen = like(enlarged(photo.map, (height, width)), maps[2])
-        maps[2] = coupled_with(maps[2], seen)
-        notes = (*(note for note in notes if "is zero" not in note), *photo.notes)
-    return Relevance(
-        map=sharpen(balance(*(one[None] for one in maps))[0]),
-        query=query,
-        tensions=dict(DEFAULT_TENSIONS),
-        notes=notes,
-        **dict(zip(names, map(np.asarray, maps), strict=True)),
-    )
+def request_of(queries: Sequence[str], budget: Any = None, keep: Any = None, **how: Any) -> Request:
+    """The request in the keywords of `look`, checked; also whether the relevance can be had."""
+    check_request(queries, budget, keep)
+    relevance = how.get("relevance", "look")
+    check_relevance(relevance, ("pixels", "texture", *(("words",) if how.get("words") is not None else ())))
+    how = {name: value for name, value in how.items() if name not in KEYWORDS}
+    return Request.of(budget, keep, keywords=KEYWORDS, **how)
 
 
-def coupled_with(words: Any, photo: Any) -> Any:
-    """Two maps (h, w), what plain words couple to and what the photo map does, as lexical joins its own words: what
-    meets both comes first, what meets one still counts; a map that says nothing takes no part."""
-    if not bool(photo.max() > 0):
-        return words
-    return 0.6 * (words * photo) ** 0.5 + 0.2 * (words + photo) if bool(words.max() > 0) else photo
-
-
-def enlarged(plane: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """(h, w) → size, bilinear: a coarse map without its steps."""
-    from .sensing import backend_opencv
-
-    return backend_opencv.enlarge(np.ascontiguousarray(plane, dtype=np.float32), size)
-
-
-def _strategy_inputs(strategy: str, texture: Any, picture: Picture) -> dict[str, Any]:
+def _strategy_inputs(strategy: str, scene: Scene) -> dict[str, Any]:
     """Maps that some strategies need besides the relevance."""
     if strategy == "edge":
-        return {"edges": texture["sobel_magnitude"]}
+        return {"edges": scene.texture["sobel_magnitude"]}
     if strategy == "clusters":
         slic = import_module(".sensing.slic", __package__).slic
-        return {"labels": slic(picture.pixels)}
+        return {"labels": slic(scene.pixels)}
     return {}
-
-
-# ---- what may be asked ----------------------------------------------------------------------------------------------
-
-
-def check_request(queries: Sequence[str], budget: int | None = None, keep: float | None = None) -> None:
-    """What can be wrong with a request whatever the picture; costs nothing, raises `InputError`."""
-    for query in queries:
-        if not isinstance(query, str) or not query.strip():
-            raise InputError('the question is empty; ask something, for example "What number is on the red sign?"')
-    if budget is not None and keep is not None:
-        raise InputError(f"both budget={budget} and keep={keep} were given; give one of them")
-    if budget is not None:
-        if isinstance(budget, bool) or not _is_whole(budget):
-            raise InputError(f"budget {budget!r} is not a whole number of tokens; give for example 256")
-        if budget < 1:
-            raise InputError(f"budget {budget} leaves nothing to look with; give at least 1 token")
-    if keep is not None and not (isinstance(keep, int | float) and 0 < keep <= 1):  # also false for NaN
-        raise InputError(f"keep {keep!r} is not a share above 0 and up to 1; give for example 0.25")
 
 
 def check_strategies(strategies: Sequence[str], device: str = "cpu") -> None:
@@ -255,52 +195,15 @@ def check_strategies(strategies: Sequence[str], device: str = "cpu") -> None:
     check_device(device)
 
 
-def check_relevance(relevance: str) -> None:
-    """Is this a name of relevance, and are the weights there that it needs? Raises `InputError`."""
-    if relevance not in RELEVANCE:
-        raise InputError(f"relevance={relevance!r} is unknown; choose from {', '.join(RELEVANCE)}")
-    if relevance == "scorer":
-        ScorerRelevance.bundled()
-
-
-def import_rooms(strategy: str = "quadtree", device: str = "cpu", relevance: str = "look") -> None:
+def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevance: Any = "look") -> None:
     """What a look with this strategy will import anyway, so that its time can be told apart from the work's."""
     for room in ("sensing.one_picture", "sensing.backend_opencv", "knowing.lexical", "knowing.propositional"):
         import_module(f".{room}", __package__)
     import_module(".attending.allocate", __package__)
-    if strategy != "quadtree" or device != "cpu":
+    if strategy not in WITHOUT_TORCH or device != "cpu":
         import_module(".attending.allocate_batch", __package__)
-    if relevance == "scorer":
+    if isinstance(relevance, str) and relevance == "scorer":
         import_module(".knowing.scorer", __package__)
-
-
-def tokens_to_spend(full: int, budget: int | None, keep: float | None, strategy: str, name: str) -> int:
-    """The budget in tokens, from a budget or a share of the full count."""
-    if strategy in CLASSIC_SCALE:
-        if keep is not None:
-            raise InputError(f"strategy {strategy!r} counts 64 to 400 tokens for each patch; give budget, not keep")
-        presets = import_module(".attending.classic", __package__).PRESETS
-        return presets["classic"].budget if budget is None else int(budget)
-    if budget is None:
-        return max(1, math.floor((DEFAULT_KEEP if keep is None else keep) * full + 1e-9))
-    if budget > full:
-        raise InputError(f"budget {budget} is above the {full} tokens that all of {name} costs; give at most {full}")
-    return int(budget)
-
-
-def _is_whole(value: Any) -> bool:
-    return hasattr(value, "__index__")
-
-
-def check_device(device: str) -> None:
-    if device == "cpu":
-        return
-    torch = import_module("torch")
-    try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"device {device!r} cannot be used ({reason}); use cpu") from error
 
 
 # ---- time -----------------------------------------------------------------------------------------------------------

@@ -69,6 +69,8 @@ def load_picture(source: Any, *, max_pixels: int = MAX_PIXELS, longest_side: int
         name = os.path.basename(getattr(source, "filename", "") or "") or "picture"
         return _from_pil(source, name, name, max_pixels, longest_side)
     if _is_tensor(source):
+        if source.is_meta:
+            raise InputError(f"a meta tensor of shape {tuple(source.shape)} has no pixels; give one with values")
         source = source.detach().cpu()
         source = (source.float() if source.dtype.is_floating_point else source).numpy()
         return _from_array(source, "tensor", max_pixels, longest_side, channels_first=True)

@@ -304,7 +304,8 @@ class Pass:
 class Answer:
     """text, its uncertainty in [0, 1], the passes that led to it, seconds per stage.
 
-    full: the visual tokens that the untouched model would have spent on the picture.
+    full: the visual tokens that the untouched model would have spent on the picture. notes: where the relevance came
+    from, and anything else a reader should know.
     """
 
     text: str
@@ -312,6 +313,7 @@ class Answer:
     passes: tuple[Pass, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     full: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -336,6 +338,7 @@ class Answer:
             "tokens": self.tokens,
             "full": self.full,
             "seconds": dict(self.seconds),
+            "notes": list(self.notes),
             "passes": [
                 {
                     "tokens": step.tokens,

@@ -35,8 +35,9 @@ def test_budget_holds_and_the_prompt_stays_in_front(model: Any, processor: Any, 
     with attach(model, processor, budget=16) as foveation:
         output = model.generate(**inputs, **GREEDY)
         assert model.arr_coc is foveation
-        assert [item.tokens for item in foveation.last] == [16, 4, 15, 15]
-        assert [tokens_for((item.height, item.width), min(16, item.full)) for item in foveation.last] == [16, 4, 15, 15]
+        assert [item.tokens for item in foveation.last] == [16, 4, 15, 16]
+        announced = [tokens_for((item.height, item.width), min(16, item.full)) for item in foveation.last]
+        assert announced == [16, 4, 15, 16]
     assert torch.equal(output[:, : inputs["input_ids"].shape[1]], inputs["input_ids"])
     assert new_part(output, inputs).shape == (3, 6)
 
@@ -70,7 +71,7 @@ def test_two_models_do_not_touch_each_other(processor: Any, inputs: dict[str, An
     assert "generate" not in type(first).__dict__
     attach(second, processor, budget=20)
     second.generate(**inputs, **GREEDY)
-    assert (first.arr_coc.last[0].tokens, second.arr_coc.last[0].tokens) == (7, 19)
+    assert (first.arr_coc.last[0].tokens, second.arr_coc.last[0].tokens) == (8, 20)
 
 
 def test_a_copy_of_an_attached_model_is_attached_to_itself(model: Any, processor: Any, inputs: dict[str, Any]) -> None:
@@ -80,7 +81,7 @@ def test_a_copy_of_an_attached_model_is_attached_to_itself(model: Any, processor
     assert torch.equal(twin.generate(**inputs, **GREEDY), model.generate(**inputs, **GREEDY))
     detach(model)
     assert twin.generate(**inputs, **GREEDY) is not None
-    assert twin.arr_coc.last[0].tokens == 7
+    assert twin.arr_coc.last[0].tokens == 8
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_per_call_overrides(model: Any, processor: Any, inputs: dict[str, Any]) 
         model.generate(**inputs, **GREEDY, budget=[31, 1, 4, 5])
         assert [item.tokens for item in foveation.last] == [31, 1, 4, 5]
         model.generate(**inputs, **GREEDY, keep=0.5)
-        assert [item.tokens for item in foveation.last] == [31, 1, 8, 12]
+        assert [item.tokens for item in foveation.last] == [32, 2, 7, 12]
         corner = np.zeros((8, 8))
         corner[7, 7] = 1
         mine = [
@@ -194,7 +195,7 @@ def test_training_with_labels(model: Any, processor: Any, inputs: dict[str, Any]
         # Without a mask and without a cache, gaps in the positions must not cut the prompt into pieces.
         bare = model(**unmasked, use_cache=False).logits
         masked = model(**prompt(processor, ROWS[:1]), use_cache=True).logits
-        assert foveation.last[0].tokens == 7
+        assert foveation.last[0].tokens == 8
     assert model.model.visual.patch_embed.proj.weight.grad.abs().max() > 0
     torch.testing.assert_close(bare, masked, atol=1e-5, rtol=0)
 
@@ -235,9 +236,9 @@ def test_wrong_use_is_one_clear_line(
     with pytest.raises(InputError, match="attached already"):
         attach(model, processor)
     for how, message in (
-        ({"budget": 0}, "whole number"),
-        ({"keep": 1.5}, r"\(0, 1\]"),
-        ({"relevance": "guess"}, "'glance', 'detail', 'look', a function"),
+        ({"budget": 0}, "at least 1"),
+        ({"keep": 1.5}, "share above 0 and up to 1"),
+        ({"relevance": "guess"}, "use 'auto', 'look', 'scorer', 'glance', 'detail'"),
         ({"relevance": np.ones((2, 2))}, "1 maps for 4 pictures"),
         ({"budget": [1, 2]}, "2 budgets for 4 pictures"),
         ({"query": ["a", "b"]}, "2 queries for a batch of 3"),
@@ -249,8 +250,18 @@ def test_wrong_use_is_one_clear_line(
     with pytest.raises(InputError, match="inputs_embeds"):
         model(inputs_embeds=torch.ones(1, 3, 64), pixel_values=inputs["pixel_values"])
     detach(model)
-    with pytest.raises(InputError, match=r"budget= .* or keep="):
-        attach(model, processor, budget=None)
+    for how, message in (
+        ({"budget": 9, "keep": 0.5}, "one of them"),
+        ({"processor": None}, "processor"),
+        ({"relevence": "look"}, "did you mean relevance"),
+        ({"merge": "pick"}, "takes depth"),
+        ({"relevance": "scoer"}, "did you mean 'scorer'"),
+        ({"strategy": "quadtree", "options": {"criterium": "peak"}}, "did you mean criterion"),
+        ({"seed": "a"}, "seed must be"),
+    ):
+        with pytest.raises(InputError, match=message):
+            attach(**{"model": model, "processor": processor, **how})
+    assert not hasattr(model, "arr_coc"), "a refused attach leaves nothing behind"
     unknown = torch.nn.Linear(1, 1)
     with pytest.raises(InputError, match="qwen3_vl, qwen3_vl_moe"):
         attach(unknown, processor)  # type: ignore[arg-type]

@@ -53,7 +53,6 @@ def test_json_for_machines(arr_coc, model, image):
         (["missing.png", "x", "-m", "anything"], "missing.png"),
         (["{image}", " ", "-m", "anything"], "question"),
         (["{image}", "x", "-m", "{image}"], "cannot load"),
-        (["{image}", "x", "-m", "{model}", "--budget", "81"], "80 tokens"),
         (["{image}", "x", "-m", "{model}", "--strategy", "wishful"], "wishful"),
         (["{image}", "x", "-m", "{model}", "--relevance", "wishful"], "wishful"),
         (["{image}", "x", "--device", "abacus"], "abacus"),

@@ -17,7 +17,8 @@ from arr_coc.app.cli import COMMANDS
 from arr_coc.app.cli.inputs import expand, result_names
 from arr_coc.app.cli.look import parse_compare, split_inputs
 from arr_coc.errors import InputError
-from arr_coc.looking import DEFAULT_KEEP, examine, prepare, tokens_to_spend
+from arr_coc.looking import examine, prepare
+from arr_coc.request import DEFAULT_KEEP, Request
 
 ArrCoc = Callable[..., Outcome]
 
@@ -210,11 +211,10 @@ def test_the_classic_scale_has_its_own_budget(photo: Path) -> None:
 
 
 def test_budgets_from_shares() -> None:
-    assert tokens_to_spend(1024, None, None, "quadtree", "x") == 256
-    assert tokens_to_spend(10, None, 0.3, "quadtree", "x") == 3  # not 2, although 0.3 * 10 is below 3 in binary
-    assert tokens_to_spend(3, None, 0.01, "quadtree", "x") == 1
-    with pytest.raises(InputError, match="at most 10"):
-        tokens_to_spend(10, 11, None, "quadtree", "x")
+    assert Request().tokens(1024) == 256
+    assert Request(keep=0.3).tokens(10) == 3  # not 2, although 0.3 * 10 is below 3 in binary
+    assert Request(keep=0.01).tokens(3) == 1
+    assert Request(11).tokens(10) == 10
 
 
 def test_the_question_is_the_last_argument_or_named() -> None:

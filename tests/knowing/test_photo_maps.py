@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch import nn
 
+from arr_coc.balancing.three_ways import coupled_with
 from arr_coc.errors import InputError
 from arr_coc.knowing import participatory, photo_words, photos
 from arr_coc.knowing.photo_words import class_names, content_words, named_words, photos_installed, worth_asking
 from arr_coc.knowing.photos import PhotoEncoder, find_photo_encoder
 from arr_coc.knowing.query_encoders import ImageTextQueryEncoder
-from arr_coc.looking import coupled_with, examine
+from arr_coc.looking import examine
 from arr_coc.sensing import sense
 
 installed = pytest.mark.skipif(not photos_installed(), reason="the extra [photos] is not installed")
@@ -138,7 +139,7 @@ def test_look_chooses_it_by_itself_and_says_so(encoder, picture, monkeypatch):
     both = examine(pixels, "the red dog", keep=0.25).relevance
     assert both.participatory is not None
     assert both.participatory[:, :middle].mean() > both.participatory[:, middle:].mean() + 0.3
-    assert len(both.notes) == 2
+    assert len(both.notes) == 3
 
 
 def test_questions_about_print_leave_it_out(encoder, picture, monkeypatch):

@@ -78,7 +78,7 @@ def test_a_model_answers(clip, tmp_path, tiny, capsys, reading: str) -> None:
         (("missing.mp4", QUERY), "no file missing.mp4"),
         (("CLIP", " "), "question is empty"),
         (("CLIP", QUERY, "--reading", "aloud"), "--reading aloud is unknown"),
-        (("CLIP", QUERY, "--relevance", "taste"), "--relevance taste is unknown"),
+        (("CLIP", QUERY, "--relevance", "taste"), "relevance='taste' is unknown"),
         (("CLIP", QUERY, "--budget", "2"), "does not fit 7 frames"),
         (("CLIP", QUERY, "--every", "0"), "every=0"),
     ],

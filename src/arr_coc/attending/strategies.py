@@ -53,13 +53,18 @@ def check_strategy(strategy: str) -> str:
     return strategy
 
 
-def check_options(strategy: str, options: Iterable[str]) -> None:
-    """Refuse options that the strategy does not take: a mistyped name must not be ignored."""
+def check_options(strategy: str, options: Iterable[str], keywords: Iterable[str] = ()) -> None:
+    """Refuse options that the strategy does not take: a mistyped name must not be ignored.
+
+    keywords: what the caller takes besides, among which to look for what was meant.
+    """
     for name in options:
         known = OPTIONS[strategy]
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no options of its own"
-            raise InputError(f"{name}= is no option{meant(name, (*known, *COMMON))}: strategy {strategy!r} {takes}")
+            raise InputError(
+                f"{name}= is no option{meant(name, (*known, *COMMON, *keywords))}: strategy {strategy!r} {takes}"
+            )
 
 
 def meant(name: object, known: Iterable[str]) -> str:

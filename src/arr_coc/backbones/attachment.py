@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ..attending.strategies import DEFAULT_STRATEGY, meant
 from ..errors import InputError
+from ..knowing.registry import check_relevance
+from ..request import Request
 from ..values import Allocation
 from .attachment_memory import CachedPrompt
 from .attachment_plan import OVERRIDES, Plan, Settings, plan_prompt
@@ -24,16 +27,29 @@ from .base import Backbone, Realized, backbone_for, require_pictures
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin
+    from typing_extensions import TypedDict, Unpack
+
+    from ..realizing.depth import DepthRouting
+    from ..request import Budget, Share
+
+    class AdapterOptions(TypedDict, total=False, closed=True):
+        """What the families' adapters take: see `adapter_options`."""
+
+        depth: DepthRouting | None
+        merge: str
+
 
 NAME = "arr_coc"
+DEFAULT_BUDGET = 256
 
 
 class Attachment:
     """The foveation of one model instance; reached as `model.arr_coc`, and a context manager that detaches at its end.
 
-    last: the allocations of the latest call, one per picture. Several threads may call the model at once: positions
-    travel with each call, nothing is kept in the model. `last` is then the latest of any thread; a thread that needs
-    its own calls `plan` first and passes `allocation=` on.
+    last: the allocations of the latest call, one per picture. notes: where their relevance came from, and more that a
+    reader should know. Several threads may call the model at once: positions travel with each call, nothing is kept in
+    the model. `last` is then the latest of any thread; a thread that needs its own calls `plan` first and passes
+    `allocation=` on.
     """
 
     def __init__(
@@ -44,6 +60,7 @@ class Attachment:
         self.backbone = backbone
         self.settings = settings
         self.last: list[Allocation] = []
+        self.notes: tuple[str, ...] = ()
         self._prompts: weakref.WeakKeyDictionary[Any, CachedPrompt] = weakref.WeakKeyDictionary()
         self._hook: Any = None
         self._earlier_generate: Any = None
@@ -57,7 +74,7 @@ class Attachment:
         """The shortened prompt with its visual tokens, ready for the stock `forward` or `generate`."""
         plan = self.plan(inputs, **overrides)
         realized = self.backbone.realize(self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options)
-        self.last = plan.allocations
+        self.last, self.notes = plan.allocations, plan.notes
         return realized
 
     def detach(self) -> None:
@@ -217,30 +234,34 @@ class Attachment:
 def attach(
     model: PreTrainedModel,
     processor: ProcessorMixin,
-    budget: int | Sequence[int] | None = 256,
+    budget: Budget | Sequence[int] | None = None,
     *,
-    keep: float | None = None,
+    keep: Share | None = None,
     relevance: Any = "auto",
-    strategy: str = "quadtree",
+    strategy: str = DEFAULT_STRATEGY,
     levels: int | None = None,
     seed: int = 0,
     options: dict[str, Any] | None = None,
     videos: bool = False,
-    **realize: Any,
+    words: Any = None,
+    **realize: Unpack[AdapterOptions],
 ) -> Attachment:
     """Let this one model instance spend at most `budget` visual tokens on a picture, where the question needs them.
 
-    budget: tokens a picture may cost; or keep: the share of its full count. relevance: "glance" (the model's own
-    attention on a coarse first look), "detail" (what looking coarsely would lose, whatever is asked), "look" (the
-    relevance of `arr_coc.look`), a function (picture (3, H, W) in [0, 1], question) -> map, or maps; by default a
-    glance where the family can, else "detail". options: for the allocator. videos: the prompts show videos (Qwen3-VL):
-    what is said of a picture then holds for each group of frames. realize: for the family's adapter, such as
-    depth=DepthRouting() or merge="pick".
+    budget: tokens a picture may cost, 256 unless told; or keep: the share of its full count. relevance: "glance" (the
+    model's own attention on a coarse first look), "detail" (what looking coarsely would lose, whatever is asked),
+    "look" (that of `arr_coc.look`), "scorer" (the learned one), any other name of `knowing.source_names()`, the
+    folder of a scorer, a function (picture (3, H, W) in [0, 1], question) -> map, or maps; by default a glance where
+    the family can, else "detail". options: for the strategy. videos: the prompts show videos (Qwen3-VL): what is said
+    of a picture then holds for each group of frames. words: of each picture, for sources that read them. realize: for
+    the family's adapter, such as depth=DepthRouting() or merge="pick".
 
     >>> with attach(model, processor, budget=256):  # doctest: +SKIP
     ...     out = model.generate(**inputs, max_new_tokens=64)
     """
     backbone = backbone_for(model)
+    if processor is None:
+        raise InputError("attach() needs the model's processor, got None; give AutoProcessor.from_pretrained(...)")
     if videos:
         from .qwen3_vl_video import video_backbone
 
@@ -248,16 +269,19 @@ def attach(
     backbone.check(model, processor)
     if hasattr(model, NAME):
         raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")
-    if keep is not None:
-        budget = None
+    own = inspect.signature(attach).parameters
+    takes = adapter_options(backbone)
+    for name in realize.keys() - takes:
+        family = "/".join(backbone.model_types)
+        raise InputError(f"{name}= is no option{meant(name, (*own, *takes))}: {family} takes {', '.join(takes)}")
+    if isinstance(relevance, str):
+        check_relevance(relevance, ("pixels", "texture", "words", "model"))
+    if budget is None and keep is None:
+        budget = DEFAULT_BUDGET
     settings = Settings(
-        budget=budget,
-        keep=keep,
+        request=Request.of(budget, keep, strategy=strategy, levels=levels, seed=seed, options=options or {}),
         relevance=relevance,
-        strategy=strategy,
-        levels=levels,
-        seed=seed,
-        options=options or {},
+        words=words,
         realize=realize,
     )
     attachment = Attachment(model, processor, backbone, settings)
@@ -266,6 +290,13 @@ def attach(
     object.__setattr__(model, "generate", attachment.generate)
     object.__setattr__(model, NAME, attachment)
     return attachment
+
+
+def adapter_options(backbone: Backbone) -> tuple[str, ...]:
+    """Keywords that a family's `realize` takes from a user; what comes from a glance is none of them."""
+    taken = inspect.signature(backbone.realize).parameters.values()
+    given = ("relevance", "known")
+    return tuple(one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.name not in given)
 
 
 def detach(model: PreTrainedModel) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -13,6 +13,9 @@ from torch import Tensor
 
 from ..attending import allocate_batch
 from ..errors import InputError
+from ..knowing.registry import Maps, relevances_for
+from ..knowing.scene import Scene
+from ..request import Request
 from ..values import Allocation, Relevance
 from .base import Backbone, VisualGrid, require_pictures
 from .glance import Glance, glance_relevance
@@ -23,59 +26,59 @@ if TYPE_CHECKING:
 
     from .qwen3_vl import Qwen3VL
 
-# (picture (3, height, width) float32 in [0, 1], question) -> where the question needs detail
-RelevanceSource = Callable[[Tensor, str], "Relevance | np.ndarray | Tensor"]
-OVERRIDES = ("budget", "keep", "query", "allocation", "relevance", "strategy")
+# What one call may say otherwise: of the request, and of the rest.
+OF_REQUEST = ("budget", "keep", "strategy")
+OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
 
 
 @dataclass(frozen=True)
 class Settings:
     """What `attach` was told, and what a single call may override.
 
-    budget: tokens a picture may cost (one number, or one per picture). keep: the same as a share of its full count.
-    relevance: "glance" or a `Glance`, "detail" for what would be lost by looking coarsely, "look" for the three ways of
-    knowing behind `arr_coc.look`, a function of (picture, question), or the maps themselves; "auto" glances where the
-    family can, and takes "detail" elsewhere. query: the question; found in the chat where it is None. allocation:
-    decided by the caller.
+    request: how much may be spent, and how. query: the question; found in the chat where it is None. allocation:
+    decided by the caller. relevance: any of `knowing.find_source`, a `Glance`, or the maps themselves. scorer: the one
+    that was trained with the model. words: of each picture, for sources that read them. realize: for the adapter.
     """
 
-    budget: int | Sequence[int] | None = 256
-    keep: float | None = None
+    request: Request = field(default_factory=lambda: Request(256))
     query: str | Sequence[str] | None = None
     allocation: Allocation | Sequence[Allocation] | None = None
     relevance: Any = "auto"
-    strategy: str = "quadtree"
-    levels: int | None = None
-    seed: int = 0
-    options: Mapping[str, Any] = field(default_factory=dict)  # for the allocator
-    realize: Mapping[str, Any] = field(default_factory=dict)  # for the adapter
-
-    def __post_init__(self) -> None:
-        if self.budget is None and self.keep is None:
-            raise InputError("give budget= (tokens a picture may cost) or keep= (share of its full count)")
-        if self.keep is not None and not 0 < self.keep <= 1:
-            raise InputError(f"keep must be in (0, 1], got {self.keep}")
-        budgets = self.budget if isinstance(self.budget, Sequence) else [self.budget]
-        if any(item is not None and (isinstance(item, bool) or int(item) != item or item < 1) for item in budgets):
-            raise InputError(f"budget must be a whole number of tokens from 1 on, got {self.budget!r}")
+    scorer: Any = None
+    words: Any = None
+    realize: Mapping[str, Any] = field(default_factory=dict)
 
     def override(self, **changes: Any) -> Settings:
         given = {name: value for name, value in changes.items() if value is not None}
-        # One call may answer "how many" in either unit; the newer answer counts.
-        if "budget" in given and "keep" not in given:
-            given["keep"] = None
-        if "keep" in given and "budget" not in given:
-            given["budget"] = None
-        return replace(self, **given) if given else self
+        request = self.request.override(**{name: given.pop(name) for name in OF_REQUEST if name in given})
+        return replace(self, request=request, **given)
+
+
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """A model's prompt, for sources of relevance that ask the model: see `Scene.prompt`. budgets: of each picture."""
+
+    backbone: Backbone
+    model: PreTrainedModel
+    processor: ProcessorMixin
+    inputs: Mapping[str, Any]
+    budgets: Sequence[int]
+    glance: Glance
+
+    @property
+    def can_glance(self) -> bool:
+        return self.backbone.can_glance
 
 
 @dataclass(frozen=True)
 class Plan:
-    """allocations and relevance, one per picture; options: what the adapter needs beside them."""
+    """allocations and relevance, one per picture; options: what the adapter needs beside them. notes: where the
+    relevance comes from, and what a reader should know about the budget."""
 
     allocations: list[Allocation]
     relevance: list[Any] | None
     options: dict[str, Any]
+    notes: tuple[str, ...] = ()
 
 
 def plan_prompt(
@@ -89,53 +92,99 @@ def plan_prompt(
     require_pictures(backbone, inputs)
     if inputs.get("input_ids") is None:
         raise InputError("pictures can only be placed in a prompt of input_ids; inputs_embeds hide the placeholders")
-    options = dict(settings.realize)
     if settings.allocation is not None:
-        given = settings.allocation
-        return Plan([given] if isinstance(given, Allocation) else list(given), None, options)
+        return Plan(given_allocations(settings.allocation), None, dict(settings.realize))
     grids = backbone.grids(model, inputs)
-    budgets = token_budgets(grids, settings, backbone.tiled)
+    budgets = token_budgets(grids, settings.request, backbone.tiled)
     queries = questions_for(backbone, processor, inputs, settings)
-    source, levels = settings.relevance, [settings.levels] * len(grids)
-    if isinstance(source, str) and source == "auto":
-        # Where everything is kept there is nothing to choose, and a glance would only cost.
-        choosing = any(budget < grid.tokens for budget, grid in zip(budgets, grids, strict=True))
-        source = "glance" if backbone.can_glance and choosing else "detail"
-    if isinstance(source, str) and source in SOURCES:
-        source = SOURCES[source]
-    if isinstance(source, str) and source != "glance":
-        names = ", ".join(map(repr, ("auto", "glance", *SOURCES)))
-        raise InputError(f"relevance={source!r} is unknown; use {names}, a function of (picture, question), or maps")
-    if isinstance(source, str | Glance):
-        if not backbone.can_glance:
-            raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= a function or maps")
-        how = source if isinstance(source, Glance) else Glance()
-        question = question_mask(backbone, processor, inputs)
-        glimpse = glance_relevance(cast("Qwen3VL", backbone), model, inputs, question, budgets, queries, how)
-        maps: list[Any] = list(glimpse.relevance)
-        levels = list(glimpse.levels)
-        if how.reuse:
-            options["known"] = glimpse.known
-    else:
-        maps = relevance_maps(backbone, model, processor, inputs, source, [queries[grid.row] for grid in grids])
-    return Plan(allocate_pictures(maps, grids, budgets, levels, settings), [plain_map(item) for item in maps], options)
+    relevance, glance = settings.relevance, Glance()
+    if isinstance(relevance, Glance):
+        relevance, glance = "glance", relevance
+    prompt = Prompt(backbone, model, processor, inputs, budgets, glance)
+    scenes = scenes_of(prompt, grids, settings)
+    with torch.no_grad():
+        found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
+    levels = [settings.request.levels if level is None else level for level in found.levels]
+    allocations = allocate_pictures(found.relevance, grids, budgets, levels, settings.request)
+    return Plan(
+        allocations,
+        [plain_map(item) for item in found.relevance],
+        {**settings.realize, **found.realize},
+        notes_of(found.relevance, settings.request, grids),
+    )
 
 
-def token_budgets(grids: Sequence[VisualGrid], settings: Settings, tiled: bool = False) -> list[int]:
+def given_allocations(given: Any) -> list[Allocation]:
+    """One or several that the caller has decided, or one clear line."""
+    several = [given] if isinstance(given, Allocation) else list(given) if isinstance(given, list | tuple) else [None]
+    if not all(isinstance(one, Allocation) for one in several):
+        kind = type(given).__name__
+        raise InputError(f"allocation= must be an Allocation, or one for each picture, got {kind}; look() makes one")
+    return several
+
+
+def scenes_of(prompt: Prompt, grids: Sequence[VisualGrid], settings: Settings) -> list[Scene]:
+    """What can be offered about each picture; pixels are rebuilt from the inputs if somebody wants them."""
+
+    @cache
+    def pictures() -> list[Tensor]:
+        return prompt.backbone.pixels(prompt.model, prompt.processor, prompt.inputs)
+
+    # Where everything is kept there is nothing to choose, and asking would only cost.
+    choosing = any(budget < grid.tokens for budget, grid in zip(prompt.budgets, grids, strict=True))
+    words = (
+        settings.words if isinstance(settings.words, list | tuple) and len(grids) > 1 else [settings.words] * len(grids)
+    )
+    if len(words) != len(grids):
+        raise InputError(f"words= has {len(words)} items for {len(grids)} pictures; give one for each")
+    return [
+        Scene(
+            lambda number=number: pictures()[number],
+            words=words[number],
+            prompt=prompt,
+            scorer=settings.scorer,
+            device=str(prompt.model.device),
+            choosing=choosing,
+        )
+        for number in range(len(grids))
+    ]
+
+
+def glance_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
+    """The source "glance": the model's own attention, for all pictures of a prompt at once."""
+    prompt: Prompt = scenes[0].prompt
+    backbone = prompt.backbone
+    if not backbone.can_glance:
+        raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= another source or maps")
+    question = question_mask(backbone, prompt.processor, prompt.inputs)
+    rows = {grid.row: query for grid, query in zip(backbone.grids(prompt.model, prompt.inputs), queries, strict=True)}
+    by_row = [rows.get(row, "") for row in range(len(prompt.inputs["input_ids"]))]
+    glimpse = glance_relevance(
+        cast("Qwen3VL", backbone), prompt.model, prompt.inputs, question, prompt.budgets, by_row, prompt.glance
+    )
+    known = {"known": glimpse.known} if prompt.glance.reuse else {}
+    return Maps(list(glimpse.relevance), list(glimpse.levels), known)
+
+
+def notes_of(relevance: Sequence[Any], request: Request, grids: Sequence[VisualGrid]) -> tuple[str, ...]:
+    """What the maps and the request have to say, each line once."""
+    said = [note for one in relevance if isinstance(one, Relevance) for note in one.notes]
+    said += [note for grid in grids for note in request.notes(grid.tokens)]
+    return tuple(dict.fromkeys(said))
+
+
+def token_budgets(grids: Sequence[VisualGrid], request: Request, tiled: bool = False) -> list[int]:
     """Tokens each picture may cost, never more than its full count. Tiles of one row share a budget by their size."""
-    full = np.array([grid.tokens for grid in grids])
-    if settings.keep is not None:
-        wanted = np.rint(full * settings.keep)
-    elif isinstance(settings.budget, Sequence):
-        if len(settings.budget) != len(grids):
-            raise InputError(f"got {len(settings.budget)} budgets for {len(grids)} pictures; give one, or one for each")
-        wanted = np.array(settings.budget)
-    else:
-        wanted = np.full(len(grids), settings.budget)
-        if tiled:
-            rows = np.array([grid.row for grid in grids])
-            wanted = np.floor(wanted * full / np.bincount(rows, weights=full)[rows])
-    return np.clip(wanted, 1, full).astype(int).tolist()
+    full = [grid.tokens for grid in grids]
+    if isinstance(request.budget, Sequence):
+        if len(request.budget) != len(grids):
+            raise InputError(f"got {len(request.budget)} budgets for {len(grids)} pictures; give one, or one for each")
+        return [min(one, budget) for one, budget in zip(full, request.budget, strict=True)]
+    if not tiled or request.budget is None:
+        return [min(request.tokens(one), one) for one in full]
+    rows, sizes = np.array([grid.row for grid in grids]), np.array(full)
+    shared = np.floor(request.budget * sizes / np.bincount(rows, weights=sizes)[rows])
+    return np.clip(shared, 1, sizes).astype(int).tolist()
 
 
 def questions_for(
@@ -151,61 +200,6 @@ def questions_for(
     return queries
 
 
-def relevance_maps(
-    backbone: Backbone,
-    model: PreTrainedModel,
-    processor: ProcessorMixin,
-    inputs: Mapping[str, Any],
-    source: Any,
-    queries: Sequence[str],
-) -> list[Any]:
-    """One map per picture, from a function or as given."""
-    if not callable(source):
-        given = [source] if is_map(source) else list(source)
-        if len(given) != len(queries) or not all(map(is_map, given)):
-            raise InputError(
-                f"relevance= gives {len(given)} maps for {len(queries)} pictures; give one (rows, cols) map each"
-            )
-        return given
-    with torch.no_grad():
-        pictures = backbone.pixels(model, processor, inputs)
-        return [source(picture, query) for picture, query in zip(pictures, queries, strict=True)]
-
-
-def detail_relevance(picture: Tensor, query: str = "") -> Relevance:
-    """What stands out without a question: how much a place would lose if seen at an eighth of its resolution.
-
-    picture: (3, H, W) in [0, 1]. The energy between each 8×8 block and its mean, square-rooted so that one hard edge
-    does not outweigh a page of print.
-    """
-    height, width = picture.shape[1:]
-    side = min(8, height, width)
-    grey = picture.float().mean(0, keepdim=True)[None]
-    mean, square = (torch.nn.functional.avg_pool2d(item, side) for item in (grey, grey**2))
-    energy = (square - mean**2).clamp_min(0)[0, 0].sqrt()
-    energy = energy / energy.amax().clamp_min(1e-6)
-    values = energy.cpu().numpy()
-    return Relevance(values, query=query, propositional=values, notes=("local detail; the question was not read",))
-
-
-def look_relevance(picture: Tensor, query: str) -> Relevance:
-    """The three ways of knowing, balanced: the relevance behind `arr_coc.look`. Slower than `detail_relevance`."""
-    # That function stands in a room above this one, so it is asked for by name, and only if a user wants it.
-    looking = import_module("arr_coc.looking")
-    return looking.prepare(picture).look(query or "what is there", keep=1.0).relevance
-
-
-SOURCES: Mapping[str, RelevanceSource] = {"detail": detail_relevance, "look": look_relevance}
-
-
-def is_map(value: Any) -> bool:
-    from ..realizing.depth import HierarchicalRelevance
-
-    return isinstance(value, Relevance | HierarchicalRelevance) or (
-        isinstance(value, np.ndarray | Tensor) and value.ndim == 2
-    )
-
-
 def plain_map(value: Any) -> Any:
     """A map as numpy, or the three maps of a `HierarchicalRelevance`, for the adapter."""
     if isinstance(value, Relevance):
@@ -218,7 +212,7 @@ def allocate_pictures(
     grids: Sequence[VisualGrid],
     budgets: Sequence[int],
     levels: Sequence[int | None],
-    settings: Settings,
+    request: Request,
 ) -> list[Allocation]:
     """Pictures of one size and one size of map are allocated together."""
     from ..realizing.depth import HierarchicalRelevance
@@ -235,10 +229,10 @@ def allocate_pictures(
             image_size=(grid.height, grid.width),
             canvas=(grid.rows * grid.cell, grid.cols * grid.cell),
             cell=grid.cell,
-            strategy=settings.strategy,
+            strategy=request.strategy,
             levels=coarsest,
-            seed=settings.seed,
-            **settings.options,
+            seed=request.seed,
+            **request.options,
         )
         result.update(zip(members, allocations, strict=True))
     return [result[number] for number in range(len(grids))]

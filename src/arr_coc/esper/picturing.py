@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ..attending.frame import Frame, to_cells
-from ..backbones.attachment_plan import SOURCES, is_map, plain_map
-from ..bundled import ScorerRelevance
-from ..errors import InputError
+from ..backbones.attachment_plan import plain_map
+from ..knowing.registry import relevance_for, resolve
+from ..knowing.scene import CHANNELS, SENSE_SIDE, Scene
 from ..pictures import Picture
 from ..realizing.patches import Pyramid
 from .reading import picture_pyramid
@@ -61,19 +61,11 @@ class Pictured:
 
 
 def relevance_source(eye: Eye, relevance: Any) -> Any:
-    """What a name of relevance stands for: a function of (picture, question), or a map as it was given."""
-    if relevance == "scorer" or (relevance == "auto" and eye.scorer is not None):
-        return eye.scorer or ScorerRelevance.bundled()
-    if relevance == "auto":
-        return SOURCES["detail"]
-    if isinstance(relevance, str) and relevance in SOURCES:
-        return SOURCES[relevance]
-    if callable(relevance) or is_map(relevance):
-        return relevance
-    raise InputError(
-        f"relevance={relevance!r} cannot start a look; use scorer, {', '.join(SOURCES)}, a function of (picture, "
-        "question) or a map (the model's own attention joins from the second pass on)"
-    )
+    """What `relevance=` stands for in passes: a function of (picture, question)."""
+    # The model's own attention joins from the second pass on.
+    offered = Scene(lambda: None, scorer=eye.scorer, fallback="detail")
+    resolve(relevance, offered)
+    return lambda pixels, query: relevance_for(relevance, replace(offered, picture=pixels), query)
 
 
 def relevance_cells(source: Any, pixels: Tensor, query: str, frame: Frame) -> Tensor:
@@ -87,7 +79,6 @@ def salient_map(picture: Picture) -> np.ndarray:
     """(h, w) float32 in [0, 1]: what stands out to somebody who has not heard the question."""
     from ..balancing import sharpen
     from ..knowing import perspectival
-    from ..looking import CHANNELS, SENSE_SIDE
     from ..sensing import Layout, sense_one
 
     side = min(SENSE_SIDE, max(picture.pixels.shape[:2]))

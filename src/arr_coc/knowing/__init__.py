@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         stack_queries,
     )
     from .realizer import RelevanceRealizer
+    from .registry import Source, find_source, relevance_for, relevance_source, source_names
+    from .scene import Scene
 
 resolve_lazily(
     __name__,
@@ -45,10 +47,13 @@ resolve_lazily(
         "QueryAwareLOD": "query_aware_lod",
         "QueryEncoder": "query_encoders",
         "RelevanceRealizer": "realizer",
+        "Scene": "scene",
+        "Source": "registry",
         "TrunkConfig": "patch_trunk",
         "choose_levels": "query_aware_lod",
         "edge_density": "edge_lod",
         "expected_tokens": "query_aware_lod",
+        "find_source": "registry",
         "find_photo_encoder": "photos",
         "fit_calibration": "participatory",
         "lexical": "lexical",
@@ -59,6 +64,9 @@ resolve_lazily(
         "photo_coupling": "photos",
         "photos_installed": "photo_words",
         "propositional": "propositional",
+        "relevance_for": "registry",
+        "relevance_source": "registry",
+        "source_names": "registry",
         "stack_queries": "query_encoders",
     },
 )
@@ -76,11 +84,14 @@ __all__ = [
     "QueryAwareLOD",
     "QueryEncoder",
     "RelevanceRealizer",
+    "Scene",
+    "Source",
     "TrunkConfig",
     "choose_levels",
     "edge_density",
     "expected_tokens",
     "find_photo_encoder",
+    "find_source",
     "fit_calibration",
     "lexical",
     "load_query_encoder",
@@ -90,5 +101,8 @@ __all__ = [
     "photo_coupling",
     "photos_installed",
     "propositional",
+    "relevance_for",
+    "relevance_source",
+    "source_names",
     "stack_queries",
 ]

@@ -8,11 +8,17 @@ faint noise, which is all entropy and no content, stays low.
 from __future__ import annotations
 
 from math import log
+from typing import TYPE_CHECKING
 
 from ..arrays import Array, namespace
 from ..sensing.backend import Backend, BackendMap
 from ..sensing.pixels import luminance, sobel
 from ..sensing.texture import Texture
+from ..values import Relevance
+from .scene import Scene
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 DIRECTIONS = 8
 # Directions are told apart half-way between them: tan(22.5°). So edges along the axes and the diagonals, by far the
@@ -40,6 +46,27 @@ def propositional(texture: Texture) -> Array:
     # Entropy without strength is noise: it counts only as far as there is something for it to be about.
     score = 0.5 * entropy * ops.clip(structure * 4) + 0.5 * structure
     return texture.shaped(ops.clip(ops.enlarge(score, size)))
+
+
+def scene_detail(scene: Scene, query: str) -> Relevance:
+    """The source "detail"."""
+    return detail_relevance(scene.tensor, query)
+
+
+def detail_relevance(picture: Tensor, query: str = "") -> Relevance:
+    """What stands out without a question: how much a place would lose if seen at an eighth of its resolution.
+
+    picture: (3, H, W) in [0, 1]. The energy between each 8×8 block and its mean, square-rooted so that one hard edge
+    does not outweigh a page of print.
+    """
+    from torch.nn.functional import avg_pool2d
+
+    side = min(8, *picture.shape[1:])
+    grey = picture.float().mean(0, keepdim=True)[None]
+    mean, square = (avg_pool2d(item, side) for item in (grey, grey**2))
+    energy = (square - mean**2).clamp_min(0)[0, 0].sqrt()
+    values = (energy / energy.amax().clamp_min(1e-6)).cpu().numpy()
+    return Relevance(values, query=query, propositional=values, notes=("local detail; the question was not read",))
 
 
 def _gradient_entropy(ops: Backend, along_x: BackendMap, along_y: BackendMap, block: int) -> BackendMap:

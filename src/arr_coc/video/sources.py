@@ -9,12 +9,14 @@ stands out is seen on a tiny view of the whole frame and costs next to nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..errors import InputError
-from ..looking import CHANNELS, SENSE_SIDE, coupled_with, enlarged, photo_map
+from ..balancing.three_ways import coupled_with, enlarged, photo_map
+from ..knowing.registry import BUILT_IN, relevance_for, resolve
+from ..knowing.scene import CHANNELS, SENSE_SIDE, Scene
 from ..values import Relevance
 from .motion import MAP, scaled, view_of
 
@@ -28,16 +30,21 @@ class Source(Protocol):
     """planes: how many maps are carried. windowed: whether `part` can be asked for less than the whole frame.
 
     everywhere_planes: those of them that are so cheap that they are found anew in every frame, everywhere.
-    whole_planes: those that are known of whole frames only and cost most; they are found anew when in doubt.
+    whole_planes: those that are known of whole frames only and cost most; they are found anew when in doubt. note: what
+    the relevance says of where it comes from.
     """
 
+    note: str
     planes: int
     windowed: bool
     everywhere_planes: tuple[int, ...]
     whole_planes: tuple[int, ...]
 
-    def part(self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int]) -> np.ndarray:
-        """(planes, h, w) maps of a window, given in places of a map of `size`; the whole frame is a window too."""
+    def part(
+        self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int], before: np.ndarray
+    ) -> np.ndarray:
+        """(planes, h, w) maps of a window, given in places of a map of `size`; the whole frame is a window too.
+        before: (planes, *size) what was carried here from the frame before; zeros in the first of a scene."""
         ...
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
@@ -63,11 +70,11 @@ class ThreeWays:
     windowed = True
     everywhere_planes: tuple[int, ...] = (1,)
 
-    def __init__(self, query: str, photos: bool = True) -> None:
+    def __init__(self, query: str, photos: bool = True, note: str = "") -> None:
         from ..knowing.photo_words import worth_asking
         from ..sensing import Layout
 
-        self.query = query
+        self.query, self.note = query, note
         self.photos = photos and worth_asking(query)
         self.planes = 4 if self.photos else 3
         self.whole_planes: tuple[int, ...] = (3,) if self.photos else ()
@@ -75,7 +82,9 @@ class ThreeWays:
         self.layout = Layout.of("band", tuple(name for name in CHANNELS if name != "saliency"))
         self.outstanding = Layout.of("outstanding", ("red", "green", "blue", "y", "x", "eccentricity", "saliency"))
 
-    def part(self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int]) -> np.ndarray:
+    def part(
+        self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int], before: np.ndarray
+    ) -> np.ndarray:
         from ..knowing import lexical, propositional
         from ..sensing import sense_one
 
@@ -114,28 +123,28 @@ class ThreeWays:
 
 
 class Whole:
-    """A function of the frame and the question, such as a trained scorer: one map, always of the whole frame."""
+    """Any other source, such as a trained scorer or a function of (frame, question): one map of the whole frame."""
 
     planes = 1
     windowed = False
     everywhere_planes: tuple[int, ...] = ()
     whole_planes: tuple[int, ...] = ()
 
-    def __init__(self, function: RelevanceFunction, query: str) -> None:
-        self.function = function
+    def __init__(self, relevance: Any, query: str, scene: Scene, note: str = "") -> None:
+        """scene: what is offered beside the frame."""
+        self.relevance = relevance
         self.query = query
+        self.scene = scene
+        self.note = note
 
-    def part(self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int]) -> np.ndarray:
-        found = self.function(pixels, self.query)
-        if isinstance(found, Relevance):
-            found = found.map
-        elif not isinstance(found, np.ndarray):
-            found = found.detach().float().cpu().numpy()
-        if found.ndim != 2:
-            raise InputError(f"relevance= must give a map (rows, cols) for a frame, got {found.shape}")
+    def part(
+        self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int], before: np.ndarray
+    ) -> np.ndarray:
         import cv2
 
-        grown = cv2.resize(found.astype(np.float32), size[::-1], interpolation=cv2.INTER_LINEAR)
+        scene = replace(self.scene, picture=pixels, previous=before[0])
+        found = relevance_for(self.relevance, scene, self.query).map
+        grown = cv2.resize(found, size[::-1], interpolation=cv2.INTER_LINEAR)
         return np.clip(grown, 0, 1)[window][None]
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
@@ -148,13 +157,13 @@ class Whole:
         return planes[0]
 
 
-def source_of(relevance: str | RelevanceFunction, query: str, photos: bool = True) -> Source:
-    """ "look" for the three ways of knowing, or a function."""
-    if callable(relevance):
-        return Whole(relevance, query)
-    if relevance == "look":
-        return ThreeWays(query, photos)
-    raise InputError(f"relevance={relevance!r} is unknown for a stream; use 'look' or a function of (frame, question)")
+def source_of(relevance: Any, query: str, photos: bool = True, scorer: Any = None) -> Source:
+    """What `relevance=` stands for in a stream. scorer: of the model that will answer."""
+    # Nothing was before the first frame; a source that needs a frame before is given a map of zeros there.
+    offered = Scene(lambda: None, scorer=scorer, photos=photos, previous=np.zeros((1, 1), dtype=np.float32))
+    found, note = resolve(relevance, offered)
+    three = found is BUILT_IN["look"]
+    return ThreeWays(query, photos, note) if three else Whole(relevance, query, offered, note)
 
 
 def map_size(frame: tuple[int, int]) -> tuple[int, int]:
@@ -181,7 +190,7 @@ def planes_of(
     current = before.astype(np.float32)
     local = [number for number in range(source.planes) if number not in source.whole_planes]
     for window in windows:
-        current[(local, *window)] = source.part(pixels, window, extent)[local]
+        current[(local, *window)] = source.part(pixels, window, extent, before)[local]
     for number, plane in source.whole(pixels, extent).items() if whole else ():
         current[number] = plane
     for number, plane in source.everywhere(view, extent).items():

@@ -22,7 +22,7 @@ from ..attending.allocate import allocate
 from ..attending.frame import Frame
 from ..attending.tree import Tree, tokens_for, tree_for
 from ..errors import InputError
-from ..looking import check_request, tokens_to_spend
+from ..request import Request, check_request
 from ..values import DEFAULT_CELL, Allocation, Relevance
 from .bands import weak_bands
 from .blend import blend, boosted, carried_trust, same_ground
@@ -32,7 +32,7 @@ from .motion import Motion, measure_motion, view_of, warp_planes
 from .pace import Pace
 from .settings import TemporalSettings, load_settings
 from .shown import cells_of, detail_of, fixated, fresh_ground, kept_share, spread_over
-from .sources import RelevanceFunction, everything, first_planes, map_size, planes_of, source_of
+from .sources import everything, first_planes, map_size, planes_of, source_of
 from .state import StreamState
 
 # A source that can only be asked for the whole frame is asked again when this share of the relevance is weak.
@@ -85,7 +85,8 @@ class VideoStream:
         *,
         total: int | None = None,
         frames: int | None = None,
-        relevance: str | RelevanceFunction = "look",
+        relevance: Any = "look",
+        scorer: Any = None,
         photos: bool = True,
         settings: TemporalSettings | None = None,
         clusters: bool = True,
@@ -93,12 +94,13 @@ class VideoStream:
         state: StreamState | None = None,
     ) -> None:
         """budget: tokens that one frame may cost, or keep: the share of its full count (a quarter). total, frames: of
-        the whole clip, see `Pace`. relevance: "look" or a function of (frame, question). photos: see `look`."""
-        check_request([query], budget, keep)
-        self.query, self.budget, self.keep = query, budget, keep
+        the whole clip, see `Pace`. relevance, photos: see `look`; a function gets (frame (H, W, 3) uint8, question).
+        scorer: of the model that will answer; "auto" takes it."""
+        check_request([query])
+        self.query, self.request = query, Request.of(budget, keep, strategy="quadtree", cell=cell)
         self.total, self.frames, self.cell = total, frames, cell
         self.settings = settings or load_settings()
-        self.source = source_of(relevance, query, photos)
+        self.source = source_of(relevance, query, photos, scorer)
         self.photos = photos
         if state is not None and len(state.planes) != self.source.planes:
             raise InputError(
@@ -244,9 +246,8 @@ class VideoStream:
         size = after.size
         cap = self.cap_of(size)
         tree = self._tree(size, cap)
-        standing = allocate(
-            after.relevance, cap, image_size=size, cell=self.cell, levels=tree.levels, strategy="quadtree"
-        )
+        how: dict[str, Any] = {"strategy": "quadtree", "image_size": size, "cell": self.cell, "levels": tree.levels}
+        standing = allocate(after.relevance, cap, **how)
         frame = Frame(size, self.cell)
         shown = cells_of(after.shown, frame.grid)
         wanted = detail_of(standing)
@@ -262,9 +263,7 @@ class VideoStream:
         relevance = cells_of(after.relevance, frame.grid)
         # Ground that was shown still counts a little: what is left over goes to the most relevant of it.
         demand = relevance * (0.02 + 0.98 * unmet)
-        paid = allocate(
-            demand.astype(np.float32), tokens, image_size=size, cell=self.cell, levels=tree.levels, strategy="quadtree"
-        )
+        paid = allocate(demand.astype(np.float32), tokens, **how)
         similarity = None
         if before is not None and before.size == size and len(before.standing):
             earlier = frame.allocation(before.standing, np.zeros(len(before.standing)), cap, "quadtree")
@@ -284,7 +283,7 @@ class VideoStream:
             keyframe=after.since_keyframe == 0,
             allocation=paid,
             standing=standing,
-            relevance=Relevance(after.relevance, query=self.query),
+            relevance=Relevance(after.relevance, query=self.query, notes=(self.source.note,)),
             similarity=similarity,
             fresh=fresh,
             looked=1.0,
@@ -294,7 +293,7 @@ class VideoStream:
     def cap_of(self, size: tuple[int, int]) -> int:
         """Tokens that one frame of this size may cost."""
         full = tokens_for(size, cell=self.cell)
-        return tokens_to_spend(full, self.budget, self.keep, "quadtree", "a frame")
+        return self.request.tokens(full)
 
     def _tree(self, size: tuple[int, int], cap: int) -> Tree:
         """Coarse enough for the cap, and for an even share of the total."""
@@ -321,7 +320,9 @@ class VideoStream:
         if self.state is None:
             raise InputError("this stream has seen no frame yet; there is nothing to save")
         about = {
-            **{name: getattr(self, name) for name in ("query", "budget", "keep", "total", "frames", "cell")},
+            **{name: getattr(self, name) for name in ("query", "total", "frames", "cell")},
+            "budget": self.request.budget,
+            "keep": self.request.keep,
             "photos": self.photos,
             "clusters": self.with_clusters,
             "settings": asdict(self.settings),
@@ -329,11 +330,11 @@ class VideoStream:
         self.state.save(path, about)
 
     @classmethod
-    def resume(cls, path: str | PathLike[str], *, relevance: str | RelevanceFunction = "look") -> VideoStream:
+    def resume(cls, path: str | PathLike[str], *, relevance: Any = "look", scorer: Any = None) -> VideoStream:
         """The stream as it was when it was saved."""
         state, about = StreamState.load(path)
         settings = TemporalSettings.from_json(about.pop("settings"))
-        return cls(**about, settings=settings, relevance=relevance, state=state)
+        return cls(**about, settings=settings, relevance=relevance, scorer=scorer, state=state)
 
 
 def check_frame(pixels: Any) -> np.ndarray:

@@ -6,25 +6,25 @@ A stream without an end cannot be planned: `VideoStream` paces itself.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..attending.frame import Frame
 from ..attending.tree import tokens_for
 from ..errors import InputError
-from ..looking import DEFAULT_KEEP
+from ..request import DEFAULT_KEEP, Request
 from ..values import DEFAULT_CELL, Allocation
 from .settings import TemporalSettings
 from .shown import cells_of
-from .sources import RelevanceFunction
 from .stream import SeenFrame, VideoStream
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ..request import Budget, Share
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +96,13 @@ def evidence(frame: SeenFrame) -> float:
 def watch(
     frames: Iterable[np.ndarray],
     query: str,
-    budget: int | None = None,
-    keep: float | None = None,
+    budget: Budget | None = None,
+    keep: Share | None = None,
     *,
     cap: int | None = None,
     seconds: Iterable[float] | None = None,
-    relevance: str | RelevanceFunction = "look",
+    relevance: Any = "look",
+    scorer: Any = None,
     photos: bool = True,
     settings: TemporalSettings | None = None,
     clusters: bool = False,
@@ -111,18 +112,17 @@ def watch(
     """frames: (H, W, 3) uint8 RGB, one after the other, all of one size.
 
     budget: tokens of the whole clip; or keep: the share of its full count (a quarter). cap: tokens that one frame may
-    cost; full detail of a frame unless given. advance: called with each frame as it is seen.
+    cost; full detail of a frame unless given. relevance, scorer, photos: see `VideoStream`. advance: called with each
+    frame as it is seen.
     """
-    if budget is not None and keep is not None:
-        raise InputError(f"both budget={budget} and keep={keep} were given; give one of them")
-    share = keep if keep is not None else DEFAULT_KEEP
+    request = Request.of(budget, keep, strategy="quadtree", cell=cell)
+    share = DEFAULT_KEEP if request.keep is None else request.keep
     pixels = iter(frames)
     first = next(pixels, None)
     if first is None:
         raise InputError("this clip has no frame; give at least one")
-    stream = VideoStream(
-        query, keep=share, relevance=relevance, photos=photos, settings=settings, clusters=clusters, cell=cell
-    )
+    how: dict[str, Any] = {"relevance": relevance, "scorer": scorer, "photos": photos, "cell": cell}
+    stream = VideoStream(query, keep=share, settings=settings, clusters=clusters, **how)
     size = (first.shape[0], first.shape[1])
     seen = []
     for frame in _of_one_size(first, pixels):
@@ -130,14 +130,16 @@ def watch(
         if advance is not None:
             advance(seen[-1])
     full = len(seen) * tokens_for(size, cell=cell)
-    total = math.floor(share * full + 1e-9) if budget is None else budget
-    if not len(seen) <= total <= full:
+    total = request.tokens(full)
+    if total < len(seen):
         raise InputError(
-            f"a budget of {total} tokens does not fit {len(seen)} frames: give from {len(seen)} (one a frame) to {full}"
+            f"a budget of {total} tokens does not fit {len(seen)} frames: give at least {len(seen)}, one a frame"
         )
     shared = share_budget(seen, total, cap, size, cell)
     times = tuple(seconds) if seconds is not None else ()
-    return Watched(tuple(shared), total, full, query, size, times)
+    return Watched(
+        tuple(shared), total, full, query, size, times, (stream.source.note, *request.notes(full, "the clip"))
+    )
 
 
 def share_budget(

@@ -26,7 +26,9 @@ def command(
     keep: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
     ] = None,
-    strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = "quadtree",
+    strategy: Annotated[
+        str | None, typer.Option(help="How relevance becomes regions; the model's own by default.", show_default=False)
+    ] = None,
     relevance: Annotated[
         str,
         typer.Option(
@@ -67,19 +69,19 @@ def command(
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
-    from ...looking import check_device, check_request
     from ...pictures import load_picture
-    from .inputs import open_source, quiet_decoder, result_names, spend
+    from ...request import check_amount, check_device, check_request
+    from .inputs import open_source, quiet_decoder, result_names
 
     wait_asleep()
-    tokens, share = spend(budget, keep)
+    tokens, share = check_amount(budget, keep)
     check_request([query], tokens, share)
     if new_tokens < 1:
         raise InputError(f"--new-tokens {new_tokens} leaves no room for an answer; give at least 1")
     if not 1 <= passes <= MOST_PASSES:
         raise InputError(f"--passes {passes} is not possible; give 1 to {MOST_PASSES}")
     again = passes > 1 or explain
-    if again and strategy != "quadtree":
+    if again and strategy is not None:
         raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes and --explain")
     source = open_source(image, allow_url)
     with quiet_decoder(source):

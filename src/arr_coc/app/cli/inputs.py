@@ -129,33 +129,6 @@ def result_names(sources: Sequence[Source]) -> list[str]:
     return names
 
 
-def spend(budget: str | None, keep: str | None) -> tuple[int | None, float | None]:
-    """--budget 256 or 25%, --keep 0.25 or 25% → tokens or a share; what they may be is checked with the request."""
-    if budget is not None and keep is not None:
-        raise InputError(f"both --budget {budget} and --keep {keep} were given; give one of them")
-    if budget is not None and budget.strip().endswith("%"):
-        return None, _share("budget", budget)
-    if budget is not None:
-        try:
-            return int(budget), None
-        except ValueError:
-            raise InputError(
-                f"--budget {budget} is not a whole number of tokens; give for example 256 or 25%"
-            ) from None
-    return None, None if keep is None else _share("keep", keep)
-
-
-def _share(option: str, text: str) -> float:
-    percent = text.strip().endswith("%")
-    try:
-        value = float(text.strip().removesuffix("%")) / (100 if percent else 1)
-    except ValueError:
-        raise InputError(f"--{option} {text} is not a share; give for example 0.25 or 25%") from None
-    if not 0 < value <= 1:  # also for NaN
-        raise InputError(f"--{option} {text} is not a share above 0 and up to 1; give for example 0.25 or 25%")
-    return value
-
-
 @contextmanager
 def quiet_decoder(source: Source) -> Generator[None]:
     """libtiff writes about damaged files by itself, past Python; one line that names the file is enough."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...attending.strategies import DEFAULT_STRATEGY
 from ...errors import InputError
 from .console import print_json, say, seconds_line, show, table
 
@@ -33,9 +34,10 @@ def command(
     keep: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
     ] = None,
-    strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = "quadtree",
+    strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = DEFAULT_STRATEGY,
     relevance: Annotated[
-        str, typer.Option(help="look: what is seen and what the question's words name; scorer: the learned one.")
+        str,
+        typer.Option(help="look: what is seen and what the question's words name; scorer: the learned one; detail; …"),
     ] = "look",
     photos: Annotated[
         bool,
@@ -70,14 +72,15 @@ def command(
       arr-coc look scans "What is the total?" --budget 10% --no-draw --jsonl | jq .tokens
       cat form.png | arr-coc look - "What is the date?"
     """
+    from ...request import check_amount
     from .batch import Job, run_batch
-    from .inputs import expand, spend
+    from .inputs import expand
 
     images, queries = split_inputs(inputs, query)
     strategies = parse_compare(compare) if compare is not None else [strategy]
     if len(queries) > 1 and len(strategies) > 1:
         raise InputError("--compare takes one question; leave out --compare or all but one --query")
-    tokens, share = spend(budget, keep)
+    tokens, share = check_amount(budget, keep)
     job = Job(
         sources=expand(images, allow_url),
         queries=queries,

@@ -58,11 +58,10 @@ def command(
       arr-coc video webcam "Where is the cup?" --frames 100
       arr-coc video rtsp://camera.local/stream "Who is at the door?" --frames 300
     """
-    from ...looking import check_device, check_request
+    from ...request import check_amount, check_device, check_request
     from ...video.answering import READINGS
-    from .inputs import spend
 
-    tokens, share = spend(budget, keep)
+    tokens, share = check_amount(budget, keep)
     check_request([query], tokens, share)
     check_device(device)
     if reading not in READINGS:
@@ -116,12 +115,11 @@ def watch_source(
                 yield frame
 
         with progress(film.frames, "watching", hidden=quiet) as advance:
-            watched = watch(
-                kept(), query, budget, keep, cap=cap, relevance=source(relevance, eye), advance=lambda seen: advance()
-            )
+            how: dict[str, Any] = {"relevance": relevance, "scorer": getattr(eye, "scorer", None)}
+            watched = watch(kept(), query, budget, keep, cap=cap, advance=lambda seen: advance(), **how)
         start = seconds[0]
         times = tuple(time - start for time in seconds)
-        return replace(watched, seconds=times, notes=tuple(film.notes)), pixels, film.per_second / every
+        return replace(watched, seconds=times, notes=(*watched.notes, *film.notes)), pixels, film.per_second / every
 
 
 def eye_cell(eye: Any) -> int:
@@ -129,20 +127,6 @@ def eye_cell(eye: Any) -> int:
     if not hasattr(images, "merge_size"):
         raise InputError(f"{eye.name} does not take frames in whole tokens; answer with mini or a Qwen3-VL")
     return images.patch_size * images.merge_size
-
-
-def source(relevance: str, eye: Any) -> Any:
-    """auto: the scorer that belongs to the model that answers, where there is one; else the three ways of knowing."""
-    from ...bundled import ScorerRelevance
-
-    if relevance == "auto":
-        own = getattr(eye, "scorer", None)
-        return own.of_pixels if isinstance(own, ScorerRelevance) else "look"
-    if relevance == "scorer":
-        return ScorerRelevance.bundled().of_pixels
-    if relevance != "look":
-        raise InputError(f"--relevance {relevance} is unknown; choose auto, look or scorer")
-    return relevance
 
 
 def write_files(

@@ -9,6 +9,7 @@ from ...attending import tokens_for
 from ...attending.strategies import CLASSIC_SCALE, STRATEGIES
 from ...draw import comparison, difference_map, foveated, overlay
 from ...errors import InputError
+from ...knowing.registry import names_for
 from ...looking import Look, check_request
 from ...pictures import Picture
 from ...values import compare
@@ -134,8 +135,8 @@ def compare_tab(page: Page) -> None:
     with gr.Row():
         by = gr.Radio(["strategies", "questions"], value="strategies", label="Compare two", elem_id="by", min_width=200)
         relevance = gr.Radio(
-            ["look", "scorer"], value="look", label="Relevance", elem_id="relevance", min_width=180,
-            info="look: three ways, no weights. scorer: learned.",
+            list(names_for()), value="look", label="Relevance", elem_id="relevance", min_width=180,
+            info="look: three ways, no weights. scorer: learned. detail: whatever is asked.",
         )  # fmt: skip
     with gr.Row():
         first = gr.Dropdown(list(OFFERED), value="quadtree", label="Left strategy", elem_id="first", min_width=150)

@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 from ...balancing import DEFAULT_TENSIONS, TENSION_NAMES
 from ...errors import InputError
 from ...files import replacing
+from ...knowing.registry import names_for
 from ...lab.needle.families import FAMILIES
 
 TABS = ("ask", "ways", "textures", "compare", "passes", "video", "numbers")
@@ -79,7 +80,7 @@ _CHOICES = {
     "tab": TABS,
     "layout": ("mvp13", "full40"),
     "by": ("strategies", "questions"),
-    "relevance": ("look", "scorer"),
+    "relevance": names_for(),
 }
 _RANGES = {
     "keep": (0.01, 100.0),

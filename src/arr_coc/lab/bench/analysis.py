@@ -26,8 +26,8 @@ from ...attending.frame import Frame
 from ...attending.quadtree import quadtree
 from ...balancing.explain import POLES
 from ...balancing.tension import TENSION_NAMES
-from ...draw.contact_sheet import contact_sheet
-from ...draw.overlay import overlay
+from ...draw.panes import overlay
+from ...draw.sheets import contact_sheet
 from ...errors import InputError
 from ...files import replacing, write_json
 from ...knowing.scorer import Scorer

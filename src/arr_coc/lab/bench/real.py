@@ -22,12 +22,13 @@ from scipy.ndimage import gaussian_filter
 from ...attending.allocate import allocate
 from ...attending.tree import tokens_for
 from ...balancing.tension import sharpen
+from ...balancing.three_ways import relevance_of
 from ...bundled import SCORER, WEIGHTS, ScorerRelevance
 from ...errors import InputError
 from ...knowing.lexical import Coupling
 from ...knowing.photo_words import worth_asking
 from ...knowing.photos import PhotoEncoder, find_photo_encoder
-from ...looking import Prepared, prepare, relevance_of
+from ...looking import Prepared, prepare
 from ...values import Allocation
 from ..statistics import Estimate, mean
 from .table import Cell, Quantity, Table, written
@@ -272,7 +273,7 @@ class PictureMaps:
 
     @cached_property
     def texture(self) -> Any:
-        return self.prepared._sensed[0]
+        return self.prepared.scene.texture
 
     def _channel(self, name: str) -> np.ndarray:
         plane = np.asarray(self.texture[name])

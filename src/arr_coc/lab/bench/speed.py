@@ -37,9 +37,10 @@ COLUMNS = {
 # The same command, with every picture held and sensed at full size.
 FULL_SIZE_LOOK = """
 import sys
+import arr_coc.knowing.scene as scene
 import arr_coc.looking as looking
 from arr_coc.app.cli import main
-looking.VIEW_SIDE = looking.SENSE_SIDE = 1 << 20
+looking.VIEW_SIDE = scene.SENSE_SIDE = 1 << 20
 main(sys.argv[1:])
 """
 # The same command in a program that imports its libraries at the top, as most do.

@@ -1,0 +1,78 @@
+"""The three ways of knowing of one sensed picture, balanced into one map: the relevance called "look".
+
+Without an image-text encoder, what couples to the question is what its plain words name: colours, places, print; and,
+where the extra `[photos]` is installed, the things that the photo map knows by name.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ..knowing.scene import Scene
+from ..values import Relevance
+
+# Relevance is kept at this longer side: several values for each cell of a 1024-pixel picture, and quick to balance.
+MAP_SIDE = 256
+
+
+def look_relevance(scene: Scene, query: str) -> Relevance:
+    """The source "look"; a prompt without a question is asked what is there."""
+    query = query or "what is there"
+    return relevance_of(scene.texture, query, photo_map(scene.pixels, query) if scene.photos else None)
+
+
+def photo_map(pixels: np.ndarray, query: str) -> Any:
+    """What the photo map couples to the question, a `knowing.Coupling`; None where it is not installed or has nothing
+    to say, and then nothing heavy was loaded."""
+    from ..knowing.photo_words import worth_asking
+
+    if not worth_asking(query):
+        return None
+    return import_module("..knowing.photos", __package__).photo_coupling(pixels, query)
+
+
+def relevance_of(texture: Any, query: str, photo: Any = None) -> Relevance:
+    """The three maps of one sensed picture (a `Texture` of `sense_one` or `sense`, on a CPU), balanced into one.
+
+    photo: what the photo map says of the things that the question names (of `photo_map`).
+    """
+    from ..arrays import like
+    from ..knowing import lexical, perspectival, propositional
+    from .tension import DEFAULT_TENSIONS, balance, sharpen
+
+    coupling = lexical(texture, query)
+    names = ("propositional", "perspectival", "participatory")
+    maps = [propositional(texture), perspectival(texture), coupling.map]
+    scale = min(1.0, MAP_SIDE / max(maps[0].shape))
+    height, width = (max(1, round(side * scale)) for side in maps[0].shape)
+    maps = [texture.ops.shrink(one, (height, width)) for one in maps]
+    notes = coupling.notes
+    if photo is not None:
+        seen = like(enlarged(photo.map, (height, width)), maps[2])
+        maps[2] = coupled_with(maps[2], seen)
+        notes = (*(note for note in notes if "is zero" not in note), *photo.notes)
+    return Relevance(
+        map=sharpen(balance(*(one[None] for one in maps))[0]),
+        query=query,
+        tensions=dict(DEFAULT_TENSIONS),
+        notes=notes,
+        **dict(zip(names, map(np.asarray, maps), strict=True)),
+    )
+
+
+def coupled_with(words: Any, photo: Any) -> Any:
+    """Two maps (h, w), what plain words couple to and what the photo map does, as lexical joins its own words: what
+    meets both comes first, what meets one still counts; a map that says nothing takes no part."""
+    if not bool(photo.max() > 0):
+        return words
+    return 0.6 * (words * photo) ** 0.5 + 0.2 * (words + photo) if bool(words.max() > 0) else photo
+
+
+def enlarged(plane: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """(h, w) → size, bilinear: a coarse map without its steps."""
+    from ..sensing import backend_opencv
+
+    return backend_opencv.enlarge(np.ascontiguousarray(plane, dtype=np.float32), size)

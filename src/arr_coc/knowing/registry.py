@@ -1,0 +1,302 @@
+"""One table of relevance: name → what it needs → map. `look`, `ask`, `attach`, passes and clips all read it.
+
+@relevance_source("centre", summary="what lies in the middle")
+def centre(scene, question):                        # a `Scene` and the question → a map (rows, cols) in [0, 1]
+    rows, cols = scene.pixels.shape[:2]
+    …
+
+look(image, question, relevance="centre")           and so in ask(), attach(), Esper, watch() and on the command line
+
+Another package brings one by an entry point of the group `arr_coc.relevance`: its name is the source's name, and it
+points at a `Source` or at such a function. Sources of this library are imported when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..values import Relevance
+from .scene import Scene
+
+GROUP = "arr_coc.relevance"
+# What a source may need, and how a user comes by it.
+NEEDS: Mapping[str, str] = {
+    "pixels": "a picture",
+    "texture": "a picture",
+    "words": "words with their boxes; give words=",
+    "model": "a model that reads the picture; use ask() or attach()",
+    "scorer": "the scorer of a model; use ask(), or relevance='scorer' for the bundled one",
+    "previous": "a frame before this one; use it with clips",
+}
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Relevance of several pictures. levels: the coarsest level that each map was made for, or None. realize: what the
+    model's adapter may use again, such as tokens that a glance has encoded."""
+
+    relevance: list[Any]
+    levels: list[int | None]
+    realize: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One way of finding relevance.
+
+    function: (scene, question) → `Relevance` or a map (rows, cols) in [0, 1]; or "module:name" of one, imported when
+    first called. needs: names of `NEEDS`. summary: one line, which the relevance carries as a note. extra: what pip
+    installs `packages` by, where the source needs packages that may be missing. ready: says in one line what else is
+    missing, or None, given what is offered; also as "module:name". together: the function takes all scenes and all
+    questions of a prompt, and returns `Maps`.
+    """
+
+    name: str
+    function: Callable[..., Any] | str
+    needs: frozenset[str] = frozenset({"pixels"})
+    summary: str = ""
+    extra: str | None = None
+    packages: tuple[str, ...] = ()
+    ready: Callable[[frozenset[str]], str | None] | str | None = None
+    together: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "needs", frozenset(self.needs))
+        unknown = sorted(self.needs - NEEDS.keys())
+        if unknown:
+            raise InputError(f"a source of relevance cannot need {unknown[0]!r}; choose from {', '.join(NEEDS)}")
+
+    def available(self, offers: Iterable[str] = ()) -> str | None:
+        """One line that says what is missing on this machine; None where the source can be used."""
+        absent = [package for package in self.packages if find_spec(package) is None]
+        if absent:
+            remedy = f"pip install 'arr-coc[{self.extra}]'" if self.extra else f"pip install {' '.join(absent)}"
+            return f"relevance={self.name!r} needs {', '.join(absent)}; install: {remedy}"
+        return None if self.ready is None else _load(self.ready)(frozenset(offers))
+
+    def missing(self, offers: Iterable[str]) -> str | None:
+        """One line that says what this source needs and nobody offers; else what is missing on this machine."""
+        offers = frozenset(offers)
+        absent = [need for need in NEEDS if need in self.needs - offers]
+        if not absent:
+            return self.available(offers)
+        return f"relevance={self.name!r} needs {NEEDS[absent[0]]}; or choose from {', '.join(names_for(offers))}"
+
+    def maps(self, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
+        function = _load(self.function)
+        if self.together:
+            return function(scenes, queries)
+        found = [function(scene, query) for scene, query in zip(scenes, queries, strict=True)]
+        return Maps(found, [None] * len(found))
+
+
+def _load(function: Callable[..., Any] | str) -> Callable[..., Any]:
+    if not isinstance(function, str):
+        return function
+    module, name = function.split(":")
+    return getattr(import_module(module), name)
+
+
+# The library's own, by the rooms that know them. Rooms above this one are named, not imported.
+BUILT_IN: Mapping[str, Source] = {
+    source.name: source
+    for source in (
+        Source(
+            "look",
+            "arr_coc.balancing.three_ways:look_relevance",
+            frozenset({"pixels", "texture"}),
+            "what is there, what stands out and what the question's words name, balanced",
+        ),
+        Source(
+            "scorer",
+            "arr_coc.bundled:scorer_relevance",
+            summary="the learned scorer's map",
+            ready="arr_coc.bundled:scorer_missing",
+        ),
+        Source(
+            "glance",
+            "arr_coc.backbones.attachment_plan:glance_maps",
+            frozenset({"model"}),
+            "the model's own attention on a coarse first look",
+            together=True,
+        ),
+        Source(
+            "detail",
+            "arr_coc.knowing.propositional:scene_detail",
+            summary="what a coarse look would lose, whatever is asked",
+        ),
+    )
+}
+_ADDED: dict[str, Source] = {}
+
+
+def relevance_source(
+    name: str, *, needs: Iterable[str] = ("pixels",), summary: str = "", extra: str | None = None, **more: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: a function (scene, question) → map becomes a source of relevance under this name, in this process."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        add_source(Source(name, function, frozenset(needs), summary, extra, **more))
+        return function
+
+    return add
+
+
+def add_source(source: Source) -> None:
+    """Add a source, or replace one that was added before; the library's own cannot be replaced."""
+    if source.name == "auto" or source.name in BUILT_IN or not source.name:
+        raise InputError(f"relevance {source.name!r} is the library's own; give another name")
+    _ADDED[source.name] = source
+
+
+def remove_source(name: str) -> None:
+    """Forget a source that was added."""
+    _ADDED.pop(name, None)
+
+
+def source_names() -> tuple[str, ...]:
+    """Every name that `relevance=` takes: the library's, those that were added, those of other packages."""
+    return tuple(dict.fromkeys(("auto", *BUILT_IN, *_ADDED, *(point.name for point in _entry_points()))))
+
+
+def names_for(offers: Iterable[str] = ("pixels", "texture")) -> tuple[str, ...]:
+    """Names of sources that need no more than this, for a page or a menu to choose from."""
+    return tuple(source.name for source in (*BUILT_IN.values(), *_ADDED.values()) if source.needs <= set(offers))
+
+
+def _entry_points() -> Iterable[Any]:
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
+
+
+def find_source(relevance: Any) -> Source:
+    """What `relevance=` stands for: a name, the folder of a trained scorer, a function of (picture, question), a map,
+    or a `Source`. Raises `InputError` with the nearest name."""
+    if isinstance(relevance, Source):
+        return relevance
+    if is_map(relevance):
+        return Source("map", lambda scene, query: relevance, frozenset(), "as the caller gave it")
+    if callable(relevance):
+        name = getattr(relevance, "__name__", type(relevance).__name__)
+        return Source(name, lambda scene, query: relevance(scene.given, query), summary="a function of the caller's")
+    if isinstance(relevance, str):
+        known = BUILT_IN.get(relevance) or _ADDED.get(relevance)
+        if known is not None:
+            return known
+        for point in _entry_points():
+            if point.name == relevance:
+                return _of_entry_point(point)
+    if isinstance(relevance, str | Path) and (Path(relevance) / "config.json").is_file():
+        return _of_folder(Path(relevance))
+    names = source_names()
+    nearest = difflib.get_close_matches(relevance, names, 1) if isinstance(relevance, str) else []
+    raise InputError(
+        f"relevance={relevance!r} is unknown; "
+        + (f"did you mean {nearest[0]!r}? " if nearest else "")
+        + f"use {', '.join(map(repr, names))}, the folder of a scorer, a function of (picture, question), or a map"
+    )
+
+
+def _of_entry_point(point: Any) -> Source:
+    try:
+        found = point.load()
+    except Exception as error:  # whatever another package does while it is imported
+        raise InputError(f"relevance={point.name!r} of {point.value} cannot be loaded ({error})") from error
+    source = next((one for one in _ADDED.values() if one.function is found), None)
+    if isinstance(found, Source):
+        source = found
+    if source is None and not callable(found):
+        raise InputError(
+            f"relevance={point.name!r}: {point.value} is neither a Source nor a function of (scene, question)"
+        )
+    return replace(source, name=point.name) if source else Source(point.name, found, summary=f"of {point.value}")
+
+
+def _of_folder(folder: Path) -> Source:
+    """A trained scorer of the user's."""
+    scorer = _load("arr_coc.bundled:scorer_of")(folder)
+    return Source(str(folder), lambda scene, query: scorer(scene.tensor, query), summary="the scorer of this folder")
+
+
+def choose_source(scene: Scene) -> tuple[Source, str]:
+    """What "auto" stands for here, and why."""
+    if not scene.choosing:
+        return BUILT_IN["detail"], "everything is kept, so nothing is to be chosen"
+    if scene.scorer is not None:
+        return BUILT_IN["scorer"], "it was trained with this model"
+    if scene.prompt is not None:
+        if scene.prompt.can_glance:
+            return BUILT_IN["glance"], "this model can say where it looks"
+        return BUILT_IN["detail"], "this model cannot glance, and no scorer was trained with it"
+    return BUILT_IN[scene.fallback], "no scorer was trained with a model here"
+
+
+def resolve(relevance: Any, scene: Scene) -> tuple[Source, str]:
+    """The source that `relevance=` stands for in this scene, and the note that says so; refused where the scene does
+    not offer what it needs."""
+    if isinstance(relevance, str) and relevance == "auto":
+        source, why = choose_source(scene)
+        note = f"relevance {source.name!r}, chosen because {why}: {source.summary}"
+    else:
+        source = find_source(relevance)
+        note = f"relevance {source.name!r}" + (f": {source.summary}" if source.summary else "")
+    line = source.missing(scene.offers)
+    if line is not None:
+        raise InputError(line)
+    return source, note
+
+
+def check_relevance(relevance: Any, offers: Iterable[str] = ("pixels", "texture")) -> None:
+    """Refuse, before any picture is read, what cannot be used: an unknown name, or what needs more than is offered."""
+    if isinstance(relevance, str) and relevance == "auto":
+        return
+    line = find_source(relevance).missing(offers)
+    if line is not None:
+        raise InputError(line)
+
+
+def relevance_for(relevance: Any, scene: Scene, query: str) -> Relevance:
+    """The map of one picture, whatever `relevance=` is."""
+    return relevances_for(relevance, [scene], [query]).relevance[0]
+
+
+def relevances_for(relevance: Any, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
+    """The maps of all pictures of a prompt. relevance: as for `find_source`, or one ready map for each picture."""
+    several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
+    given: list[Any] = list(relevance) if several else [relevance]
+    if (several or is_map(relevance)) and not (len(given) == len(scenes) and all(map(is_map, given))):
+        raise InputError(
+            f"relevance= gives {len(given)} maps for {len(scenes)} pictures; give one (rows, cols) map each"
+        )
+    source, note = resolve(given[0] if several else relevance, scenes[0])
+    found = Maps(given, [None] * len(given)) if several else source.maps(scenes, queries)
+    maps = [as_relevance(one, query, note) for one, query in zip(found.relevance, queries, strict=True)]
+    return replace(found, relevance=maps)
+
+
+def is_map(value: Any) -> bool:
+    """A `Relevance`, an array or tensor (rows, cols), or the three maps of a `realizing.HierarchicalRelevance`."""
+    return isinstance(value, Relevance) or hasattr(value, "high") or getattr(value, "ndim", None) == 2
+
+
+def as_relevance(value: Any, query: str, note: str) -> Any:
+    """Whatever a source gave as a `Relevance` that says where it comes from; three maps are handed on as they are."""
+    if isinstance(value, Relevance):
+        return replace(value, notes=(note, *value.notes))
+    if hasattr(value, "high"):
+        return value
+    if hasattr(value, "detach"):
+        value = value.detach().float().cpu().numpy()
+    if not isinstance(value, np.ndarray):
+        raise InputError(f"a source of relevance must give a map (rows, cols), got {type(value).__name__}")
+    return Relevance(value, query=query, notes=(note,))

@@ -1,0 +1,183 @@
+"""What may be asked of `look`, `ask`, `attach`, passes and clips: one frozen value, checked in one place.
+
+Request.of(budget=256, strategy="quadtree", criterion="peak")     options of a strategy beside the request's own
+Request.of(keep="25%").tokens(1024)                               → 256
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .attending.strategies import CLASSIC_SCALE, DEFAULT_STRATEGY, check_options, check_strategy
+from .checks import whole, whole_size
+from .errors import InputError
+from .values import DEFAULT_CELL
+
+if TYPE_CHECKING:
+    from typing_extensions import TypedDict  # closed dictionaries: a type checker then knows a wrong keyword
+
+    class AnyOptions(TypedDict, total=False):
+        """Every option of every strategy; `attending.strategies.OPTIONS` says whose they are."""
+
+        shape: str
+        overview: int | None
+        criterion: str
+        fovea: Any
+        confident: float
+        most: int
+        level: int
+        permuted: Any
+        edges: Any
+        boxes: Any
+        preset: str
+        patches: int
+        steepness: float
+        mapping: str
+        sides: Sequence[int]
+        keeps: Sequence[int]
+        labels: Any
+        saliency: Any
+        parents: Any
+        gaze: Any
+
+    class StrategyOptions(AnyOptions, closed=True):
+        """These, and no other keywords."""
+
+
+DEFAULT_KEEP = 0.25
+Budget = int | str
+Share = float | str
+
+
+@dataclass(frozen=True)
+class Request:
+    """How much may be spent and how it is laid out.
+
+    budget: tokens that a picture may cost (several pictures: one number, or one for each), or "25%". keep: the share of
+    its full count, or "25%". Neither: a quarter. strategy, options: see `attending.STRATEGIES`. levels: the coarsest
+    level of detail; None leaves it to the allocator. cell, canvas: pixels of one token, and (height, width) that the
+    backbone resizes to. seed: for strategies that draw lots.
+    """
+
+    budget: int | Sequence[int] | None = None
+    keep: float | None = None
+    strategy: str = DEFAULT_STRATEGY
+    levels: int | None = None
+    cell: int = DEFAULT_CELL
+    canvas: tuple[int, int] | None = None
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        budget, keep = check_amount(self.budget, self.keep)
+        check_strategy(self.strategy)
+        if self.strategy in CLASSIC_SCALE and keep is not None:
+            raise InputError(
+                f"strategy {self.strategy!r} counts 64 to 400 tokens for each patch; give budget, not keep"
+            )
+        check_options(self.strategy, self.options)
+        checked = {
+            "budget": budget,
+            "keep": keep,
+            "levels": None if self.levels is None else whole(self.levels, "levels"),
+            "cell": whole(self.cell, "cell", 1),
+            "canvas": None if self.canvas is None else whole_size(self.canvas, "canvas"),
+            "seed": whole(self.seed, "seed", -(1 << 63)),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, budget: Any = None, keep: Any = None, *, keywords: Iterable[str] = (), **how: Any) -> Request:
+        """From keywords as a user gives them, the strategy's options among them.
+
+        keywords: the caller's own, so that a misspelt one finds its nearest among them as well.
+        """
+        own = {item.name for item in fields(cls)} - {"options"}
+        given = {name: how.pop(name) for name in own & how.keys()}
+        options = {**how.pop("options", {}), **how}
+        check_options(check_strategy(given.get("strategy", DEFAULT_STRATEGY)), options, keywords)
+        return cls(budget, keep, **given, options=options)
+
+    def override(self, **changes: Any) -> Request:
+        """One call may answer "how many" in either unit: the newer answer counts."""
+        given = {name: value for name, value in changes.items() if value is not None}
+        if "budget" in given and "keep" not in given:
+            given["keep"] = None
+        if "keep" in given and "budget" not in given:
+            given["budget"] = None
+        return replace(self, **given) if given else self
+
+    def wanted(self, full: int) -> int:
+        """Tokens that may be spent on a picture that costs `full` at level 0 everywhere; it may be above that."""
+        if self.budget is not None and not isinstance(self.budget, Sequence):
+            return self.budget
+        if self.strategy in CLASSIC_SCALE:
+            return import_module(".attending.classic", __package__).PRESETS["classic"].budget
+        return max(1, math.floor((DEFAULT_KEEP if self.keep is None else self.keep) * full + 1e-9))
+
+    def tokens(self, full: int) -> int:
+        """Tokens to spend on such a picture: a budget above its full count means all of it."""
+        return self.wanted(full) if self.strategy in CLASSIC_SCALE else min(self.wanted(full), full)
+
+    def notes(self, full: int, name: str = "the whole picture") -> tuple[str, ...]:
+        """What a reader should know: this picture does not reach the budget."""
+        above = isinstance(self.budget, int) and self.strategy not in CLASSIC_SCALE and self.budget > full
+        return (f"budget {self.budget} is above the {full} tokens of {name}: all of it is seen",) if above else ()
+
+
+def check_amount(budget: Any = None, keep: Any = None) -> tuple[Any, float | None]:
+    """(budget, keep) as numbers, one of them None; "25%" is a share in either place."""
+    if budget is not None and keep is not None:
+        raise InputError(f"both budget={budget} and keep={keep} were given; give one of them")
+    if isinstance(budget, str) and budget.strip().endswith("%"):
+        budget, keep = None, _percentage(budget, "budget")
+    if isinstance(keep, str):
+        keep = _percentage(keep, "keep") if keep.strip().endswith("%") else _number(keep)
+    if keep is not None and not (isinstance(keep, int | float) and not isinstance(keep, bool) and 0 < keep <= 1):
+        raise InputError(f"keep {keep!r} is not a share above 0 and up to 1; give for example 0.25 or 25%")
+    if isinstance(budget, str):
+        budget = _number(budget)
+    if isinstance(budget, Sequence) and not isinstance(budget, str):
+        budget = [whole(one, "budget", 1) for one in budget]
+    elif budget is not None:
+        budget = whole(budget, "budget (tokens, such as 256, or a share, such as 25%)", 1)
+    return budget, keep
+
+
+def check_request(queries: Sequence[str], budget: Any = None, keep: Any = None) -> None:
+    """What can be wrong with a question and a budget whatever the picture; costs nothing, raises `InputError`."""
+    for query in queries:
+        if not isinstance(query, str) or not query.strip():
+            raise InputError('the question is empty; ask something, for example "What number is on the red sign?"')
+    check_amount(budget, keep)
+
+
+def check_device(device: str) -> None:
+    """Can this device be used? Raises `InputError`."""
+    if device == "cpu":
+        return
+    torch = import_module("torch")
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {device!r} cannot be used ({reason}); use cpu") from error
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _percentage(text: str, name: str) -> float:
+    share = _number(text.strip().removesuffix("%"))
+    if isinstance(share, str) or not 0 < share <= 100:
+        raise InputError(f"{name} {text!r} is not a percentage above 0 and up to 100; give for example 25%")
+    return share / 100

@@ -1,0 +1,209 @@
+"""One table of relevance: every name at every door, and how a user or another package adds one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import picture, prompt, tiny_model, tiny_processor
+from tiny_weights import tiny_weights
+
+from arr_coc import Eye, InputError, Relevance, attach, look
+from arr_coc.esper import Esper
+from arr_coc.knowing import Scene, Source, relevance_for, relevance_source, source_names
+from arr_coc.knowing.registry import BUILT_IN, remove_source
+from arr_coc.looking import examine
+from arr_coc.video import VideoStream
+
+QUERY = "what colour is the red square"
+PIXELS = np.asarray(picture(256, 256))
+
+
+def corner_map() -> np.ndarray:
+    """All that matters is at the bottom right."""
+    corner = np.zeros((8, 8), dtype=np.float32)
+    corner[7, 7] = 1
+    return corner
+
+
+def sees_the_corner(allocation: Any) -> bool:
+    levels = allocation.level_map()
+    return levels[-1, -1] == 0 < levels[0, 0]
+
+
+def attached_look(relevance: Any, **how: Any) -> Any:
+    """(allocation, notes) of one picture in a prompt, through `attach` and `generate`."""
+    model, processor = tiny_model(), tiny_processor()
+    with attach(model, processor, 16, relevance=relevance, **how) as foveation:
+        model.generate(**prompt(processor, [([picture(256, 256)], QUERY)]), max_new_tokens=1)
+        return foveation.last[0], foveation.notes
+
+
+@pytest.fixture
+def decorated():
+    @relevance_source("corner", summary="the bottom right")
+    def corner(scene: Scene, query: str) -> np.ndarray:
+        assert scene.pixels.dtype == np.uint8
+        assert scene.pixels.shape[2] == 3
+        assert scene.tensor.shape[0] == 3
+        assert query == QUERY
+        return corner_map()
+
+    yield "corner"
+    remove_source("corner")
+
+
+def test_a_decorated_function_serves_look_and_attach(decorated):
+    assert decorated in source_names()
+    assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="corner"))
+    assert examine(PIXELS, QUERY, relevance="corner").notes == ("relevance 'corner': the bottom right",)
+    allocation, notes = attached_look("corner")
+    assert sees_the_corner(allocation)
+    assert notes == ("relevance 'corner': the bottom right",)
+    remove_source("corner")
+    with pytest.raises(InputError, match="'corner' is unknown"):
+        look(PIXELS, QUERY, relevance="corner")
+
+
+def test_another_package_serves_look_and_attach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "corner_seeker.py").write_text(
+        "import numpy as np\n"
+        "def corner(scene, query):\n"
+        "    found = np.zeros((8, 8), dtype=np.float32)\n"
+        "    found[7, 7] = 1\n"
+        "    return found\n"
+        "wrong = 3\n"
+    )
+    about = tmp_path / "corner_seeker-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: corner-seeker\nVersion: 1\n")
+    points = "seek = corner_seeker:corner\nwrong = corner_seeker:wrong\ngone = corner_seeker:gone\n"
+    (about / "entry_points.txt").write_text(f"[arr_coc.relevance]\n{points}")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert {"seek", "wrong", "gone"} <= set(source_names())
+    assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="seek"))
+    assert sees_the_corner(attached_look("seek")[0])
+    with pytest.raises(InputError, match="neither a Source nor a function"):
+        look(PIXELS, QUERY, relevance="wrong")
+    with pytest.raises(InputError, match="cannot be loaded"):
+        look(PIXELS, QUERY, relevance="gone")
+
+
+@pytest.fixture(scope="module")
+def eye(tmp_path_factory) -> Eye:
+    return Eye.from_pretrained(str(tiny_weights(tmp_path_factory.mktemp("eye")) / "mini"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tiny_weights(tmp_path_factory.mktemp("trained"), seed=1) / "scorer"
+
+
+def doors(eye: Eye) -> dict[str, Any]:
+    """Name → a function that takes `relevance=` and returns what was noted about it."""
+
+    def stream(relevance: Any) -> tuple[str, ...]:
+        return VideoStream(QUERY, relevance=relevance).see(PIXELS).relevance.notes
+
+    def passes(relevance: Any) -> tuple[str, ...]:
+        Esper(eye).set_image(PIXELS).ask(QUERY, 24, passes=1, relevance=relevance, max_new_tokens=1)
+        return ("relevance",)
+
+    return {
+        "look": lambda relevance: examine(PIXELS, QUERY, relevance=relevance).notes,
+        "ask": lambda relevance: eye.set_image(PIXELS).ask(QUERY, 16, relevance=relevance, max_new_tokens=1).notes,
+        "attach": lambda relevance: attached_look(relevance)[1],
+        "video": stream,
+        "passes": passes,
+    }
+
+
+@pytest.mark.parametrize("door", ["look", "ask", "attach", "video", "passes"])
+def test_every_door_takes_every_name_or_says_what_is_missing(eye, folder, door):
+    enter = doors(eye)[door]
+    things: dict[str, Any] = {name: name for name in ("auto", *BUILT_IN)}
+    things |= {"folder": str(folder), "path": folder, "function": lambda seen, query: corner_map()}
+    things |= {"map": corner_map(), "tensor": torch.from_numpy(corner_map()), "relevance": Relevance(corner_map())}
+    for name, relevance in things.items():
+        if name == "glance" and door in ("look", "video", "passes"):
+            with pytest.raises(InputError, match=r"^relevance='glance' needs a model that reads the picture; use ask"):
+                enter(relevance)
+        else:
+            assert enter(relevance)[0].startswith("relevance"), name
+    with pytest.raises(InputError, match="did you mean 'scorer'"):
+        enter("scoer")
+    with pytest.raises(InputError, match="the folder of a trained scorer"):
+        enter(str(folder.parent / "mini"))
+
+
+def test_auto_says_what_it_chose_and_why(eye):
+    taken = {name: doors(eye)[name]("auto")[0] for name in ("look", "ask", "attach", "video")}
+    assert taken["look"].startswith("relevance 'look', chosen because")
+    assert taken["ask"].startswith("relevance 'scorer', chosen because it was trained with this model")
+    assert taken["attach"].startswith("relevance 'glance', chosen because")
+    assert taken["video"].startswith("relevance 'look', chosen because")
+    everything = eye.set_image(PIXELS).ask(QUERY, keep=1.0, max_new_tokens=1).notes[0]
+    assert everything.startswith("relevance 'detail', chosen because everything is kept")
+
+
+def test_needs_are_met_or_told(decorated):
+    @relevance_source("reader", needs=["pixels", "words"])
+    def reader(scene: Scene, query: str) -> np.ndarray:
+        assert scene.words == ["a", "word"]
+        return corner_map()
+
+    before: list[np.ndarray] = []
+
+    @relevance_source("follower", needs=["previous"])
+    def follower(scene: Scene, query: str) -> np.ndarray:
+        assert scene.previous is not None
+        before.append(scene.previous)
+        return corner_map()
+
+    try:
+        assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="reader", words=["a", "word"]))
+        assert sees_the_corner(attached_look("reader", words=["a", "word"])[0])
+        with pytest.raises(InputError, match="needs words with their boxes; give words=; or choose from look, scorer"):
+            look(PIXELS, QUERY, relevance="reader")
+        with pytest.raises(InputError, match="needs a frame before"):
+            look(PIXELS, QUERY, relevance="follower")
+        stream = VideoStream(QUERY, relevance="follower")
+        stream.see(PIXELS)
+        stream.see(255 - PIXELS)
+        assert not before[0].any()
+    finally:
+        remove_source("reader")
+        remove_source("follower")
+
+
+def test_packages_that_are_missing_are_named():
+    absent = Source("far", lambda scene, query: corner_map(), packages=("no_such_package",), extra="far")
+    assert absent.available() == "relevance='far' needs no_such_package; install: pip install 'arr-coc[far]'"
+    with pytest.raises(InputError, match=r"arr-coc\[far\]"):
+        look(PIXELS, QUERY, relevance=absent)
+    assert all(source.summary and source.available() is None for source in BUILT_IN.values())
+
+
+def test_what_cannot_be_a_source_is_refused():
+    for name in ("auto", "look", ""):
+        with pytest.raises(InputError, match="the library's own"):
+            relevance_source(name)(lambda scene, query: corner_map())
+    with pytest.raises(InputError, match="cannot need 'sleep'"):
+        relevance_source("tired", needs=["sleep"])(lambda scene, query: corner_map())
+    for wrong in (3, [], [corner_map(), corner_map()], object(), np.ones((2, 2, 2))):
+        with pytest.raises(InputError, match="relevance="):
+            look(PIXELS, QUERY, relevance=wrong)
+    with pytest.raises(InputError, match="must give a map"):
+        look(PIXELS, QUERY, relevance=lambda seen, query: "there")
+
+
+def test_one_source_gives_one_map_whatever_the_form_of_the_picture(folder):
+    """Two routes: pixels, and the same picture as a tensor."""
+    tensor = torch.from_numpy(PIXELS).permute(2, 0, 1) / 255
+    for relevance in ("look", "detail", str(folder)):
+        first, second = (relevance_for(relevance, Scene(one), QUERY) for one in (PIXELS, tensor))
+        assert np.array_equal(first.map, second.map)
+        assert first.query == QUERY

@@ -1,0 +1,80 @@
+"""Editors and type checkers know every public name: wrong calls are errors before anything runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import arr_coc
+
+ROOT = Path(__file__).parents[1]
+HEAD = """
+from typing import Any
+import arr_coc
+from arr_coc.looking import examine, prepare
+from arr_coc.video import VideoStream, watch
+def about(model: Any, processor: Any, frames: Any, eye: arr_coc.Eye) -> None:
+"""
+WRONG = """
+    arr_coc.look("a.png", "what?", budegt=3)
+    arr_coc.look("a.png", 3)
+    arr_coc.look("a.png", "what?", cell="wide")
+    arr_coc.look("a.png", "what?", criterion=3)
+    arr_coc.look("a.png", "what?").text
+    arr_coc.lok("a.png", "what?")
+    examine("a.png", "what?", relevence="look")
+    prepare("a.png").look("what?", strategy=3)
+    arr_coc.ask("a.png", "what?", bugdet=3)
+    arr_coc.ask("a.png", "what?").answer
+    eye.ask("what?", allocation="here")
+    arr_coc.Eye.from_pretrained(3)
+    arr_coc.attach(model, processor, relevence="look")
+    arr_coc.attach(model, processor, merge=3)
+    arr_coc.compare("a", "b")
+    watch(frames, "what?", bugdet=3)
+    VideoStream(3)
+"""
+RIGHT = """
+    arr_coc.look("a.png", "what?", "25%", relevance="scorer", criterion="peak").tokens
+    arr_coc.look("a.png", "what?", keep=0.1, boxes=[[0, 0, 1, 1]], strategy="oracle", words=[])
+    examine("a.png", "what?", 64, levels=2, canvas=(512, 512)).notes
+    prepare("a.png").look("what?", relevance=lambda picture, question: picture)
+    arr_coc.ask("a.png", "what?", 64, model=eye, relevance="glance").allocation.tokens
+    eye.set_image("a.png").ask("what?", keep="10%", seed=3).text
+    arr_coc.attach(model, processor, [3, 4], relevance="look", merge="pick").last[0].tokens
+    watch(frames, "what?", keep=0.1, relevance="scorer").tokens
+"""
+
+
+def errors(folder: Path, calls: str) -> dict[int, str]:
+    """Line → what the type checker says about it."""
+    file = folder / "calls.py"
+    file.write_text(HEAD + calls, encoding="utf-8")
+    command = [str(Path(sys.executable).with_name("ty")), "check", "--output-format", "concise", str(file)]
+    command += ["--python", sys.prefix, "--color", "never"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    found = re.findall(r"calls\.py:(\d+):\d+: error(.*)", done.stdout)
+    assert found or "All checks passed" in done.stdout, done.stdout + done.stderr
+    return {int(line): words for line, words in found}
+
+
+def test_every_wrong_call_is_an_error(tmp_path):
+    told = errors(tmp_path, WRONG)
+    lines = (HEAD + WRONG).splitlines()
+    first = len(HEAD.splitlines()) + 1
+    missed = [lines[number] for number in range(first, len(lines)) if number + 1 not in told]
+    assert not missed
+
+
+def test_no_right_call_is_one(tmp_path):
+    assert not errors(tmp_path, RIGHT)
+
+
+def test_every_public_name_is_there_for_checkers_and_at_run_time(tmp_path):
+    names = [name for name in arr_coc.__all__ if name != "__version__"]
+    assert all(getattr(arr_coc, name) is not None for name in names)
+    assert set(names) <= set(dir(arr_coc))
+    calls = "".join(f"    _{name}: int = arr_coc.{name}\n" for name in names)
+    assert len(errors(tmp_path, calls)) == len(names), "a name that is Any would pass for an int"
