@@ -6,6 +6,7 @@ and add one line to `COMMANDS`.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,7 +15,7 @@ from typing import Annotated, Any, NamedTuple, cast
 import typer
 
 from ...errors import InputError
-from .console import INTERRUPTED, complain, flush, plain_streams
+from .console import INTERRUPTED, complain, flush, plain_streams, unwritten
 
 
 class Command(NamedTuple):
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Command] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit: 0 when all went well, 2 for input that cannot be used, 130 after Ctrl-C."""
+    whole_process = arguments is None
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     # typer does not name the parent of all its usage errors in public; it is the parent of BadParameter's parent.
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
@@ -50,10 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = complain(_usage_line(error))
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except BrokenPipeError:  # whoever read the output has gone
-        code = 1
-    unwritten = flush()
-    sys.exit(unwritten or (code if isinstance(code, int) else 0))
+    except OSError as error:
+        if error.filename is not None:  # of a file: a mistake of ours, to be seen
+            raise
+        code = unwritten(error)
+    if whole_process:
+        gc.freeze()  # what is left goes with the process; looking through it once more would take seconds
+    sys.exit(flush(code if isinstance(code, int) else 0))
 
 
 def build(arguments: Sequence[str]) -> typer.Typer:

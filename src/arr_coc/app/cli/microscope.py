@@ -12,6 +12,7 @@ from ...bundled import MINI
 from ...errors import InputError
 
 PASSWORD = "ARR_COC_PASSWORD"
+MOST_PORT = 65535
 
 
 def command(
@@ -48,6 +49,8 @@ def command(
     from ...looking import check_device
     from ..microscope.serving import Limits, check_exposure, serve
 
+    if not 0 <= port <= MOST_PORT:
+        raise InputError(f"--port {port} does not exist; give 0 (any that is free) to {MOST_PORT}")
     password = read_password(password_file)
     check_exposure(host, password)
     check_device(device)
