@@ -69,7 +69,7 @@ def command(
     """
     from ...looking import check_device, check_request
     from ...pictures import load_picture
-    from .inputs import open_source, quiet_decoder, result_names, spend
+    from .inputs import check_model, open_source, quiet_decoder, result_names, spend
 
     wait_asleep()
     tokens, share = spend(budget, keep)
@@ -85,6 +85,7 @@ def command(
     with quiet_decoder(source):
         picture = load_picture(source.place)  # a wrong file should be told before a model is loaded
     check_device(device)
+    check_model(model)
     with progress(["loading", "asking"], "", hidden=as_json or quiet) as advance:
         advance("loading")
         with uncollected():

@@ -60,7 +60,7 @@ def command(
     """
     from ...looking import check_device, check_request
     from ...video.answering import READINGS
-    from .inputs import spend
+    from .inputs import check_model, spend
 
     tokens, share = spend(budget, keep)
     check_request([query], tokens, share)
@@ -69,6 +69,7 @@ def command(
         raise InputError(f"--reading {reading} is unknown; choose {', '.join(READINGS)}")
     eye = None
     if model is not None:
+        check_model(model)
         from ...asking import Eye
 
         eye = Eye.from_pretrained(model, device=device)
