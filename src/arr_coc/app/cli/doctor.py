@@ -118,12 +118,12 @@ def number(package: str) -> str:
 def weights() -> Sequence[Finding]:
     from ...bundled import MINI, SCORER, WEIGHTS
 
-    found = []
+    findings = []
     for part in (MINI, SCORER):
         there = (WEIGHTS / part / "config.json").is_file()
         remedy = "" if there else "pip install --force-reinstall arr-coc"
-        found.append(Finding(f"weights: {part}", there, str(WEIGHTS / part), remedy, core=True))
-    return found
+        findings.append(Finding(f"weights: {part}", there, str(WEIGHTS / part), remedy, core=True))
+    return findings
 
 
 def opencv() -> Finding:

@@ -117,17 +117,17 @@ class Desk:
         """Remove what visitors sent and nobody asks about any longer: every upload is a folder of its own."""
         own = {"examples", "needle", "clips"}
         folders = [one for one in self.folder.iterdir() if one.is_dir() and not one.name.startswith("clip-")]
-        found = []
+        uploads = []
         for folder in folders:
             if folder.name in own:
                 continue
             with suppress(OSError):  # another thread may be sweeping too
                 files = [one.stat() for one in folder.rglob("*") if one.is_file()]
                 used = max((one.st_mtime for one in files), default=folder.stat().st_mtime)
-                found.append((used, sum(one.st_size for one in files), folder))
-        found.sort(key=lambda one: one[0], reverse=True)
+                uploads.append((used, sum(one.st_size for one in files), folder))
+        uploads.sort(key=lambda one: one[0], reverse=True)
         kept = 0
-        for number, (used, size, folder) in enumerate(found):
+        for number, (used, size, folder) in enumerate(uploads):
             kept += size
             if number >= UPLOADS or kept > UPLOAD_BYTES or time() - used > UPLOAD_SECONDS:
                 shutil.rmtree(folder, ignore_errors=True)
