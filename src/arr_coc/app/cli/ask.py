@@ -71,7 +71,7 @@ def command(
     """
     from ...pictures import load_picture
     from ...request import check_amount, check_device, check_request
-    from .inputs import open_source, quiet_decoder, result_names
+    from .inputs import check_model, open_source, quiet_decoder, result_names
 
     wait_asleep()
     tokens, share = check_amount(budget, keep)
@@ -87,6 +87,7 @@ def command(
     with quiet_decoder(source):
         picture = load_picture(source.place)  # a wrong file should be told before a model is loaded
     check_device(device)
+    check_model(model)
     with progress(["loading", "asking"], "", hidden=as_json or quiet) as advance:
         advance("loading")
         with uncollected():

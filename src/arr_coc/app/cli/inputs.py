@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import io
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -24,6 +25,7 @@ SUFFIXES = frozenset(
 STDIN = "-"
 # A picture from the web: no longer than this, and no larger.
 URL_SECONDS, URL_BYTES = 15, 64 << 20
+HUB_SECONDS = 4
 
 
 class Source(NamedTuple):
@@ -115,6 +117,46 @@ def _fetch(address: str) -> bytes:
     if len(data) > URL_BYTES:
         raise InputError(f"{address} is larger than {URL_BYTES >> 20} MB; download it and give its path")
     return data
+
+
+def check_model(name: str) -> None:
+    """A name on the hub: is it on this disk, or can the hub be reached? One line at once, not after five attempts."""
+    from ...bundled import MINI
+
+    if name == MINI or Path(name).exists() or os.environ.get("HF_HUB_OFFLINE"):
+        return
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+        raise InputError(
+            f"--model {name} is neither a folder nor a name on the hub; give mini, a folder, or owner/name"
+        )
+    cached = any((cache / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))
+    hub = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    reason = unreachable(hub)
+    if reason and cached:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    elif reason:
+        raise InputError(
+            f"--model {name} is not a folder here, and the hub cannot be reached ({reason}); "
+            "download it elsewhere and give its folder, or ask mini"
+        )
+
+
+def unreachable(address: str) -> str:
+    """Why nobody answers there; empty where somebody does, whatever he says."""
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
+    try:
+        urlopen(Request(address, method="HEAD", headers={"User-Agent": "arr-coc"}), timeout=HUB_SECONDS).close()
+    except HTTPError:
+        return ""
+    except URLError as error:
+        return str(getattr(error.reason, "strerror", None) or error.reason)
+    except (OSError, ValueError) as error:
+        return str(error)
+    return ""
 
 
 def result_names(sources: Sequence[Source]) -> list[str]:
