@@ -44,7 +44,8 @@ FIT = """([height, least]) => {
   if (wide > innerWidth + 1) page.style.zoom = Math.max(least, innerWidth / wide);
   const low = e => e.getBoundingClientRect().bottom;
   const cuts = [...document.querySelectorAll('.cut')];
-  const reach = () => Math.max(...[...page.children].filter(e => getComputedStyle(e).position !== 'absolute').map(low), 0);
+  const still = [...page.children].filter(e => getComputedStyle(e).position !== 'absolute');
+  const reach = () => Math.max(...still.map(low), 0);
   let i = cuts.length;
   while (i-- && reach() > height - 3) cuts[i].remove();
   return reach();
@@ -54,10 +55,11 @@ FIT = """([height, least]) => {
 READ = """H => {
   const W = innerWidth, out = [], range = document.createRange();
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const inside = r => r.width > 0.5 && r.height > 1 && r.left >= -0.5 && r.top >= -0.5 && r.right <= W + 0.5 && r.bottom <= H + 0.5;
+  const inside = r => r.width > 0.5 && r.height > 1
+    && r.left >= -0.5 && r.top >= -0.5 && r.right <= W + 0.5 && r.bottom <= H + 0.5;
   for (let node; node = walker.nextNode();) {
     const parent = node.parentElement, style = getComputedStyle(parent);
-    if (parent.tagName === 'STYLE' || style.visibility === 'hidden' || style.opacity === '0' || parent.closest('.icon')) continue;
+    if (parent.closest('style, .icon') || style.visibility === 'hidden' || style.opacity === '0') continue;
     const owner = parent.closest('[data-t]'), over = parent.closest('.deco') !== null;
     for (const found of node.data.matchAll(/\\S+/g)) {
       const boxes = []; let whole = true;
@@ -78,7 +80,8 @@ READ = """H => {
       out.push([found[0], owner ? +owner.dataset.t : 0, r.left, r.top, r.right, r.bottom, boxes]);
     }
   }
-  const whole = [...document.querySelectorAll('.whole')].map(e => [e, e.getBoundingClientRect()]).filter(([e, r]) => inside(r));
+  const whole = [...document.querySelectorAll('.whole')]
+    .map(e => [e, e.getBoundingClientRect()]).filter(([e, r]) => inside(r));
   return JSON.stringify([out, whole.map(([e, r]) => [+e.dataset.t, r.left, r.top, r.right, r.bottom])]);
 }"""
 
@@ -96,7 +99,8 @@ def check_tools() -> str:
     absent = missing()
     if len(absent) > 8:
         raise InputError(
-            f"{len(absent)} typefaces are missing ({', '.join(absent[:3])}, …); install them with: apt-get install {PACKAGES}"
+            f"{len(absent)} typefaces are missing ({', '.join(absent[:3])}, …); install them with: apt-get install"
+            f" {PACKAGES}"
         )
     return path
 
@@ -125,9 +129,9 @@ class Artist:
 
     def draw(self, sheet: Sheet, body: str, name: str, family: str) -> Page:
         """Put the sheet's HTML on the canvas, read boxes back, take the picture (WebP)."""
-        tab, size = self.tab, {"width": sheet.width, "height": sheet.height}
-        if tab.viewport_size != size:
-            tab.set_viewport_size(size)
+        tab = self.tab
+        if tab.viewport_size != {"width": sheet.width, "height": sheet.height}:
+            tab.set_viewport_size({"width": sheet.width, "height": sheet.height})
         tab.set_content(sheet.document(body), wait_until="load")
         reach = tab.evaluate(FIT, [sheet.height, TOO_WIDE])
         if sheet.cropped:
@@ -141,8 +145,8 @@ class Artist:
     def print(self, page: Page, path: Path) -> None:
         """The page drawn last, as a PDF of one sheet with its text layer; a pixel is 0.75 points."""
         self.tab.emulate_media(media="screen")
-        size = {"width": f"{page.width}px", "height": f"{page.height}px"}
-        self.tab.pdf(path=str(path), print_background=True, page_ranges="1", **size)
+        width, height = f"{page.width}px", f"{page.height}px"
+        self.tab.pdf(path=str(path), width=width, height=height, print_background=True, page_ranges="1")
 
 
 def small_webp(png: bytes) -> bytes:

@@ -26,7 +26,7 @@ def make_page(artist: Artist, split: str, seed: int, index: int, names: tuple[st
     known = families()
     wanted = {name: known[name] for name in names} if names else known
     family, layout = chosen(split, seed, index, wanted)
-    write = (wanted[family].train | wanted[family].held)[layout]
+    write = (wanted[family].train if split == "train" else wanted[family].held)[layout]
     for turn in range(TRIES):
         sheet = Sheet(split, seed, index + turn * 10**9)
         body = write(sheet)

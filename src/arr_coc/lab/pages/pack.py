@@ -154,7 +154,7 @@ def _starts(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _char_differences(chars: np.ndarray, words: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """(C, 4): gap after the character before (or the word's left edge), width, and offsets to the word's top and height."""
+    """(C, 4): gap to the character before (or the word's left edge), width, offsets to the word's top and height."""
     owner, first = _starts(lengths)
     before = np.concatenate([[0], chars[:-1, 2]]) if len(chars) else np.zeros(0, np.int64)
     left = np.where(np.arange(len(chars)) == first, words[owner, 0], before)

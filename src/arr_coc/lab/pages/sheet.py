@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from .typefaces import typefaces
@@ -23,6 +24,11 @@ CANVASES = (
     *((704, 512),) * 3,
     *((768, 768), (1024, 1024), (512, 768), (768, 512), (704, 896), (896, 704), (576, 768), (800, 576)),
 )
+
+
+def named(write: Callable[..., str], *names: str) -> dict[str, Callable[[Sheet], str]]:
+    """Layouts by name, all written by one function that is told the name."""
+    return {name: partial(write, layout=name) for name in names}
 
 
 class Mark(NamedTuple):
@@ -146,6 +152,7 @@ class Sheet(Words):
             ".deco{pointer-events:none;position:absolute}"
         )
         return (
-            f'<!doctype html><html><head><meta charset="utf-8"><style>{base}{"".join(self.styles)}</style></head>'
-            f'<body><div id="page" style="padding:{self.padding}px;min-height:{self.height}px;position:relative">{body}</div></body></html>'
+            "<!doctype html><html><head><meta"
+            f' charset="utf-8"><style>{base}{"".join(self.styles)}</style></head><body><div id="page"'
+            f' style="padding:{self.padding}px;min-height:{self.height}px;position:relative">{body}</div></body></html>'
         )

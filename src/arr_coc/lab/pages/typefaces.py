@@ -6,15 +6,29 @@ import subprocess
 from functools import cache
 
 TRAIN = {
-    "sans": "DejaVu Sans|Liberation Sans|Liberation Sans Narrow|FreeSans|Roboto|Roboto Condensed|Open Sans|Lato|Cantarell|Cabin|Carlito|Arimo|Inter|Karla|Manrope|Noto Sans|Oxygen-Sans|PT Sans|PT Sans Narrow|Quicksand|Tuffy|Nimbus Sans|Nimbus Sans Narrow|Clear Sans|Dosis|Gillius ADF|Universalis ADF Std|Andika|Averia Sans GWF|Latin Modern Sans|Allerta|URW Gothic|Go|National Park",
-    "serif": "DejaVu Serif|Liberation Serif|FreeSerif|Caladea|Tinos|EB Garamond|Linux Libertine O|Latin Modern Roman|Noto Serif|Old Standard TT|PT Serif|Prociono|Quattrocento|Charis SIL|STIX|Nimbus Roman|P052|C059|Vollkorn|Roboto Slab|Averia Serif GWF|Cardo|Baskervald ADF Std|Yrsa|Arapey",
-    "mono": "DejaVu Sans Mono|Liberation Mono|FreeMono|Courier Prime|Cousine|Fira Code|Hack|Inconsolata|Nimbus Mono PS|Latin Modern Mono|GNUTypewriter|Anonymous Pro|OCR B|PT Mono|Tlwg Typewriter|Noto Sans Mono|JetBrains Mono",
+    "sans": (
+        "DejaVu Sans|Liberation Sans|Liberation Sans Narrow|FreeSans|Roboto|Roboto Condensed|Open"
+        " Sans|Lato|Cantarell|Cabin|Carlito|Arimo|Inter|Karla|Manrope|Noto Sans|Oxygen-Sans|PT Sans|PT Sans"
+        " Narrow|Quicksand|Tuffy|Nimbus Sans|Nimbus Sans Narrow|Clear Sans|Dosis|Gillius ADF|Universalis ADF"
+        " Std|Andika|Averia Sans GWF|Latin Modern Sans|Allerta|URW Gothic|Go|National Park"
+    ),
+    "serif": (
+        "DejaVu Serif|Liberation Serif|FreeSerif|Caladea|Tinos|EB Garamond|Linux Libertine O|Latin Modern Roman|Noto"
+        " Serif|Old Standard TT|PT Serif|Prociono|Quattrocento|Charis SIL|STIX|Nimbus Roman|P052|C059|Vollkorn|Roboto"
+        " Slab|Averia Serif GWF|Cardo|Baskervald ADF Std|Yrsa|Arapey"
+    ),
+    "mono": (
+        "DejaVu Sans Mono|Liberation Mono|FreeMono|Courier Prime|Cousine|Fira Code|Hack|Inconsolata|Nimbus Mono"
+        " PS|Latin Modern Mono|GNUTypewriter|Anonymous Pro|OCR B|PT Mono|Tlwg Typewriter|Noto Sans Mono|JetBrains Mono"
+    ),
     "hand": "Dancing Script|Kristi|Breip|Purisa|Comic Neue",
     "display": "Bebas Neue|Lobster Two|League Spartan|Yanone Kaffeesatz|Comfortaa|Jura|Play",
 }
 HELD = {
     "sans": "B612|Linux Biolinum O|TeX Gyre Heros|Sora|Junction|Routed Gothic|Switzera ADF",
-    "serif": "Gentium Plus|TeX Gyre Pagella|TeX Gyre Schola|URW Bookman|Goudy Bookletter 1911|Accanthis ADF Std|Fanwood Text",
+    "serif": (
+        "Gentium Plus|TeX Gyre Pagella|TeX Gyre Schola|URW Bookman|Goudy Bookletter 1911|Accanthis ADF Std|Fanwood Text"
+    ),
     "mono": "TeX Gyre Cursor|Go Mono|Agave|mononoki|Oxygen Mono|OCRA",
     "hand": "DkgHandwriting|Humor Sans",
     "display": "TeX Gyre Adventor|OSP-DIN|Rasa",

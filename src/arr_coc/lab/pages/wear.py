@@ -116,7 +116,7 @@ def draw_wear(
 
     weights = torch.tensor([share if kind in kinds else 0.0 for kind, share in zip(KINDS, SHARES, strict=True)])
     kind = torch.multinomial(weights, n, replacement=True, generator=source)
-    clean, scanned, faxed, photo, dark, turned, packed = (kind == number for number in range(len(KINDS)))
+    scanned, faxed, photo, dark, turned, packed = (kind == number for number in range(1, len(KINDS)))
     none = torch.zeros(n)
     degrees = scanned * between(-1.5, 1.5) + faxed * between(-1, 1) + photo * between(-3, 3) + turned * between(-5, 5)
     scale = torch.where(scanned | photo, between(0.95, 1.01), torch.where(faxed, between(0.97, 1.0), none + 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import string
 from collections.abc import Callable
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from faker import Faker
 
+FIRST_DAY, LAST_DAY = date(1958, 1, 1).toordinal(), date(2025, 12, 31).toordinal()
 ASSETS = Path(__file__).with_name("assets")
 LOCALES = (
     *["en_US"] * 8,
@@ -22,7 +24,7 @@ LOCALES = (
     "de_DE",
     "fr_FR",
     "es_ES",
-    "it_IT",
+    "pt_PT",
     "nl_NL",
     "sv_SE",
     "pl_PL",
@@ -148,7 +150,8 @@ class Words:
         return result
 
     def date(self) -> str:
-        made = self.fake.date_object()
+        # Not Faker's own dates: they reach until the moment of asking, so the same seed gives others every second.
+        made = date.fromordinal(self.random.randint(FIRST_DAY, LAST_DAY))
         text = made.strftime(self.date_format if self.random.random() < 0.85 else self.random.choice(DATES))
         return text.lstrip("0") if self.random.random() < 0.3 else text
 
@@ -228,9 +231,13 @@ class Words:
             case "int":
                 return r.choice((str(r.randint(1, 60)), str(r.randint(1, 999)), f"{r.randint(1000, 99999):,}"))
             case "measure":
-                return f"{r.choice((r.randint(1, 500), round(r.uniform(0.1, 90), 1), round(r.uniform(0, 9), 2)))} {r.choice(UNITS)}"
+                return (
+                    f"{r.choice((r.randint(1, 500), round(r.uniform(0.1, 90), 1), round(r.uniform(0, 9), 2)))}"
+                    f" {r.choice(UNITS)}"
+                )
             case "percent":
-                return f"{r.choice((r.randint(0, 100), round(r.uniform(0, 100), 1)))}{r.choice(('%', '%', ' %', ' percent'))}"
+                number = r.choice((r.randint(0, 100), round(r.uniform(0, 100), 1)))
+                return f"{number}{r.choice(('%', '%', ' %', ' percent'))}"
             case "yesno":
                 return r.choice(("Yes", "No", "X", "N/A", "yes", "no"))
             case "word":

@@ -1,8 +1,8 @@
-"""The families of pages. A layout is a function (Sheet) → HTML; each is drawn for training or kept aside, never both."""
+"""The families of pages. A layout is a function (Sheet) → HTML; drawn for training or kept aside, never both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..sheet import Sheet
@@ -14,13 +14,13 @@ class Family(NamedTuple):
     """weight: how often in a mixed pack. train, held: layouts by name; no function stands in both."""
 
     weight: float
-    train: dict[str, Layout]
-    held: dict[str, Layout]
+    train: Mapping[str, Layout]
+    held: Mapping[str, Layout]
 
 
 def families() -> dict[str, Family]:
     """All families by name."""
-    from . import charts, desks, forms, letters, sales, screens, tables, webs
+    from . import charts, desks, forms, letters, sales, schedules, screens, tables, webs
 
     return {
         "forms": Family(24, forms.TRAIN, forms.HELD),
@@ -38,6 +38,6 @@ def families() -> dict[str, Family]:
         "phones": Family(4, screens.PHONES, screens.HELD_PHONES),
         "webs": Family(3, webs.WEBS, webs.HELD_WEBS),
         "slides": Family(2, webs.SLIDES, webs.HELD_SLIDES),
-        "timetables": Family(2, tables.TIMETABLES, tables.HELD_TIMETABLES),
-        "menus": Family(1, tables.MENUS, tables.HELD_MENUS),
+        "timetables": Family(2, schedules.TIMETABLES, schedules.HELD_TIMETABLES),
+        "menus": Family(1, schedules.MENUS, schedules.HELD_MENUS),
     }

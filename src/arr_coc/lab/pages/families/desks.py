@@ -15,7 +15,10 @@ def window(sheet: Sheet, layout: str, name: str, body: str, accent: str, line: s
     buttons = "".join(
         icon(sheet, which, "margin-left:14px", asked=sheet.chance(0.4)) for which in ("flag", "copy", "close")
     )
-    top = f'<div style="display:flex;justify-content:space-between;padding:4px 8px;background:{sheet.pick(accent + ";color:#fff", line)}">{title}<span>{buttons}</span></div>'
+    top = (
+        '<div style="display:flex;justify-content:space-between;padding:4px'
+        f' 8px;background:{sheet.pick(accent + ";color:#fff", line)}">{title}<span>{buttons}</span></div>'
+    )
     menu = "".join(
         f'<span style="padding:3px {sheet.random.randint(5, 11)}px">{entry(sheet, word, icons=0)}</span>'
         for word in ("File", "Edit", "View", "Insert", "Format", "Tools", "Window", "Help")[
@@ -24,13 +27,19 @@ def window(sheet: Sheet, layout: str, name: str, body: str, accent: str, line: s
     )
     radius, border = sheet.random.choice((0, 2, 5)), sheet.chance(0.5)
     tools = "".join(
-        f'<span style="display:inline-block;{"border:1px solid " + line if border else ""};border-radius:{radius}px;margin:2px;padding:2px 7px">{entry(sheet, word, icons=0.6) if sheet.chance(0.6) else icon(sheet, asked=True)}</span>'
+        "<span"
+        f' style="display:inline-block;{"border:1px solid " + line if border else ""};border-radius:{radius}px;'
+        "margin:2px;padding:2px"
+        f' 7px">{entry(sheet, word, icons=0.6) if sheet.chance(0.6) else icon(sheet, asked=True)}</span>'
         for word in sheet.some("ui", sheet.random.randint(4, 11))
     )
     foot = sheet.mark(sheet.pick("Ready", "Ln 12, Col 4", "3 items selected", "100%", "UTF-8", "Saved", "Page 2 of 14"))
     sheet.ask("place", ("What does the status line say?", "status bar", "What is shown in the status line?"), foot)
     status = f'<div style="position:absolute;left:0;right:0;bottom:0;padding:2px 8px;background:{line}">{foot}</div>'
-    return f'{top}<div style="border-bottom:1px solid {line}">{menu}</div><div style="padding:2px;border-bottom:1px solid {line}">{tools}</div>{body}{status}'
+    return (
+        f'{top}<div style="border-bottom:1px solid {line}">{menu}</div><div style="padding:2px;border-bottom:1px solid'
+        f' {line}">{tools}</div>{body}{status}'
+    )
 
 
 def start(sheet: Sheet, layout: str) -> tuple[str, str, str]:
@@ -43,7 +52,7 @@ def start(sheet: Sheet, layout: str) -> tuple[str, str, str]:
 
 def files(sheet: Sheet) -> str:
     """A file manager: places at the left, files with size and date."""
-    accent, line, panel = start(sheet, "files")
+    accent, line, _ = start(sheet, "files")
     places = "".join(
         f'<div style="padding:3px 8px">{entry(sheet, name, icons=0.8)}</div>'
         for name in sheet.some("ui", sheet.random.randint(5, 12))
@@ -73,7 +82,10 @@ def files(sheet: Sheet) -> str:
                 w=what,
                 n=name.text,
             )
-        rows += f'<tr class="cut"><td style="padding:2px 8px">{icon(sheet)} {name}</td><td>{size}</td><td>{when}</td><td>{kind}</td></tr>'
+        rows += (
+            f'<tr class="cut"><td style="padding:2px 8px">{icon(sheet)}'
+            f" {name}</td><td>{size}</td><td>{when}</td><td>{kind}</td></tr>"
+        )
     if len(names) < 10:
         count_of(sheet, "files", names)
     head = "".join(f'<td style="padding:3px 8px;border-bottom:1px solid {line}">{mark}</td>' for mark in heads)
@@ -81,7 +93,8 @@ def files(sheet: Sheet) -> str:
         sheet,
         "files",
         "Files",
-        f'<div style="display:flex"><div style="width:{sheet.random.randint(110, 170)}px;border-right:1px solid {line}">{places}</div><table style="flex:1"><tr>{head}</tr>{rows}</table></div>',
+        f'<div style="display:flex"><div style="width:{sheet.random.randint(110, 170)}px;border-right:1px solid'
+        f' {line}">{places}</div><table style="flex:1"><tr>{head}</tr>{rows}</table></div>',
         accent,
         line,
     )
@@ -89,7 +102,7 @@ def files(sheet: Sheet) -> str:
 
 def mail(sheet: Sheet) -> str:
     """Folders, a list of messages, one opened."""
-    accent, line, panel = start(sheet, "mail")
+    accent, line, _ = start(sheet, "mail")
     folders = "".join(
         f'<div style="padding:4px 8px">{entry(sheet, name, icons=0.5)}</div>'
         for name in ("Inbox", "Drafts", "Sent", "Archive", "Spam", "Trash", "Contacts", "Calendar")[
@@ -112,14 +125,22 @@ def mail(sheet: Sheet) -> str:
             n=who.text,
         )
         sheet.ask("lookup", ("When did {n} write?", "What is the date of the mail from {n}?"), when, (who,), n=who.text)
-        rows += f'<div class="cut" style="padding:5px;border-bottom:1px solid {line}"><div style="display:flex;justify-content:space-between">{who}{when}</div>{about}</div>'
+        rows += (
+            f'<div class="cut" style="padding:5px;border-bottom:1px solid {line}"><div'
+            f' style="display:flex;justify-content:space-between">{who}{when}</div>{about}</div>'
+        )
     subject = sheet.mark(sheet.heading(), "font-size:1.3em")
-    text = f'<div style="flex:2;padding:10px"><div>{subject}</div><p>{sheet.text(sheet.paragraph(6))}</p><p>{sheet.text(sheet.paragraph(4))}</p></div>'
+    text = (
+        "<div"
+        f' style="flex:2;padding:10px"><div>{subject}</div><p>{sheet.text(sheet.paragraph(6))}</p><p>'
+        f"{sheet.text(sheet.paragraph(4))}</p></div>"
+    )
     return window(
         sheet,
         "mail",
         "Mail",
-        f'<div style="display:flex"><div style="width:100px;border-right:1px solid {line}">{folders}</div><div style="width:{sheet.random.randint(200, 280)}px;border-right:1px solid {line}">{rows}</div>{text}</div>',
+        f'<div style="display:flex"><div style="width:100px;border-right:1px solid {line}">{folders}</div><div'
+        f' style="width:{sheet.random.randint(200, 280)}px;border-right:1px solid {line}">{rows}</div>{text}</div>',
         accent,
         line,
     )
@@ -127,7 +148,7 @@ def mail(sheet: Sheet) -> str:
 
 def spreadsheet(sheet: Sheet) -> str:
     """Cells with letters and numbers at the edges."""
-    accent, line, panel = start(sheet, "spreadsheet")
+    accent, line, _ = start(sheet, "spreadsheet")
     k, n = sheet.random.randint(4, max(5, sheet.width // 110)), sheet.random.randint(8, max(9, sheet.height // 28))
     letters = [sheet.mark("ABCDEFGHIJKL"[i]) for i in range(k)]
     cell = "border:1px solid #8885;padding:1px 5px"
@@ -169,9 +190,11 @@ def spreadsheet(sheet: Sheet) -> str:
 
 def editor(sheet: Sheet) -> str:
     """A code editor: a tree of files, numbered lines."""
-    accent, line, panel = start(sheet, "editor")
+    accent, line, _ = start(sheet, "editor")
     tree = "".join(
-        f'<div style="padding:2px 6px 2px {sheet.random.choice((6, 16, 26))}px">{entry(sheet, sheet.fake.file_name(extension=sheet.pick("py", "js", "css", "md")), icons=0.7)}</div>'
+        '<div style="padding:2px 6px 2px'
+        f' {sheet.random.choice((6, 16, 26))}px">'
+        f"{entry(sheet, sheet.fake.file_name(extension=sheet.pick('py', 'js', 'css', 'md')), icons=0.7)}</div>"
         for _ in range(sheet.random.randint(6, 14))
     )
     mono, code = sheet.face("mono"), ""
@@ -191,12 +214,18 @@ def editor(sheet: Sheet) -> str:
             (name,),
             n=name.text,
         )
-        code += f'<div class="cut" style="white-space:pre"><span style="opacity:.5;display:inline-block;width:30px">{number}</span>{" " * sheet.random.choice((0, 2, 4))}{name} = {value}</div>'
+        code += (
+            '<div class="cut" style="white-space:pre"><span'
+            f' style="opacity:.5;display:inline-block;width:30px">{number}</span>'
+            f"{' ' * sheet.random.choice((0, 2, 4))}{name}"
+            f" = {value}</div>"
+        )
     return window(
         sheet,
         "editor",
         "Code",
-        f'<div style="display:flex"><div style="width:150px;border-right:1px solid {line}">{tree}</div><div style="flex:1;padding:6px;font-family:\'{mono}\'">{code}</div></div>',
+        f'<div style="display:flex"><div style="width:150px;border-right:1px solid {line}">{tree}</div><div'
+        f" style=\"flex:1;padding:6px;font-family:'{mono}'\">{code}</div></div>",
         accent,
         line,
     )
@@ -211,18 +240,22 @@ def settings(sheet: Sheet) -> str:
     )
     fields = make_fields(sheet, pen_for(sheet), sheet.random.randint(6, 12), 0.1, False)
     rows = "".join(
-        f'<div class="cut" style="display:flex;align-items:center;margin:7px 0"><div style="width:190px;text-align:right;margin-right:10px">{f.label}</div><div style="border:1px solid {line};background:{panel};padding:3px 8px;min-width:200px">{f.shown}</div></div>'
+        '<div class="cut" style="display:flex;align-items:center;margin:7px 0"><div'
+        f' style="width:190px;text-align:right;margin-right:10px">{f.label}</div><div style="border:1px solid'
+        f' {line};background:{panel};padding:3px 8px;min-width:200px">{f.shown}</div></div>'
         for f in fields
     )
     buttons = "".join(
-        f'<span style="background:{accent};color:#fff;border-radius:4px;padding:5px 16px;margin-left:8px">{entry(sheet, word, icons=0)}</span>'
+        f'<span style="background:{accent};color:#fff;border-radius:4px;padding:5px'
+        f' 16px;margin-left:8px">{entry(sheet, word, icons=0)}</span>'
         for word in ("OK", "Cancel", "Apply")
     )
     return window(
         sheet,
         "settings",
         "Preferences",
-        f'<div style="padding:12px">{tabs}<div style="border:1px solid {line};padding:10px">{rows}</div><div style="text-align:right;margin-top:14px">{buttons}</div></div>',
+        f'<div style="padding:12px">{tabs}<div style="border:1px solid {line};padding:10px">{rows}</div><div'
+        f' style="text-align:right;margin-top:14px">{buttons}</div></div>',
         accent,
         line,
     )
@@ -230,7 +263,7 @@ def settings(sheet: Sheet) -> str:
 
 def painter(sheet: Sheet) -> str:
     """Kept aside: tools in a column, layers at the right, a picture in the middle."""
-    accent, line, panel = start(sheet, "painter")
+    accent, line, _ = start(sheet, "painter")
     tools = "".join(
         f'<div style="padding:6px;font-size:1.3em">{icon(sheet, asked=True)}</div>'
         for _ in range(sheet.random.randint(6, 12))
@@ -247,16 +280,23 @@ def painter(sheet: Sheet) -> str:
             L=name,
             l=lowered(name),
         )
-        layers += f'<div class="cut" style="display:flex;justify-content:space-between;padding:5px;border-bottom:1px solid {line}">{icon(sheet, "eye")} {layer}{strength}</div>'
+        layers += (
+            '<div class="cut" style="display:flex;justify-content:space-between;padding:5px;border-bottom:1px solid'
+            f' {line}">{icon(sheet, "eye")} {layer}{strength}</div>'
+        )
     shapes = "".join(
-        f'<circle cx="{sheet.random.randint(20, 380)}" cy="{sheet.random.randint(20, 280)}" r="{sheet.random.randint(8, 70)}" fill="{sheet.hue()}" opacity=".8"/>'
+        f'<circle cx="{sheet.random.randint(20, 380)}" cy="{sheet.random.randint(20, 280)}"'
+        f' r="{sheet.random.randint(8, 70)}" fill="{sheet.hue()}" opacity=".8"/>'
         for _ in range(9)
     )
     return window(
         sheet,
         "painter",
         "Paint",
-        f'<div style="display:flex"><div style="border-right:1px solid {line}">{tools}</div><div style="flex:1;padding:20px;background:#8883"><svg width="400" height="300" style="background:#fff">{shapes}</svg></div><div style="width:190px;border-left:1px solid {line}">{layers}</div></div>',
+        f'<div style="display:flex"><div style="border-right:1px solid {line}">{tools}</div><div'
+        ' style="flex:1;padding:20px;background:#8883"><svg width="400" height="300"'
+        f' style="background:#fff">{shapes}</svg></div><div style="width:190px;border-left:1px solid'
+        f' {line}">{layers}</div></div>',
         accent,
         line,
     )

@@ -96,7 +96,10 @@ def aligned(sheet: Sheet, fields: list[Field], gap: int) -> str:
     side = sheet.pick("left", "left", "right")
     columns = sheet.pick("auto 1fr", "30% 1fr", "auto 1fr auto 1fr", "18% 1fr 18% 1fr", "auto auto auto 1fr")
     cells = "".join(f'<div style="text-align:{side}">{f.label}</div><div>{f.shown}</div>' for f in fields)
-    return f'<div class="cut" style="display:grid;grid-template-columns:{columns};gap:{gap}px {sheet.random.randint(6, 26)}px">{cells}</div>'
+    return (
+        f'<div class="cut" style="display:grid;grid-template-columns:{columns};gap:{gap}px'
+        f' {sheet.random.randint(6, 26)}px">{cells}</div>'
+    )
 
 
 def underlined(sheet: Sheet, fields: list[Field], gap: int) -> str:
@@ -107,8 +110,9 @@ def underlined(sheet: Sheet, fields: list[Field], gap: int) -> str:
     while left:
         row, left = left[: (k := sheet.random.choice((1, 2, 2, 3)))], left[k:]
         cells = "".join(
-            f'<div style="display:flex;flex:{sheet.random.choice((1, 1, 2))}"><div style="white-space:nowrap">{f.label}</div>'
-            f'<div style="flex:1;border-bottom:{line};margin:0 10px 0 4px;padding-left:{inset}px">{f.shown}</div></div>'
+            f'<div style="display:flex;flex:{sheet.random.choice((1, 1, 2))}"><div'
+            f' style="white-space:nowrap">{f.label}</div><div style="flex:1;border-bottom:{line};margin:0 10px 0'
+            f' 4px;padding-left:{inset}px">{f.shown}</div></div>'
             for f in row
         )
         out += f'<div class="cut" style="display:flex;margin:{gap}px 0">{cells}</div>'
@@ -122,7 +126,10 @@ def above(sheet: Sheet, fields: list[Field], gap: int) -> str:
     cells = "".join(
         f'<div style="{rule}"><div style="font-size:.8em">{f.label}</div><div>{f.shown}</div></div>' for f in fields
     )
-    return f'<div class="cut" style="display:grid;grid-template-columns:repeat({k},1fr);gap:{gap + 2}px 14px">{cells}</div>'
+    return (
+        f'<div class="cut" style="display:grid;grid-template-columns:repeat({k},1fr);gap:{gap + 2}px'
+        f' 14px">{cells}</div>'
+    )
 
 
 def boxed(sheet: Sheet, fields: list[Field], gap: int) -> str:
@@ -132,8 +139,8 @@ def boxed(sheet: Sheet, fields: list[Field], gap: int) -> str:
     while left:
         row, left = left[: (k := sheet.random.choice((1, 2, 2, 3, 4)))], left[k:]
         cells = "".join(
-            f'<td style="border:1px solid #000;padding:1px 4px {gap // 2}px;vertical-align:top"><div style="font-size:.72em">{f.label}</div>'
-            f'<div style="padding-left:{indent}px">{f.shown}</div></td>'
+            f'<td style="border:1px solid #000;padding:1px 4px {gap // 2}px;vertical-align:top"><div'
+            f' style="font-size:.72em">{f.label}</div><div style="padding-left:{indent}px">{f.shown}</div></td>'
             for f in row
         )
         out += f'<table class="cut" style="width:100%;margin-top:-1px"><tr>{cells}</tr></table>'
@@ -159,7 +166,8 @@ def tabled(sheet: Sheet, fields: list[Field], gap: int) -> str:
 def leaders(sheet: Sheet, fields: list[Field], gap: int) -> str:
     """Label, dots, value at the right edge."""
     rows = "".join(
-        f'<div class="cut" style="display:flex;margin:{gap}px 0">{f.label}<div style="flex:1;border-bottom:1px dotted #444;margin:0 4px 3px"></div>{f.shown}</div>'
+        f'<div class="cut" style="display:flex;margin:{gap}px 0">{f.label}<div style="flex:1;border-bottom:1px dotted'
+        f' #444;margin:0 4px 3px"></div>{f.shown}</div>'
         for f in fields
     )
     return f'<div style="columns:{sheet.random.choice((1, 1, 2))};column-gap:24px">{rows}</div>'
@@ -173,11 +181,13 @@ def typed(sheet: Sheet, fields: list[Field], gap: int) -> str:
     for f in fields:
         if below and sheet.chance(0.5):
             rows.append(
-                f'<div class="cut" style="margin:{gap}px 0"><div>{f.label}</div><div style="margin-left:{stop // 3}px">{f.shown}</div></div>'
+                f'<div class="cut" style="margin:{gap}px 0"><div>{f.label}</div><div'
+                f' style="margin-left:{stop // 3}px">{f.shown}</div></div>'
             )
         else:
             rows.append(
-                f'<div class="cut" style="margin:{gap}px 0;display:flex"><div style="min-width:{stop}px">{f.label}</div><div style="margin-left:6px">{f.shown}</div></div>'
+                f'<div class="cut" style="margin:{gap}px 0;display:flex"><div'
+                f' style="min-width:{stop}px">{f.label}</div><div style="margin-left:6px">{f.shown}</div></div>'
             )
     return "".join(rows)
 
@@ -192,8 +202,9 @@ def combed(sheet: Sheet, fields: list[Field], gap: int) -> str:
     """Values letter by letter would break words, so the comb lies under them: a ruled box with ticks."""
     comb = "background:repeating-linear-gradient(90deg,#999 0 1px,transparent 1px 13px)"
     rows = "".join(
-        f'<div class="cut" style="display:flex;align-items:center;margin:{gap}px 0"><div style="width:32%">{f.label}</div>'
-        f'<div style="flex:1;border:1px solid #666;{comb};padding:2px 5px"><span style="background:{sheet.paper}">{f.shown}</span></div></div>'
+        f'<div class="cut" style="display:flex;align-items:center;margin:{gap}px 0"><div'
+        f' style="width:32%">{f.label}</div><div style="flex:1;border:1px solid #666;{comb};padding:2px 5px"><span'
+        f' style="background:{sheet.paper}">{f.shown}</span></div></div>'
         for f in fields
     )
     return f'<div style="columns:{sheet.random.choice((1, 1, 2))}">{rows}</div>'
@@ -206,17 +217,22 @@ def captioned(sheet: Sheet, fields: list[Field], gap: int) -> str:
     """The value on a line, its label in small print below the line."""
     k = sheet.random.choice((2, 3))
     cells = "".join(
-        f'<div><div style="border-bottom:1px solid #000;text-align:center">{f.shown}</div><div style="font-size:.75em;text-align:center">{f.label}</div></div>'
+        f'<div><div style="border-bottom:1px solid #000;text-align:center">{f.shown}</div><div'
+        f' style="font-size:.75em;text-align:center">{f.label}</div></div>'
         for f in fields
     )
-    return f'<div class="cut" style="display:grid;grid-template-columns:repeat({k},1fr);gap:{gap + 6}px 20px">{cells}</div>'
+    return (
+        f'<div class="cut" style="display:grid;grid-template-columns:repeat({k},1fr);gap:{gap + 6}px'
+        f' 20px">{cells}</div>'
+    )
 
 
 def numbered(sheet: Sheet, fields: list[Field], gap: int) -> str:
     """Numbered boxes like a tax form: number, label, then the value ranged right in its own cell."""
     rows = "".join(
-        f'<tr class="cut"><td style="border:1px solid #000;padding:2px 4px;width:24px">{i}</td><td style="border:1px solid #000;padding:{gap // 2 + 1}px 5px">{f.label}</td>'
-        f'<td style="border:1px solid #000;padding:2px 6px;text-align:right;width:38%">{f.shown}</td></tr>'
+        f'<tr class="cut"><td style="border:1px solid #000;padding:2px 4px;width:24px">{i}</td><td style="border:1px'
+        f' solid #000;padding:{gap // 2 + 1}px 5px">{f.label}</td><td style="border:1px solid #000;padding:2px'
+        f' 6px;text-align:right;width:38%">{f.shown}</td></tr>'
         for i, f in enumerate(fields, sheet.random.choice((1, 1, 10, 21)))
     )
     return f'<table style="width:100%">{rows}</table>'
@@ -226,7 +242,8 @@ def banded(sheet: Sheet, fields: list[Field], gap: int) -> str:
     """Dark label bands with the value under each, side by side."""
     k = sheet.random.choice((2, 3, 4))
     cells = "".join(
-        f'<div style="border:1px solid #333"><div style="background:#333;color:#fff;padding:1px 5px;font-size:.85em">{f.label}</div><div style="padding:{gap // 2 + 1}px 5px">{f.shown}</div></div>'
+        '<div style="border:1px solid #333"><div style="background:#333;color:#fff;padding:1px'
+        f' 5px;font-size:.85em">{f.label}</div><div style="padding:{gap // 2 + 1}px 5px">{f.shown}</div></div>'
         for f in fields
     )
     return f'<div class="cut" style="display:grid;grid-template-columns:repeat({k},1fr);gap:4px">{cells}</div>'
@@ -234,11 +251,11 @@ def banded(sheet: Sheet, fields: list[Field], gap: int) -> str:
 
 def staggered(sheet: Sheet, fields: list[Field], gap: int) -> str:
     """Label at the left edge, value at the right, every other row shifted."""
-    rows = "".join(
-        f'<div class="cut" style="display:flex;justify-content:space-between;margin:{gap}px {12 if i % 2 else 60}px {gap}px {60 if i % 2 else 12}px"><div>{f.label}</div><div>{f.shown}</div></div>'
+    return "".join(
+        f'<div class="cut" style="display:flex;justify-content:space-between;margin:{gap}px {12 if i % 2 else 60}px'
+        f' {gap}px {60 if i % 2 else 12}px"><div>{f.label}</div><div>{f.shown}</div></div>'
         for i, f in enumerate(fields)
     )
-    return rows
 
 
 ARRANGEMENTS = {

@@ -176,27 +176,33 @@ class Svg:
         turned = f' transform="rotate({turn} {x:.1f} {y:.1f})"' if turn else ""
         key, shown = len(self.sheet.marks) + 1, " ".join(text.split())
         self.sheet.marks[key] = shown
-        markup = f'<text data-t="{key}" x="{x:.1f}" y="{y:.1f}" font-size="{size or self.size:.1f}" text-anchor="{anchor}" fill="{fill}" font-weight="{weight}" style="{style}"{turned}>{html.escape(shown)}</text>'
+        markup = (
+            f'<text data-t="{key}" x="{x:.1f}" y="{y:.1f}" font-size="{size or self.size:.1f}" text-anchor="{anchor}"'
+            f' fill="{fill}" font-weight="{weight}" style="{style}"{turned}>{html.escape(shown)}</text>'
+        )
         self.parts.append(markup)
         return Mark(key, shown, markup)
 
     def rect(self, x: float, y: float, width: float, height: float, fill: str, extra: str = "") -> None:
         self.parts.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(0, width):.1f}" height="{max(0, height):.1f}" fill="{fill}" {extra}/>'
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(0, width):.1f}" height="{max(0, height):.1f}" fill="{fill}"'
+            f" {extra}/>"
         )
 
     def line(
         self, x0: float, y0: float, x1: float, y1: float, stroke: str = "#999", width: float = 1, extra: str = ""
     ) -> None:
         self.parts.append(
-            f'<line x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}" stroke="{stroke}" stroke-width="{width}" {extra}/>'
+            f'<line x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}" stroke="{stroke}" stroke-width="{width}"'
+            f" {extra}/>"
         )
 
     def path(
         self, points: list[tuple[float, float]], stroke: str, width: float, fill: str = "none", extra: str = ""
     ) -> None:
         self.parts.append(
-            f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" fill="{fill}" stroke="{stroke}" stroke-width="{width}" {extra}/>'
+            f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" fill="{fill}" stroke="{stroke}"'
+            f' stroke-width="{width}" {extra}/>'
         )
 
     def circle(self, x: float, y: float, radius: float, fill: str, extra: str = "") -> None:
@@ -207,7 +213,10 @@ class Svg:
         return len(text) * 0.57 * (size or self.size)
 
     def __str__(self) -> str:
-        return f'<svg width="{self.width:.0f}" height="{self.height:.0f}" style="overflow:visible">{"".join(self.parts)}</svg>'
+        return (
+            f'<svg width="{self.width:.0f}" height="{self.height:.0f}"'
+            f' style="overflow:visible">{"".join(self.parts)}</svg>'
+        )
 
 
 def palette(sheet: Sheet, n: int) -> list[str]:
@@ -282,14 +291,19 @@ def titled(sheet: Sheet, topic: Topic, legend: str, figure: str) -> str:
         topic,
         f"font-size:{sheet.random.uniform(1.1, 1.7):.2f}em;font-weight:{sheet.pick('bold', 'normal', '600')}",
     )
-    return f'<div style="text-align:{sheet.pick("left", "center")};margin-bottom:6px">{title}</div>{legend}{figure}{_source(sheet) if sheet.chance(0.6) else ""}'
+    return (
+        "<div"
+        f' style="text-align:{sheet.pick("left", "center")};margin-bottom:6px">{title}</div>{legend}{figure}'
+        f"{_source(sheet) if sheet.chance(0.6) else ''}"
+    )
 
 
 def portal(sheet: Sheet, topic: Topic, legend: str, figure: str) -> str:
     """Like a statistics portal: buttons at the side, links below, no title."""
     blue = sheet.pick("#0666c4", "#1a73e8", "#0a58a3")
     buttons = "".join(
-        f'<div class="icon" style="width:20px;height:20px;margin-bottom:5px;box-shadow:0 0 3px #bbb;text-align:center;color:#888">{c}</div>'
+        '<div class="icon" style="width:20px;height:20px;margin-bottom:5px;box-shadow:0 0 3px'
+        f' #bbb;text-align:center;color:#888">{c}</div>'
         for c in "★▲⚙<❞▣"[: sheet.random.randint(3, 6)]
     )
     more, show = (
@@ -299,14 +313,22 @@ def portal(sheet: Sheet, topic: Topic, legend: str, figure: str) -> str:
     for mark in (more, show):
         sheet.ask_click(mark)
     owner = sheet.mark(f"© {sheet.fake.last_name()} {sheet.random.randint(2015, 2024)}", "color:#444")
-    return f'<div style="display:flex"><div style="flex:1">{figure}{legend}</div><div>{buttons}</div></div><div style="text-align:right;margin-top:8px">{owner}</div><div style="display:flex;justify-content:space-between">{more}{show}</div>'
+    return (
+        f'<div style="display:flex"><div style="flex:1">{figure}{legend}</div><div>{buttons}</div></div><div'
+        f' style="text-align:right;margin-top:8px">{owner}</div><div'
+        f' style="display:flex;justify-content:space-between">{more}{show}</div>'
+    )
 
 
 def atlas(sheet: Sheet, topic: Topic, legend: str, figure: str) -> str:
     """A serif title with a subtitle, a source line below."""
     serif = sheet.face("serif")
     title = _title(sheet, topic, f"font-family:'{serif}';font-size:1.6em;color:#444")
-    return f'<div>{title}</div><div style="color:#666;font-size:.9em;margin-bottom:8px">{sheet.text(sheet.sentence(6, 16))}</div>{legend}{figure}{_source(sheet)}'
+    return (
+        f"<div>{title}</div><div"
+        f' style="color:#666;font-size:.9em;margin-bottom:8px">{sheet.text(sheet.sentence(6, 16))}</div>'
+        f"{legend}{figure}{_source(sheet)}"
+    )
 
 
 def survey(sheet: Sheet, topic: Topic, legend: str, figure: str) -> str:
@@ -314,14 +336,23 @@ def survey(sheet: Sheet, topic: Topic, legend: str, figure: str) -> str:
     title = _title(sheet, topic, "font-weight:bold;font-size:1.25em")
     institute = sheet.mark(sheet.fake.company().upper(), "font-weight:bold;font-size:.85em")
     sheet.ask("source", SOURCE, institute)
-    return f'<div>{title}</div><div style="font-style:italic;color:#777;margin-bottom:6px">{sheet.text(sheet.sentence(5, 12))}</div>{legend}{figure}<div style="font-size:.75em;color:#777;margin-top:5px">Note: {sheet.text(sheet.sentence(6, 14))}.</div>{institute}'
+    return (
+        f"<div>{title}</div><div"
+        f' style="font-style:italic;color:#777;margin-bottom:6px">{sheet.text(sheet.sentence(5, 12))}</div>'
+        f"{legend}{figure}<div"
+        ' style="font-size:.75em;color:#777;margin-top:5px">Note:'
+        f" {sheet.text(sheet.sentence(6, 14))}.</div>{institute}"
+    )
 
 
 def workbook(sheet: Sheet, topic: Topic, legend: str, figure: str) -> str:
     """A spreadsheet's chart: grey frame, centred title, the legend below or above."""
     title = _title(sheet, topic, f"font-size:1.35em;color:{sheet.pick('#595959', '#000')}")
     inner = f"{legend}{figure}" if sheet.chance(0.4) else f"{figure}{legend}"
-    return f'<div style="border:1px solid #bbb;padding:6px"><div style="text-align:center;margin-bottom:5px">{title}</div>{inner}</div>'
+    return (
+        '<div style="border:1px solid #bbb;padding:6px"><div'
+        f' style="text-align:center;margin-bottom:5px">{title}</div>{inner}</div>'
+    )
 
 
 def article(sheet: Sheet, topic: Topic, legend: str, figure: str) -> str:
@@ -335,13 +366,21 @@ def article(sheet: Sheet, topic: Topic, legend: str, figure: str) -> str:
 def card(sheet: Sheet, topic: Topic, legend: str, figure: str) -> str:
     """Kept aside: a rounded card with a figure in large type."""
     title = _title(sheet, topic, "font-weight:600")
-    return f'<div style="border:1px solid #ddd;border-radius:12px;padding:10px;box-shadow:0 2px 6px #ccc">{title}<div style="color:#888;font-size:.85em">{sheet.text(sheet.sentence(3, 7))}</div>{figure}{legend}{_source(sheet, "font-size:.75em;color:#999;text-align:right")}</div>'
+    return (
+        f'<div style="border:1px solid #ddd;border-radius:12px;padding:10px;box-shadow:0 2px 6px #ccc">{title}<div'
+        f' style="color:#888;font-size:.85em">{sheet.text(sheet.sentence(3, 7))}</div>{figure}{legend}'
+        f"{_source(sheet, 'font-size:.75em;color:#999;text-align:right')}</div>"
+    )
 
 
 def newspaper(sheet: Sheet, topic: Topic, legend: str, figure: str) -> str:
     """Kept aside: a red tab, a bold headline, a thin rule, the source at the foot."""
     title = _title(sheet, topic, "font-weight:bold;font-size:1.3em")
-    return f'<div style="border-top:1px solid #c00"><div style="background:#c00;width:34px;height:8px"></div><div style="margin-top:5px">{title}</div><div style="margin-bottom:6px">{sheet.text(topic.unit)}</div>{legend}{figure}{_source(sheet)}</div>'
+    return (
+        '<div style="border-top:1px solid #c00"><div style="background:#c00;width:34px;height:8px"></div><div'
+        f' style="margin-top:5px">{title}</div><div'
+        f' style="margin-bottom:6px">{sheet.text(topic.unit)}</div>{legend}{figure}{_source(sheet)}</div>'
+    )
 
 
 FRAMES = {f.__name__: f for f in (bare, titled, portal, atlas, survey, workbook, article)}

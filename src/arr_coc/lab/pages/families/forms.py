@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from ..sheet import Sheet
@@ -19,10 +19,19 @@ def logo(sheet: Sheet, size: int = 34) -> str:
     shape = sheet.pick("disc", "ring", "stripes", "shield", "steps")
     half = size / 2
     drawn = {
-        "disc": f'<circle cx="{half}" cy="{half}" r="{half - 1}" fill="{color}"/><path d="M6 {half}h{size - 12}" stroke="#fff" stroke-width="3"/>',
-        "ring": f'<circle cx="{half}" cy="{half}" r="{half - 4}" fill="none" stroke="{color}" stroke-width="5"/><circle cx="{half}" cy="{half}" r="4" fill="{color}"/>',
+        "disc": (
+            f'<circle cx="{half}" cy="{half}" r="{half - 1}" fill="{color}"/><path d="M6 {half}h{size - 12}"'
+            ' stroke="#fff" stroke-width="3"/>'
+        ),
+        "ring": (
+            f'<circle cx="{half}" cy="{half}" r="{half - 4}" fill="none" stroke="{color}" stroke-width="5"/><circle'
+            f' cx="{half}" cy="{half}" r="4" fill="{color}"/>'
+        ),
         "stripes": "".join(f'<rect y="{y}" width="{size - y}" height="4" fill="{color}"/>' for y in range(0, size, 8)),
-        "shield": f'<path d="M2 2H{size - 2}V{half}Q{half} {size} {half} {size - 1}Q2 {half + 6} 2 {half}Z" fill="none" stroke="{color}" stroke-width="3"/>',
+        "shield": (
+            f'<path d="M2 2H{size - 2}V{half}Q{half} {size} {half} {size - 1}Q2 {half + 6} 2 {half}Z" fill="none"'
+            f' stroke="{color}" stroke-width="3"/>'
+        ),
         "steps": "".join(
             f'<rect x="{x}" y="{size - x - 6}" width="6" height="{x + 6}" fill="{color}"/>' for x in range(0, size, 8)
         ),
@@ -35,7 +44,8 @@ def head(sheet: Sheet) -> str:
     case = sheet.pick("as", "upper", "upper")
     title = sheet.mark(
         cased(sheet.random.choice(vocabulary("documents")) if sheet.chance(0.7) else sheet.heading(), case),
-        f"font-size:{sheet.random.uniform(1.1, 1.9):.2f}em;font-weight:{sheet.pick('bold', 'bold', 'normal')};{sheet.pick('', '', 'text-decoration:underline')}",
+        f"font-size:{sheet.random.uniform(1.1, 1.9):.2f}em;font-weight:{sheet.pick('bold', 'bold', 'normal')};"
+        f"{sheet.pick('', '', 'text-decoration:underline')}",
     )
     sheet.ask_title(title)
     firm = ""
@@ -91,9 +101,15 @@ def ticks(sheet: Sheet) -> str:
         mark = sheet.mark(name)
         on = sheet.pick("X", "x", "&#10003;") if i == chosen else "&nbsp;"
         tick = {
-            "box": f'<span class="icon" style="display:inline-block;width:1.2em;height:1.2em;border:1px solid #000;text-align:center;line-height:1.1em">{on}</span>',
+            "box": (
+                '<span class="icon" style="display:inline-block;width:1.2em;height:1.2em;border:1px solid'
+                f' #000;text-align:center;line-height:1.1em">{on}</span>'
+            ),
             "line": f'<span class="icon" style="border-bottom:1px solid #000;padding:0 5px">{on}</span>',
-            "round": f'<span class="icon" style="display:inline-block;width:1em;height:1em;border:1px solid #000;border-radius:50%;background:{"#000" if i == chosen else "none"}"></span>',
+            "round": (
+                '<span class="icon" style="display:inline-block;width:1em;height:1em;border:1px solid'
+                f' #000;border-radius:50%;background:{"#000" if i == chosen else "none"}"></span>'
+            ),
         }[style]
         out.append(f"{tick} {mark}" if sheet.chance(0.8) else f"{mark} {tick}")
         if i == chosen:
@@ -134,7 +150,10 @@ def small_table(sheet: Sheet) -> str:
             + "</tr>"
         )
     top = "".join(f'<td style="padding:2px 8px;{border}">{mark}</td>' for mark in marks)
-    return f'<table class="cut" style="width:{sheet.pick("100%", "70%", "auto")};margin:8px 0"><tr><td style="{border}"></td>{top}</tr>{rows}</table>'
+    return (
+        f'<table class="cut" style="width:{sheet.pick("100%", "70%", "auto")};margin:8px 0"><tr><td'
+        f' style="{border}"></td>{top}</tr>{rows}</table>'
+    )
 
 
 def signatures(sheet: Sheet, pen: Pen) -> str:
@@ -160,9 +179,11 @@ def signatures(sheet: Sheet, pen: Pen) -> str:
         label_mark = sheet.mark(cased(label, pen.case) + pen.separator, pen.label)
         value = sheet.mark(
             name,
-            f"font-family:'{sheet.face('hand')}';font-size:{sheet.random.uniform(1.2, 1.9):.2f}em"
-            if sheet.chance(0.5)
-            else pen.value,
+            (
+                f"font-family:'{sheet.face('hand')}';font-size:{sheet.random.uniform(1.2, 1.9):.2f}em"
+                if sheet.chance(0.5)
+                else pen.value
+            ),
         )
         date = sheet.mark(sheet.date(), pen.value)
         date_mark = sheet.mark(cased("Date", pen.case) + pen.separator, pen.label)
@@ -181,7 +202,12 @@ def signatures(sheet: Sheet, pen: Pen) -> str:
             L=label,
             l=label.lower(),
         )
-        out += f'<div class="cut" style="display:flex;margin:7px 0;align-items:flex-end">{label_mark}<div style="flex:2;border-bottom:1px solid #000;margin:0 12px 0 4px;padding-left:8px">{value}</div>{date_mark}<div style="flex:1;border-bottom:1px solid #000;margin-left:4px;padding-left:6px">{date}</div></div>'
+        out += (
+            f'<div class="cut" style="display:flex;margin:7px 0;align-items:flex-end">{label_mark}<div'
+            ' style="flex:2;border-bottom:1px solid #000;margin:0 12px 0'
+            f' 4px;padding-left:8px">{value}</div>{date_mark}<div style="flex:1;border-bottom:1px solid'
+            f' #000;margin-left:4px;padding-left:6px">{date}</div></div>'
+        )
     return out
 
 
@@ -209,25 +235,38 @@ def trimmings(sheet: Sheet) -> str:
         )
         out += f'<div class="deco" style="{place}">{number}</div>'
     if sheet.chance(0.15):
-        out += f'<div class="deco" style="left:8px;top:1px;font-size:.8em;white-space:nowrap">{sheet.text(sheet.date())} {sheet.value("time")} &nbsp; FROM {sheet.text(sheet.fake.company().upper())} &nbsp; {sheet.value("phone")} &nbsp; P.{sheet.random.randint(1, 9)}</div>'
+        out += (
+            f'<div class="deco" style="left:8px;top:1px;font-size:.8em;white-space:nowrap">{sheet.text(sheet.date())}'
+            f" {sheet.value('time')} &nbsp; FROM {sheet.text(sheet.fake.company().upper())} &nbsp;"
+            f" {sheet.value('phone')} &nbsp; P.{sheet.random.randint(1, 9)}</div>"
+        )
     if sheet.chance(0.15):
         word = sheet.mark(
             sheet.pick("RECEIVED", "COPY", "PAID", "CONFIDENTIAL", "APPROVED", "DRAFT", "FILE"),
             "border:3px solid;padding:2px 8px;font-weight:bold;font-size:1.4em",
         )
-        out += f'<div class="deco" style="right:{sheet.random.randint(10, 120)}px;bottom:{sheet.random.randint(4, 40)}px;color:{sheet.pick("#555", "#a22", "#225")}">{word}</div>'
+        out += (
+            '<div class="deco"'
+            f' style="right:{sheet.random.randint(10, 120)}px;bottom:{sheet.random.randint(4, 40)}px;color:'
+            f'{sheet.pick("#555", "#a22", "#225")}">{word}</div>'
+        )
         sheet.ask("place", ("What does the stamp say?", "Where is the stamp?", "stamp"), word)
     if sheet.chance(0.15):
-        out += f'<div class="deco" style="right:{sheet.random.randint(6, 90)}px;top:{sheet.random.randint(2, 14)}px;font-family:\'{hand}\';font-size:1.5em">{sheet.text(sheet.sentence(1, 3))}</div>'
+        out += (
+            '<div class="deco"'
+            f" style=\"right:{sheet.random.randint(6, 90)}px;top:{sheet.random.randint(2, 14)}px;font-family:'"
+            f"{hand}';font-size:1.5em\">{sheet.text(sheet.sentence(1, 3))}</div>"
+        )
     if sheet.chance(0.1):
         out += "".join(
-            f'<div class="deco" style="left:8px;top:{share}%;width:14px;height:14px;border-radius:50%;background:#111"></div>'
+            '<div class="deco"'
+            f' style="left:8px;top:{share}%;width:14px;height:14px;border-radius:50%;background:#111"></div>'
             for share in (18, 50, 82)
         )
     return out
 
 
-def form(sheet: Sheet, arrangements: dict[str, Arrange], first: str) -> str:
+def form(sheet: Sheet, arrangements: Mapping[str, Arrange], first: str) -> str:
     """A whole form. The first section is laid out as `first`, the others as any arrangement of the same split."""
     sheet.manner = sheet.random.choices(("mono", "sans", "serif"), (4, 4, 3))[0]
     sheet.layout = first
@@ -238,7 +277,9 @@ def form(sheet: Sheet, arrangements: dict[str, Arrange], first: str) -> str:
     parts = [head(sheet)]
     if sheet.chance(0.25):
         parts.append(
-            f'<div style="display:flex;justify-content:flex-end;gap:18px">{"".join(f"<div>{f.label} {f.shown}</div>" for f in make_fields(sheet, pen, 2, 0, False))}</div>'
+            "<div"
+            ' style="display:flex;justify-content:flex-end;gap:18px">'
+            f"{''.join(f'<div>{f.label} {f.shown}</div>' for f in make_fields(sheet, pen, 2, 0, False))}</div>"
         )
     room = sheet.height - 2 * sheet.padding
     for number in range(max(1, round(room / (sheet.size * 1.4) / sheet.random.uniform(8, 22)))):
@@ -287,7 +328,8 @@ def form(sheet: Sheet, arrangements: dict[str, Arrange], first: str) -> str:
         parts.append(signatures(sheet, pen))
     if sheet.chance(0.3):
         parts.append(
-            f'<div class="cut" style="font-size:.75em;margin-top:10px">{sheet.text("Form " + sheet.code())} &nbsp; {sheet.text(sheet.sentence(4, 12))}</div>'
+            f'<div class="cut" style="font-size:.75em;margin-top:10px">{sheet.text("Form " + sheet.code())} &nbsp;'
+            f" {sheet.text(sheet.sentence(4, 12))}</div>"
         )
     return f'<div style="{frame}">{"".join(parts)}</div>{trimmings(sheet)}'
 

@@ -25,7 +25,10 @@ def telling(sheet: Sheet, facts: int) -> str:
         name, value = sheet.mark(lowered(label.rstrip("."))), sheet.mark(sheet.value(kind))
         sentence = sheet.random.choice(STATES)
         filled = sentence.format(value, name) if sentence.startswith("We") else sentence.format(name, value)
-        out += f'<p class="cut">{sheet.text(sheet.paragraph(sheet.random.randint(0, 2)))} {filled} {sheet.text(sheet.paragraph(sheet.random.randint(0, 1)))}</p>'
+        out += (
+            f'<p class="cut">{sheet.text(sheet.paragraph(sheet.random.randint(0, 2)))} {filled}'
+            f" {sheet.text(sheet.paragraph(sheet.random.randint(0, 1)))}</p>"
+        )
         sheet.ask(
             "field",
             FIELD[9:] + BY_KIND.get(kind, ()) * 3,
@@ -83,7 +86,12 @@ def closing(sheet: Sheet) -> str:
         if sheet.chance(0.6)
         else "<br>"
     )
-    return f'<div class="cut" style="margin-top:1.2em">{sheet.pick("Sincerely,", "Yours faithfully,", "Best regards,", "Very truly yours,", "Kind regards,")}{scribble}{name}<br>{job}</div>'
+    return (
+        '<div class="cut"'
+        ' style="margin-top:1.2em">'
+        f"{sheet.pick('Sincerely,', 'Yours faithfully,', 'Best regards,', 'Very truly yours,', 'Kind regards,')}"
+        f"{scribble}{name}<br>{job}</div>"
+    )
 
 
 def letter(sheet: Sheet) -> str:
@@ -106,8 +114,16 @@ def letter(sheet: Sheet) -> str:
         "field", ("What is the subject?", "What is the letter about?", "Re", "subject of the letter"), subject, (lead,)
     )
     to, name = address(sheet, "to")
-    firm = f'<div style="text-align:{sheet.pick("center", "left", "right")};margin-bottom:1.5em"><b style="font-size:1.4em">{sheet.text(sheet.fake.company())}</b><br>{sheet.text(sheet.fake.address().replace(chr(10), ", "))}</div>'
-    return f'{firm}<div style="text-align:{sheet.pick("left", "right")};margin:1em 0">{date}</div>{to}<p style="margin:1.2em 0">{lead} {subject}</p><p>Dear {sheet.text(name.text)},</p>{telling(sheet, sheet.random.randint(2, 8))}{closing(sheet)}{trimmings(sheet)}'
+    firm = (
+        f'<div style="text-align:{sheet.pick("center", "left", "right")};margin-bottom:1.5em"><b'
+        f' style="font-size:1.4em">{sheet.text(sheet.fake.company())}</b><br>'
+        f"{sheet.text(sheet.fake.address().replace(chr(10), ', '))}</div>"
+    )
+    return (
+        f'{firm}<div style="text-align:{sheet.pick("left", "right")};margin:1em 0">{date}</div>{to}<p'
+        f' style="margin:1.2em 0">{lead} {subject}</p><p>Dear'
+        f" {sheet.text(name.text)},</p>{telling(sheet, sheet.random.randint(2, 8))}{closing(sheet)}{trimmings(sheet)}"
+    )
 
 
 def memo(sheet: Sheet) -> str:
@@ -115,7 +131,8 @@ def memo(sheet: Sheet) -> str:
     pen = pen_for(sheet)
     title = sheet.mark(
         sheet.pick("MEMORANDUM", "MEMO", "Inter-office memo", "INTEROFFICE CORRESPONDENCE", "Internal note"),
-        f"font-size:{sheet.random.uniform(1.2, 2):.1f}em;font-weight:bold;letter-spacing:{sheet.random.choice((0, 0, 3))}px",
+        f"font-size:{sheet.random.uniform(1.2, 2):.1f}em;font-weight:bold;letter-spacing:"
+        f"{sheet.random.choice((0, 0, 3))}px",
     )
     sheet.ask_title(title)
     rows = ""
@@ -135,7 +152,11 @@ def memo(sheet: Sheet) -> str:
         lead, value = sheet.mark(cased(label, pen.case) + ":", pen.label), sheet.mark(sheet.value(kind), pen.value)
         sheet.ask_field(label, kind, value, lead)
         rows += f'<tr><td style="padding:3px 18px 3px 0;vertical-align:top">{lead}</td><td>{value}</td></tr>'
-    return f'<div style="text-align:{sheet.pick("left", "center")}">{title}</div><table style="margin:14px 0">{rows}</table><hr>{telling(sheet, sheet.random.randint(3, 9))}{closing(sheet) if sheet.chance(0.3) else ""}{trimmings(sheet)}'
+    return (
+        f'<div style="text-align:{sheet.pick("left", "center")}">{title}</div><table style="margin:14px'
+        f' 0">{rows}</table><hr>{telling(sheet, sheet.random.randint(3, 9))}'
+        f"{closing(sheet) if sheet.chance(0.3) else ''}{trimmings(sheet)}"
+    )
 
 
 def fax(sheet: Sheet) -> str:
@@ -173,7 +194,12 @@ def fax(sheet: Sheet) -> str:
     k = sheet.random.choice((1, 2))
     rows = "".join("<tr>" + "".join(cells[i : i + k]) + "</tr>" for i in range(0, 8, k))
     small = sheet.text(sheet.paragraph(4))
-    return f'<div style="display:flex;align-items:center;gap:20px">{logo(sheet)}{title}</div><table style="width:100%;margin:16px 0;border:{sheet.random.choice((0, 1, 2))}px solid #000">{rows}</table>{telling(sheet, sheet.random.randint(0, 4))}<p class="cut" style="border:1px solid #000;padding:5px;font-size:.8em;margin-top:2em">{small}</p>{trimmings(sheet)}'
+    return (
+        f'<div style="display:flex;align-items:center;gap:20px">{logo(sheet)}{title}</div><table'
+        f' style="width:100%;margin:16px 0;border:{sheet.random.choice((0, 1, 2))}px solid'
+        f' #000">{rows}</table>{telling(sheet, sheet.random.randint(0, 4))}<p class="cut" style="border:1px solid'
+        f' #000;padding:5px;font-size:.8em;margin-top:2em">{small}</p>{trimmings(sheet)}'
+    )
 
 
 def resume(sheet: Sheet) -> str:
@@ -210,7 +236,9 @@ def resume(sheet: Sheet) -> str:
                 "lookup", ("What was the position at {f}?", "What did they do at {f}?"), job, (firm,), f=firm.text
             )
             parts.append(
-                f'<div class="cut" style="display:flex;gap:14px;margin:4px 0"><div style="width:80px">{years}</div><div>{job}, {firm}<br>{sheet.text(sheet.sentence(6, 14))}</div></div>'
+                '<div class="cut" style="display:flex;gap:14px;margin:4px 0"><div'
+                f' style="width:80px">{years}</div><div>{job},'
+                f" {firm}<br>{sheet.text(sheet.sentence(6, 14))}</div></div>"
             )
     return "".join(parts)
 
@@ -231,7 +259,10 @@ def minutes(sheet: Sheet) -> str:
             "lookup", ("Who takes care of {t}?", "Who is responsible for {t}?", "{t}: who?"), who, (task,), t=task.text
         )
         sheet.ask("lookup", ("Until when is {t} due?", "When must {t} be done?"), until, (task,), t=task.text)
-        rows += f'<div class="cut" style="margin:6px 0">{number}. {task}. {sheet.text(sheet.paragraph(1))} <i>{who}</i>, by {until}</div>'
+        rows += (
+            f'<div class="cut" style="margin:6px 0">{number}. {task}. {sheet.text(sheet.paragraph(1))} <i>{who}</i>, by'
+            f" {until}</div>"
+        )
     return f"<div>{title}</div><p>Present: {sheet.text(', '.join(sheet.fake.name() for _ in range(4)))}</p>{rows}"
 
 
@@ -240,7 +271,11 @@ def notice(sheet: Sheet) -> str:
     set_up(sheet, "notice")
     title = sheet.mark(sheet.heading(), "font-size:1.8em")
     sheet.ask_title(title)
-    return f'<div style="text-align:center;border-top:4px solid;border-bottom:1px solid;margin-bottom:8px">{title}</div><div style="columns:2;column-gap:20px;text-align:justify">{telling(sheet, sheet.random.randint(4, 9))}</div>'
+    return (
+        '<div style="text-align:center;border-top:4px solid;border-bottom:1px'
+        f' solid;margin-bottom:8px">{title}</div><div'
+        f' style="columns:2;column-gap:20px;text-align:justify">{telling(sheet, sheet.random.randint(4, 9))}</div>'
+    )
 
 
 TRAIN = {f.__name__: f for f in (letter, memo, fax, resume)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..sheet import Sheet
+from ..sheet import Sheet, named
 from ..wording import CELL, COUNT_OF, PRICE, lowered
 from ..words import vocabulary
 from .fields import ARRANGEMENTS, HELD_ARRANGEMENTS, cased, make_fields, pen_for
@@ -132,16 +132,27 @@ def receipt(sheet: Sheet, layout: str) -> str:
             sheet.ask("value", COUNT_OF, count, (name,), I=item, i=lowered(item))
         each = sheet.mark(sheet.money(60, plain=True))
         if layout == "twoline":
-            rows += f'<tr class="cut"><td colspan="2">{name}</td></tr><tr class="cut"><td style="padding-left:18px">{count} x {each}</td><td style="text-align:right">{price}</td></tr>'
+            rows += (
+                f'<tr class="cut"><td colspan="2">{name}</td></tr><tr class="cut"><td style="padding-left:18px">{count}'
+                f' x {each}</td><td style="text-align:right">{price}</td></tr>'
+            )
         elif layout == "coded":
-            rows += f'<tr class="cut"><td>{sheet.random.randint(10000, 999999)}</td><td>{name}</td><td>{count}</td><td>{each}</td><td style="text-align:right">{price}</td></tr>'
+            rows += (
+                f'<tr class="cut"><td>{sheet.random.randint(10000, 999999)}</td><td>{name}</td><td>{count}'
+                f"</td><td>{each}</td><td"
+                f' style="text-align:right">{price}</td></tr>'
+            )
         elif layout == "dotted":
-            rows += f'<tr class="cut"><td colspan="2"><div style="display:flex">{count}x {name}<div style="flex:1;border-bottom:1px dotted;margin:0 3px 3px"></div>{price}</div></td></tr>'
+            rows += (
+                f'<tr class="cut"><td colspan="2"><div style="display:flex">{count}x {name}<div'
+                f' style="flex:1;border-bottom:1px dotted;margin:0 3px 3px"></div>{price}</div></td></tr>'
+            )
         else:
             rows += f'<tr class="cut"><td>{count}</td><td>{name}</td><td style="text-align:right">{price}</td></tr>'
     span = {"twoline": 1, "coded": 4, "dotted": 1}.get(layout, 2)
     rows += "".join(
-        f'<tr><td colspan="{span}" style="padding-top:{3 if i else 8}px">{lead_}</td><td style="text-align:right">{value}</td></tr>'
+        f'<tr><td colspan="{span}" style="padding-top:{3 if i else 8}px">{lead_}</td><td'
+        f' style="text-align:right">{value}</td></tr>'
         for i, (lead_, value) in enumerate(sums(sheet, sheet.random.randint(3, 7), 300))
     )
     rule = sheet.pick("-" * 32, "=" * 30, "*" * 30, "")
@@ -150,8 +161,18 @@ def receipt(sheet: Sheet, layout: str) -> str:
         layout, sheet.width - 2 * sheet.padding
     )
     extra = "".join(f"<div>{f.label} {f.shown}</div>" for f in when)
-    foot = f'<div class="cut" style="text-align:center;margin-top:8px">{sheet.text(sheet.pick("Thank you!", "Goods sold are not returnable", "Please come again", "THANK YOU FOR SHOPPING", "Have a nice day"))}<br>{sheet.text(sheet.sentence(3, 8))}</div>'
-    return f'<div style="width:{min(wide, sheet.width - 2 * sheet.padding)}px;margin:0 auto">{shop(sheet, f"text-align:{center}")}{rule}<div style="display:flex;flex-wrap:wrap;gap:2px 14px"><div>{lead} {date} {stamp}</div><div>{bill} {code}</div>{extra}</div>{rule}<table style="width:100%">{rows}</table>{rule}{foot}</div>'
+    foot = (
+        '<div class="cut"'
+        ' style="text-align:center;margin-top:8px">'
+        f"{sheet.pick('Thank you!', 'No returns', 'Please come again', 'THANK YOU FOR SHOPPING', 'Have a nice day')}"
+        f"<br>{sheet.text(sheet.sentence(3, 8))}</div>"
+    )
+    return (
+        f'<div style="width:{min(wide, sheet.width - 2 * sheet.padding)}px;margin:0'
+        f' auto">{shop(sheet, f"text-align:{center}")}{rule}<div style="display:flex;flex-wrap:wrap;gap:2px'
+        f' 14px"><div>{lead} {date} {stamp}</div><div>{bill} {code}</div>{extra}</div>{rule}<table'
+        f' style="width:100%">{rows}</table>{rule}{foot}</div>'
+    )
 
 
 def invoice(sheet: Sheet, layout: str) -> str:
@@ -187,7 +208,10 @@ def invoice(sheet: Sheet, layout: str) -> str:
         sheet.mark(sheet.fake.company()),
     )
     sheet.ask_field(buyer_lead.text, "company", buyer, buyer_lead)
-    to = f"<div>{buyer_lead}<br>{buyer}<br>{sheet.text(sheet.fake.street_address())}<br>{sheet.text(sheet.fake.city())}</div>"
+    to = (
+        f"<div>{buyer_lead}<br>{buyer}<br>{sheet.text(sheet.fake.street_address())}<br>"
+        f"{sheet.text(sheet.fake.city())}</div>"
+    )
     columns = [
         sheet.mark(name, "font-weight:bold")
         for name in sheet.pick(
@@ -231,24 +255,41 @@ def invoice(sheet: Sheet, layout: str) -> str:
     )
     seller = shop(sheet, "")
     if layout == "letterhead":
-        top_part = f'<div style="display:flex;justify-content:space-between">{logo(sheet, 44)}{seller}</div><div style="margin:12px 0">{title}</div><div style="display:flex;gap:30px"><div style="flex:1">{to}</div><div style="flex:1">{block}</div></div>'
+        top_part = (
+            f'<div style="display:flex;justify-content:space-between">{logo(sheet, 44)}{seller}</div><div'
+            f' style="margin:12px 0">{title}</div><div style="display:flex;gap:30px"><div style="flex:1">{to}</div><div'
+            f' style="flex:1">{block}</div></div>'
+        )
     elif layout == "split":
-        top_part = f'<div style="display:flex;justify-content:space-between"><div>{seller}</div><div style="text-align:right">{title}</div></div><div style="margin:8px 0">{to}</div>{block}'
+        top_part = (
+            f'<div style="display:flex;justify-content:space-between"><div>{seller}</div><div'
+            f' style="text-align:right">{title}</div></div><div style="margin:8px 0">{to}</div>{block}'
+        )
     elif layout == "centered":
-        top_part = f'<div style="text-align:center">{title}{seller}</div><hr><div style="display:flex;gap:30px"><div style="flex:1">{block}</div>{to}</div>'
+        top_part = (
+            f'<div style="text-align:center">{title}{seller}</div><hr><div style="display:flex;gap:30px"><div'
+            f' style="flex:1">{block}</div>{to}</div>'
+        )
     elif layout == "banner":
-        top_part = f'<div style="background:{accent};color:#fff;padding:8px;display:flex;justify-content:space-between;align-items:center">{seller}<span style="background:#fff;padding:4px">{title}</span></div><div style="margin:8px 0">{to}</div>{block}'
+        top_part = (
+            "<div"
+            f' style="background:{accent};color:#fff;padding:8px;display:flex;justify-content:space-between;ali'
+            f'gn-items:center">{seller}<span'
+            f' style="background:#fff;padding:4px">{title}</span></div><div style="margin:8px 0">{to}</div>{block}'
+        )
     else:
-        top_part = f'<div style="display:flex;gap:16px"><div style="width:30%;border-right:3px solid {accent};padding-right:8px">{logo(sheet, 40)}{seller}<br>{to}</div><div style="flex:1">{title}{block}</div></div>'
-    return f'{top_part}<table style="width:100%;margin:12px 0"><tr>{heads}</tr>{body}</table><table style="margin-left:{sheet.pick("auto", "auto", "0")}">{totals}</table><p class="cut" style="font-size:.85em">{sheet.text(sheet.paragraph(1))}</p>'
+        top_part = (
+            '<div style="display:flex;gap:16px"><div style="width:30%;border-right:3px solid'
+            f' {accent};padding-right:8px">{logo(sheet, 40)}{seller}<br>{to}</div><div'
+            f' style="flex:1">{title}{block}</div></div>'
+        )
+    return (
+        f'{top_part}<table style="width:100%;margin:12px 0"><tr>{heads}</tr>{body}</table><table'
+        f' style="margin-left:{sheet.pick("auto", "auto", "0")}">{totals}</table><p class="cut"'
+        f' style="font-size:.85em">{sheet.text(sheet.paragraph(1))}</p>'
+    )
 
 
-def _of(make, names):
-    from functools import partial
-
-    return {name: partial(make, layout=name) for name in names}
-
-
-HELD_INVOICES = _of(invoice, ("banner", "sidebar"))
-INVOICES = _of(invoice, ("letterhead", "split", "centered"))
-RECEIPTS, HELD_RECEIPTS = _of(receipt, ("slip", "wide", "twoline", "coded")), _of(receipt, ("dotted",))
+HELD_INVOICES = named(invoice, "banner", "sidebar")
+INVOICES = named(invoice, "letterhead", "split", "centered")
+RECEIPTS, HELD_RECEIPTS = named(receipt, "slip", "wide", "twoline", "coded"), named(receipt, "dotted")

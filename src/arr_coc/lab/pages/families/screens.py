@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from ..sheet import Mark, Sheet
+from ..sheet import Mark, Sheet, named
 from ..wording import lowered
 from ..words import vocabulary
-from .charts import bars, columns, curves, pie
+from .bars import bars, columns
+from .charts import curves, pie
 from .fields import make_fields, pen_for
 
-ICONS = dict(
-    pair.split(":")
-    for pair in ["search:f002", "mail:f0e0", "heart:f004", "star:f005", "user:f007", "check:f00c", "close:f00d", "settings:f013", "trash:f1f8", "home:f015", "clock:f017", "download:f019", "refresh:f021", "lock:f023", "flag:f024", "headphones:f025", "print:f02f", "camera:f030", "pencil:f040", "play:f04b", "pause:f04c", "stop:f04d", "eye:f06e", "calendar:f073", "comment:f075", "folder:f07b", "cart:f07a", "chart:f080", "phone:f095", "bell:f0f3", "bookmark:f02e", "tag:f02b", "globe:f0ac", "filter:f0b0", "link:f0c1", "cloud:f0c2", "scissors:f0c4", "copy:f0c5", "save:f0c7", "menu:f0c9", "upload:f093", "undo:f0e2", "bolt:f0e7", "microphone:f130", "share:f064", "gift:f06b", "pin:f041", "music:f001", "wifi:f1eb", "paperclip:f0c6"]
-)
 ICON_ASKED = (
     "Click on the {i} icon.",
     "Click the {i} symbol",
@@ -26,12 +21,13 @@ ICON_ASKED = (
 
 def icon(sheet: Sheet, name: str | None = None, style: str = "", asked: bool = False) -> str:
     """One icon of the icon face; asked: it stands alone and can be clicked on by its name."""
-    name = name or sheet.random.choice(list(ICONS))
-    drawn = f"&#x{ICONS[name]};"
+    codes = {known: code for known, _, code in (pair.partition(":") for pair in vocabulary("icons"))}
+    shown = name or sheet.random.choice(list(codes))
+    drawn = f"&#x{codes[shown]};"
     if not asked:
         return f'<span class="icon" style="font-family:FontAwesome;{style}">{drawn}</span>'
     mark = sheet.whole(drawn, f"font-family:FontAwesome;{style}")
-    sheet.ask("icon", ICON_ASKED, mark, answer=name, i=name)
+    sheet.ask("icon", ICON_ASKED, mark, answer=shown, i=shown)
     return str(mark)
 
 
@@ -73,7 +69,10 @@ def tile(sheet: Sheet, line: str, panel: str, radius: int) -> str:
         L=label,
         l=lowered(label),
     )
-    return f'<div style="background:{panel};border:1px solid {line};border-radius:{radius}px;padding:8px"><div>{name}</div><div>{value}</div><div>{change}</div></div>'
+    return (
+        f'<div style="background:{panel};border:1px solid'
+        f' {line};border-radius:{radius}px;padding:8px"><div>{name}</div><div>{value}</div><div>{change}</div></div>'
+    )
 
 
 def figure(sheet: Sheet, width: int, height: int) -> str:
@@ -113,7 +112,9 @@ def dashboard(sheet: Sheet, layout: str) -> str:
     k = sheet.random.randint(3, 5)
     tiles = "".join(tile(sheet, line, panel, radius) for _ in range(k))
     charts = "".join(
-        f'<div style="background:{panel};border:1px solid {line};border-radius:{radius}px;padding:6px;overflow:hidden">{figure(sheet, inner // 2 - 20, int(sheet.height * 0.42))}</div>'
+        f'<div style="background:{panel};border:1px solid'
+        f' {line};border-radius:{radius}px;padding:6px;overflow:hidden">'
+        f"{figure(sheet, inner // 2 - 20, int(sheet.height * 0.42))}</div>"
         for _ in range(2)
     )
     rows = ""
@@ -125,13 +126,31 @@ def dashboard(sheet: Sheet, layout: str) -> str:
         )
         sheet.ask("cell", ("What is the amount for {n}?", "How much has {n}?", "{n}"), much, (who,), n=who.text)
         sheet.ask("cell", ("What is the status of {n}?", "Which state does {n} have?"), what, (who,), n=who.text)
-        rows += f'<tr class="cut"><td style="padding:3px;border-bottom:1px solid {line}">{who}</td><td style="border-bottom:1px solid {line}">{what}</td><td style="text-align:right;border-bottom:1px solid {line}">{much}</td></tr>'
-    main = f'<div style="display:flex;justify-content:space-between;align-items:center">{title}<div>{icon(sheet, asked=True)} &nbsp; {icon(sheet, asked=True)}</div></div><div style="display:grid;grid-template-columns:repeat({k},1fr);gap:8px;margin:8px 0">{tiles}</div><div style="display:grid;grid-template-columns:1fr 1fr;gap:8px">{charts}</div><table style="width:100%;margin-top:8px">{rows}</table>'
+        rows += (
+            f'<tr class="cut"><td style="padding:3px;border-bottom:1px solid {line}">{who}</td><td'
+            f' style="border-bottom:1px solid {line}">{what}</td><td style="text-align:right;border-bottom:1px solid'
+            f' {line}">{much}</td></tr>'
+        )
+    main = (
+        "<div"
+        f' style="display:flex;justify-content:space-between;align-items:center">{title}<div>{icon(sheet, asked=True)}'
+        f" &nbsp; {icon(sheet, asked=True)}</div></div><div"
+        f' style="display:grid;grid-template-columns:repeat({k},1fr);gap:8px;margin:8px 0">{tiles}</div><div'
+        f' style="display:grid;grid-template-columns:1fr 1fr;gap:8px">{charts}</div><table'
+        f' style="width:100%;margin-top:8px">{rows}</table>'
+    )
     items = [entry(sheet, name, icons=0.7) for name in names[: sheet.random.randint(5, 10)]]
     if layout == "topmenu":
-        return f'<div style="background:{accent};color:#fff;padding:8px;display:flex;gap:18px">{"".join(f"<div>{item}</div>" for item in items)}</div><div style="padding:10px">{main}</div>'
+        return (
+            "<div"
+            f' style="background:{accent};color:#fff;padding:8px;display:flex;gap:18px">'
+            f"{''.join(f'<div>{item}</div>' for item in items)}</div><div"
+            f' style="padding:10px">{main}</div>'
+        )
     menu = (
-        f'<div style="width:{side}px;min-height:{sheet.height - 6}px;padding:10px;background:{sheet.pick(panel, "#1f2937;color:#eee")}">'
+        "<div"
+        f' style="width:{side}px;min-height:{sheet.height - 6}px;padding:10px;background:'
+        f'{sheet.pick(panel, "#1f2937;color:#eee")}">'
         + "".join(f'<div style="padding:5px 0">{item}</div>' for item in items)
         + "</div>"
     )
@@ -149,10 +168,17 @@ def phone(sheet: Sheet, layout: str) -> str:
     sheet.ask("field", ("What time is it?", "What time does the phone show?", "time"), time)
     power = sheet.mark(f"{sheet.random.randint(3, 100)}%")
     sheet.ask("field", ("How full is the battery?", "battery level", "What is the battery charge?"), power)
-    status = f'<div style="display:flex;justify-content:space-between;padding:3px 12px;font-size:.85em">{time}<span>{icon(sheet, "wifi")} {power}</span></div>'
+    status = (
+        '<div style="display:flex;justify-content:space-between;padding:3px'
+        f' 12px;font-size:.85em">{time}<span>{icon(sheet, "wifi")} {power}</span></div>'
+    )
     title = sheet.mark(sheet.random.choice(vocabulary("ui")), "font-size:1.5em;font-weight:bold")
     sheet.ask_title(title)
-    top = f'{status}<div style="padding:8px 12px;display:flex;justify-content:space-between;align-items:center">{icon(sheet, "menu", asked=True)}{title}{icon(sheet, asked=True)}</div>'
+    top = (
+        f'{status}<div style="padding:8px'
+        ' 12px;display:flex;justify-content:space-between;align-items:center">'
+        f"{icon(sheet, 'menu', asked=True)}{title}{icon(sheet, asked=True)}</div>"
+    )
     body = ""
     names = sheet.some("ui", 30)
     if layout == "settings":
@@ -172,7 +198,11 @@ def phone(sheet: Sheet, layout: str) -> str:
                 L=name,
                 l=lowered(name),
             )
-            body += f'<div class="cut" style="display:flex;justify-content:space-between;padding:9px 12px;border-bottom:1px solid {line}"><span>{icon(sheet, style=f"color:{accent};margin-right:8px")}{label}</span>{state}</div>'
+            body += (
+                '<div class="cut" style="display:flex;justify-content:space-between;padding:9px 12px;border-bottom:1px'
+                " solid"
+                f' {line}"><span>{icon(sheet, style=f"color:{accent};margin-right:8px")}{label}</span>{state}</div>'
+            )
     elif layout == "chat":
         for _ in range(sheet.random.randint(5, 10)):
             mine = sheet.chance(0.5)
@@ -187,28 +217,41 @@ def phone(sheet: Sheet, layout: str) -> str:
                 (said,),
                 t=" ".join(said.text.split()[:4]),
             )
-            body += f'<div class="cut" style="display:flex;justify-content:{"flex-end" if mine else "flex-start"};padding:4px 12px"><div style="max-width:75%;border-radius:12px;padding:6px 10px;background:{accent if mine else line};color:{"#fff" if mine else "inherit"}">{said}<br>{when}</div></div>'
+            body += (
+                '<div class="cut"'
+                f' style="display:flex;justify-content:{"flex-end" if mine else "flex-start"};padding:4px 12px"><div'
+                ' style="max-width:75%;border-radius:12px;padding:6px'
+                f' 10px;background:{accent if mine else line};color:{"#fff" if mine else "inherit"}">{said}'
+                f"<br>{when}</div></div>"
+            )
     elif layout == "home":
         cells = ""
         for name in names[:20]:
             label = sheet.mark(name, "font-size:.8em")
             sheet.ask_click(label)
-            cells += f'<div class="cut" style="text-align:center"><div style="margin:0 auto 4px;width:44px;height:44px;border-radius:12px;background:{sheet.hue(40, 60)};color:#fff;font-size:22px;line-height:44px">{icon(sheet)}</div>{label}</div>'
+            cells += (
+                '<div class="cut" style="text-align:center"><div style="margin:0 auto'
+                f" 4px;width:44px;height:44px;border-radius:12px;background:{sheet.hue(40, 60)};color:#fff;font"
+                f'-size:22px;line-height:44px">{icon(sheet)}</div>{label}</div>'
+            )
         body = f'<div style="display:grid;grid-template-columns:repeat(4,1fr);gap:18px 6px;padding:12px">{cells}</div>'
     elif layout in ("feed", "ticket"):
         fields = make_fields(sheet, pen_for(sheet), 10, 0, False)
         if layout == "ticket":
             body = (
-                f'<div style="margin:12px;border:2px dashed {accent};border-radius:14px;padding:12px;display:grid;grid-template-columns:1fr 1fr;gap:12px">'
+                '<div style="margin:12px;border:2px dashed'
+                f' {accent};border-radius:14px;padding:12px;display:grid;grid-template-columns:1fr 1fr;gap:12px">'
                 + "".join(
-                    f'<div><div style="font-size:.75em;opacity:.7">{f.label}</div><div style="font-size:1.1em">{f.shown}</div></div>'
+                    f'<div><div style="font-size:.75em;opacity:.7">{f.label}</div><div'
+                    f' style="font-size:1.1em">{f.shown}</div></div>'
                     for f in fields
                 )
                 + "</div>"
             )
         else:
             body = "".join(
-                f'<div class="cut" style="margin:8px 12px;padding:10px;background:{panel};border:1px solid {line};border-radius:10px">{f.label}<br>{f.shown}</div>'
+                f'<div class="cut" style="margin:8px 12px;padding:10px;background:{panel};border:1px solid'
+                f' {line};border-radius:10px">{f.label}<br>{f.shown}</div>'
                 for f in fields
             )
     else:
@@ -220,12 +263,22 @@ def phone(sheet: Sheet, layout: str) -> str:
             )
             sheet.ask("lookup", ("How long is {s}?", "duration of {s}"), long, (song,), s=song.text)
             sheet.ask("lookup", ("Who sings {s}?", "Who is the artist of {s}?"), artist, (song,), s=song.text)
-            body += f'<div class="cut" style="display:flex;justify-content:space-between;padding:7px 12px"><span>{song}<br>{artist}</span>{long}</div>'
+            body += (
+                '<div class="cut" style="display:flex;justify-content:space-between;padding:7px'
+                f' 12px"><span>{song}<br>{artist}</span>{long}</div>'
+            )
     tabs = "".join(
-        f'<div style="text-align:center;font-size:.8em">{icon(sheet, style="font-size:1.4em")}<br>{entry(sheet, name, icons=0)}</div>'
+        "<div"
+        f' style="text-align:center;font-size:.8em">{icon(sheet, style="font-size:1.4em")}<br>'
+        f"{entry(sheet, name, icons=0)}</div>"
         for name in names[-4:]
     )
-    bar = f'<div style="position:absolute;left:0;right:0;bottom:0;display:flex;justify-content:space-around;padding:6px;background:{sheet.paper};border-top:1px solid {line}">{tabs}</div>'
+    bar = (
+        "<div"
+        ' style="position:absolute;left:0;right:0;bottom:0;display:flex;justify-content:space-around;padding:6'
+        f"px;background:{sheet.paper};border-top:1px"
+        f' solid {line}">{tabs}</div>'
+    )
     body = f'<div style="padding-bottom:56px">{body}</div>'
     return f"{top}{body}{bar if sheet.chance(0.7) else ''}"
 
@@ -240,9 +293,5 @@ def count_of(
     sheet.ask("count", template, marks, answer=str(len(marks)), w=what)
 
 
-def _of(make, *names):
-    return {name: partial(make, layout=name) for name in names}
-
-
-DASHBOARDS, HELD_DASHBOARDS = _of(dashboard, "leftmenu", "topmenu"), _of(dashboard, "rightmenu")
-PHONES, HELD_PHONES = _of(phone, "settings", "chat", "home", "feed"), _of(phone, "player", "ticket")
+DASHBOARDS, HELD_DASHBOARDS = named(dashboard, "leftmenu", "topmenu"), named(dashboard, "rightmenu")
+PHONES, HELD_PHONES = named(phone, "settings", "chat", "home", "feed"), named(phone, "player", "ticket")

@@ -23,15 +23,25 @@ def site(sheet: Sheet, layout: str, body: str, accent: str, line: str) -> str:
         f'<span style="margin-right:16px">{entry(sheet, word, icons=0)}</span>' for word in sheet.some("ui", 5)
     )
     search = (
-        f'<span style="border:1px solid {line};border-radius:12px;padding:2px 12px">{icon(sheet, "search", asked=True)} &nbsp; {sheet.text(sheet.fake.word())}</span>'
+        f'<span style="border:1px solid {line};border-radius:12px;padding:2px 12px">{icon(sheet, "search", asked=True)}'
+        f" &nbsp; {sheet.text(sheet.fake.word())}</span>"
         if sheet.chance(0.5)
         else ""
     )
-    return f'<div style="display:flex;justify-content:space-between;align-items:center;padding:10px 18px;border-bottom:1px solid {line}">{name}<div>{links}</div>{search}</div><div style="padding:14px 18px">{body}</div><div style="padding:10px 18px;border-top:1px solid {line};font-size:.85em">{foot}</div>'
+    return (
+        '<div style="display:flex;justify-content:space-between;align-items:center;padding:10px 18px;border-bottom:1px'
+        f' solid {line}">{name}<div>{links}</div>{search}</div><div style="padding:14px 18px">{body}</div><div'
+        f' style="padding:10px 18px;border-top:1px solid {line};font-size:.85em">{foot}</div>'
+    )
 
 
 def button(sheet: Sheet, word: str, accent: str) -> str:
-    return f'<span style="display:inline-block;background:{accent};color:#fff;border-radius:{sheet.random.choice((0, 4, 16))}px;padding:5px 14px">{entry(sheet, word, icons=0.3)}</span>'
+    return (
+        "<span"
+        f' style="display:inline-block;background:{accent};color:#fff;border-radius:'
+        f"{sheet.random.choice((0, 4, 16))}px;padding:5px"
+        f' 14px">{entry(sheet, word, icons=0.3)}</span>'
+    )
 
 
 def start(sheet: Sheet, layout: str) -> tuple[str, str, str]:
@@ -63,8 +73,18 @@ def store(sheet: Sheet) -> str:
             I=item,
             i=lowered(item),
         )
-        picture = f'<svg width="100%" height="50"><rect width="100%" height="50" fill="{sheet.hue(60, 85)}"/><circle cx="50%" cy="25" r="{sheet.random.randint(8, 20)}" fill="{sheet.hue()}"/></svg>'
-        cards += f'<div class="cut" style="border:1px solid {line};background:{panel};padding:8px">{picture}<div>{name}</div><div>{price} &nbsp; {icon(sheet, "star", "color:#e5a50a")} {stars}</div>{button(sheet, sheet.pick("Add to cart", "Buy now", "Compare"), accent) if sheet.chance(0.3) else ""}</div>'
+        picture = (
+            f'<svg width="100%" height="50"><rect width="100%" height="50" fill="{sheet.hue(60, 85)}"/><circle cx="50%"'
+            f' cy="25" r="{sheet.random.randint(8, 20)}" fill="{sheet.hue()}"/></svg>'
+        )
+        cards += (
+            '<div class="cut" style="border:1px solid'
+            f' {line};background:{panel};padding:8px">{picture}<div>{name}</div><div>{price} &nbsp;'
+            f" {icon(sheet, 'star', 'color:#e5a50a')}"
+            f" {stars}</div>"
+            f"{button(sheet, sheet.pick('Add to cart', 'Buy now', 'Compare'), accent) if sheet.chance(0.3) else ''}"
+            "</div>"
+        )
     if len(names) < 10:
         count_of(sheet, "products", names)
     return site(
@@ -78,7 +98,7 @@ def store(sheet: Sheet) -> str:
 
 def news(sheet: Sheet) -> str:
     """An article beside a list of headlines."""
-    accent, line, panel = start(sheet, "news")
+    accent, line, _ = start(sheet, "news")
     head, author, date = (
         sheet.mark(sheet.sentence(4, 9), "font-size:2em;font-weight:bold"),
         sheet.mark(sheet.fake.name()),
@@ -101,7 +121,8 @@ def news(sheet: Sheet) -> str:
     return site(
         sheet,
         "news",
-        f'<div style="display:flex;gap:20px"><div style="flex:2"><div>{head}</div><div style="opacity:.7">By {author}, {date}</div>{telling(sheet, sheet.random.randint(2, 5))}</div><div style="flex:1">{others}</div></div>',
+        f'<div style="display:flex;gap:20px"><div style="flex:2"><div>{head}</div><div style="opacity:.7">By {author},'
+        f' {date}</div>{telling(sheet, sheet.random.randint(2, 5))}</div><div style="flex:1">{others}</div></div>',
         accent,
         line,
     )
@@ -127,11 +148,19 @@ def landing(sheet: Sheet) -> str:
             (plan,),
             n=name,
         )
-        plans += f'<div style="flex:1;border:1px solid {line};border-radius:8px;padding:12px;text-align:center;background:{panel}">{plan}<div>{price} per month</div><div>Storage {space}</div>{button(sheet, sheet.pick("Try free", "Get started", "Book now"), accent)}</div>'
+        plans += (
+            '<div style="flex:1;border:1px solid'
+            f' {line};border-radius:8px;padding:12px;text-align:center;background:{panel}">{plan}<div>{price} per'
+            " month</div><div>Storage"
+            f" {space}</div>{button(sheet, sheet.pick('Try free', 'Get started', 'Book now'), accent)}</div>"
+        )
     return site(
         sheet,
         "landing",
-        f'<div style="text-align:center;padding:20px">{title}<p>{sheet.text(sheet.paragraph(2))}</p>{button(sheet, "Learn more", accent)}</div><div style="display:flex;gap:12px">{plans}</div>',
+        "<div"
+        f' style="text-align:center;padding:20px">{title}<p>{sheet.text(sheet.paragraph(2))}</p>'
+        f"{button(sheet, 'Learn more', accent)}</div><div"
+        f' style="display:flex;gap:12px">{plans}</div>',
         accent,
         line,
     )
@@ -144,13 +173,15 @@ def account(sheet: Sheet) -> str:
 
     fields = make_fields(sheet, pen_for(sheet), sheet.random.randint(6, 12), 0.1, False)
     boxes = "".join(
-        f'<div class="cut" style="margin:7px 0"><div style="font-size:.85em">{f.label}</div><div style="border:1px solid {line};border-radius:4px;padding:4px 8px;background:{panel}">{f.shown}</div></div>'
+        f'<div class="cut" style="margin:7px 0"><div style="font-size:.85em">{f.label}</div><div style="border:1px'
+        f' solid {line};border-radius:4px;padding:4px 8px;background:{panel}">{f.shown}</div></div>'
         for f in fields
     )
     return site(
         sheet,
         "account",
-        f'<div style="columns:{sheet.random.choice((1, 2))};max-width:640px;margin:0 auto">{boxes}</div>{button(sheet, sheet.pick("Submit", "Continue", "Register", "Save"), accent)}',
+        f'<div style="columns:{sheet.random.choice((1, 2))};max-width:640px;margin:0'
+        f' auto">{boxes}</div>{button(sheet, sheet.pick("Submit", "Continue", "Register", "Save"), accent)}',
         accent,
         line,
     )
@@ -158,7 +189,7 @@ def account(sheet: Sheet) -> str:
 
 def results(sheet: Sheet) -> str:
     """Kept aside: what a search found, with addresses and dates."""
-    accent, line, panel = start(sheet, "results")
+    accent, line, _ = start(sheet, "results")
     rows = ""
     for _ in range(sheet.random.randint(5, 9)):
         title, url, date = (
@@ -169,7 +200,10 @@ def results(sheet: Sheet) -> str:
         sheet.ask("click", ("Open the result {t}", "Click on {t}", "{t}"), title, t=title.text)
         sheet.ask("lookup", ("On which site is {t}?", "address of {t}"), url, (title,), t=title.text)
         sheet.ask("lookup", ("When is {t} from?", "date of {t}"), date, (title,), t=title.text)
-        rows += f'<div class="cut" style="margin:9px 0">{url}<br>{title}<br>{date} - {sheet.text(sheet.sentence(8, 18))}</div>'
+        rows += (
+            f'<div class="cut" style="margin:9px 0">{url}<br>{title}<br>{date} -'
+            f" {sheet.text(sheet.sentence(8, 18))}</div>"
+        )
     return site(sheet, "results", rows, accent, line)
 
 
@@ -189,7 +223,10 @@ def slide(sheet: Sheet, layout: str) -> str:
     )
     number = sheet.mark(str(sheet.random.randint(1, 60)), "font-size:.7em")
     sheet.ask("place", ("What is the number of the slide?", "page number", "Which slide is it?"), number)
-    foot = f'<div style="position:absolute;right:20px;bottom:10px">{number}</div><div style="position:absolute;left:20px;bottom:10px;font-size:.7em">{sheet.text(sheet.fake.company())}</div>'
+    foot = (
+        f'<div style="position:absolute;right:20px;bottom:10px">{number}</div><div'
+        f' style="position:absolute;left:20px;bottom:10px;font-size:.7em">{sheet.text(sheet.fake.company())}</div>'
+    )
     if layout == "figure":
         sheet.size = 13
         return f"{title}{figure(sheet, sheet.width - 2 * sheet.padding, int(sheet.height * 0.85))}{foot}"
@@ -207,7 +244,10 @@ def slide(sheet: Sheet, layout: str) -> str:
             )
             sheet.ask_field(label, kind, value, name)
             cells += f'<div style="text-align:center"><div>{value}</div><div>{name}</div></div>'
-        return f'{title}<div style="display:grid;grid-template-columns:repeat(3,1fr);gap:30px 10px;margin-top:40px">{cells}</div>{foot}'
+        return (
+            f'{title}<div style="display:grid;grid-template-columns:repeat(3,1fr);gap:30px'
+            f' 10px;margin-top:40px">{cells}</div>{foot}'
+        )
     points, marks = "", []
     for _ in range(sheet.random.randint(3, 6)):
         mark = sheet.mark(sheet.sentence(3, 9))
@@ -247,7 +287,8 @@ def poster(sheet: Sheet) -> str:
         lines += f'<div style="margin:.6em 0">{mark}</div>'
     acts = "".join(f'<div class="cut">{sheet.text(name)}</div>' for name in sheet.random.sample(vocabulary("nouns"), 5))
     shapes = "".join(
-        f'<circle cx="{sheet.random.randint(0, sheet.width)}" cy="{sheet.random.randint(0, 120)}" r="{sheet.random.randint(10, 60)}" fill="{sheet.hue(40, 70)}"/>'
+        f'<circle cx="{sheet.random.randint(0, sheet.width)}" cy="{sheet.random.randint(0, 120)}"'
+        f' r="{sheet.random.randint(10, 60)}" fill="{sheet.hue(40, 70)}"/>'
         for _ in range(6)
     )
     return f'<svg width="100%" height="120">{shapes}</svg><div style="text-align:center">{title}{lines}{acts}</div>'
@@ -267,8 +308,15 @@ def bulletin(sheet: Sheet) -> str:
         )
         sheet.ask("cell", ("When is {n}?", "date of {n}", "On what day is {n}?"), when, (name,), n=what)
         sheet.ask("cell", ("Where is {n}?", "room of {n}", "Which room is {n} in?"), where, (name,), n=what)
-        rows += f'<tr class="cut"><td style="padding:5px 12px">{name}</td><td>{when}</td><td style="padding-left:12px">{where}</td></tr>'
-    return f'<div style="text-align:center;border:4px solid {sheet.hue(30, 50)};padding:14px">{title}<p>{sheet.text(sheet.paragraph(2))}</p><table style="margin:0 auto">{rows}</table></div>'
+        rows += (
+            f'<tr class="cut"><td style="padding:5px 12px">{name}</td><td>{when}</td><td'
+            f' style="padding-left:12px">{where}</td></tr>'
+        )
+    return (
+        '<div style="text-align:center;border:4px solid'
+        f' {sheet.hue(30, 50)};padding:14px">{title}<p>{sheet.text(sheet.paragraph(2))}</p><table style="margin:0'
+        f' auto">{rows}</table></div>'
+    )
 
 
 def points(sheet: Sheet) -> str:
