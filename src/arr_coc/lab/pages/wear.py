@@ -132,7 +132,7 @@ def draw_wear(
         paper=torch.where(scanned, between(0.82, 1.0), torch.where(photo, between(0.7, 1.0), none + 1)),
         ink=torch.where(scanned | photo, between(0, 0.35), none),
         noise=torch.where(
-            scanned, between(0, 0.07), torch.where(faxed, between(0, 0.1), torch.where(photo, between(0, 0.05), none))
+            scanned, between(0, 0.07), torch.where(faxed, between(0, 0.05), torch.where(photo, between(0, 0.05), none))
         ),
         specks=torch.where(scanned, between(0, 0.004), torch.where(faxed, between(0, 0.008), none)) * chance(0.7),
         threshold=faxed * between(0.58, 0.85),
