@@ -113,3 +113,18 @@ def test_labels_and_words_are_plenty():
     assert len(label_kinds()) > 600
     assert len(vocabulary("ui")) > 150
     assert "fonts-dejavu-core" in PACKAGES.split()
+
+
+def test_what_stands_twice_is_not_asked_for():
+    sheet = Sheet("train", 0, 0)
+    pairs = [
+        (sheet.mark(f"{label}:"), sheet.mark(value))
+        for label, value in (("Date", "1 May"), ("DATE", "2 May"), ("To", "Ann"))
+    ]
+    for label, value in pairs:
+        sheet.ask_field(label.text, "date", value, label)
+    clear = [q.answer for q in sheet.questions if sheet.one_meaning(q, sheet.marks)]
+    assert clear == ["Ann"]
+    # Where the second one was cut off at the page's end, the first has one meaning again.
+    left = [key for key in sheet.marks if key not in (pairs[1][0].key, pairs[1][1].key)]
+    assert [q.answer for q in sheet.questions if sheet.one_meaning(q, left)] == ["1 May", "2 May", "Ann"]

@@ -161,7 +161,7 @@ def small_webp(png: bytes) -> bytes:
 def finished(
     sheet: Sheet, name: str, family: str, picture: bytes, found: list[list[Any]], whole: list[list[float]]
 ) -> Page:
-    """Words as read in the browser → a Page; questions whose words are not all on the page are dropped."""
+    """Words as read in the browser → a Page; dropped: questions whose words are not all on it, or mean two."""
     words = [entry[0] for entry in found]
     owner = np.array([entry[1] for entry in found], dtype=np.int64)
     limits = np.array([sheet.width, sheet.height] * 2)
@@ -169,7 +169,9 @@ def finished(
     chars = [np.array(entry[6], dtype=np.float64).reshape(-1, 4) for entry in found]
     char_boxes = nearest(np.concatenate(chars) if chars else np.zeros((0, 4)), limits)
     wholes = {int(key): outward(np.array([box], dtype=np.float64), limits) for key, *box in whole}
-    asked = [made for question in sheet.questions if (made := answered(sheet, question, words, owner, boxes, wholes))]
+    present = set(owner.tolist()) - {0}
+    clear = [question for question in sheet.questions if sheet.one_meaning(question, present)]
+    asked = [made for question in clear if (made := answered(sheet, question, words, owner, boxes, wholes))]
     sheet.random.shuffle(asked)
     kept = asked[:QUESTIONS]
     return Page(

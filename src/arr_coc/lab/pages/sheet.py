@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -71,6 +72,7 @@ class Sheet(Words):
         self.styles: list[str] = []
         self.layout = ""
         self.cropped = self.chance(0.65)
+        self.icons: Counter[str] = Counter()
 
     # Choices -----------------------------------------------------------------------------------------------------
     def chance(self, probability: float) -> bool:
@@ -139,6 +141,16 @@ class Sheet(Words):
 
     def ask_place(self, mark: Mark) -> None:
         self.ask("place", POINT, mark, L=mark.text, l=lowered(mark.text))
+
+    def one_meaning(self, question: Question, present: Iterable[int]) -> bool:
+        """Whether the words asked by stand once on the page, among the marks that are there; icons likewise."""
+        if question.kind == "icon":
+            return self.icons[question.answer] == 1
+        if question.kind not in ("field", "click", "place"):
+            return True
+        key = (question.context or question.answers)[0]
+        others = Counter(self.marks[other].lower().strip(" :.-=?") for other in present)
+        return others[self.marks[key].lower().strip(" :.-=?")] == 1
 
     # The page ----------------------------------------------------------------------------------------------------
     def document(self, body: str) -> str:

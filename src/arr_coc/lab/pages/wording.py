@@ -174,6 +174,29 @@ VALUE_OF = (
     ),
     *("What percentage or number is given for {s}, {x}?", "Read {s} at {x}.", "What figure does {s} have in {x}?"),
 )
+# By the first words of what a chart measures; {o} is the rest: "number of schools" asks how many schools.
+VALUE_BY = {
+    "number of ": ("How many {o} were there in {x}?", "How many {o} did {x} have?", "How many {o} are shown for {x}?"),
+    "total number of ": ("How many {o} were there in total in {x}?", "How many {o} does {x} count?"),
+    "share of ": ("What percentage of {o} in {x}?", "What share of {o} is given for {x}?", "How many percent in {x}?"),
+    "percentage of ": ("What percentage of {o} did {x} have?", "How many percent of {o} in {x}?"),
+    "revenue from ": ("How much revenue did {o} bring in {x}?", "How much was earned with {o} in {x}?"),
+    "consumption of ": ("How much {o} was consumed in {x}?",),
+    "production of ": ("How much {o} was produced in {x}?", "How much {o} did {x} produce?"),
+    "average price of ": ("What did {o} cost in {x}?", "How much was paid for {o} in {x}?"),
+    "market share of ": ("What is the market share of {o} in {x}?", "How large a share does {x} have?"),
+}
+HIGHEST_OF = (
+    "Which {k} has the highest {s}?",
+    "Where is {s} highest?",
+    "Which {k} leads in {s}?",
+    "{k} with the most {s}",
+)
+ENTRIES = (
+    "How many entries does the chart have?",
+    "How many {k} values are on the axis?",
+    "Count the labels of the axis.",
+)
 HIGHEST = (
     "Which {k} has the highest value?",
     "Which {k} had the highest {m}?",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..sheet import Mark, Sheet
-from ..wording import BOTTOM, HIGHEST, LOWEST, PEAK, POINT, VALUE, VALUE_OF, WHERE_VALUE
+from ..wording import BOTTOM, ENTRIES, HIGHEST, HIGHEST_OF, LOWEST, PEAK, POINT, VALUE, VALUE_BY, VALUE_OF, WHERE_VALUE
 from .figures import Svg, Topic, nice, tick_text
 
 
@@ -25,8 +25,11 @@ def ask_values(
             "k": topic.kind,
             "v": figure.text,
         }
+        lead = next((words for words in VALUE_BY if topic.measure.startswith(words)), "")
+        slots["o"] = topic.measure.removeprefix(lead)
         if not several or i in legend:
-            sheet.ask("value", VALUE_OF if several else VALUE, figure, context, **slots)
+            wordings = VALUE_OF if several else VALUE + VALUE_BY.get(lead, ()) * 2
+            sheet.ask("value", wordings, figure, context, **slots)
         if not several and sum(text == figure.text for text in topic.texts[0]) == 1 and sheet.chance(0.3):
             sheet.ask("lookup", WHERE_VALUE, names[j], (figure,), **slots)
     if not several and len(topic.categories) > 2:
@@ -38,6 +41,13 @@ def ask_values(
                 sheet.ask("extreme", which, names[j], near, m=topic.measure, k=topic.kind)
             if near and sheet.chance(0.7):
                 sheet.ask("extreme", extreme, near[0], [names[j]] if j in names else [], m=topic.measure, k=topic.kind)
+    for i, mark in legend.items():
+        best = max(range(len(topic.categories)), key=topic.values[i].__getitem__)
+        if best in names and sheet.chance(0.6):
+            near = [figures[i, best]] if (i, best) in figures else []
+            sheet.ask("extreme", HIGHEST_OF, names[best], [mark, *near], k=topic.kind, s=topic.series[i])
+    if len(names) == len(topic.categories) < 10 and sheet.chance(0.15):
+        sheet.ask("count", ENTRIES, names.values(), answer=str(len(names)), k=topic.kind)
     for mark in [*names.values()][:2] + [*legend.values()][:2]:
         if sheet.chance(0.25):
             sheet.ask("place", POINT, mark, L=mark.text, l=mark.text.lower())

@@ -24,6 +24,7 @@ def icon(sheet: Sheet, name: str | None = None, style: str = "", asked: bool = F
     codes = {known: code for known, _, code in (pair.partition(":") for pair in vocabulary("icons"))}
     shown = name or sheet.random.choice(list(codes))
     drawn = f"&#x{codes[shown]};"
+    sheet.icons[shown] += 1
     if not asked:
         return f'<span class="icon" style="font-family:FontAwesome;{style}">{drawn}</span>'
     mark = sheet.whole(drawn, f"font-family:FontAwesome;{style}")
