@@ -15,9 +15,8 @@ from PIL import Image
 from arr_coc.app.cli import main
 from arr_coc.errors import InputError
 from arr_coc.lab.pages import drawing, export
-from arr_coc.lab.pages.drawing import Artist, browser, check_tools
+from arr_coc.lab.pages.drawing import Artist, browser, check_tools, make_page
 from arr_coc.lab.pages.families import families
-from arr_coc.lab.pages.making import make_page
 from arr_coc.lab.pages.pack import picture_of, read_pack
 
 

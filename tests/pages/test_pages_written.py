@@ -9,8 +9,7 @@ import pytest
 
 pytest.importorskip("faker", reason="pip install 'arr-coc[pages]'")
 
-from arr_coc.lab.pages.families import families
-from arr_coc.lab.pages.making import chosen
+from arr_coc.lab.pages.families import chosen, families
 from arr_coc.lab.pages.sheet import Sheet
 from arr_coc.lab.pages.typefaces import HELD, PACKAGES, TRAIN, typefaces
 from arr_coc.lab.pages.wording import FIELD, readable

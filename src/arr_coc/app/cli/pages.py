@@ -16,7 +16,7 @@ def command(
     seed: Annotated[int, typer.Option(help="The same seed gives the same pages.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the pictures and the records.")] = Path("out/pages"),
     families: Annotated[
-        str, typer.Option(help="Some of: forms, letters, receipts, charts' names, …; none for all.", show_default=False)
+        str, typer.Option(help="Like forms,receipts,bars,lines; all where none is named.", show_default=False)
     ] = "",
     split: Annotated[str, typer.Option(help="train, or val: layouts and typefaces kept aside.")] = "train",
     workers: Annotated[int, typer.Option(help="Browsers at once.")] = 1,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import InputError
+from .families import chosen, families
 from .page import Answered, Page
 from .sheet import Sheet
 from .typefaces import PACKAGES, missing
@@ -35,6 +36,7 @@ QUESTIONS = 20
 TOO_WIDE = 0.55
 STEP, LEAST = 32, 256
 PATIENCE = 180_000
+TRIES = 3
 
 # Elements of class "cut" go from the end until nothing passes the lower edge; a page too wide is zoomed out.
 # Answers how far down the page reaches.
@@ -147,6 +149,21 @@ class Artist:
         self.tab.emulate_media(media="screen")
         width, height = f"{page.width}px", f"{page.height}px"
         self.tab.pdf(path=str(path), width=width, height=height, print_background=True, page_ranges="1")
+
+
+def make_page(artist: Artist, split: str, seed: int, index: int, names: tuple[str, ...] = ()) -> Page:
+    """Draw page `index`; one that ends up with no question at all is written anew from the next seed."""
+    known = families()
+    wanted = {name: known[name] for name in names} if names else known
+    family, layout = chosen(split, seed, index, wanted)
+    write = (wanted[family].train if split == "train" else wanted[family].held)[layout]
+    for turn in range(TRIES):
+        sheet = Sheet(split, seed, index + turn * 10**9)
+        body = write(sheet)
+        page = artist.draw(sheet, body, f"{family}-{split}-{seed}-{index:06d}", family)
+        if page.questions:
+            break
+    return page
 
 
 def small_webp(png: bytes) -> bytes:

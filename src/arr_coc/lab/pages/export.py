@@ -18,9 +18,8 @@ from PIL import Image, ImageDraw, ImageOps
 from ...errors import InputError
 from ...files import replacing, write_text
 from ..needle.export import contact_sheet
-from .drawing import Artist, browser, check_tools, outward
-from .families import families
-from .making import SPLITS, make_page
+from .drawing import Artist, browser, check_tools, make_page, outward
+from .families import SPLITS, families
 from .pack import picture_of, read_pack, write_pack, write_shards
 from .page import Page
 

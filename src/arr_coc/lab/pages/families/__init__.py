@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..sheet import Sheet
 
 Layout = Callable[[Sheet], str]
+SPLITS = ("train", "val")
 
 
 class Family(NamedTuple):
@@ -41,3 +43,11 @@ def families() -> dict[str, Family]:
         "timetables": Family(2, schedules.TIMETABLES, schedules.HELD_TIMETABLES),
         "menus": Family(1, schedules.MENUS, schedules.HELD_MENUS),
     }
+
+
+def chosen(split: str, seed: int, index: int, wanted: Mapping[str, Family]) -> tuple[str, str]:
+    """(family, layout) of page `index`."""
+    source = random.Random(f"family/{split}/{seed}/{index}")
+    family = source.choices(list(wanted), [entry.weight for entry in wanted.values()])[0]
+    layouts = wanted[family].train if split == "train" else wanted[family].held
+    return family, source.choice(list(layouts))
