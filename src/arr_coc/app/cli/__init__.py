@@ -35,6 +35,7 @@ COMMANDS: dict[str, Command] = {
     "microscope": Command("microscope", "The web page: see what it sees."),
     "demo": Command("demo", "The library at work on the pictures that come with it."),
     "needle": Command("needle", "Pictures with small things in them, questions, true boxes."),
+    "pages": Command("pages", "Pages drawn by a browser, questions, true boxes."),
     "train": Command("train", "The trainings that made the bundled weights, resumable."),
     "bench": Command("bench", "Tables of what is measured, JSON beside them."),
     "doctor": Command("doctor", "What is installed, what works, what is missing."),
