@@ -17,6 +17,7 @@ import numpy as np
 from ..sensing.words import Words
 from ..values import Relevance
 from .word_kinds import ASKING, ASKS, GROUPS, KINDS, asked_kinds, parts_of, stem
+from .word_ranker import word_logits
 from .word_page import DOWN, LEFT, RIGHT, UP, WordPage, letter_pairs, word_page
 
 # Parts of a question that are compared; a longer one is cut, its later words kept: they name the thing more often.
@@ -24,6 +25,10 @@ MOST_PARTS = 24
 # Phrases that share words with the question and may be the label or the head of another.
 ANCHORS = 48
 NEAR = 8.0  # heights within which a neighbour is near
+MAP_SIDE = 256
+# Chosen on drawn pages of layouts that the ranker was not trained on: docs/words.md has the table.
+NAMED = 0.1  # what a word that names the answer is worth beside the answer
+SHARPNESS = 1.0
 QUIET = 0.12  # the weight of a word that asks without naming
 _ALIKE = 0.45  # likeness of letters from which two words may be the same one misread
 
@@ -183,3 +188,36 @@ def _from_anchors(
 def _gathered(there: np.ndarray, parts: np.ndarray) -> np.ndarray:
     """(S, A) which anchors count, (A, Q) the parts of the question they hold → (S, Q) the surest of each part."""
     return np.stack([(there * parts[:, column]).max(1) for column in range(parts.shape[1])], axis=1)
+
+
+def answer_shares(words: Words, query: str, weights: Any = None) -> np.ndarray:
+    """(N, 2) float32 in 0–1, in the order of the words: how likely each one is part of the answer, and of what names
+    it (the label, the heads of its row and column)."""
+    if not len(words):
+        return np.zeros((0, 2), np.float32)
+    page = word_page(words)
+    logits = word_logits(page, *features(page, query), weights)
+    found = np.empty_like(logits)
+    found[page.order] = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
+    return found
+
+
+def paint(words: Words, values: np.ndarray) -> np.ndarray:
+    """(N,) values → map (rows, cols) float32 in [0, 1] that covers the page: each word's value over its own ground.
+
+    A cell's mean is then what a look at it is worth: how much of the answer it is likely to show.
+    """
+    height, width = words.size
+    rows, cols = (max(1, round(MAP_SIDE * side / max(height, width))) for side in (height, width))
+    x0, y0, x1, y1 = words.boxes.astype(np.float64).T[:, :, None]
+    line, column = np.arange(rows), np.arange(cols)
+    down = np.clip(np.minimum(y1 * rows, line + 1) - np.maximum(y0 * rows, line), 0, 1)
+    across = np.clip(np.minimum(x1 * cols, column + 1) - np.maximum(x0 * cols, column), 0, 1)
+    return np.clip((down * values[:, None]).T @ across, 0, 1).astype(np.float32)
+
+
+def words_map(words: Words, query: str) -> np.ndarray:
+    """Where the answer is written: the words that are likely it first, then what names it, then other words by their
+    score; nothing on blank ground. (rows, cols) float32 in [0, 1], the longer side `MAP_SIDE`."""
+    shares = answer_shares(words, query)
+    return paint(words, np.clip(shares[:, 0] + NAMED * shares[:, 1], 0, 1) ** SHARPNESS)

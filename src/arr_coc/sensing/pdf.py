@@ -20,6 +20,7 @@ from .words import Words, make_words
 # Dots an inch at which pages are drawn: 10-point type is then 20 pixels high, and A4 has 1 190 by 1 684 pixels.
 DPI = 144
 LARGEST_SIDE = 4096
+WORD_GAP = 0.6  # of the type's size
 
 
 class Page(NamedTuple):
@@ -111,13 +112,12 @@ def page_words(page: Any, size: tuple[float, float], source: str) -> Words:
         layer.close()
     corners = _on_screen(raw, page, boxes, size)
     inked = (letters > 32) & (letters != 0xA0) & (corners[:, 2:] > corners[:, :2]).any(1)
-    # A word ends at a space, and where the next character jumps: pdfium puts no space between columns.
-    high = np.maximum(corners[:, 3] - corners[:, 1], 1e-6)
-    jump = np.zeros(count, bool)
+    # A word ends at a space, and where the next character stands apart: pdfium puts no space between columns.
+    type_size = np.maximum((corners[:, 2:] - corners[:, :2]).max(1), 1e-6)
+    apart = np.zeros(count)
     if count > 1:
-        sideways = corners[1:, 0] - corners[:-1, 2]
-        down = np.abs(corners[1:, 3] - corners[:-1, 3])
-        jump[1:] = (sideways > 0.6 * high[1:]) | (sideways < -2.0 * high[1:]) | (down > 0.9 * high[1:])
+        apart[1:] = np.maximum(corners[1:, :2] - corners[:-1, 2:], corners[:-1, :2] - corners[1:, 2:]).max(1)
+    jump = apart > WORD_GAP * type_size
     begins = inked & (jump | ~np.r_[False, inked[:-1]]) if count else inked
     word = np.cumsum(begins)[inked] - 1
     number = int(begins.sum())
