@@ -27,7 +27,9 @@ def line_of(*words, y=10.0, start=10.0, gap=4.0, height=10.0):
 def test_phrases_end_at_wide_gaps_and_after_a_colon():
     texts, boxes = line_of("Due", "date:", "3", "April", "|", "Total", "amount")
     words = make_words(texts, boxes, size=(100, 400))
-    found = [[text for text, phrase in zip(texts, words.phrases, strict=True) if phrase == number] for number in range(3)]
+    found = [
+        [text for text, phrase in zip(texts, words.phrases, strict=True) if phrase == number] for number in range(3)
+    ]
     assert found == [["Due", "date:"], ["3", "April"], ["Total", "amount"]]
     assert len(set(words.lines)) == 1
 
@@ -43,7 +45,9 @@ def test_lines_above_one_another_are_not_one_phrase_whatever_the_order():
 
 def test_what_a_caller_may_give():
     pixels = as_words([("Total", (20, 10, 60, 20)), ("9.50", (70, 10, 90, 20))], (100, 200))
-    shares = as_words([{"text": "Total", "box": (0.1, 0.1, 0.3, 0.2)}, {"text": "9.50", "bbox": [0.35, 0.1, 0.45, 0.2]}], (100, 200))
+    shares = as_words(
+        [{"text": "Total", "box": (0.1, 0.1, 0.3, 0.2)}, {"text": "9.50", "bbox": [0.35, 0.1, 0.45, 0.2]}], (100, 200)
+    )
     np.testing.assert_allclose(pixels.boxes, shares.boxes, atol=1e-6)
     assert as_words(pixels, (1, 1)) is pixels
     assert len(as_words([], (10, 10))) == 0

@@ -39,7 +39,7 @@ TSV = "\n".join(
         "4 1 1 1 1 0 10 10 80 10 -1".split() + [""],
         "5 1 1 1 1 1 10 10 30 10 96.1 Due".split(),
         "5 1 1 1 1 2 44 10 46 10 91 dâte:".split(),
-        '5 1 1 1 2 1 10 40 80 10 91 03/04/1997'.split(),
+        "5 1 1 1 2 1 10 40 80 10 91 03/04/1997".split(),
     )
 )
 WORDS = [
@@ -61,7 +61,9 @@ def written(folder, name, text):
 def test_every_format_gives_the_same_words(tmp_path, name):
     words = read_words(written(tmp_path, name, FORMATS[name]))
     assert words.texts == ("Due", "dâte:", "03/04/1997")
-    np.testing.assert_allclose(words.boxes, [[0.05, 0.1, 0.2, 0.2], [0.22, 0.1, 0.45, 0.2], [0.05, 0.4, 0.45, 0.5]], atol=1e-6)
+    np.testing.assert_allclose(
+        words.boxes, [[0.05, 0.1, 0.2, 0.2], [0.22, 0.1, 0.45, 0.2], [0.05, 0.4, 0.45, 0.5]], atol=1e-6
+    )
     assert words.lines[0] == words.lines[1] != words.lines[2]
     assert name in words.source
     assert words.size == (100, 200)
@@ -104,7 +106,7 @@ BROKEN = {
     "an XML bomb": BOMB,
     "a torn TSV": TSV.replace("5\t1\t1\t1\t1\t2\t44", "5\t1\t1\t1\t1\t2\tx"),
     "a TSV without columns": "level\tpage_num\ttext\n5\t1\tDue",
-    "another encoding": "[[\"é\", [0, 0, 1, 1]]]".encode("latin-1"),
+    "another encoding": '[["é", [0, 0, 1, 1]]]'.encode("latin-1"),
     "an unknown encoding": b'<?xml version="1.0" encoding="klingon"?><alto/>',
     "an hOCR without a page": b'<p class="ocr_page ocrx_word"',
 }
@@ -124,7 +126,11 @@ def test_no_file_a_folder_and_no_page(tmp_path):
 
 
 def test_boxes_that_are_wild_are_tamed(tmp_path):
-    wild = {"width": 100, "height": 100, "words": [["over", [-50, 90, 300, 120]], ["turned", [60, 40, 20, 30]], ["flat", [5, 5, 5, 9]]]}
+    wild = {
+        "width": 100,
+        "height": 100,
+        "words": [["over", [-50, 90, 300, 120]], ["turned", [60, 40, 20, 30]], ["flat", [5, 5, 5, 9]]],
+    }
     words = read_words(written(tmp_path, "a.json", json.dumps(wild)))
     assert words.texts == ("over", "turned")
     assert words.boxes.min() >= 0

@@ -31,7 +31,9 @@ def small_pdf(path, pages=(("72 700 Td (Invoice date: 03/04/1997) Tj", ""),)):
         places.append(len(raw))
         raw += f"{number} 0 obj\n{body}\nendobj\n".encode()
     table = "".join(f"{place:010d} 00000 n \n" for place in places)
-    end = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}trailer << /Size {len(objects) + 1} /Root 1 0 R >>\n"
+    end = (
+        f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}trailer << /Size {len(objects) + 1} /Root 1 0 R >>\n"
+    )
     path.write_bytes(raw + f"{end}startxref\n{len(raw)}\n%%EOF\n".encode())
     return path
 
@@ -46,9 +48,13 @@ def ink_inside(page):
     return (dark & covered).sum() / dark.sum(), covered.mean()
 
 
-@pytest.mark.parametrize("more", ["", "/Rotate 90", "/Rotate 180", "/CropBox [50 600 400 760]", "/CropBox [50 600 400 760] /Rotate 270"])
+@pytest.mark.parametrize(
+    "more", ["", "/Rotate 90", "/Rotate 180", "/CropBox [50 600 400 760]", "/CropBox [50 600 400 760] /Rotate 270"]
+)
 def test_words_lie_on_their_ink_however_the_page_is_turned(tmp_path, more):
-    (page,) = pdf_pages(small_pdf(tmp_path / "a.pdf", (("72 700 Td (Invoice date: 03/04/1997) Tj 0 -30 Td (Total) Tj", more),)))
+    (page,) = pdf_pages(
+        small_pdf(tmp_path / "a.pdf", (("72 700 Td (Invoice date: 03/04/1997) Tj 0 -30 Td (Total) Tj", more),))
+    )
     assert sorted(page.words.texts) == ["03/04/1997", "Invoice", "Total", "date:"]
     inked, ground = ink_inside(page)
     assert inked > 0.99

@@ -33,7 +33,9 @@ PATTERNS: dict[str, str] = {
 # Kinds that need letters as they are: names of people, firms and places, capitals and figures.
 KINDS = (*PATTERNS, "name", "words")
 _COMPILED = {kind: re.compile(pattern) for kind, pattern in PATTERNS.items()}
-_NAME = re.compile(r"(?:(?:Mr|Mrs|Ms|Dr|Prof)\.? )?[A-Z][\w'’-]*\.?(?:,? (?:[A-Z][\w'’.-]*|de|van|von|der|la|&|and|of))*")
+_NAME = re.compile(
+    r"(?:(?:Mr|Mrs|Ms|Dr|Prof)\.? )?[A-Z][\w'’-]*\.?(?:,? (?:[A-Z][\w'’.-]*|de|van|von|der|la|&|and|of))*"
+)
 
 # What a question asks for → words that ask for it, whole words; phrases with a space are searched for as they are.
 ASKED: dict[str, str] = {
@@ -116,8 +118,7 @@ largest highest maximum max most biggest top
 smallest lowest minimum min least fewest
 """.strip().splitlines()
 GROUPS = {
-    word: frozenset(place for place, line in enumerate(SAME) if word in line.split())
-    for word in " ".join(SAME).split()
+    word: frozenset(place for place, line in enumerate(SAME) if word in line.split()) for word in " ".join(SAME).split()
 }
 
 # Words that ask without naming: they may stand on a page ("To:", "Title"), so they weigh little, not nothing.

@@ -116,9 +116,13 @@ def neighbours_of(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for start in range(0, number, _AT_ONCE):  # blocks, so that a dense page needs no gigabyte
         here = slice(start, start + _AT_ONCE)
         rows = np.arange(number)[here]
-        beside = np.minimum(y1[here, None], y1) - np.maximum(y0[here, None], y0) > 0.4 * np.minimum(high[here, None], high)
+        beside = np.minimum(y1[here, None], y1) - np.maximum(y0[here, None], y0) > 0.4 * np.minimum(
+            high[here, None], high
+        )
         over = np.minimum(x1[here, None], x1) - np.maximum(x0[here, None], x0)
-        aligned = (over > 0.3 * np.minimum(wide[here, None], wide)) | (np.abs(x0[here, None] - x0) < 0.5 * high[here, None])
+        aligned = (over > 0.3 * np.minimum(wide[here, None], wide)) | (
+            np.abs(x0[here, None] - x0) < 0.5 * high[here, None]
+        )
         aligned |= (np.abs(x1[here, None] - x1) < 0.5 * high[here, None]) & (over > -0.5 * high[here, None])
         middle_x, middle_y = (x0 + x1) / 2, (y0 + y1) / 2
         for side, allowed, gap, before in (
@@ -201,7 +205,9 @@ def _phrase_features(
         [text[:1].islower() for text in texts], np.log([count[text] for text in texts]), percentile, ticks,
         *np.exp(-gaps.T / 3), *(gaps.T < 90), np.full(len(texts), np.log(len(texts) / 50)),
     ]  # fmt: skip
-    return np.concatenate([np.stack([np.asarray(c, dtype=np.float32) for c in columns], 1), kinds], 1).astype(np.float32)
+    return np.concatenate([np.stack([np.asarray(c, dtype=np.float32) for c in columns], 1), kinds], 1).astype(
+        np.float32
+    )
 
 
 def _word_features(texts: list[str], kinds: np.ndarray, first: np.ndarray, phrase: np.ndarray) -> np.ndarray:
@@ -210,4 +216,6 @@ def _word_features(texts: list[str], kinds: np.ndarray, first: np.ndarray, phras
     place = np.arange(len(texts)) - first[phrase]
     columns = [place == 0, place == lengths - 1, place / lengths, [text.endswith(":") for text in texts]]
     columns += [[sum(map(str.isdigit, text)) / len(text) for text in texts], [len(text) / 10 for text in texts]]
-    return np.concatenate([np.stack([np.asarray(c, dtype=np.float32) for c in columns], 1), kinds], 1).astype(np.float32)
+    return np.concatenate([np.stack([np.asarray(c, dtype=np.float32) for c in columns], 1), kinds], 1).astype(
+        np.float32
+    )

@@ -98,12 +98,13 @@ def features(page: WordPage, query: str) -> tuple[np.ndarray, np.ndarray]:
     share = phrase @ weights / total
     word_best = (exact * np.minimum(weights, 1.0)).max(1)
     filled = np.add.reduceat(word_best, first) / np.diff([*first, len(word_best)])
-    rare = (phrase * weights * rarity).max(1)
+    rare = (phrase * (weights * rarity)).max(1)
     kinship = kin @ weights / total
     follows = _in_order(exact, page)
-    strength = share * (0.3 + 0.7 * filled)
+    scarce = weights * rarity
+    strength = phrase @ scarce / scarce.sum() * (0.3 + 0.7 * filled)
     best = max(1e-6, float(strength.max()))
-    directions, crossing, ahead = _from_anchors(page, phrase, weights, strength)
+    directions, crossing, ahead = _from_anchors(page, phrase, scarce, strength)
     kinds = np.stack([page.kinds[:, KINDS.index(kind)] * question.kinds[ASKS.index(kind)] for kind in KINDS], axis=1)
     most, least = question.kinds[ASKS.index("most")], question.kinds[ASKS.index("least")]
     number = len(page)
@@ -116,7 +117,7 @@ def features(page: WordPage, query: str) -> tuple[np.ndarray, np.ndarray]:
     table = [page.features, np.stack(dynamic, 1), directions, crossing, ahead, kinds, everywhere]
     before = _running_max(word_best, page)
     wanted = page.word_kinds @ _wanted(question.kinds)
-    own = [word_best, (exact * weights * rarity).max(1), related.max(1), before, np.maximum(before - word_best, 0), wanted]
+    own = [word_best, (exact * scarce).max(1), related.max(1), before, np.maximum(before - word_best, 0), wanted]
     return (
         np.concatenate(table, axis=1).astype(np.float32),
         np.concatenate([page.word_features, np.stack(own, 1)], axis=1).astype(np.float32),
@@ -148,13 +149,13 @@ def _from_anchors(
     page: WordPage, phrase: np.ndarray, weights: np.ndarray, strength: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What each phrase has beside it: (S, 8) the strongest match to the left, right, above and below, near and at any
-    distance; (S, 5) how much of the question its row, its column, both and the two together hold; (S, 6) where the
-    page's best match lies."""
+    distance; (S, 8) how much of the question its row, its column, both and the two together hold, also beside the most
+    that any has; (S, 6) where the page's best match lies."""
     number = len(page)
     anchors = np.argsort(-strength, kind="stable")[:ANCHORS]
     anchors = anchors[strength[anchors] > 0.02]
     if not len(anchors):
-        return (np.zeros((number, n), np.float32) for n in (8, 5, 6))  # type: ignore[return-value]
+        return (np.zeros((number, n), np.float32) for n in (8, 8, 6))  # type: ignore[return-value]
     x0, y0, x1, y1 = page.boxes.T[:, :, None]
     a0, b0, a1, b1 = page.boxes[anchors].T[:, None, :]
     high, wide = np.maximum(y1 - y0, 1e-6), np.maximum(x1 - x0, 1e-6)
@@ -176,6 +177,7 @@ def _from_anchors(
     union = np.maximum(row, column) @ weights / total
     crossing = [row_share, column_share, np.minimum(row_share, column_share), union]
     crossing += [union - np.maximum(row_share, column_share)]
+    crossing += [one / max(1e-6, float(one.max())) for one in (row_share, column_share, union)]
     top = page.boxes[anchors[0]]
     aside = (page.boxes[:, 0] - top[2]) / high[:, 0], (page.boxes[:, 1] - top[3]) / high[:, 0]
     level = (page.boxes[:, 1] + page.boxes[:, 3] - top[1] - top[3]) / 2 / high[:, 0]

@@ -16,8 +16,10 @@ from ..errors import InputError
 # More words than any page has; a file with more is broken, and every pair of near words is compared.
 MOST_WORDS = 20_000
 LONGEST_WORD = 256
-# Two words of a line belong together where the gap between them is below so many of their heights.
-PHRASE_GAP = 1.1
+# Two words of a line belong together where the gap between them is below so many of their heights; two figures, which
+# columns and axes set close, where it is no wider than a space.
+PHRASE_GAP = 0.9
+FIGURE_GAP = 0.45
 _AT_ONCE = 512
 
 
@@ -48,8 +50,11 @@ class Words:
         """(N,) int64: words that stand together in a line, split at wide gaps and after a colon; numbered from 0."""
         joined = neighbours_right(self.scaled, PHRASE_GAP)
         ends = np.array([text.endswith(":") for text in self.texts], dtype=bool)
-        joined = np.where((joined >= 0) & ~ends & (self.lines[joined] == self.lines), joined, -1)
-        return chains(joined)
+        figures = np.array([text[-1:].isdigit() or text[:1].isdigit() for text in self.texts], dtype=bool)
+        x0, y0, x1, y1 = self.scaled.T
+        wide = x0[joined] - x1 > FIGURE_GAP * np.minimum(y1 - y0, (y1 - y0)[joined])
+        apart = ends | (self.lines[joined] != self.lines) | (figures & figures[joined] & wide)
+        return chains(np.where((joined >= 0) & ~apart, joined, -1))
 
     def __repr__(self) -> str:
         return f"Words({len(self)} words, {self.source})"
@@ -79,7 +84,9 @@ def make_words(
     if not np.isfinite(corners).all():
         raise InputError(f"words of {source}: a box holds NaN or infinity; give numbers")
     corners = corners / (width, height, width, height)
-    corners = np.concatenate([np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])], 1)
+    corners = np.concatenate(
+        [np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])], 1
+    )
     corners = np.clip(corners, 0.0, 1.0)
     written = [" ".join(str(text).split())[:LONGEST_WORD] for text in texts]
     there = np.array([bool(text) for text in written], dtype=bool) & (corners[:, 2:] > corners[:, :2]).all(1)
@@ -134,7 +141,9 @@ def _pair(entry: Any, source: str) -> tuple[str, list[float]]:
     else:
         text = box = None
     if not isinstance(text, str) or not hasattr(box, "__len__") or len(box) != 4:  # type: ignore[arg-type]
-        raise InputError(f'words of {source}: {str(entry)[:60]!r} is no word; give {{"text": "Total", "box": [x0, y0, x1, y1]}}')
+        raise InputError(
+            f'words of {source}: {str(entry)[:60]!r} is no word; give {{"text": "Total", "box": [x0, y0, x1, y1]}}'
+        )
     return text, [_number(number, source) for number in box]  # type: ignore[union-attr]
 
 

@@ -84,7 +84,9 @@ def _json_words(text: str, size: tuple[float, float] | None, name: str, page: in
     elif page != 1:
         raise InputError(f"{name} has one page, not {page}")
     if isinstance(value, dict) and not isinstance(value.get("words"), list):
-        raise InputError(f'{name} has no list "words"; give {{"width": …, "height": …, "words": [{{"text", "box"}}, …]}}')
+        raise InputError(
+            f'{name} has no list "words"; give {{"width": …, "height": …, "words": [{{"text", "box"}}, …]}}'
+        )
     return listed_words(value, size, name)
 
 

@@ -19,20 +19,33 @@ from torch import Tensor, nn
 
 from ...alphabet import decode
 from ...files import replacing
-from ...knowing.word_page import NEIGHBOURS, WordPage, word_page
-from ...knowing.word_ranker import LOUDEST, ROUNDS, word_logits
+from ...knowing.word_page import NEIGHBOURS, word_page
+from ...knowing.word_ranker import LOUDEST, ROUNDS
 from ...knowing.words import features
 from ...sensing.words import Words, make_words
 from ..needle.difficulty import as_difficulty
 from ..needle.draws import Draws
 from ..needle.renderer import lay_out
+from ..pages.pack import read_pack
 
 WIDTH = 32
 WORD_WIDTH = 24
 NEEDLE_FAMILIES = ("forms", "receipts", "charts")
 NEEDLE_SIZES = ((512, 512), (768, 1024), (512, 384))
 # What OCR takes for one another.
-MISREAD = {"0": "O", "O": "0", "1": "l", "l": "1", "I": "l", "5": "S", "S": "5", "8": "B", "m": "rn", "e": "c", "c": "e"}
+MISREAD = {
+    "0": "O",
+    "O": "0",
+    "1": "l",
+    "l": "1",
+    "I": "l",
+    "5": "S",
+    "S": "5",
+    "8": "B",
+    "m": "rn",
+    "e": "c",
+    "c": "e",
+}
 MISREAD |= {"t": "f", "n": "u", "a": "o", "i": "l", ".": ",", ",": ".", ":": "", "g": "q", "h": "b", "6": "G", "-": ""}
 
 
@@ -86,7 +99,9 @@ def _glyph_words(ids: Tensor, advance: np.ndarray, lines: np.ndarray, size: tupl
                 boxes.append([left, box[1], ends[at + len(word) - 1], box[3]])
                 numbers.append(number)
             at += len(word) + 1
-    return make_words(texts, np.array(boxes, dtype=float).reshape(-1, 4), size=size, lines=numbers, source="Needle World")
+    return make_words(
+        texts, np.array(boxes, dtype=float).reshape(-1, 4), size=size, lines=numbers, source="Needle World"
+    )
 
 
 def misread(words: Words, source: np.random.Generator) -> Words:
@@ -96,7 +111,9 @@ def misread(words: Words, source: np.random.Generator) -> Words:
     boxes += (source.normal(0, 0.06, boxes.shape) * high * [[0.7, 1, 0.7, 1]]).astype(np.float32)
     rate = source.choice((0.0, 0.01, 0.04))
     texts = [
-        "".join(MISREAD.get(letter, letter) if chance < rate else letter for letter, chance in zip(text, dice, strict=True))
+        "".join(
+            MISREAD.get(letter, letter) if chance < rate else letter for letter, chance in zip(text, dice, strict=True)
+        )
         for text, dice in ((text, source.random(len(text))) for text in words.texts)
     ]
     order = np.lexsort((boxes[:, 0], words.phrases))
@@ -141,6 +158,19 @@ class Example:
     family: str
 
 
+def page_lessons(packs: Sequence[str | Path], questions: int, seed: int) -> Iterator[Lesson]:
+    """Pages drawn by a browser (`arr-coc pages --pack`), at most so many questions of each."""
+    source = np.random.default_rng(seed)
+    for pack in packs:
+        for page in read_pack(pack):
+            extent = np.array([page.width, page.height] * 2, dtype=float)
+            words = make_words(page.words, page.word_boxes, size=(page.height, page.width), source=page.name)
+            chosen = source.permutation(len(page.questions))[:questions]
+            asked = [page.questions[place] for place in chosen.tolist()]
+            found = tuple(Asked(one.text, one.boxes / extent, one.context / extent) for one in asked)
+            yield Lesson(words, found, page.family)
+
+
 def examples(lessons: Iterable[Lesson], seed: int, noisy: float = 0.5) -> Iterator[Example]:
     """Lessons as the ranker sees them; a share of the pages misread. Questions whose answer no word holds are left out."""
     source = np.random.default_rng(seed)
@@ -153,7 +183,8 @@ def examples(lessons: Iterable[Lesson], seed: int, noisy: float = 0.5) -> Iterat
             answer = inside(words, asked.boxes)[page.order]
             if answer.any():
                 named = inside(words, asked.context)[page.order]
-                yield Example(*features(page, asked.query), page.neighbours, page.phrase, answer, named, lesson.family)
+                phrases, own = (values.astype(np.float16) for values in features(page, asked.query))  # half the memory
+                yield Example(phrases, own, page.neighbours, page.phrase, answer, named, lesson.family)
 
 
 class Ranker(nn.Module):
@@ -161,8 +192,9 @@ class Ranker(nn.Module):
 
     def __init__(self, sample: Sequence[Example]) -> None:
         super().__init__()
-        phrases = np.concatenate([one.phrases for one in sample])
-        words = np.concatenate([one.words for one in sample])
+        phrases, words = (
+            np.concatenate([getattr(one, name) for one in sample]).astype(np.float32) for name in ("phrases", "words")
+        )
         for name, values in (("", phrases), ("word_", words)):
             self.register_buffer(f"{name}mean", torch.from_numpy(values.mean(0)))
             self.register_buffer(f"{name}scale", torch.from_numpy(np.maximum(values.std(0), 0.05)))
@@ -214,12 +246,17 @@ class Batch(NamedTuple):
 def collate(chosen: Sequence[Example]) -> Batch:
     sizes, lengths = [len(one.phrases) for one in chosen], [len(one.words) for one in chosen]
     starts, total = np.cumsum([0, *sizes])[:-1], sum(sizes)
-    near = [np.where(one.neighbours < size, one.neighbours + start, total) for one, size, start in zip(chosen, sizes, starts, strict=True)]
+    near = [
+        np.where(one.neighbours < size, one.neighbours + start, total)
+        for one, size, start in zip(chosen, sizes, starts, strict=True)
+    ]
     phrase = [one.phrase + start for one, start in zip(chosen, starts, strict=True)]
-    joined = {name: np.concatenate([getattr(one, name) for one in chosen]) for name in ("phrases", "words", "answer", "named")}
+    joined = {
+        name: np.concatenate([getattr(one, name) for one in chosen]) for name in ("phrases", "words", "answer", "named")
+    }
     return Batch(
-        torch.from_numpy(joined["phrases"]),
-        torch.from_numpy(joined["words"]),
+        torch.from_numpy(joined["phrases"]).float(),
+        torch.from_numpy(joined["words"]).float(),
         torch.from_numpy(np.concatenate(near)),
         torch.from_numpy(np.concatenate(phrase)),
         torch.from_numpy(np.repeat(np.arange(len(chosen)), sizes)),
@@ -245,9 +282,7 @@ def loss_of(logits: Tensor, batch: Batch) -> Tensor:
     return single.sum() / batch.pages + 0.5 * -(right / total).clamp(min=1e-6).log().mean()
 
 
-def train(
-    found: Sequence[Example], steps: int, batch: int, rate: float, seed: int, every: int = 500
-) -> Ranker:
+def train(found: Sequence[Example], steps: int, batch: int, rate: float, seed: int, every: int = 500) -> Ranker:
     """Adam with a rate that rises and falls; the families are drawn by the share of their questions."""
     torch.manual_seed(seed)
     source = np.random.default_rng(seed)
@@ -263,7 +298,7 @@ def train(
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-        running += float(loss)
+        running += float(loss.detach())
         if (step + 1) % every == 0:
             print(f"step {step + 1}: loss {running / every:.3f}", flush=True)
             running = 0.0
@@ -283,3 +318,31 @@ def rank_report(found: Sequence[Example], model: Ranker) -> dict[str, tuple[int,
             top = set(np.argsort(-best)[:3].tolist())
             rows.setdefault(one.family, []).append((float(one.answer[scores.argmax()]), float(bool(right & top))))
     return {family: (len(values), *np.mean(values, axis=0).tolist()) for family, values in sorted(rows.items())}  # type: ignore[misc]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--pages", nargs="+", required=True, help="packs of drawn pages, of the split for training")
+    parser.add_argument("--aside", nargs="*", default=[], help="packs of layouts kept aside, for the report")
+    parser.add_argument("--out", type=Path, required=True, help="where the weights go (.npz)")
+    parser.add_argument("--questions", type=int, default=6, help="of each page")
+    parser.add_argument("--needle", type=int, default=120, help="pages of each family and size of Needle World")
+    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--batch", type=int, default=24)
+    parser.add_argument("--rate", type=float, default=4e-3)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    found = list(examples(page_lessons(given.pages, given.questions, given.seed), given.seed))
+    found += examples(needle_lessons(given.needle, given.seed), given.seed + 1)
+    print(f"{len(found)} questions", flush=True)
+    model = train(found, given.steps, given.batch, given.rate, given.seed)
+    with replacing(given.out) as temporary:
+        np.savez_compressed(temporary, **model.export())  # type: ignore[arg-type]
+    aside = list(examples(page_lessons(given.aside, given.questions, given.seed), given.seed + 2, noisy=0.0))
+    aside += examples(needle_lessons(20, given.seed, "validation"), given.seed + 3, noisy=0.0)
+    for family, (number, first, third) in rank_report(aside, model).items():
+        print(f"{family:18} n {number:5}  best word {100 * first:5.1f} %  best three phrases {100 * third:5.1f} %")
+
+
+if __name__ == "__main__":
+    main()
