@@ -1,4 +1,4 @@
-"""Question × words: the value of the label that is asked for scores above the others, and is painted where it stands."""
+"""Question × words: the value of the label that is asked for scores above others, and is painted where it stands."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _NUMBER = r"\d{1,3}(?:[,.' ]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
 # Kind → a pattern that the whole of a word or of a phrase must match, in lower case.
 PATTERNS: dict[str, str] = {
-    "date": rf"\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{1,4}}|(?:\w{{3,9}},? )?(?:(?:{MONTHS})[a-z]*\.? \d{{1,2}},?(?: \d{{2,4}})?"
+    "date": rf"\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{1,4}}"
+    rf"|(?:\w{{3,9}},? )?(?:(?:{MONTHS})[a-z]*\.? \d{{1,2}},?(?: \d{{2,4}})?"
     rf"|\d{{1,2}}(?:st|nd|rd|th)?[- ](?:{MONTHS})[a-z]*\.?(?:[-, ]+\d{{2,4}})?|(?:{MONTHS})[a-z]*\.? \d{{4}})",
     "year": r"(?:1[5-9]|20)\d\d(?:[-/–](?:\d\d|\d{4}))?\*?",
     "time": r"\d{1,2}[:.]\d{2}(?::\d{2})?(?: ?[ap]\.?m\.?)?|\d{1,2} ?[ap]\.?m\.?",
@@ -27,7 +28,8 @@ PATTERNS: dict[str, str] = {
     "phone": r"\+?\d{0,3}[ .-]?\(?\d{2,5}\)?[ ./-]*\d{2,4}(?:[ .-]\d{2,6})+(?: ?x\d+)?|\(\d{3}\)|\d{3}-\d{4}",
     "mail": r"\S+@\S+\.\w+|(?:https?://|www\.)\S+|\w[\w-]+\.(?:com|org|net|de|io|gov|edu)",
     "code": r"(?=\S*\d)(?=\S*[a-z])[a-z0-9][a-z0-9/._#-]+|\d+[-/]\d+(?:[-/]\w+)?|\d{5,}|#\d+",
-    "measure": rf"(?:{_NUMBER}) ?(?:mm|cm|m|km|kg|g|mg|lbs?|oz|ml|l|in\.?|ft|°[cf]|v|w|hz|psi|min|hours?|h|days?|weeks?|ppm)",
+    "measure": rf"(?:{_NUMBER}) ?"
+    r"(?:mm|cm|m|km|kg|g|mg|lbs?|oz|ml|l|in\.?|ft|°[cf]|v|w|hz|psi|min|hours?|h|days?|weeks?|ppm)",
     "yes": r"yes|no|x|n/a|none|✓|☒|☑",
 }
 # Kinds that need letters as they are: names of people, firms and places, capitals and figures.
@@ -37,34 +39,43 @@ _NAME = re.compile(
     r"(?:(?:Mr|Mrs|Ms|Dr|Prof)\.? )?[A-Z][\w'’-]*\.?(?:,? (?:[A-Z][\w'’.-]*|de|van|von|der|la|&|and|of))*"
 )
 
-# What a question asks for → words that ask for it, whole words; phrases with a space are searched for as they are.
-ASKED: dict[str, str] = {
-    "date": "when|date|dated|day|birth|birthday|born|due|expiry|expires|issued|deadline|on which day",
-    "year": "year|years|when|in what year|which year|what year",
-    "time": "time|hour|clock|when|departure|arrival|opens|closes|what time",
-    "money": "amount|price|cost|costs|total|subtotal|sum|paid|pay|fee|balance|salary|budget|tax|charge|charged|expensive|"
-    "revenue|sales|value|how much|cash|change|tip|discount|wage|income|payment|expense",
-    "number": "many|number|quantity|count|value|figure|population|how many|how much|how high|amount|score|rank|size|volume|"
-    "length|average|maximum|minimum|highest|lowest|difference|pages",
-    "percent": "percent|percentage|share|rate|proportion|how much|how many|growth|fraction",
-    "phone": "phone|telephone|tel|fax|mobile|cell|call|contact",
-    "mail": "email|mail|e-mail|website|web|url|site|internet",
-    "code": "number|no|code|id|reference|ref|serial|invoice|account|order|no.|policy|case|file|model|sku|plate|batch|lot|zip",
-    "measure": "size|weight|height|width|length|long|tall|heavy|temperature|distance|dose|volume|duration|how long|circulation",
-    "yes": "is|are|was|does|did|approved|required",
-    "name": "who|whom|whose|name|person|by|manager|author|signed|company|brand|client|customer|patient|sender|recipient|"
-    "country|city|place|where|which|address|from|to|attention|supervisor|source|published|operator",
-    "words": "what|which|title|subject|description|comments|remarks|purpose|say|says|heading|called|status|type|category",
-    "title": "title|heading|headline|called|about|topic|caption|chart show|graph show|table show|this document|this form",
-    "most": "highest|most|largest|biggest|maximum|max|top|leads|leading|peak|greatest|best|tallest|longest|first|topped|"
-    "more|higher|larger|major|majority|popular|dominated",
-    "least": "lowest|least|smallest|minimum|min|fewest|bottom|worst|shortest|last|less|lower|fewer|smaller",
-    "click": "click|press|tap|select|open|choose|go|button|hit|activate|where",
-    "source": "source|published|publisher|data come|conducted|provided by",
+# What a question asks for: words that ask for it, whole words; phrases with a space are searched for as they are.
+_ASKED = """
+date: when, date, dated, day, birth, birthday, born, due, expiry, expires, issued, deadline, on which day
+year: year, years, when, in what year, which year, what year
+time: time, hour, clock, when, departure, arrival, opens, closes, what time
+money: amount, price, cost, costs, total, subtotal, sum, paid, pay, fee, balance, salary, budget, tax, charge,
+  charged, expensive, revenue, sales, value, how much, cash, change, tip, discount, wage, income, payment, expense
+number: many, number, quantity, count, value, figure, population, how many, how much, how high, amount, score, rank,
+  size, volume, length, average, maximum, minimum, highest, lowest, difference, pages
+percent: percent, percentage, share, rate, proportion, how much, how many, growth, fraction
+phone: phone, telephone, tel, fax, mobile, cell, call, contact
+mail: email, mail, e-mail, website, web, url, site, internet
+code: number, no, code, id, reference, ref, serial, invoice, account, order, no., policy, case, file, model, sku,
+  plate, batch, lot, zip
+measure: size, weight, height, width, length, long, tall, heavy, temperature, distance, dose, volume, duration, how
+  long, circulation
+yes: is, are, was, does, did, approved, required
+name: who, whom, whose, name, person, by, manager, author, signed, company, brand, client, customer, patient,
+  sender, recipient, country, city, place, where, which, address, from, to, attention, supervisor, source,
+  published, operator
+words: what, which, title, subject, description, comments, remarks, purpose, say, says, heading, called, status,
+  type, category
+title: title, heading, headline, called, about, topic, caption, chart show, graph show, table show, this document,
+  this form
+most: highest, most, largest, biggest, maximum, max, top, leads, leading, peak, greatest, best, tallest, longest,
+  first, topped, more, higher, larger, major, majority, popular, dominated
+least: lowest, least, smallest, minimum, min, fewest, bottom, worst, shortest, last, less, lower, fewer, smaller
+click: click, press, tap, select, open, choose, go, button, hit, activate, where
+source: source, published, publisher, data come, conducted, provided by
+"""
+ASKED = {
+    kind: tuple(said.replace(", ", ",").split(","))
+    for kind, _, said in (line.partition(": ") for line in _ASKED.replace("\n  ", " ").strip().splitlines())
 }
 ASKS = tuple(ASKED)
-_ASKED_WORDS = {kind: frozenset(word for word in said.split("|") if " " not in word) for kind, said in ASKED.items()}
-_ASKED_PHRASES = {kind: tuple(word for word in said.split("|") if " " in word) for kind, said in ASKED.items()}
+_ASKED_WORDS = {kind: frozenset(word for word in said if " " not in word) for kind, said in ASKED.items()}
+_ASKED_PHRASES = {kind: tuple(word for word in said if " " in word) for kind, said in ASKED.items()}
 
 # Words that mean about the same on a page: each line a group.
 SAME = """
@@ -122,13 +133,14 @@ GROUPS = {
 }
 
 # Words that ask without naming: they may stand on a page ("To:", "Title"), so they weigh little, not nothing.
-ASKING = frozenset(
-    """a an and any are as at be been being by can could did do does for from give given gives had has have he her his how i if in
-    into is it its itself just let me my of on or our please s said say says she show shows shown so some tell than that the
-    their them there these they this those to us was we were what what's whats when where which while who whom whose why will
-    with would you your read find look up written write writes entered filled listed stated mentioned stand stands put value
-    document page form field picture image chart graph table figure according per""".split()
-)
+_ASKING = """
+a an and any are as at be been being by can could did do does for from give given gives had has have he her his how
+i if in into is it its itself just let me my of on or our please s said say says she show shows shown so some tell
+than that the their them there these they this those to us was we were what what's whats when where which while who
+whom whose why will with would you your read find look up written write writes entered filled listed stated
+mentioned stand stands put value document page form field picture image chart graph table figure according per
+"""
+ASKING = frozenset(_ASKING.split())
 _PARTS = re.compile(r"[^\W_]+|[#%$€£&]")
 
 

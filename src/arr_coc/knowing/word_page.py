@@ -26,8 +26,8 @@ class WordPage:
     """order: (N,) words sorted by phrase, then from left to right. first: (S,) where each phrase begins in `order`.
     phrase: (N,) phrase of each word *in that order*. texts: S. boxes: (S, 4) in units of the longer side. neighbours:
     (S, 6) phrase to the left, right, above, below, at the head of the row and of the column; S where there is none.
-    features: (S, ·) and word_features: (N, ·) float32. parts: the different parts of words; part: which one, first_part:
-    (N,) where each word's parts begin; pairs: (parts, HASHES) their letters, of length 1."""
+    features: (S, ·) and word_features: (N, ·) float32. parts: the different parts of words; part: which one,
+    first_part: (N,) where each word's parts begin; pairs: (parts, HASHES) their letters, of length 1."""
 
     words: Words
     order: np.ndarray
@@ -195,7 +195,7 @@ def _phrase_features(
     size = np.log(high / np.median(high))
     largest = high / high.max()
     letters = np.array([[len(text), sum(map(str.isupper, text)), sum(map(str.isdigit, text))] for text in texts], float)
-    count = {text: 0 for text in texts}
+    count = dict.fromkeys(texts, 0)
     for text in texts:
         count[text] += 1
     columns = [

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..sensing.words import Words
-from ..values import Relevance
 from .word_kinds import ASKING, ASKS, GROUPS, KINDS, asked_kinds, parts_of, stem
-from .word_ranker import word_logits
 from .word_page import DOWN, LEFT, RIGHT, UP, WordPage, letter_pairs, word_page
+from .word_ranker import word_logits
 
 # Parts of a question that are compared; a longer one is cut, its later words kept: they name the thing more often.
 MOST_PARTS = 24
@@ -109,9 +108,9 @@ def features(page: WordPage, query: str) -> tuple[np.ndarray, np.ndarray]:
     most, least = question.kinds[ASKS.index("most")], question.kinds[ASKS.index("least")]
     number = len(page)
     dynamic = [
-        share, filled, share * filled, rare, kinship, follows, strength / best, np.minimum.reduceat(word_best, first), kinds.max(1), kinds.sum(1),
-        most * (page.percentile - 0.5), least * (0.5 - page.percentile), np.full(number, best),
-        np.full(number, np.log1p((strength > 0.5 * best).sum())),
+        share, filled, share * filled, rare, kinship, follows, strength / best, np.minimum.reduceat(word_best, first),
+        kinds.max(1), kinds.sum(1), most * (page.percentile - 0.5), least * (0.5 - page.percentile),
+        np.full(number, best), np.full(number, np.log1p((strength > 0.5 * best).sum())),
     ]  # fmt: skip
     everywhere = np.broadcast_to(question.kinds, (number, len(ASKS)))
     table = [page.features, np.stack(dynamic, 1), directions, crossing, ahead, kinds, everywhere]

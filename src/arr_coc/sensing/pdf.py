@@ -1,4 +1,4 @@
-"""Pages of a PDF as pictures with their words (pypdfium2, extra `[pdf]`): the text layer gives the words for nothing."""
+"""Pages of a PDF as pictures with their words (pypdfium2, extra `[pdf]`): the text layer gives words for nothing."""
 
 from __future__ import annotations
 
