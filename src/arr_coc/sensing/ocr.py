@@ -88,8 +88,8 @@ def _read(engine: Any, pixels: np.ndarray) -> dict[str, list[Any]]:
     texts: list[str] = []
     boxes: list[list[float]] = []
     lines: list[int] = []
-    found = result.word_results if result.boxes is not None else ()
-    for number, (whole, line, quad) in enumerate(zip(result.txts or (), found, result.boxes, strict=False)):
+    found = zip(result.txts, result.word_results, result.boxes, strict=True) if result.boxes is not None else ()
+    for number, (whole, line, quad) in enumerate(found):
         end = _upright(quad)
         parts = [(part[0], _upright(np.array(part[2]))) for part in line if part[2] is not None and part[0].strip()]
         # Where the line stands upright its words' boxes are no better than the line's.
