@@ -8,6 +8,7 @@ column meet. A small network weighs these (`word_ranker`); it was trained on dra
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -154,7 +155,7 @@ def _from_anchors(
     anchors = np.argsort(-strength, kind="stable")[:ANCHORS]
     anchors = anchors[strength[anchors] > 0.02]
     if not len(anchors):
-        return (np.zeros((number, n), np.float32) for n in (8, 8, 6))  # type: ignore[return-value]
+        return np.zeros((number, 8), np.float32), np.zeros((number, 8), np.float32), np.zeros((number, 6), np.float32)
     x0, y0, x1, y1 = page.boxes.T[:, :, None]
     a0, b0, a1, b1 = page.boxes[anchors].T[:, None, :]
     high, wide = np.maximum(y1 - y0, 1e-6), np.maximum(x1 - x0, 1e-6)
@@ -183,7 +184,11 @@ def _from_anchors(
     left = (page.boxes[:, 0] - top[0]) / high[:, 0]
     ahead = [np.tanh(aside[0] / 8), np.tanh(aside[1] / 4), np.exp(-np.abs(level)), np.exp(-np.abs(left))]
     ahead += [itself[:, 0], np.exp(-np.hypot(level, left / 4) / 4)]
-    return tuple(np.stack(columns, 1).astype(np.float32) for columns in (found, crossing, ahead))  # type: ignore[return-value]
+    return _columns(found), _columns(crossing), _columns(ahead)
+
+
+def _columns(values: Sequence[np.ndarray]) -> np.ndarray:
+    return np.stack(values, axis=1).astype(np.float32)
 
 
 def _gathered(there: np.ndarray, parts: np.ndarray) -> np.ndarray:

@@ -78,7 +78,7 @@ def page_key(pixels: np.ndarray) -> str:
     """A name for a picture's content and for who reads it."""
     reader = version("rapidocr") if find_spec("rapidocr") else "none"
     digest = hashlib.sha256(f"{FORMAT}/{reader}/{pixels.shape}".encode())
-    digest.update(memoryview(pixels).cast("B"))
+    digest.update(pixels.tobytes())
     return digest.hexdigest()[:40]
 
 

@@ -31,6 +31,11 @@ WORD_WIDTH = 24
 class Ranker(nn.Module):
     """The network of `knowing.word_ranker` in torch; `export` gives its weights to numpy."""
 
+    mean: Tensor
+    scale: Tensor
+    word_mean: Tensor
+    word_scale: Tensor
+
     def __init__(self, sample: Sequence[Example]) -> None:
         super().__init__()
         phrases, words = (
@@ -63,7 +68,7 @@ class Ranker(nn.Module):
 
     def export(self) -> dict[str, np.ndarray]:
         """Half precision: the file is half as large, the ranking the same."""
-        named = {"first": self.first, "word": self.word, "last": self.last}
+        named: dict[str, Any] = {"first": self.first, "word": self.word, "last": self.last}
         named |= {f"round{turn}": layer for turn, layer in enumerate(self.rounds)}
         found = {name: layer.weight.detach().T.half().numpy() for name, layer in named.items()}
         found |= {f"{name}_bias": layer.bias.detach().half().numpy() for name, layer in named.items()}
@@ -165,7 +170,7 @@ class WordsTraining(Training[WordsOptions]):
         self.found = list(examples(page_lessons(options.pages, options.questions, seed), seed))
         self.found += examples(needle_lessons(options.needle, seed), seed + 1)
         self.aside = list(examples(page_lessons(options.aside, options.questions, seed), seed + 2, noisy=0.0))
-        self.aside += examples(needle_lessons(20, seed, "validation"), seed + 3, noisy=0.0)
+        self.aside += examples(needle_lessons(max(2, options.needle // 6), seed, "validation"), seed + 3, noisy=0.0)
         self.ranker = Ranker(self.chance["chance"].sample(self.found, min(len(self.found), 400)))
         self.modules["ranker"] = self.ranker
         self.optimizers.append(torch.optim.AdamW(self.parameters(), lr=options.rate, weight_decay=1e-3))
@@ -185,17 +190,18 @@ class WordsTraining(Training[WordsOptions]):
 
     def export(self) -> None:
         with replacing(self.options.target / "ranker.npz") as temporary:
-            np.savez_compressed(temporary, **self.ranker.export())  # type: ignore[arg-type]
+            kept: dict[str, Any] = self.ranker.export()
+            np.savez_compressed(temporary, **kept)
         report = rank_report(self.aside, self.ranker)
         told = {
             "pages": [path.name for path in self.options.pages],
             "aside": [path.name for path in self.options.aside],
         }
-        kept = {name: value for name, value in plain(self.options).items() if name not in ("folder", "out")}
+        plan = {name: value for name, value in plain(self.options).items() if name not in ("folder", "out")}
         rows = {family: [number, round(first, 4), round(third, 4)] for family, (number, first, third) in report.items()}
         write_json(
             self.options.target / "record.json",
-            {"plan": kept | told, "questions": len(self.found), "aside: n, best word, best three phrases": rows},
+            {"plan": plan | told, "questions": len(self.found), "aside: n, best word, best three phrases": rows},
         )
 
 
