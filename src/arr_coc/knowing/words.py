@@ -15,7 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..sensing.words import Words
+from ..sensing.ocr import ocr_missing, ocr_words
+from ..sensing.words import Words, as_words
+from ..values import Relevance
+from .propositional import scene_detail
+from .scene import Scene
 from .word_kinds import ASKING, ASKS, GROUPS, KINDS, asked_kinds, parts_of, stem
 from .word_page import DOWN, LEFT, RIGHT, UP, WordPage, letter_pairs, word_page
 from .word_ranker import word_logits
@@ -28,7 +32,6 @@ NEAR = 8.0  # heights within which a neighbour is near
 MAP_SIDE = 256
 # Chosen on drawn pages of layouts that the ranker was not trained on: docs/words.md has the table.
 NAMED = 0.1  # what a word that names the answer is worth beside the answer
-SHARPNESS = 1.0
 QUIET = 0.12  # the weight of a word that asks without naming
 _ALIKE = 0.45  # likeness of letters from which two words may be the same one misread
 
@@ -222,8 +225,31 @@ def paint(words: Words, values: np.ndarray) -> np.ndarray:
     return np.clip((down * values[:, None]).T @ across, 0, 1).astype(np.float32)
 
 
+def map_of(words: Words, shares: np.ndarray) -> np.ndarray:
+    """The words that are likely the answer first, then what names it, then other words by their score; nothing on blank
+    ground. (N, 2) of `answer_shares` → (rows, cols) float32 in [0, 1], the longer side `MAP_SIDE`."""
+    return paint(words, np.clip(shares[:, 0] + NAMED * shares[:, 1], 0, 1))
+
+
 def words_map(words: Words, query: str) -> np.ndarray:
-    """Where the answer is written: the words that are likely it first, then what names it, then other words by their
-    score; nothing on blank ground. (rows, cols) float32 in [0, 1], the longer side `MAP_SIDE`."""
+    """Where the answer to a question is written: see `map_of`."""
+    return map_of(words, answer_shares(words, query))
+
+
+def words_missing(offers: frozenset[str]) -> str | None:
+    """One line that says what "words" lacks: words from the caller or OCR."""
+    line = None if "words" in offers else ocr_missing()
+    return None if line is None else f"relevance='words': give words=, or let them be read: {line}"
+
+
+def words_relevance(scene: Scene, query: str) -> Relevance:
+    """The source "words": those that are known, else by OCR. A picture without any gets the detail that it has."""
+    size = (scene.pixels.shape[0], scene.pixels.shape[1])
+    words = ocr_words(scene.pixels) if scene.words is None else as_words(scene.words, size)
+    if not len(words):
+        note = f"no words ({words.source}): what a coarse look would lose"
+        return Relevance(np.asarray(scene_detail(scene, query)), query=query, notes=(note,))
     shares = answer_shares(words, query)
-    return paint(words, np.clip(shares[:, 0] + NAMED * shares[:, 1], 0, 1) ** SHARPNESS)
+    best = int(shares[:, 0].argmax())
+    note = f"{len(words)} words ({words.source}); likeliest {words.texts[best]!r}, {100 * shares[best, 0]:.0f} %"
+    return Relevance(map_of(words, shares), query=query, notes=(note,))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..pictures import MAX_PIXELS, Picture
+from ..pictures import MAX_PIXELS, Picture, load_picture
 from .words import Words, make_words
 
 # Dots an inch at which pages are drawn: 10-point type is then 20 pixels high, and A4 has 1 190 by 1 684 pixels.
@@ -29,6 +30,30 @@ class Page(NamedTuple):
     number: int
     picture: Picture
     words: Words
+
+
+class PdfPlace(NamedTuple):
+    """A page that is drawn when it is asked for."""
+
+    path: Path
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.path.stem}-{self.number}{self.path.suffix}"
+
+
+def load_page(source: Any, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
+    """Any picture, as `load_picture` takes it, and its words where they come with it: a `Page` or a `PdfPlace`; of the
+    path of a PDF the first page."""
+    if isinstance(source, PdfPlace):
+        (source,) = pdf_pages(source.path, source.number)
+    elif is_pdf(source):
+        (source,) = pdf_pages(source)
+    if not isinstance(source, Page):
+        return load_picture(source, longest_side=longest_side), None
+    picture = load_picture(source.picture, longest_side=longest_side)
+    return picture, source.words if len(source.words) else None
 
 
 def is_pdf(source: Any) -> bool:
@@ -63,11 +88,28 @@ def pdf_pages(
     path: str | os.PathLike[str], pages: int | str | Sequence[int] | None = None, *, dpi: float = DPI
 ) -> Iterator[Page]:
     """Draw pages of a PDF one after another, each with the words of its text layer. pages: as for `page_numbers`."""
+    if not 18 <= dpi <= 600:
+        raise InputError(f"dpi {dpi} is not between 18 and 600; {DPI} suits most pages")
+    name = Path(path).name
+    with _opened(path) as document:
+        for number in page_numbers(pages, len(document), name):
+            try:
+                yield _page(document, number, name, dpi)
+            except import_module("pypdfium2").PdfiumError as error:
+                raise InputError(f"page {number} of {name} cannot be drawn ({error})") from error
+
+
+def pdf_places(path: str | os.PathLike[str], pages: int | str | Sequence[int] | None = None) -> list[PdfPlace]:
+    """The pages that were asked for, none of them drawn yet."""
+    with _opened(path) as document:
+        return [PdfPlace(Path(path), number) for number in page_numbers(pages, len(document), Path(path).name)]
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Generator[Any]:
     name = Path(path).name
     if find_spec("pypdfium2") is None:
         raise InputError(f"{name} is a PDF; reading it needs pypdfium2, install: pip install 'arr-coc[pdf]'")
-    if not 18 <= dpi <= 600:
-        raise InputError(f"dpi {dpi} is not between 18 and 600; {DPI} suits most pages")
     pdfium = import_module("pypdfium2")
     if not Path(path).is_file():
         raise InputError(f"{path} does not exist; check the path")
@@ -75,13 +117,9 @@ def pdf_pages(
         document = pdfium.PdfDocument(os.fspath(path))
     except pdfium.PdfiumError as error:
         what = "is locked by a password" if "assword" in str(error) else "is not a PDF that can be opened"
-        raise InputError(f"{name} {what} ({error}); save it again without one") from error
+        raise InputError(f"{name} {what} ({error}); save it again") from error
     try:
-        for number in page_numbers(pages, len(document), name):
-            try:
-                yield _page(document, number, name, dpi)
-            except pdfium.PdfiumError as error:
-                raise InputError(f"page {number} of {name} cannot be drawn ({error})") from error
+        yield document
     finally:
         document.close()
 
