@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import io
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -60,8 +61,15 @@ def expand(inputs: Sequence[str], allow_url: bool = False, pages: str | None = N
 
 
 def pages_of(path: Path, pages: str | None) -> list[Source]:
-    """The pages of a PDF, each a picture with words."""
-    return [Source(f"{path} page {place.number}", place) for place in pdf_places(path, pages)]
+    """The pages of a PDF, each a picture with words; one that cannot be opened is kept: reading it says why."""
+    try:
+        places = pdf_places(path, pages)
+    except InputError:
+        numbers = [int(number) for number in re.findall(r"\d{1,9}", pages or "")]
+        if not numbers and pages not in (None, "all"):
+            raise
+        places = [PdfPlace(path, max(numbers, default=1))]
+    return [Source(f"{path} page {place.number}", place) for place in places]
 
 
 def open_source(text: str, allow_url: bool = False) -> Source:
