@@ -67,6 +67,18 @@ def test_all_tokens_give_the_stock_answer(mini):
     assert answer.tokens == answer.allocation.full == 24
 
 
+def test_words_in_pixels_of_the_picture_as_given_steer_the_look(stock):
+    """The model resizes this picture; the words' boxes are those of the picture that the caller has."""
+    words = [("Total", (20, 10, 70, 26)), ("$48.50", (300, 10, 350, 26)), ("Date", (20, 200, 60, 216))]
+    words += [("03/04/1997", (290, 200, 370, 216))]
+    eye = Eye.from_pretrained(str(stock)).set_image(picture(250, 380))
+    answer = eye.ask("What is the date?", budget=20, words=words, max_new_tokens=2)
+    assert any("4 words" in note and "03/04/1997" in note for note in answer.notes)
+    fine = answer.allocation.boxes[answer.allocation.levels == 0]
+    middle = fine[:, :2] + fine[:, 2:] / 2
+    assert (abs(middle - (208, 330)) < (28, 60)).all(1).any()
+
+
 def test_one_picture_many_questions_and_the_one_shot_agree(stock):
     image = picture(256, 256, 1)
     eye = Eye.from_pretrained(str(stock)).set_image(image)

@@ -15,11 +15,12 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from ...errors import InputError
+from ...sensing.pdf import PdfPlace, is_pdf, pdf_places
 
 SUFFIXES = frozenset(
     (
         *(".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif"),
-        *(".heic", ".heif", ".svg"),
+        *(".heic", ".heif", ".svg", ".pdf"),
     )
 )
 STDIN = "-"
@@ -29,10 +30,11 @@ HUB_SECONDS = 4
 
 
 class Source(NamedTuple):
-    """name: as the user wrote it. place: a path, or the bytes that came through a pipe or from the web."""
+    """name: as the user wrote it. place: a path, a page of a PDF, or the bytes that came through a pipe or from the
+    web."""
 
     name: str
-    place: Path | io.BytesIO
+    place: Path | PdfPlace | io.BytesIO
 
     @property
     def file(self) -> str:
@@ -40,10 +42,11 @@ class Source(NamedTuple):
         return self.place.name
 
 
-def expand(inputs: Sequence[str], allow_url: bool = False) -> list[Source]:
+def expand(inputs: Sequence[str], allow_url: bool = False, pages: str | None = None) -> list[Source]:
     """Files, folders (their pictures, by name), globs (`**` goes into sub-folders), `-` and addresses, each once.
 
-    A name that is neither an existing path nor a pattern is kept: reading it later says what is wrong with it.
+    A name that is neither an existing path nor a pattern is kept: reading it later says what is wrong with it. pages:
+    which of every PDF (`page_numbers`); the first where None.
     """
     sources: dict[str, Source] = {}
     for text in inputs:
@@ -51,8 +54,23 @@ def expand(inputs: Sequence[str], allow_url: bool = False) -> list[Source]:
             sources.setdefault(text, open_source(text, allow_url))
             continue
         for path in paths_of(text):
-            sources.setdefault(str(path), Source(str(path), path))
+            for source in pages_of(path, pages) if is_pdf(path) else [Source(str(path), path)]:
+                sources.setdefault(source.name, source)
+    if pages is not None and not any(isinstance(source.place, PdfPlace) for source in sources.values()):
+        raise InputError(f"page {pages} was asked for, and no input is a PDF; leave out --page and --pages")
     return list(sources.values())
+
+
+def pages_of(path: Path, pages: str | None) -> list[Source]:
+    """The pages of a PDF, each a picture with words; one that cannot be opened is kept: reading it says why."""
+    try:
+        places = pdf_places(path, pages)
+    except InputError:
+        numbers = [int(number) for number in re.findall(r"\d{1,9}", pages or "")]
+        if not numbers and pages not in (None, "all"):
+            raise
+        places = [PdfPlace(path, max(numbers, default=1))]
+    return [Source(f"{path} page {place.number}", place) for place in places]
 
 
 def open_source(text: str, allow_url: bool = False) -> Source:
