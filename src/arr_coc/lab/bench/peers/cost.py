@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -40,7 +41,7 @@ def tower_operations(config: Any, patches: Sequence[int]) -> int:
     width, inner = config.hidden_size, config.intermediate_size
     pixels = config.in_channels * config.temporal_patch_size * config.patch_size**2
     total = 2 * patches[0] * pixels * width
-    for read, left in zip(patches[:-1], patches[1:], strict=True):
+    for read, left in pairwise(patches):
         total += 8 * read * width**2 + 4 * read**2 * width + 4 * left * width * inner
     group = config.spatial_merge_size**2
     merger = 2 * (group * width) ** 2 + 2 * group * width * config.out_hidden_size  # for one token

@@ -24,7 +24,9 @@ CROPS, VARIANCE = 16, 0.09
 def crop_scores(features: Tensor, attention: Tensor) -> Tensor:
     """(B, crops, S, F) and (B, crops, S) → (B, crops)."""
     size = attention.shape[2]
-    alike = cosines(features.flatten(0, 1)).unflatten(0, features.shape[:2]) * (1 - torch.eye(size, device=features.device))
+    alike = cosines(features.flatten(0, 1)).unflatten(0, features.shape[:2]) * (
+        1 - torch.eye(size, device=features.device)
+    )
     mean = alike.sum(3, keepdim=True) / max(1, size - 1)
     spread = (alike - mean).square().sum(3) / max(1, size - 1)
     scale = attention.mean(2, keepdim=True) / (spread.mean(2, keepdim=True) + 1e-6)

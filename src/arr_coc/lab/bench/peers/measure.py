@@ -153,9 +153,7 @@ def measure(
     return document
 
 
-def count_choosers(
-    mini: PrunableMini, plan: Plan, findings: Findings, device: torch.device
-) -> list[tuple[Way, float]]:
+def count_choosers(mini: PrunableMini, plan: Plan, findings: Findings, device: torch.device) -> list[tuple[Way, float]]:
     """What choosing costs in every cell, on one picture that is not among the read ones. Returns the cells that can be
     read here: a way whose parts are not installed is left out, and the document says so."""
     batch = render_family("forms", 1, plan.size, plan.seed + 1, 0, device, None, plan.split)

@@ -292,9 +292,7 @@ class PrunableMini:
 
         return scene.once("relevance", make)
 
-    def _tower(
-        self, scene: Scene, leaves: Tensor, merges: Sequence[int] = ()
-    ) -> tuple[Visual, Tensor, Tensor, Tensor]:
+    def _tower(self, scene: Scene, leaves: Tensor, merges: Sequence[int] = ()) -> tuple[Visual, Tensor, Tensor, Tensor]:
         """Also the last block's query and key (B, heads, M, d), turned, and its plain key (B, M, heads, d)."""
         tower, batch = self.core.visual, len(scene)
         width, heads, dtype = tower.config.hidden_size, tower.config.num_heads, self.dtype

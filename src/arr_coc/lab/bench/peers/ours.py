@@ -73,9 +73,7 @@ def look_map(scene: Scene) -> Tensor:
     from ....looking import CHANNELS, MAP_SIDE
     from ....sensing import Layout, sense
 
-    questions = [
-        "".join(CHARACTERS[index - 1] for index in row if index) for row in scene.batch.question_ids.tolist()
-    ]
+    questions = ["".join(CHARACTERS[index - 1] for index in row if index) for row in scene.batch.question_ids.tolist()]
     rows, cols = scene.grid
     maps = []
     for start in range(0, len(scene), LOOK_AT_ONCE):

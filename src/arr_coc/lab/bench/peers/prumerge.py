@@ -11,7 +11,6 @@ goes (the released code also looks among what stays); no extra token for the sum
 
 from __future__ import annotations
 
-
 import torch
 from torch import Tensor
 

@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....errors import InputError
-from . import average_pooling, cdpruner, controls, dart, divprune, fastv, holov, ours, prumerge
-from . import pyramid_drop, sparse_vlm, tome, vispruner, visionzip
+from . import (
+    average_pooling,
+    cdpruner,
+    controls,
+    dart,
+    divprune,
+    fastv,
+    holov,
+    ours,
+    prumerge,
+    pyramid_drop,
+    sparse_vlm,
+    tome,
+    visionzip,
+    vispruner,
+)
 from .model import Told
 from .way import Way
 
 FULL = Way("full", "control", "after", True, lambda mini, scene, tokens: Told(mini.full(scene)))
 PEERS = (fastv, pyramid_drop, sparse_vlm, dart, visionzip, divprune, cdpruner, vispruner, holov, prumerge)
-WAYS: tuple[Way, ...] = tuple(
-    way for module in (ours, *PEERS, average_pooling, tome, controls) for way in module.WAYS
-)
+WAYS: tuple[Way, ...] = tuple(way for module in (ours, *PEERS, average_pooling, tome, controls) for way in module.WAYS)
 QUICK = ("scorer + overlay", "FastV, K = 2", "VisionZip", "DivPrune", "average pooling", "uniform down-sampling")
 
 

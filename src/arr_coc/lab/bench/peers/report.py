@@ -90,7 +90,7 @@ def keeps_of(rows: Rows, everyone: bool) -> list[float]:
 
 
 def sorted_ways(rows: Rows) -> list[tuple[str, str]]:
-    """(group, way): groups in their order; in each the best first, by the mean over the shares that all were read at."""
+    """(group, way): groups in their order; in each the best first, by the mean over shares that all were read at."""
     shares = [{row["keep"] for row in rows if row["way"] == way} for way in {row["way"] for row in rows} - {"full"}]
     common = set.intersection(*shares) if shares else set()
     mean = {
@@ -118,7 +118,9 @@ def token_table(document: Mapping[str, Any], exact: bool = False) -> Table:
     columns |= {"cost": "GFLOP", "chooser": "of it choosing"}
     lines: list[dict[str, Cell]] = []
     if most:
-        lines.append({"way": f"full ({most['tokens']} tokens)", "where": None, fraction(keeps[0]): percent(most, exact)})
+        lines.append(
+            {"way": f"full ({most['tokens']} tokens)", "where": None, fraction(keeps[0]): percent(most, exact)}
+        )
         lines[0]["cost"] = cost_of(most)
     for group, way in sorted_ways(rows):
         cells = [found[way, keep] for keep in keeps if (way, keep) in found]

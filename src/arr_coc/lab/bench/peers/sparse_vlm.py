@@ -34,7 +34,9 @@ class SparseVLM(Inside):
 
     def after(self, index: int, flow: Flow, query: Tensor, key: Tensor) -> None:
         if self.counts.get(index, flow.count) < flow.count:
-            flow.exchange(sparsified(flow.visual(), flow.attention(query, key, *rows_of(self.raters)), self.counts[index]))
+            flow.exchange(
+                sparsified(flow.visual(), flow.attention(query, key, *rows_of(self.raters)), self.counts[index])
+            )
 
 
 def sparsified(visual: Visual, ratings: Tensor, tokens: int) -> Visual:

@@ -4,8 +4,8 @@ Zhang et al., "Beyond Text-Visual Attention: Exploiting Visual Cues for Effectiv
 arXiv 2412.01818.
 Rule: half of the tokens are the most attended. The others, most attended first, are laid out in two rows; the eight
 of the first row that have the nearest partner in the second go, again and again, until the other half is left.
-Differs: attention is received from all, for want of a class token; likeness is that of the visual tokens as the language
-model gets them.
+Differs: attention is received from all, for want of a class token; likeness is that of the visual tokens as the
+language model gets them.
 """
 
 from __future__ import annotations
