@@ -287,11 +287,7 @@ def test_holov_quotas_are_exact_and_follow_the_scores(scores, tokens):
     assert sum(given_out) == tokens
     assert max(given_out) <= 4
     order = np.argsort(scores, kind="stable")
-    assert all(
-        given_out[low] <= given_out[high]
-        for low, high in pairwise(order)
-        if scores[low] < scores[high]
-    )
+    assert all(given_out[low] <= given_out[high] for low, high in pairwise(order) if scores[low] < scores[high])
 
 
 def test_holov_fills_its_quotas_by_attention():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .targets import writing
+from .console import print_json, say, show, wait_asleep, writing
 
 
 def peers(
@@ -55,18 +53,13 @@ def peers(
     from ...lab.bench.peers.command import finish
     from ...lab.bench.peers.report import tables
 
+    wait_asleep()
     given: dict[str, Any] = {"n": n, "quick": quick, "peers": only, "family": family, "weights": weights, "seed": seed}
     given |= {"device": device, "batch": batch, "seconds": seconds, "saved": saved, "page": page, "plot": plot}
     with writing(out or page or plot or Path()):
         document = finish({**given, "out": out}, lambda line: typer.echo(line, err=True))
     if as_json:
-        json.dump(document, sys.stdout, ensure_ascii=False)
-        sys.stdout.write("\n")
+        print_json(document)
         return
-    from rich.console import Console
-
-    console = Console()
-    for table in tables(document):
-        console.print(table.to_rich())
-    for name, value in document["facts"].items():
-        console.print(f"{name}: {value}", highlight=False, soft_wrap=True)
+    show(*(table.to_rich() for table in tables(document)))
+    say(*(f"{name}: {value}" for name, value in document["facts"].items()))

@@ -15,7 +15,7 @@ QUICK_KEEPS = (1 / 4, 1 / 16)
 def finish(given: Mapping[str, Any], tell: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
     """given: n, quick, peers, family, keeps, weights, seed, device, batch, seconds, saved, page, plot, out; those that
     are missing or None are left to the defaults."""
-    wanted = {name: value for name, value in given.items() if value not in (None, False)}
+    wanted = {name: value for name, value in given.items() if value is not None}
     document = read_document(wanted["saved"]) if "saved" in wanted else measured(wanted, tell)
     if "page" in wanted:
         fill_page(wanted["page"], document)
