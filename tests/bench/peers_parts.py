@@ -23,7 +23,9 @@ def tiny_weights() -> Weights:
     model: Any = build_mini(SHAPE).eval().requires_grad_(False)
     for parameter in model.parameters():  # fresh weights hardly attend to anything: let differences show
         parameter.mul_(2) if parameter.ndim > 1 else None
-    return Weights(model, Scorer(ScorerConfig(width=16, query_width=8, blocks=1, heads=1)).eval(), 1.0, "tiny")
+    scorer = Scorer(ScorerConfig(width=16, query_width=8, blocks=1, heads=1)).eval().requires_grad_(False)
+    scorer.head.weight.mul_(100)  # a flat map would be down-sampled evenly, wherever it is moved
+    return Weights(model, scorer, 1.0, "tiny")
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from itertools import pairwise
 
@@ -18,8 +19,9 @@ from arr_coc.attending.tree import build_tree
 from arr_coc.lab.bench.peers import cdpruner, dart, holov, sparse_vlm, tome, vispruner
 from arr_coc.lab.bench.peers.cost import counted_cost, language_operations, tower_operations
 from arr_coc.lab.bench.peers.maths import best, bipartite, cosines, greedy_determinant, max_min, others, pool, stages
-from arr_coc.lab.bench.peers.model import BEFORE, LEVELS, Flow, Scene, Told
+from arr_coc.lab.bench.peers.model import BEFORE, LEVELS, Flow, PrunableMini, Scene, Told
 from arr_coc.lab.bench.peers.registry import FULL, WAYS
+from arr_coc.lab.train.pictures import cut
 from arr_coc.lab.train.swift import cut_patches, run_language, run_tower
 
 by_name = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
@@ -141,13 +143,7 @@ def test_formulas_count_what_torch_counts(name):
 
 
 def test_a_chooser_pays_for_what_it_does():
-    batch = replace(
-        pictures(),
-        **{
-            name: getattr(pictures(), name)[:1]
-            for name in ("pictures", "question_ids", "answer_ids", "boxes", "box_mask", "ctx_boxes", "ctx_mask")
-        },
-    )
+    batch = cut(pictures(), 0, 1)
     mini = tiny_mini()
     costs = {way.name: counted_cost(mini, way, 16, batch) for way in (FULL, *WAYS)}
     assert costs["full"].chooser == pytest.approx(0, abs=1e-9)
@@ -321,3 +317,17 @@ def test_pooling_is_a_weighted_mean_and_others_are_the_rest():
 
 def test_the_tiny_model_is_a_stock_class():
     assert type(tiny_weights().mini).__name__ == "Qwen3VLForConditionalGeneration"
+
+
+def test_half_precision_reads_by_every_way():
+    weights = tiny_weights()
+    model = copy.deepcopy(weights.mini)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16)
+    mini = PrunableMini(model, weights.scorer)
+    with torch.inference_mode():
+        here = Scene(pictures(), mini.dtype, 5)
+        for way in WAYS:
+            right, counts = mini.right(here, way.make(mini, here, 8))
+            assert right.shape == (2,)
+            assert counts[-1] <= 8

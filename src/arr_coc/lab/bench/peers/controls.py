@@ -29,7 +29,8 @@ def noise(scene: Scene, purpose: int) -> Tensor:
 
 
 def random_overlay(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
-    return overlaid(mini, scene, noise(scene, OVERLAY), tokens)
+    """Noise with peaks, so that fine cells lie anywhere; plain noise is all but flat, which is down-sampling again."""
+    return overlaid(mini, scene, noise(scene, OVERLAY).pow(8), tokens)
 
 
 def shuffled_overlay(mini: PrunableMini, scene: Scene, tokens: int) -> Told:

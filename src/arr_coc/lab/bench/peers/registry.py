@@ -31,10 +31,12 @@ QUICK = ("scorer + overlay", "FastV, K = 2", "VisionZip", "DivPrune", "average p
 
 
 def chosen_ways(names: Sequence[str] | None) -> tuple[Way, ...]:
-    """Those whose name contains one of these words, whatever the case; all of them without any."""
-    if not names:
-        return WAYS
-    for name in names:
-        if not any(name.lower() in way.name.lower() for way in WAYS):
+    """Those that are called so, or else whose name contains one of these words; all of them without any."""
+    chosen: set[str] = set()
+    for name in names or ():
+        found = {way.name for way in WAYS if way.name.lower() == name.lower()}
+        found = found or {way.name for way in WAYS if name.lower() in way.name.lower()}
+        if not found:
             raise InputError(f"no way is called {name!r}; choose from {', '.join(way.name for way in WAYS)}")
-    return tuple(way for way in WAYS if any(name.lower() in way.name.lower() for name in names))
+        chosen |= found
+    return tuple(way for way in WAYS if not names or way.name in chosen)
