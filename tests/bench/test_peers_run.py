@@ -13,7 +13,7 @@ from arr_coc.errors import InputError
 from arr_coc.lab.bench.peers.__main__ import main
 from arr_coc.lab.bench.peers.measure import Plan, measure, packed, unpacked
 from arr_coc.lab.bench.peers.registry import WAYS, chosen_ways
-from arr_coc.lab.bench.peers.report import compute_table, difference, fill_page, plain, summarise, token_table
+from arr_coc.lab.bench.peers.report import compute_table, difference, fill_page, plain, summarise, token_table, wins
 
 NAMES = ("scorer + overlay", "uniform down-sampling", "random + overlay", "DivPrune")
 PLAN = Plan(
@@ -130,6 +130,21 @@ def test_equal_compute_takes_the_largest_budget_that_costs_no_more():
     same = next(row for row in document["rows"] if row["cell"] == "FastV, K = 2 @ 64")["ours minus this"]
     assert same == difference(bits["scorer + overlay @ 64"], bits["FastV, K = 2 @ 64"])
     assert "0.5" not in token_table(document).columns  # a share at which no peer was read is no column
+
+
+def test_where_a_peer_wins_is_said():
+    rows, bits = made_up()
+    nothing = wins(summarise(rows, bits))
+    assert nothing == ["nowhere beyond chance"]
+    bits["FastV, K = 2 @ 64"] = {name: np.ones(50, bool) for name in ("forms", "signs")}
+    bits["scorer + overlay @ 64"] = {name: np.arange(50) < 20 for name in ("forms", "signs")}
+    bits["scorer + overlay @ 192"] = bits["FastV, K = 2 @ 64"]
+    lines = wins(summarise(rows, bits))
+    assert any(
+        line.startswith("FastV, K = 2 at 1/4 of the tokens, equal tokens: ahead by 60.0 points") for line in lines
+    )
+    assert any("better on forms, signs" in line for line in lines)
+    assert not any("FastV" in line and "equal compute" in line for line in lines)
 
 
 def test_page_and_plot_are_made_of_the_document(tmp_path, whole):

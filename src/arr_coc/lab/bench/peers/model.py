@@ -219,15 +219,18 @@ class Flow:
     def attention(self, query: Tensor, key: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
         """How some tokens attend to the visual ones: (B, N) float32, mean over heads and (weighted) over the tokens.
 
-        rows: (B, R) places in the tail, −1 the token that ends the picture. weight: (B, R). The softmax runs over
-        everything that a token may see.
+        rows: (B, R) places in the tail. weight: (B, R).
         """
+        shares = self.attention_by_head(query, key, rows).mean(1)
+        return (shares * weight[..., None]).sum(1) / weight.sum(1, keepdim=True).clamp_min(1)
+
+    def attention_by_head(self, query: Tensor, key: Tensor, rows: Tensor) -> Tensor:
+        """(B, heads, R, N) float32. The softmax runs over everything that a token may see."""
         rows = rows + self.tail
         query = query.gather(2, rows[:, None, :, None].expand(-1, query.shape[1], -1, query.shape[3]))
         scores = (query @ key.transpose(2, 3)).float() * key.shape[-1] ** -0.5
         later = torch.arange(key.shape[2], device=key.device) > rows[..., None]  # (B, R, L)
-        shares = scores.masked_fill(later[:, None], float("-inf")).softmax(-1).mean(1)[:, :, self.seen]
-        return (shares * weight[..., None]).sum(1) / weight.sum(1, keepdim=True).clamp_min(1)
+        return scores.masked_fill(later[:, None], float("-inf")).softmax(-1)[..., self.seen]
 
 
 @dataclass(frozen=True)

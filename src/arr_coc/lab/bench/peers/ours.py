@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 
 from ....alphabet import CHARACTERS
+from ....attending.gains import Criterion
 from ....attending.overlay import overlay
 from ....attending.quadtree import quadtree
 from ....attending.tree import build_tree
 from .model import LEVELS, Flow, PrunableMini, Scene, Told
 from .way import Way
 
-# The glance's view has at least so many tokens, and reads the later half of the layers.
-GLANCE_TOKENS, GLANCE_FROM = 64, 1 / 2
+# As `backbones.glance` does it where no heads were measured: at least so many tokens, layers from this share on.
+GLANCE_TOKENS, GLANCE_FROM = 64, 1 / 4
 LOOK_AT_ONCE = 64
 
 
@@ -25,7 +26,7 @@ def overlaid(mini: PrunableMini, scene: Scene, relevance: Tensor, tokens: int) -
     return Told(mini.tower(scene, overlay(relevance, [tokens] * len(scene), levels=LEVELS).cells))
 
 
-def tiled(mini: PrunableMini, scene: Scene, relevance: Tensor, tokens: int, criterion: str = "mass") -> Told:
+def tiled(mini: PrunableMini, scene: Scene, relevance: Tensor, tokens: int, criterion: Criterion = "mass") -> Told:
     tree = build_tree(*scene.grid, LEVELS)
     return Told(mini.tower(scene, quadtree(relevance, tree, max(tree.floor, tokens), criterion).cells))
 
@@ -39,25 +40,23 @@ def scorer_quadtree(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
 
 
 def glance_map(mini: PrunableMini, scene: Scene) -> Tensor:
-    """(B, rows, cols): where the prompt's last token looks in the later layers on a coarse view, divided by where the
-    token that ends the picture looks, which has not read the question."""
+    """(B, rows, cols): `backbones.glance` for a batch. Where the prompt's last token looks in the later layers on a
+    coarse view; every head counts alike, whatever share of its attention the picture gets."""
 
     def make() -> Tensor:
         level = max(level for level in range(LEVELS + 1) if scene.full >> 2 * level >= min(GLANCE_TOKENS, scene.full))
         visual = mini.tower(scene, scene.level(level))
-        found = torch.zeros(2, len(scene), len(visual), device=scene.device)
+        found: list[Tensor] = []
 
         def watch(index: int, flow: Flow, query: Tensor, key: Tensor) -> None:
             if index >= int(mini.depth * GLANCE_FROM):
-                rows, weight = scene.last_row()
-                found[0] += flow.attention(query, key, rows, weight)
-                found[1] += flow.attention(query, key, torch.full_like(rows, -1), weight)
+                seen = flow.attention_by_head(query, key, scene.last[:, None])[:, :, 0]
+                found.append((seen / seen.sum(-1, keepdim=True).clamp_min(1e-9)).mean(1))
 
         mini.language(scene, Told(visual), watch)
-        asked, plain = found / (mini.depth - int(mini.depth * GLANCE_FROM))
-        seen = asked / (plain + plain.mean(1, keepdim=True) + 1e-9)
-        seen = (seen / seen.amax(1, keepdim=True).clamp_min(1e-9)).view(-1, *(side >> level for side in scene.grid))
-        return seen.repeat_interleave(1 << level, 1).repeat_interleave(1 << level, 2)
+        looked = torch.stack(found).mean(0)
+        looked = (looked / looked.amax(1, keepdim=True)).view(-1, *(side >> level for side in scene.grid))
+        return looked.repeat_interleave(1 << level, 1).repeat_interleave(1 << level, 2)
 
     return scene.once("glance", make)
 

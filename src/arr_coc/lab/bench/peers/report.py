@@ -23,7 +23,7 @@ Rows = Sequence[Mapping[str, Any]]
 Bits = Mapping[str, Mapping[str, np.ndarray]]
 
 
-def share(right: float, number: int) -> dict[str, Any]:
+def share(right: int, number: int) -> dict[str, Any]:
     low, high = wilson(right, number)
     return {"n": number, "value": right / max(1, number), "low": low, "high": high}
 
@@ -48,7 +48,7 @@ def summarise(rows: list[dict[str, Any]], bits: Bits) -> dict[str, Any]:
         families = {name: share(int(found.sum()), len(found)) for name, found in bits[row["cell"]].items()}
         number = sum(one["n"] for one in families.values())
         mean = float(np.mean([one["value"] for one in families.values()]))
-        result.append({**row, **share(mean * number, number), "families": families})
+        result.append({**row, **share(round(mean * number), number), "families": families})
         same = next((one for one in ours if one["keep"] == row["keep"]), None)
         if same and row["way"] != OURS:
             result[-1]["ours minus this"] = difference(bits[same["cell"]], bits[row["cell"]])
@@ -84,9 +84,10 @@ def fraction(keep: float) -> str:
     return "all" if keep == 1 else f"1/{round(1 / keep)}" if round(1 / keep) * keep == 1 else f"{keep:g}"
 
 
-def keeps_of(rows: Rows, everyone: bool) -> list[float]:
-    """The shares that were read, largest first. everyone: only those at which peers were read too."""
-    return sorted({row["keep"] for row in rows if not everyone or row["way"] != OURS} - {1.0}, reverse=True)
+def shares_of(rows: Rows) -> list[float]:
+    """The shares that peers were read at, largest first; without peers, all."""
+    peers = {row["keep"] for row in rows if row["group"] == "peer"}
+    return sorted((peers or {row["keep"] for row in rows}) - {1.0}, reverse=True)
 
 
 def sorted_ways(rows: Rows) -> list[tuple[str, str]]:
@@ -112,8 +113,7 @@ def token_table(document: Mapping[str, Any], exact: bool = False) -> Table:
     rows = document["rows"]
     found = {(row["way"], row["keep"]): row for row in rows}
     most = next((row for row in rows if row["way"] == "full"), None)
-    peers = [row["keep"] for row in rows if row["group"] == "peer"]
-    keeps = sorted(set(peers) or set(keeps_of(rows, False)), reverse=True)
+    keeps = shares_of(rows)
     columns = {"way": "exact match, %", "where": "where", **{fraction(keep): fraction(keep) for keep in keeps}}
     columns |= {"cost": "GFLOP", "chooser": "of it choosing"}
     lines: list[dict[str, Cell]] = []
@@ -166,8 +166,37 @@ def family_table(document: Mapping[str, Any], keep: float = 1 / 8) -> Table:
     return Table(f"By family, {fraction(keep)} of the tokens", columns, tuple(lines))
 
 
+def wins(document: Mapping[str, Any]) -> list[str]:
+    """Where ours are beaten beyond chance: at equal tokens, at equal compute, and in a family at equal tokens."""
+    found = {row["cell"]: row for row in document["rows"]}
+    rows = [row for row in document["rows"] if row["group"] in ("peer", "control") and row["way"] != "full"]
+    ours = {row["keep"]: row for row in document["rows"] if row["way"] == OURS}
+    lines = []
+
+    def told(row: Mapping[str, Any], gap: Mapping[str, Any], how: str) -> None:
+        if gap["high"] < 0:
+            points = f"{-100 * gap['value']:.1f} points [{-100 * gap['high']:.1f}, {-100 * gap['low']:.1f}]"
+            lines.append(f"{row['way']} at {fraction(row['keep'])} of the tokens, {how}: ahead by {points}")
+
+    for row in rows:
+        told(row, row.get("ours minus this", {"high": 0}), "equal tokens")
+    for one in document["equal compute"]:
+        if found[one["cell"]] in rows:
+            told(found[one["cell"]], one.get("ours minus this", {"high": 0}), "equal compute")
+    for row in rows:
+        mine = ours.get(row["keep"], {"families": {}})["families"]
+        better = [
+            name for name, theirs in row["families"].items() if name in mine and theirs["low"] > mine[name]["high"]
+        ]
+        if row["group"] == "peer" and better:
+            lines.append(
+                f"{row['way']} at {fraction(row['keep'])} of the tokens, equal tokens: better on {', '.join(better)}"
+            )
+    return lines or ["nowhere beyond chance"]
+
+
 def tables(document: Mapping[str, Any], exact: bool = False) -> list[Table]:
-    shares = keeps_of(document["rows"], True)
+    shares = shares_of(document["rows"])
     by_family = [family_table(document, 1 / 8 if 1 / 8 in shares else shares[0])] if shares else []
     return [token_table(document, exact), compute_table(document, exact), *by_family]
 
@@ -189,7 +218,8 @@ def fill_page(path: Path, document: Mapping[str, Any]) -> None:
     written = " to ".join(str(one) for one in dict.fromkeys((numbers[0], numbers[-1])))
     facts += f"\n- questions for each cell: {written}, all families together"
     parts = [f"### {table.title}\n\n{table.to_markdown()}" for table in tables(document, exact=True)]
-    fill_part(path, "peers", "\n\n".join([facts, *parts]))
+    beaten = "### Where ours are beaten\n\n" + "\n".join(f"- {line}" for line in wins(document))
+    fill_part(path, "peers", "\n\n".join([facts, *parts, beaten]))
 
 
 def plot(document: Mapping[str, Any], path: Path) -> None:
