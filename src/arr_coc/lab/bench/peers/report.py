@@ -14,7 +14,8 @@ from ....errors import InputError
 from ....files import replacing
 from ...train.evaluate import wilson
 from ...train.page_parts import fill_part
-from ..table import Cell, Table
+from ..needle_report import percent
+from ..table import Cell, Table, written
 
 # Whose accuracy stands beside every other way's.
 OURS = "scorer + overlay"
@@ -72,12 +73,6 @@ def read_document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("kind") != "peers":
         raise InputError(f"{path} was not written by arr-coc bench peers; give the peers.json of --out")
     return document
-
-
-def percent(one: Mapping[str, Any], exact: bool) -> str:
-    """A share with its interval: written out for a page, as ± half of it for a terminal."""
-    value, low, high = (100 * one[name] for name in ("value", "low", "high"))
-    return f"{value:.1f} [{low:.1f}, {high:.1f}]" if exact else f"{value:.1f}±{(high - low) / 2:.1f}"
 
 
 def fraction(keep: float) -> str:
@@ -203,8 +198,6 @@ def tables(document: Mapping[str, Any], exact: bool = False) -> list[Table]:
 
 def plain(table: Table) -> str:
     """A table for a terminal without rich."""
-    from ..table import written
-
     lines = [list(table.columns.values()), *([written(row.get(key)) for key in table.columns] for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
@@ -215,8 +208,8 @@ def fill_page(path: Path, document: Mapping[str, Any]) -> None:
     """The part `peers` of a page, made anew."""
     facts = "\n".join(f"- {name}: {value}" for name, value in document["facts"].items())
     numbers = sorted({row["n"] for row in document["rows"]})
-    written = " to ".join(str(one) for one in dict.fromkeys((numbers[0], numbers[-1])))
-    facts += f"\n- questions for each cell: {written}, all families together"
+    counted = " to ".join(str(one) for one in dict.fromkeys((numbers[0], numbers[-1])))
+    facts += f"\n- questions for each cell: {counted}, all families together"
     parts = [f"### {table.title}\n\n{table.to_markdown()}" for table in tables(document, exact=True)]
     beaten = "### Where ours are beaten\n\n" + "\n".join(f"- {line}" for line in wins(document))
     fill_part(path, "peers", "\n\n".join([facts, *parts, beaten]))
