@@ -98,7 +98,7 @@ def test_no_way_sees_the_answer(way):
     """The same choice whether the right answer stands behind the prompt, another one, or none."""
     batch = pictures()
     other = Scene(replace(batch, answer_ids=(batch.answer_ids > 0) * 17), torch.float32, 5)
-    places = [last_places(way, 8, one)[0] for one in (scene(), other, scene(answers=False))]
+    places = [last_places(way, 16, one)[0] for one in (scene(), other, scene(answers=False))]
     assert torch.equal(places[0], places[1])
     assert torch.equal(places[0], places[2])
 
