@@ -15,14 +15,16 @@ from peers_parts import pictures, scene, tiny_mini, tiny_weights
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from arr_coc.alphabet import CHARACTERS
 from arr_coc.attending.tree import build_tree
-from arr_coc.lab.bench.peers import cdpruner, dart, holov, sparse_vlm, tome, vispruner
+from arr_coc.lab.bench.peers import cdpruner, dart, holov, ours, sparse_vlm, tome, vispruner
 from arr_coc.lab.bench.peers.cost import counted_cost, language_operations, tower_operations
 from arr_coc.lab.bench.peers.maths import best, bipartite, cosines, greedy_determinant, max_min, others, pool, stages
 from arr_coc.lab.bench.peers.model import BEFORE, LEVELS, Flow, PrunableMini, Scene, Told
 from arr_coc.lab.bench.peers.registry import FULL, WAYS
 from arr_coc.lab.train.pictures import cut
 from arr_coc.lab.train.swift import cut_patches, run_language, run_tower
+from arr_coc.looking import examine
 
 by_name = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 TILED = {way.name for way in WAYS if "quadtree" in way.name or way.name == "uniform down-sampling"}
@@ -80,8 +82,8 @@ def test_tokens_that_are_dropped_after_the_tower_leave_the_others_as_they_were(w
     flat = (told.visual.places[..., 0] * 8 + told.visual.places[..., 1]).long()
     assert torch.equal(flat, flat.sort(1).values)
     index = flat[..., None].expand(-1, -1, full.embeds.shape[2])
-    for ours, theirs in zip([told.visual.embeds, *told.visual.planes], [full.embeds, *full.planes], strict=True):
-        assert torch.equal(ours, theirs.gather(1, index))
+    for mine, theirs in zip([told.visual.embeds, *told.visual.planes], [full.embeds, *full.planes], strict=True):
+        assert torch.equal(mine, theirs.gather(1, index))
 
 
 @by_name
@@ -331,3 +333,15 @@ def test_half_precision_reads_by_every_way():
             right, counts = mini.right(here, way.make(mini, here, 8))
             assert right.shape == (2,)
             assert counts[-1] <= 8
+
+
+def test_look_is_the_librarys():
+    """The batch by torch against `arr_coc.examine` of each picture, which goes by OpenCV."""
+    here = scene()
+    found = ours.look_map(here)
+    for number, picture in enumerate(pictures().pictures):
+        ids = pictures().question_ids[number]
+        question = "".join(CHARACTERS[index - 1] for index in ids.tolist() if index)
+        seen = examine(picture.permute(1, 2, 0).numpy(), question, keep=0.25, photos=False).relevance.map
+        cells = torch.from_numpy(np.array(seen)).unflatten(1, (8, -1)).unflatten(0, (8, -1)).mean((1, 3))
+        assert np.corrcoef(cells.flatten(), found[number].flatten())[0, 1] > 0.97

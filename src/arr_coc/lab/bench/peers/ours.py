@@ -18,7 +18,9 @@ from .way import Way
 
 # As `backbones.glance` does it where no heads were measured: at least so many tokens, layers from this share on.
 GLANCE_TOKENS, GLANCE_FROM = 64, 1 / 4
-LOOK_AT_ONCE = 64
+# What the three ways of knowing read and the longer side of their map, as `look` has them; a test holds them together.
+LOOK_CHANNELS = ("red", "green", "blue", "y", "x", "eccentricity", "saliency", "text_regions")
+LOOK_SIDE, LOOK_AT_ONCE = 256, 64
 
 
 def overlaid(mini: PrunableMini, scene: Scene, relevance: Tensor, tokens: int) -> Told:
@@ -69,7 +71,6 @@ def look_map(scene: Scene) -> Tensor:
     """(B, rows, cols): `arr_coc.look`'s relevance, by sensing's torch lane, on the cells."""
     from ....balancing import balance, sharpen
     from ....knowing import lexical, perspectival, propositional
-    from ....looking import CHANNELS, MAP_SIDE
     from ....sensing import Layout, sense
 
     questions = ["".join(CHARACTERS[index - 1] for index in row if index) for row in scene.batch.question_ids.tolist()]
@@ -77,10 +78,10 @@ def look_map(scene: Scene) -> Tensor:
     maps = []
     for start in range(0, len(scene), LOOK_AT_ONCE):
         some = slice(start, start + LOOK_AT_ONCE)
-        texture = sense(scene.batch.pictures[some], Layout.of("look", CHANNELS), backend="torch", clusters=None)
+        texture = sense(scene.batch.pictures[some], Layout.of("look", LOOK_CHANNELS), backend="torch", clusters=None)
         three = propositional(texture), perspectival(texture), lexical(texture, questions[some]).map
         size = three[0].shape[-2:]
-        scale = min(1.0, MAP_SIDE / max(size))
+        scale = min(1.0, LOOK_SIDE / max(size))
         small = max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
         whole = sharpen(balance(*(texture.ops.shrink(one.float(), small) for one in three)))
         maps.append(whole.unflatten(2, (cols, -1)).unflatten(1, (rows, -1)).mean((2, 4)).float())
