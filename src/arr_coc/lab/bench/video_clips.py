@@ -14,8 +14,7 @@ from torch import Tensor
 
 from ...attending.tree import Tree
 from ...video.blend import same_ground
-from ...video.clip_motion import ClipMotion, clip_motion
-from ...video.temporal_model import TemporalBlend
+from ...video.temporal_model import ClipMotion, TemporalBlend, clip_motion
 from ..needle.clips import render_clip
 from ..train.allocations import tree_of
 from ..train.clip_coherence import STANDING, neighbour_similarity
