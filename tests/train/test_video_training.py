@@ -32,7 +32,7 @@ from arr_coc.lab.train.train_video import main, temporal_loss
 from arr_coc.lab.train.train_video import train_video as train_stage
 from arr_coc.lab.train.video_judging import changes, needed_loss
 from arr_coc.video import TemporalBlend, TemporalSettings, VideoStream, load_settings
-from arr_coc.video.shown import cells_of
+from arr_coc.video.spending import cells_of
 
 SMALL = {
     "clips": 2, "frames": 3, "size": (128, 128), "families": ("cards",), "evaluate": 2, "threads": 1, "stills": 3,

@@ -25,7 +25,7 @@ from arr_coc.lab.train.clip_allocations import cell_density, neighbour_similarit
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.values import compare, token_density
 from arr_coc.video import TemporalBlend, TemporalSettings
-from arr_coc.video.shown import kept_share
+from arr_coc.video.spending import kept_share
 
 
 @pytest.mark.parametrize("grid", [(16, 16), (7, 11)])

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..knowing.edge_lod import CLASSIC_TOKENS
 
 CLASSIC_GRIDS: tuple[tuple[int, int], ...] = ((8, 8), (8, 16), (16, 16), (16, 24), (20, 20))
 # height × width of each grid; the selectors in `knowing`, a lower room, count in the same steps.
+# The five classic levels of detail, coarse to fine: grids of 8×8, 8×16, 16×16, 16×24, 20×20.
+CLASSIC_TOKENS = (64, 128, 256, 384, 400)
 LEAST, MOST = CLASSIC_TOKENS[0], CLASSIC_TOKENS[-1]
 
 

@@ -71,7 +71,7 @@ def relevance_source(eye: Eye, relevance: Any) -> Any:
 def relevance_cells(source: Any, pixels: Tensor, query: str, frame: Frame) -> Tensor:
     """(1, rows, cols) float32 in [0, 1] on the grid of the canvas."""
     found = plain_map(source(pixels, query) if callable(source) else source)
-    maps = torch.as_tensor(np.asarray(found), dtype=torch.float32)[None]
+    maps = torch.tensor(np.asarray(found), dtype=torch.float32)[None]
     return to_cells(maps.clamp(0, 1), Frame(frame.seen, frame.cell)).to(pixels.device)
 
 

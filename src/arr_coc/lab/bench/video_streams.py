@@ -16,7 +16,7 @@ from ...attending.tree import tokens_for
 from ...looking import prepare
 from ...pictures import load_picture
 from ...video.settings import TemporalSettings
-from ...video.shown import ENOUGH, cells_of
+from ...video.spending import ENOUGH, cells_of
 from ...video.stream import VideoStream
 from ..needle.clips import render_clip
 from ..statistics import Estimate, resampled

@@ -13,9 +13,8 @@ from ...attending.gains import node_sums
 from ...attending.quadtree import Leaves, gather_leaves, quadtree, select_splits
 from ...attending.tree import Tree
 from ...errors import InputError
-from ...video.clip_motion import ClipMotion
 from ...video.forest import deepest_tree, demand_of, grow_forest
-from ...video.temporal_model import TemporalBlend
+from ...video.temporal_model import ClipMotion, TemporalBlend
 
 SYSTEMS = ("temporal", "frame by frame", "uniform", "random", "shuffled", "one frame", "full")
 

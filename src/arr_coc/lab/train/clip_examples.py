@@ -19,10 +19,9 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...knowing.scorer import Scorer
-from ...video.clip_motion import ClipMotion, clip_motion
 from ...video.settings import TemporalSettings
 from ...video.sources import relevance_alone, source_of
-from ...video.temporal_model import TemporalBlend
+from ...video.temporal_model import ClipMotion, TemporalBlend, clip_motion
 from ..needle.clips import NeedleClip, render_clip
 from .allocations import Kind
 from .clip_allocations import ClipMaps, carry_scores, to_grid

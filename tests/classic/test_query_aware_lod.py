@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arr_coc.attending.classic import CLASSIC_TOKENS
 from arr_coc.errors import InputError
-from arr_coc.knowing.edge_lod import CLASSIC_TOKENS
-from arr_coc.knowing.patch_trunk import TrunkConfig
-from arr_coc.knowing.query_aware_lod import (
+from arr_coc.lab.classic.patch_trunk import TrunkConfig
+from arr_coc.lab.classic.query_aware_lod import (
     QueryAwareLOD,
     choose_levels,
     concave_envelope,

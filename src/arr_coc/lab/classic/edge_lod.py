@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
-from ..errors import InputError
-from ..sensing import Texture
-from ..sensing import backend_torch as ops
+from ...attending.classic import CLASSIC_TOKENS
+from ...errors import InputError
+from ...sensing import Texture
+from ...sensing import backend_torch as ops
 
-# The five classic levels of detail, coarse to fine: grids of 8×8, 8×16, 16×16, 16×24, 20×20.
-CLASSIC_TOKENS = (64, 128, 256, 384, 400)
 THRESHOLDS = (0.15, 0.3, 0.5, 0.7)
 # An edge is a pixel at least this strong, of the picture's strongest.
 EDGE = 0.1

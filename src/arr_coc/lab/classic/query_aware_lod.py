@@ -14,9 +14,9 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError
-from ..pretrained import Pretrained
-from .edge_lod import CLASSIC_TOKENS
+from ...attending.classic import CLASSIC_TOKENS
+from ...errors import InputError
+from ...pretrained import Pretrained
 from .patch_trunk import PatchTrunk, TrunkConfig
 
 LEVELS = len(CLASSIC_TOKENS)

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from ..errors import InputError
-from ..sensing import SemanticEncoder
+from ...errors import InputError
+from ...sensing import SemanticEncoder
 
 
 class EncodedQuery(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ..pretrained import Pretrained
+from ...pretrained import Pretrained
 from .patch_trunk import PatchTrunk, TrunkConfig
 
 

@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from arr_coc.errors import InputError
-from arr_coc.knowing.patch_trunk import TrunkConfig
-from arr_coc.knowing.query_encoders import (
+from arr_coc.lab.classic.patch_trunk import TrunkConfig
+from arr_coc.lab.classic.query_encoders import (
     BackboneQueryEncoder,
     ImageTextQueryEncoder,
     QueryEncoder,
     load_query_encoder,
     stack_queries,
 )
-from arr_coc.knowing.realizer import RelevanceRealizer
+from arr_coc.lab.classic.realizer import RelevanceRealizer
 
 WORDS = ("where", "is", "the", "red", "car", "blue")
 QUESTION = "where is the red car"
