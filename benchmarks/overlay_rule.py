@@ -1,9 +1,9 @@
 """Which overview should an overlay have? Exact match of the bundled `mini` and scorer on validation pictures.
 
-    python benchmarks/overlay_rule.py --n 40 --budgets 64 32 16 8 --rules quadtree quarter:1/3 4:1/3 0:1/3 quarter:0
+    python benchmarks/overlay_rule.py --n 40 --budgets 64 32 16 8 --rules quadtree quarter:4/3 4:4/3 0:4/3 quarter:0
 
 A rule is the most tokens of the overview (`quarter`: a quarter of the budget), a colon, and what a coarse leaf gains of
-the relevance inside it (`attending.overlay.COARSE_GAIN`). All rules read the same pictures; a table is printed after
+its mean relevance (`attending.overlay.COARSE_GAIN`). All rules read the same pictures; a table is printed after
 every round, so that a long run can be read before it ends.
 """
 
@@ -43,7 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=40, help="pictures of each family")
     parser.add_argument("--budgets", type=int, nargs="+", default=[64, 32, 16, 8])
-    parser.add_argument("--rules", nargs="+", default=["quadtree", "quarter:1/3", "4:1/3", "0:1/3", "quarter:0"])
+    parser.add_argument("--rules", nargs="+", default=["quadtree", "quarter:4/3", "4:4/3", "0:4/3", "quarter:0"])
     parser.add_argument("--seed", type=int, default=31)
     parser.add_argument("--device", default="cpu")
     given = parser.parse_args()

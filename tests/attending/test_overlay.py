@@ -57,10 +57,18 @@ class Plain:
             row, col = node[1] >> up, node[2] >> up
             return [bit for place in range(16) for bit in ((row >> place) & 1, (col >> place) & 1)]
 
+        def gain(node: Node) -> float:
+            cells = self.cells(node)
+            mean = np.float32(sum(float(self.relevance[cell]) for cell in cells)) / np.float32(len(cells))
+            if node[0] == 0:
+                return float(mean)
+            inside = [other for other in nodes if 0 < other[0] < node[0] and self.cells(other) <= cells]
+            return max([float(mean * np.float32(COARSE_GAIN)), *map(gain, inside)])
+
+        gains = {node: gain(node) for node in nodes}
+
         def key(node: Node) -> tuple:
-            mass = np.float32(sum(float(self.relevance[cell]) for cell in self.cells(node)))
-            gain = mass if node[0] == 0 else mass * np.float32(COARSE_GAIN)
-            return (not (always and node[0] == top), -float(gain), -node[0], spread(node), node[1:])
+            return (not (always and node[0] == top), -gains[node], -node[0], spread(node), node[1:])
 
         return sorted(nodes, key=key)
 

@@ -257,7 +257,6 @@ def test_mistakes_get_one_clear_line(esper):
     for wrong, word in (
         ({"query": " "}, "question"),
         ({"query": "x", "budget": 0}, "budget"),
-        ({"query": "x", "budget": 65}, "in full"),
         ({"query": "x", "budget": 4, "keep": 0.5}, "keep"),
         ({"query": "x", "passes": 0}, "passes"),
         ({"query": "x", "relevance": "glance"}, "relevance"),

@@ -25,9 +25,8 @@ from ...attending.tree import Tree
 from ...errors import InputError
 from ...files import write_json
 from ...video.blend import same_ground
-from ...video.clip_motion import ClipMotion, clip_motion
 from ...video.settings import SETTINGS_NAME, TemporalSettings, load_settings
-from ...video.temporal_model import TemporalBlend
+from ...video.temporal_model import ClipMotion, TemporalBlend, clip_motion
 from ..needle import FAMILIES
 from ..needle.clips import render_clip
 from ..statistics import paired_bootstrap, wilson
@@ -89,7 +88,7 @@ def measure_needle(
     request: VideoRequest, advance: Callable[[int, dict[str, Any]], None] | None = None
 ) -> dict[str, Any]:
     """The document of needle clips. advance: called after every batch with the clips done and the document so far."""
-    from ...video.temporal_model import TemporalBlend
+    from ...video.temporal_model import ClipMotion, TemporalBlend, clip_motion
 
     request.check()
     weights = request.weights
