@@ -35,7 +35,7 @@ def test_density_and_similarity_are_those_of_the_allocations(grid: tuple[int, in
     budget = round(tree.full / 3)
     selected = select_splits(node_sums(maps[0], tree)[:, : len(tree.costs)], tree, budget)
     density = cell_density(selected, tree)
-    made = [allocate(one.numpy(), budget, levels=3) for one in maps[0]]
+    made = [allocate(one.numpy(), budget, levels=3, strategy="quadtree") for one in maps[0]]
     for number, allocation in enumerate(made):
         assert np.allclose(density[number], token_density(allocation), atol=1e-6)
     expected = [compare(one, other).similarity for one, other in pairwise(made)]

@@ -248,9 +248,7 @@ def narrow_table(table: Table) -> Table:
     return Table(table.title, NARROW, tuple(rows), table.facts)
 
 
-# ---- real_maps -------------------------------------------------------------------------------------------------------
-# The maps that `bench real` compares, of one picture and its questions.
-#
+# ---- The maps that `bench real` compares, of one picture and its questions -------------------------------------------
 # Every map that is not a control is sharpened as `look` does it (`balancing.SHARPNESS`), except the scorer's, which is
 # used as it was trained to be.
 
@@ -327,7 +325,6 @@ def bundled_scorer(folder: Path | None = None) -> ScorerRelevance | None:
     return ScorerRelevance(folder) if (folder / "config.json").is_file() else None
 
 
-# ---- real_measures ---------------------------------------------------------------------------------------------------
 # What an allocation or a map is worth on a real picture: coverage of boxes, and agreement with where people looked.
 
 # Blur of the fixations' map, as a share of the picture's longer side: about a degree of sight.
@@ -336,16 +333,27 @@ FIXATION_BLUR = 0.04
 
 def coverage(allocation: Allocation, boxes: np.ndarray, any_of: bool = False, level: int = 0) -> float:
     """Share of the relevant boxes (K, 4: x0, y0, x1, y1 in 0–1) that is seen at a level or finer; with any_of, of the
-    best one. Leaves do not overlap, so that what they cover of a box adds up. Several boxes count by their area."""
+    best one. What leaves cover of a box adds up, those left out that lie under or on another one that counts. Several
+    boxes count by their area."""
     scale = np.array([allocation.width, allocation.height] * 2, dtype=float)
     x0, y0, x1, y1 = (np.asarray(boxes, dtype=float).reshape(-1, 4) * scale).T[:, None]
-    fine = allocation.boxes[allocation.levels <= level].astype(float)
+    fine = allocation.boxes[_outermost(allocation, level)].astype(float)
     top, left, height, width = fine.T[:, :, None]
     down = np.clip(np.minimum(y1, top + height) - np.maximum(y0, top), 0, None)
     across = np.clip(np.minimum(x1, left + width) - np.maximum(x0, left), 0, None)
     seen = (down * across).sum(0)
     area = np.maximum(((x1 - x0) * (y1 - y0))[0], 1e-9)
     return float((seen / area).max()) if any_of else float(seen.sum() / area.sum())
+
+
+def _outermost(allocation: Allocation, level: int) -> np.ndarray:
+    """(N,) bool: leaves of a level or finer that lie in no other such leaf."""
+    row, col, own = allocation.leaf_cells().T
+    alone = own <= level
+    for coarse in range(1, level + 1):
+        name = ((row >> coarse) << 32) | (col >> coarse)
+        alone &= ~((own < coarse) & np.isin(name, name[own == coarse]))
+    return alone
 
 
 def scanpath_hits(allocation: Allocation, scanpaths: list[list[list[float]]]) -> float:

@@ -20,7 +20,7 @@ from arr_coc.lab.train.allocations import tree_of
 
 def test_the_level_of_every_cell_is_the_allocations():
     relevance = np.random.default_rng(0).random((16, 16)).astype(np.float32) ** 8
-    allocation = allocate(relevance, 64)
+    allocation = allocate(relevance, 64, strategy="quadtree")
     leaves = quadtree(torch.from_numpy(relevance)[None], tree_of((512, 512)), 64).cells
     found = analysis.level_maps(leaves, 16, 16)[0]
     assert (found == allocation.level_map()).all()
