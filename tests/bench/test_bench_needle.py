@@ -79,7 +79,7 @@ def test_differences_are_paired_and_have_the_right_sign(document):
 def test_intervals_of_means_have_the_textbook_width():
     resampled = Resampled([outcomes("cards", SHARES), outcomes("forms", SHARES, seed=3)])
     found = interval(resampled.mean(FULL))
-    assert (found["high"] - found["low"]) / 2 == pytest.approx(1.96 * np.sqrt(0.8 * 0.2 / 800), rel=0.15)
+    assert (found.high - found.low) / 2 == pytest.approx(1.96 * np.sqrt(0.8 * 0.2 / 800), rel=0.15)
 
 
 def test_bars_are_kept_missed_or_left_open(document):

@@ -267,7 +267,7 @@ def main(arguments: list[str] | None = None) -> None:
     print("\n".join(str(path) for path in [*written, given.out / "analysis.json"]))
 
 
-# ---- analysis_plots --------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 # The analysis as pictures, from plain numbers (`analysis.json`) and the looks themselves. Needs matplotlib.
 
 LEVEL_COLOURS = ("#d1495b", "#edae49", "#66a182", "#2e4057")

@@ -44,8 +44,7 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-# ---- timing ----------------------------------------------------------------------------------------------------------
-# Medians of repeated calls, after a warm-up, and two ways of doing one thing taken in turns.
+# ---- Medians of repeated calls, after a warm-up, and two ways of doing one thing taken in turns ----------------------
 
 WARM_UP = 2
 
@@ -109,9 +108,7 @@ def processors(number: int) -> Generator[int]:
         cv2.setNumThreads(threads[1])
 
 
-# ---- process ---------------------------------------------------------------------------------------------------------
-# A whole command, as a user runs it: how long it took and how much memory it held at most.
-#
+# ---- A whole command, as a user runs it: how long it took and how much memory it held at most ------------------------
 # On Linux a child's peak memory begins with that of the process it was started from. A bench that holds textures of
 # 160 MB would so count its own. Hence the command is started from a small interpreter: this very file, run as a script.
 

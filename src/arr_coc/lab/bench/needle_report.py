@@ -175,7 +175,7 @@ def _at_least(what: str, measured: Mapping[str, Any], least: float, points: bool
     return {"what": what, **found, "bar": least, "kept": measured["value"] >= least, "points": points}
 
 
-# ---- needle_report ---------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 # The tables of a needle document, for a terminal and for docs/results.md. Nothing is measured or typed in here.
 
 BY_HAND = "<!-- Below this line: written by hand, kept when the file is made again. -->"

@@ -249,9 +249,7 @@ def narrow_table(table: Table) -> Table:
     return Table(table.title, NARROW, tuple(rows), table.facts)
 
 
-# ---- real_maps -------------------------------------------------------------------------------------------------------
-# The maps that `bench real` compares, of one picture and its questions.
-#
+# ---- The maps that `bench real` compares, of one picture and its questions -------------------------------------------
 # Every map that is not a control is sharpened as `look` does it (`balancing.SHARPNESS`), except the scorer's, which is
 # used as it was trained to be.
 
@@ -328,7 +326,6 @@ def bundled_scorer(folder: Path | None = None) -> ScorerRelevance | None:
     return ScorerRelevance(folder) if (folder / "config.json").is_file() else None
 
 
-# ---- real_measures ---------------------------------------------------------------------------------------------------
 # What an allocation or a map is worth on a real picture: coverage of boxes, and agreement with where people looked.
 
 # Blur of the fixations' map, as a share of the picture's longer side: about a degree of sight.

@@ -150,8 +150,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"\n{table.title}\n\n{table.to_markdown()}", flush=True)
 
 
-# ---- video_clips -----------------------------------------------------------------------------------------------------
-# Moving Needle World: what a clip's tokens buy, how steady allocations are, and which cuts are found.
+# ---- Moving Needle World: what a clip's tokens buy, how steady allocations are, and which cuts are found -------------
 
 KEEPS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
 CONTROLS = ("frame by frame", "uniform", "random", "shuffled", "one frame", "full")

@@ -92,8 +92,7 @@ def clip_coverage(clips: dict[str, Any], system: str) -> Estimate:
     return resampled(np.array([np.mean(one["coverage"][system]) for one in clips.values()]))
 
 
-# ---- video_speed -----------------------------------------------------------------------------------------------------
-# What a frame costs after the first, against the first and against looking at every frame on its own.
+# ---- What a frame costs after the first, against the first and against looking at every frame on its own -------------
 
 SIDE = 512
 LATER = 30

@@ -92,7 +92,7 @@ def fixed_boxes(
     return torch.minimum(boxes.clamp(min=0), limit).float() / scale * mask[..., None], mask
 
 
-# ---- labels ----------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 # What lies in each cell of 32 pixels: characters, colours and things, as 0 and 1, for a dense training signal.
 
 CELL = 32

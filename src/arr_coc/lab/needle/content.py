@@ -87,8 +87,7 @@ def capitalise(text: torch.Tensor) -> torch.Tensor:
     return torch.cat([upper(text[..., :1]), text[..., 1:]], dim=-1)
 
 
-# ---- content ---------------------------------------------------------------------------------------------------------
-# What is written on things: names, dates, amounts, codes, as strings in tensors.
+# ---- What is written on things: names, dates, amounts, codes, as strings in tensors ----------------------------------
 
 KINDS = tuple(words.FIELDS)
 VALUE_LENGTH = 18
@@ -200,8 +199,7 @@ def ask(stage: Stage, name: str, templates: tuple[str, ...], values: list[torch.
     return fill(templates, stage.draws.integers(name, 0, len(templates))[:, 0], values, length)
 
 
-# ---- common ----------------------------------------------------------------------------------------------------------
-# What several families need: place words, unions of boxes, choosing among tasks.
+# ---- What several families need: place words, unions of boxes, choosing among tasks ----------------------------------
 
 PLACES = ("top left", "top", "top right", "left", "center", "right", "bottom left", "bottom", "bottom right")
 YES_NO = ("no", "yes")

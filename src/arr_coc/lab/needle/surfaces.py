@@ -39,8 +39,7 @@ def textures(device: torch.device | str) -> torch.Tensor:
     return torch.stack(surfaces).view(4, -1).to(torch.int32).to(device)
 
 
-# ---- surfaces --------------------------------------------------------------------------------------------------------
-# Backgrounds that several families share.
+# ---- Backgrounds that several families share -------------------------------------------------------------------------
 
 # Table tops: colour and the texture that suits it.
 TABLES = (

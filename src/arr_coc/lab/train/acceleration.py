@@ -84,9 +84,7 @@ class Captured:
         return True
 
 
-# ---- prefetch --------------------------------------------------------------------------------------------------------
-# Rendering in the background: the next batches are painted while the present one is read.
-#
+# ---- Rendering in the background: the next batches are painted while the present one is read -------------------------
 # Painting is many small launches; reading is few large ones, and its backward pass leaves Python idle. So a thread with
 # a CUDA stream of its own hides the one behind the other. On a CPU there is nothing to hide, and batches are made on
 # demand, which also keeps runs there repeatable.
@@ -162,7 +160,7 @@ class Prefetcher(Generic[Item]):
         return item
 
 
-# ---- twin ------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 # A bfloat16 twin that does the work of a float32 module: half the memory traffic, full-precision updates.
 
 Worker = TypeVar("Worker", bound=nn.Module)
@@ -203,9 +201,7 @@ class Twin(Generic[Worker]):
         torch._foreach_copy_(self._workers, self._masters)
 
 
-# ---- optimizers ------------------------------------------------------------------------------------------------------
-# Which optimizer moves which weights, and torch's Muon for all matrices of one shape at once.
-#
+# ---- Which optimizer moves which weights, and torch's Muon for all matrices of one shape at once ---------------------
 # The stock optimizer orthogonalises matrix after matrix; on a small model its launches cost a tenth of the training. A
 # test holds this one equal to it.
 

@@ -111,8 +111,7 @@ def inherited_ones(number: int, tree: Tree, device: torch.device) -> Tensor:
     return areas.expand(number, -1).contiguous()
 
 
-# ---- clip_coherence --------------------------------------------------------------------------------------------------
-# How alike the allocations of neighbouring frames are, for whole batches of clips.
+# ---- How alike the allocations of neighbouring frames are, for whole batches of clips --------------------------------
 
 # Share of a frame's tokens that a standing allocation has: what similarity compares.
 STANDING = 1 / 8

@@ -71,7 +71,7 @@ def build_clip_prompt(
     return Prompt(ids.gather(1, order), answers.gather(1, order))
 
 
-# ---- clip_tower ------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 # `mini`'s vision tower on frames with different numbers of leaves, in one pass: only attention needs padding.
 #
 # The frames of a clip may have four leaves or hundreds. Frame by frame, or one number of leaves after the other, would
@@ -145,7 +145,7 @@ def run_ragged_tower(tower: Any, patches: Tensor, batch: LeafBatch) -> VisualTok
     return VisualTokens(tower.merger(hidden), tuple(planes))
 
 
-# ---- reading_clips ---------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 # Clips through `mini`: as one video prompt, from the clearest frame, or with the opinions of all frames pooled.
 #
 # A `mini` that was trained on single pictures has never seen a video prompt; `clearest` and `pooled` ask it about

@@ -170,7 +170,7 @@ def _name_lines(axes: Any, ends: Sequence[tuple[str, str, float]], apart: float 
         )
 
 
-# ---- writers ---------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 # Where a training's curve goes while it runs: the terminal, and TensorBoard or Weights & Biases where asked.
 
 Point = Mapping[str, Any]

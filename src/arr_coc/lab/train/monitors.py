@@ -126,7 +126,7 @@ def learned_numbers(modules: Iterable[nn.Module]) -> dict[str, float]:
     return result
 
 
-# ---- probe -----------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 # How the allocation in use fares while a scorer is trained: pictures set aside, read with the tree it would choose.
 
 

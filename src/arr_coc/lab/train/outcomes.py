@@ -141,7 +141,7 @@ def load_reader(folder: Path, device: torch.device) -> PreTrainedModel:
     return model
 
 
-# ---- credit ----------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 # Where the answer hung on detail: the derivative of a frozen reader's answer, one number for every cell.
 #
 # A group of sampled allocations tells apart a handful of trees for each picture, at a reading each. One reading of the

@@ -166,9 +166,7 @@ def most_likely_splits(logits: Tensor, tree: Tree, budget: int) -> Tensor:
     return logits.argsort(dim=1, descending=True, stable=True)[:, : number_of_splits(tree, budget)]
 
 
-# ---- policy_gradient -------------------------------------------------------------------------------------------------
-# Group-relative policy gradient: several allocations of one picture, each judged against its siblings.
-#
+# ---- Group-relative policy gradient: several allocations of one picture, each judged against its siblings ------------
 # What one allocation earned says little (the picture may be easy); what it earned beyond the others of its group says
 # where looking helped. No critic is needed, the group is the baseline. Two terms keep the policy alive, because plain
 # group-relative training collapses (always zoom, or never): a bonus for the entropy of the draws, and a balance term

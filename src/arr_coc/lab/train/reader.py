@@ -165,7 +165,7 @@ def thing_loss(logits: Tensor, found: Tensor, may: Tensor) -> Tensor:
     return (each * may.flatten()).sum() / may.sum().clamp_min(1)
 
 
-# ---- studying --------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 # A batch and its leaves through `mini` by the swift path, with every loss. Nothing here waits for the device.
 
 

@@ -251,8 +251,7 @@ class ReaderSource:
         return render_reader_batch(family, number, size, self.seed, start, self.device, difficulty, self.questions)
 
 
-# ---- schedule --------------------------------------------------------------------------------------------------------
-# The course of the reader's training: which canvases when, which allocations, how large a step.
+# ---- The course of the reader's training: which canvases when, which allocations, how large a step -------------------
 
 
 @dataclass(frozen=True)
@@ -329,7 +328,7 @@ def choose_difficulty(size: tuple[int, int], chance: random.Random) -> str | Non
     return chance.choices((None, "easy", "hard"), (0.6, 0.25, 0.15))[0]
 
 
-# ---- varying ---------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 # Small changes of a picture that leave its text legible: bolder, lighter or softer strokes, more or less light.
 #
 # There are few typefaces to train on and others to be read later; strokes of any weight and sharpness stand in for

@@ -113,9 +113,7 @@ class FractalReward:
         return torch.stack([self.weights[name] * value for name, value in parts]).sum(0)
 
 
-# ---- asymmetric ------------------------------------------------------------------------------------------------------
-# What a mistake costs: missing what matters is not the same as wasting tokens on what does not.
-#
+# ---- What a mistake costs: missing what matters is not the same as wasting tokens on what does not -------------------
 # Per place, on the classic scale of 64 to 400 tokens:
 #
 # - missed: it matters and got fewer than 200 tokens: squared distance to 400;
@@ -211,9 +209,7 @@ class AsymmetricRelevanceLoss(nn.Module):
         return asymmetric_loss(tokens, matters, self.weights, self.softness, self.normalise)
 
 
-# ---- actor_critic ----------------------------------------------------------------------------------------------------
-# `HierarchicalActorCritic`: one trunk, one policy, and a critic for each timescale of `FractalReward`.
-#
+# ---- `HierarchicalActorCritic`: one trunk, one policy, and a critic for each timescale of `FractalReward` ------------
 # For decisions that come in sequence (how to look in each of up to four passes), where no group of siblings exists to
 # compare with. Each critic predicts the discounted rest of its own timescale's rewards; each timescale's advantage is
 # what came minus what was predicted; the policy follows their weighted sum.

@@ -80,7 +80,8 @@ class HypothesesOptions(RunOptions):
 
     def phase(self, name: str, **changes: Any) -> ScorerOptions:
         """The options of one phase."""
-        seconds = self.seconds * PHASES[name]
+        # Steps, where they are counted, are not cut short by the time.
+        seconds = 1e9 if self.steps else self.seconds * PHASES[name]
         phase = ScorerOptions(
             source="boxes",
             reader=self.reader,
