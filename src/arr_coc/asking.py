@@ -7,7 +7,7 @@ eye.ask("What does the red sign say?", budget=64)     many times: every question
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from functools import lru_cache
@@ -19,6 +19,7 @@ from .attending import Frame
 from .attending.strategies import DEFAULT_STRATEGY, check_strategy
 from .backbones.attachment_plan import Settings, plan_prompt
 from .backbones.base import backbone_for
+from .backbones.query import PLACE, tokenize_prompt, without_markers
 from .bundled import MINI, Calibration, ScorerRelevance, part_folder, scorer_beside
 from .errors import InputError
 from .knowing.registry import check_relevance
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .backbones.base import Realized
+    from .backbones.qwen3_vl_graph import Graphs
     from .decoding import Generated
     from .request import Budget, Share, StrategyOptions
 
@@ -44,6 +46,8 @@ RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torc
 KEYWORDS = ("query", "relevance", "allocation", "words", "max_new_tokens", "model", "device")
 # What a picture and a model can offer to a source of relevance.
 OFFERS = ("pixels", "texture", "model", "words")
+# Characters of a question. A whole document does not belong into one: a language model reads it at every step.
+LONGEST_QUESTION = 4000
 
 
 class Eye:
@@ -54,7 +58,8 @@ class Eye:
     with `mini`.
     scorer: that one. temperature: divides the logits before the uncertainty is read off them; 1 unless calibrated.
     levels: the coarsest level of detail; None leaves it to the allocator. strategy: what `ask` takes unless told; None
-    is the library's default.
+    is the library's default. graphs: single prompts run as CUDA graphs, captured when first needed; None does so where
+    it is safe (a dense Qwen3-VL on one CUDA device).
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Eye:
         temperature: float = 1.0,
         levels: int | None = None,
         strategy: str | None = None,
+        graphs: bool | None = None,
         name: str = "",
     ) -> None:
         if not temperature > 0:
@@ -84,6 +90,7 @@ class Eye:
         self.name = name or type(model).__name__
         self.backbone = backbone_for(model)
         self.backbone.check(model, processor)
+        self._graphs = self._captured(graphs)
         self._picture: Picture | None = None
         self._words: Words | None = None
         self._pictured: dict[str, Any] = {}
@@ -156,6 +163,7 @@ class Eye:
         if self._picture is None:
             raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
         check_request([query], budget, keep)
+        check_question(query)
         levels, strategy = self.levels if levels is None else levels, strategy or self.strategy
         known = self._words if words is None else as_words(words, self._picture.size)
         settings = Settings(
@@ -172,16 +180,18 @@ class Eye:
             self._check(inputs)
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
-        with timed(seconds, "encode"):
-            realized = self.backbone.realize(
-                self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options
-            )
-        with timed(seconds, "answer"):
-            said = self._speak(realized, max_new_tokens)
-            text = self.processor.tokenizer.decode(said.ids[0][said.within[0]], skip_special_tokens=True).strip()
-            heat = self.temperature
-            uncertainty = 1.0 - float(said.confidence(heat))
-            unsure = {"entropy": float(said.entropy(heat)), "margin": float(said.margin(heat))}
+        with self._own_graphs() as graphs:
+            with timed(seconds, "encode"):
+                tower = {} if graphs is None else {"tower": graphs.tower}
+                realized = self.backbone.realize(
+                    self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options, **tower
+                )
+            with timed(seconds, "answer"):
+                said = self._generate(realized, max_new_tokens, graphs)
+        text = self.processor.tokenizer.decode(said.ids[0][said.within[0]], skip_special_tokens=True).strip()
+        heat = self.temperature
+        uncertainty = 1.0 - float(said.confidence(heat))
+        unsure = {"entropy": float(said.entropy(heat)), "margin": float(said.margin(heat))}
         # What counts is what the prompts hold, not what was planned.
         spent, full = (self._visual_tokens(prompt) for prompt in (realized.inputs, inputs))
         seen = self._in_picture(plan.allocations[0])
@@ -201,7 +211,8 @@ class Eye:
         """The chat with one picture: patches are cut once, the text is set for every question."""
         import torch
 
-        content = [{"type": "image"}, {"type": "text", "text": query}]
+        tokenizer = self.processor.tokenizer
+        content = [{"type": "image"}, {"type": "text", "text": PLACE}]
         text = self.processor.apply_chat_template(
             [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
         )
@@ -212,12 +223,13 @@ class Eye:
 
             assert self._picture is not None
             picture = Image.fromarray(self._picture.pixels)
+            text = text.replace(PLACE, without_markers(tokenizer, query))
             inputs = dict(self.processor(text=[text], images=[picture], return_tensors="pt"))
         else:
             tokens = int(torch.as_tensor(grid)[0].prod()) // merge**2
             token = self.processor.image_token
-            found = self.processor.tokenizer([text.replace(token, token * tokens, 1)], return_tensors="pt")
-            inputs = {**found, **self._pictured}
+            ids = torch.tensor([tokenize_prompt(tokenizer, text.replace(token, token * tokens, 1), query)])
+            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **self._pictured}
         device = self.model.device
         return {name: value.to(device) if hasattr(value, "to") else value for name, value in inputs.items()}
 
@@ -229,7 +241,7 @@ class Eye:
                 "lie; use attach(), which gives an allocation for each"
             )
 
-    def _speak(self, realized: Realized, max_new_tokens: int) -> Generated:
+    def _generate(self, realized: Realized, max_new_tokens: int, graphs: Graphs | None = None) -> Generated:
         """The greedy answer and the logits it came from; by the lean loop where that gives the same words."""
         import torch
 
@@ -239,7 +251,7 @@ class Eye:
         if self.backbone.before_encoder and is_plain(self.model.generation_config):
             assert realized.next_position is not None
             prompt = (inputs["input_ids"], realized.notes["tokens"], inputs["position_ids"], realized.next_position)
-            return generate_greedily(self.model, *prompt, inputs["attention_mask"], max_new_tokens)
+            return generate_greedily(self.model, *prompt, inputs["attention_mask"], max_new_tokens, graphs)
         with torch.inference_mode():
             output = self.model.generate(
                 **inputs,
@@ -249,6 +261,27 @@ class Eye:
                 output_logits=True,
             )
         return Generated.of_generate(output, inputs["input_ids"].shape[1], end_tokens(self.model))
+
+    def _captured(self, wanted: bool | None) -> Graphs | None:
+        """The graphs of this model, where they are wanted and possible."""
+        from .backbones.qwen3_vl_graph import Graphs
+        from .decoding import is_plain
+
+        safe = self.backbone.before_encoder and Graphs.safe(self.model) and is_plain(self.model.generation_config)
+        if wanted and not safe:
+            raise InputError(f"graphs=True needs a dense Qwen3-VL on one CUDA device, greedy; {self.name} is not")
+        return None if wanted is False or not safe else Graphs(self.model)
+
+    @contextmanager
+    def _own_graphs(self) -> Generator[Graphs | None]:
+        """The graphs while nobody else uses them; None where there are none, or another thread is at them."""
+        if self._graphs is None or not self._graphs.busy.acquire(blocking=False):
+            yield None
+            return
+        try:
+            yield self._graphs
+        finally:
+            self._graphs.busy.release()
 
     def _in_picture(self, allocation: Allocation) -> Allocation:
         """The same regions in pixels of the picture as given: the model counts in those of its own canvas."""
@@ -263,6 +296,12 @@ class Eye:
             counts=allocation.counts,
             sparse=allocation.sparse,
         )
+
+
+def check_question(query: str) -> None:
+    """A question that a model would choke on is refused before anything is loaded or looked at."""
+    if len(query) > LONGEST_QUESTION:
+        raise InputError(f"the question has {len(query)} characters, more than {LONGEST_QUESTION}; shorten it")
 
 
 def ask(
@@ -287,6 +326,7 @@ def ask(
     The other arguments are those of `Eye.ask`.
     """
     check_request([query], budget, keep)
+    check_question(query)
     how: dict[str, Any] = {"levels": levels, "seed": seed}
     # Told before a model is loaded; options are those of a strategy that only the model may know.
     Request.of(budget, keep, strategy=strategy or DEFAULT_STRATEGY, **how, **(options if strategy else {}))

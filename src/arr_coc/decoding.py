@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from .backbones.qwen3_vl_encode import VisualTokens, run_language_model
+from .backbones.qwen3_vl_graph import Graphs, padded_length
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
@@ -58,7 +59,7 @@ class Generated:
         return (best[..., 0] - best[..., 1]).masked_fill(~self.within, 1).amin(1)
 
     @classmethod
-    def of_steps(cls, steps: Iterable[Step], ends: Sequence[int]) -> Generated:
+    def of_steps(cls, steps: Iterable[tuple[Tensor, Tensor]], ends: Sequence[int]) -> Generated:
         """All steps of a loop, run to its end."""
         ids, logits = (torch.stack(part, dim=1) for part in zip(*steps, strict=True))
         return cls(ids, logits, until_end(ids, ends))
@@ -189,7 +190,13 @@ def generate_greedily(
     next_position: Tensor,
     attention_mask: Tensor | None = None,
     most: int = LONGEST_ANSWER,
+    graphs: Graphs | None = None,
 ) -> Generated:
-    """The greedy answers to prompts as in `prefill`. most: the longest answer, in tokens."""
+    """The greedy answers to prompts as in `prefill`. most: the longest answer, in tokens. graphs: of this model; with
+    them a single prompt is read and answered by captured graphs, the words are the same."""
+    if graphs is not None and len(input_ids) == 1:
+        decoder = graphs.decoder(padded_length(input_ids.shape[1]) + most)
+        prompt = (input_ids, tokens, position_ids, next_position)
+        return Generated.of_steps(decoder.steps(*prompt, most, end_tokens(model)), end_tokens(model))
     prefilled = prefill(model, input_ids, tokens, position_ids, next_position, attention_mask)
     return Generated.of_steps(greedy_steps(model, prefilled, most), end_tokens(model))

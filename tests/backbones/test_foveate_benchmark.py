@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import tiny_model
 
-from arr_coc import InputError
 from arr_coc.backbones.qwen3_vl import dense_vision_attention, encode_leaves
 from arr_coc.backbones.qwen3_vl_graph import TowerGraph
-from arr_coc.realizing import LeafBatch
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "foveate_gpu.py"
 
@@ -49,9 +46,3 @@ def test_a_graph_gives_what_the_tower_gives() -> None:
         ours, plain = graph(patches, batch), encode_leaves(model, patches, batch)
     assert torch.equal(ours.embeds, plain.embeds)
     assert all(torch.equal(a, b) for a, b in zip(ours.planes, plain.planes, strict=True))
-
-
-def test_a_graph_needs_cuda() -> None:
-    batch = LeafBatch.equal(torch.zeros(1, 1, 3, dtype=torch.long), (1, 1), 1)
-    with pytest.raises(InputError, match="needs a CUDA device"):
-        TowerGraph(tiny_model(), torch.zeros(4, 1536), batch)

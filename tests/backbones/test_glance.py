@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,15 @@ from arr_coc import InputError, attach
 from arr_coc.backbones import Glance, backbone_for, glance_relevance
 from arr_coc.backbones.attention_reader import reading_attention
 from arr_coc.backbones.base import VisualGrid
-from arr_coc.backbones.glance import askers, coarse_allocation, glance_level, paint
-from arr_coc.backbones.query import question_mask
+from arr_coc.backbones.glance import (
+    GLANCE_NAME,
+    cells_of_levels,
+    coarse_allocation,
+    find_glance,
+    glance_path,
+    read_view,
+    view_levels,
+)
 from arr_coc.backbones.qwen3_vl import run_language_model
 from arr_coc.realizing import leaves_of
 
@@ -52,24 +60,22 @@ def test_the_attention_is_that_of_the_eager_model(processor: Any, moe: bool) -> 
     assert model.config.get_text_config()._attn_implementation == "eager"
 
 
-def test_a_glance_is_about_the_question_and_costs_a_quarter(processor: Any) -> None:
+def test_a_glance_is_about_the_question_and_costs_a_coarse_view(processor: Any) -> None:
     model = tiny_model()
     inputs, backbone = prompt(processor, ROWS), backbone_for(model)
-    question = question_mask(backbone, processor, inputs)
     seen: list[int] = []
     handle = model.model.visual.register_forward_pre_hook(lambda _, args: seen.append(len(args[0]) // 4))
-    first = glance_relevance(backbone, model, inputs, question, [32, 12, 8], ["a", "b"])
+    glance = Glance(least=5)
+    first = glance_relevance(backbone, model, inputs, ["a", "b"], glance)
     handle.remove()
-    assert first.levels == [2, 2, 2]
-    assert seen == [4 + 2 + 2]
+    assert first.levels == [1, 1, 1]
+    assert seen == [16 + 6 + 6]
     assert [item.map.shape for item in first.relevance] == [(8, 8), (4, 6), (5, 3)]
     assert [item.query for item in first.relevance] == ["a", "b", "b"]
     assert all(0 <= item.map.min() < item.map.max() == 1 for item in first.relevance)
-    assert first.relevance[0].participatory is first.relevance[0].map or np.array_equal(
-        first.relevance[0].participatory, first.relevance[0].map
-    )
+    assert np.array_equal(first.relevance[0].participatory, first.relevance[0].map)
     other = prompt(processor, [(ROWS[0][0], "how many on the left"), ROWS[1]])
-    second = glance_relevance(backbone, model, other, question_mask(backbone, processor, other), [32, 12, 8], ["", ""])
+    second = glance_relevance(backbone, model, other, ["", ""], glance)
     assert not np.allclose(first.relevance[0].map, second.relevance[0].map), "another question looks elsewhere"
     np.testing.assert_allclose(first.relevance[1].map, second.relevance[1].map, atol=1e-5)
 
@@ -79,18 +85,20 @@ def test_generate_with_a_glance_reuses_coarse_leaves(processor: Any) -> None:
     patches: list[int] = []
     handle = model.model.visual.register_forward_pre_hook(lambda _, args: patches.append(len(args[0])))
     how = {"max_new_tokens": 4, "do_sample": False}
-    with attach(model, processor, budget=40, relevance=Glance(share=0.5)) as foveation:
+    with attach(model, processor, budget=40, relevance=Glance(least=16)) as foveation:
         model.generate(**inputs, **how)
         chosen = foveation.last[0]
-        assert (chosen.tokens, chosen.tokens_by_level()) == (40, {0: 32, 1: 8})
-        assert patches == [4 * 16, 4 * 32], "the eight coarse leaves that stay are not encoded again"
+        stayed = chosen.tokens_by_level().get(1, 0)
+        assert chosen.tokens == 40
+        assert stayed > 0
+        assert patches == [4 * 16, 4 * (40 - stayed)], "the coarse leaves that stay are not encoded again"
         patches.clear()
-        model.generate(**inputs, **how, relevance=Glance(share=0.5, reuse=False))
+        model.generate(**inputs, **how, relevance=Glance(least=16, reuse=False))
         assert patches == [4 * 16, 4 * 40]
         assert foveation.last[0] == chosen
         with torch.no_grad():
             reused, together = (
-                model(**inputs, relevance=Glance(share=0.5, reuse=flag)).logits[:, -1] for flag in (True, False)
+                model(**inputs, relevance=Glance(least=16, reuse=flag)).logits[:, -1] for flag in (True, False)
             )
     handle.remove()
     # Leaves that were encoded apart did not see each other in the tower: near, and not the same.
@@ -98,55 +106,45 @@ def test_generate_with_a_glance_reuses_coarse_leaves(processor: Any) -> None:
     assert 1e-3 < distance < 1
 
 
+@torch.no_grad()
 def test_relevance_goes_where_the_attention_is(processor: Any) -> None:
-    """The sign: a model made to attend to one coarse token must get its detail there."""
-    model, inputs = tiny_model(), prompt(processor, ROWS[:1])
+    """The sign, by the eager model's own output: cells under an attended token are relevant, in proportion."""
+    model, inputs = tiny_model(attention="eager"), prompt(processor, ROWS[:1])
     backbone = backbone_for(model)
-    wanted = 13  # of 16 coarse tokens: row 3, column 1
-
-    def brighten(_: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Make one visual token's key point along every query, by putting the questions' own state in its place."""
-        embeds = kwargs["inputs_embeds"].clone()
-        visual = kwargs["visual_pos_masks"][0].nonzero()[:, 0]
-        embeds[0, visual[wanted]] = 30 * embeds[0, -12:].mean(0)
-        return args, {**kwargs, "inputs_embeds": embeds, "deepstack_visual_embeds": None}
-
-    question = question_mask(backbone, processor, inputs)
-    plain = glance_relevance(backbone, model, inputs, question, [64], [""], Glance(layers=(0, 0.25), contrast=False))
-    handle = model.model.language_model.register_forward_pre_hook(brighten, with_kwargs=True)
-    raised = glance_relevance(backbone, model, inputs, question, [64], [""], Glance(layers=(0, 0.25), contrast=False))
-    handle.remove()
-    assert raised.levels == [1]
-    place = (2 * (wanted // 4), 2 * (wanted % 4))
-    change = (
-        raised.relevance[0].map / raised.relevance[0].map.sum() - plain.relevance[0].map / plain.relevance[0].map.sum()
+    found = glance_relevance(backbone, model, inputs, [""], Glance(least=16, layers=(0.5, 1)))
+    assert found.levels == [1]
+    realized = backbone.realize(model, inputs, [coarse_allocation(backbone.grids(model, inputs)[0], 1)])
+    short = realized.inputs
+    ids = short["input_ids"]
+    output = run_language_model(
+        model, ids, realized.notes["tokens"], short["position_ids"], output_attentions=True, use_cache=False
     )
-    assert np.unravel_index(change.argmax(), change.shape) == place
+    own = torch.stack(output.attentions[2:])[:, 0, :, -1, ids[0] == model.config.image_token_id].view(2, -1, 4, 4)
+    wanted = (own / own.sum((2, 3), keepdim=True)).mean((0, 1)).repeat_interleave(2, 0).repeat_interleave(2, 1)
+    np.testing.assert_allclose(found.relevance[0].map, wanted / wanted.max(), atol=1e-5)
 
 
 def test_levels_and_coarse_views() -> None:
     grid = VisualGrid(8, 6, 256, 192)
-    assert [glance_level(grid, tokens) for tokens in (48, 47, 12, 11, 4, 3, 1)] == [0, 1, 1, 2, 2, 3, 3]
+    assert [view_levels([grid], Glance(least=least))[0] for least in (64, 13, 12, 5, 4, 2, 1)] == [1, 1, 1, 1, 2, 2, 2]
+    sides = (512, 1024, 2048, 4096)
+    assert [view_levels([VisualGrid(n // 32, n // 32, n, n)], Glance())[0] for n in sides] == [1, 2, 2, 2]
+    tiles = [VisualGrid(8, 8, 256, 256)] * 4  # one picture in four parts: 64 tokens together
+    assert view_levels(tiles, Glance(), tiled=True) == [1] * 4
+    assert view_levels(tiles * 4, Glance(), tiled=True) == [2] * 16
     view = coarse_allocation(grid, 2)
     assert leaves_of(view).tolist() == [[0, 0, 2], [0, 4, 2], [4, 0, 2], [4, 4, 2]]
     assert view.boxes[:, 2:].tolist() == [[128, 128], [128, 64]] * 2
-    painted = paint(np.array([1.0, 2, 3, 4]), leaves_of(view), 8, 6)
-    assert painted[[0, 0, 7, 7], [0, 5, 3, 4]].tolist() == [1, 2, 3, 4]
-
-
-def test_askers_are_question_tokens_that_can_see() -> None:
-    valid = torch.ones(2, 5, dtype=torch.bool)
-    visual = torch.tensor([[0, 1, 1, 0, 0], [0, 0, 1, 1, 0]]).bool()
-    question = torch.tensor([[1, 0, 0, 1, 0], [1, 1, 0, 0, 0]]).bool()
-    assert askers(question, visual, valid).tolist() == [
-        [False, False, False, True, False],
-        [False, False, False, False, True],
-    ]
+    cells = cells_of_levels([(8, 6), (3, 3)], [2, 1]).tolist()
+    assert [cells[0], cells[5], cells[7 * 6 + 3], cells[7 * 6 + 4]] == [0, 1, 2, 3]
+    assert cells[48:] == [4, 4, 5, 4, 4, 5, 6, 6, 7]
 
 
 def test_wrong_use_is_one_clear_line() -> None:
     with pytest.raises(InputError, match="0 < share"):
         Glance(share=0)
+    with pytest.raises(InputError, match="names no head"):
+        Glance(heads=())
     with pytest.raises(InputError, match="layers"):
         Glance(layers=(0.6, 0.5))
 
@@ -160,3 +158,31 @@ def test_by_default_the_model_glances_unless_there_is_nothing_to_choose(processo
         same = attachment.plan(inputs, relevance="glance")
         assert chosen.allocations == same.allocations
         assert "known" not in attachment.plan(inputs, budget=64).options, "everything is kept: no glance"
+
+
+def test_heads_are_found_by_the_models_name(processor: Any, tmp_path: Any, monkeypatch: Any) -> None:
+    model, inputs = tiny_model(), prompt(processor, ROWS[:1])
+    backbone = backbone_for(model)
+    assert find_glance(model) == Glance()
+    monkeypatch.setenv("ARR_COC_HOME", str(tmp_path))
+    monkeypatch.setattr(model.config, "_name_or_path", "somebody/model-2B")
+    path = glance_path("somebody/model-2B")
+    path.parent.mkdir()
+    path.write_text(json.dumps({"heads": [[2, 1], [3, 0]]}))
+    found = find_glance(model)
+    assert found == Glance.load(path)
+    assert found.heads == ((2, 1), (3, 0))
+    by_name = glance_relevance(backbone, model, inputs, [""])
+    levels = view_levels(backbone.grids(model, inputs), found)
+    view = read_view(backbone, model, inputs, levels)
+    heads = [view.weights[0, layer, head, 0] for layer, head in found.heads]
+    wanted = sum(one / one.sum() for one in heads)[view.cells].view(8, 8)
+    np.testing.assert_allclose(by_name.relevance[0].map, wanted / wanted.max(), atol=1e-5)
+    # Beside the weights, too; and heads of another model are refused.
+    monkeypatch.setattr(model.config, "_name_or_path", str(tmp_path))
+    (tmp_path / GLANCE_NAME).write_text(json.dumps({"heads": [[40, 0]]}))
+    with pytest.raises(InputError, match="calibrate"):
+        glance_relevance(backbone, model, inputs, [""])
+    (tmp_path / GLANCE_NAME).write_text("{}")
+    with pytest.raises(InputError, match="holds no heads"):
+        find_glance(model)

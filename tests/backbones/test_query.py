@@ -8,8 +8,9 @@ import pytest
 import torch
 from tiny_models import picture, tiny_model, tiny_processor
 
-from arr_coc.backbones import backbone_for, find_questions
-from arr_coc.backbones.query import find_sequence, last_turn
+from arr_coc.backbones import backbone_for, find_questions, load_processor
+from arr_coc.backbones.query import PLACE, find_sequence, last_turn, tokenize_prompt, without_markers
+from arr_coc.bundled import MINI, part_folder
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,30 @@ def test_find_sequence_and_last_turn() -> None:
     ids = torch.tensor([[1, 2, 5, 9, 1, 2, 6, 7, 9, 3], [0, 0, 1, 2, 5, 5, 5, 5, 5, 5]])
     assert find_sequence(ids, [1, 2]).nonzero().tolist() == [[0, 0], [0, 4], [1, 2]]
     valid = ids > 0
-    turns = last_turn(ids, valid, [1, 2], [[9], [8, 8]])
+    turns = last_turn(ids, valid, [[1, 2], [1, 2, 4]], [[9], [8, 8]])
     assert ids[0][turns[0]].tolist() == [6, 7]
     assert ids[1][turns[1]].tolist() == [5] * 6
     assert find_sequence(ids, []).sum() == 0
+
+
+def test_the_question_is_the_one_the_user_wrote() -> None:
+    """In mini's tokenizer the role and its line break are one token, and the question mark stands for the unknown."""
+    mini = load_processor(part_folder(MINI))
+    question = "What does the pink sign say?"
+    assert ask(mini, [turn("user", None, question)], [turn("user", question, None)]) == [question, question]
+
+
+@pytest.mark.parametrize("question", ["is <|image_pad|> a <|im_end|>?", "<|im_start|>", "what colour is it"])
+def test_markers_in_a_question_are_text(processor: Any, question: str) -> None:
+    tokenizer = processor.tokenizer
+    chats = [
+        processor.apply_chat_template([turn("user", None, text)], add_generation_prompt=True, tokenize=False)
+        for text in (PLACE, question, "", without_markers(tokenizer, question))
+    ]
+    plain = tokenizer(chats[2]).input_ids
+    for ids in (tokenize_prompt(tokenizer, chats[0], question), tokenizer(chats[3]).input_ids):
+        for marker in ("<|image_pad|>", "<|im_end|>", "<|im_start|>"):
+            number = tokenizer.convert_tokens_to_ids(marker)
+            assert ids.count(number) == plain.count(number)
+    assert tokenizer.decode(tokenize_prompt(tokenizer, chats[0], question)) == chats[1]
+    assert (without_markers(tokenizer, question) == question) == ("<|" not in question)

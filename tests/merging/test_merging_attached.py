@@ -56,7 +56,7 @@ def test_attached_and_keeping_all_is_the_stock_model(name: str):
 def test_attached_at_a_quarter_says_what_realize_says(name: str, merge: str):
     model, inputs = build_model(name), build_prompts(name, 3)
     length = inputs["input_ids"].shape[1]
-    with attach(model, processor(), keep=0.25, merge=merge) as attachment:
+    with attach(model, processor(), keep=0.25, merge=merge, relevance="detail") as attachment:
         text = model.generate(**inputs, **GREEDY)
         allocations = attachment.last
     backbone = adapter(name)
@@ -79,7 +79,7 @@ def _relevance(model: Any, backbone: Any, inputs: dict[str, Any]) -> list[np.nda
 @pytest.mark.parametrize("name", NAMES)
 def test_a_second_turn_on_the_same_cache_equals_one_shot(name: str):
     model, inputs = build_model(name), build_prompts(name, 3)
-    with attach(model, processor(), keep=0.25):
+    with attach(model, processor(), keep=0.25, relevance="detail"):  # a second turn does not look again
         first = model.generate(**inputs, **GREEDY, return_dict_in_generate=True)
         new = torch.full((3, 4), 30) + torch.arange(4)
         chat = torch.cat([first.sequences, new], 1)
@@ -117,3 +117,24 @@ def test_tiles_share_the_budget_of_their_prompt():
 def test_an_option_of_another_family_is_named():
     with pytest.raises(InputError, match="depth= is no option: gemma3 takes merge"):
         attach(build_model("gemma3"), processor(), keep=0.25, depth=object())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_questions_are_two_allocations(name: str):
+    """By default the model itself is asked where to look, and its encoder runs once for the glance and the answer."""
+    model, inputs = build_model(name), build_prompts(name, 1)
+    other = {**inputs, "input_ids": inputs["input_ids"].clone()}
+    words = (other["input_ids"] != IMAGE) & inputs["attention_mask"].bool() & (other["input_ids"] >= FIRST_WORD)
+    other["input_ids"][words] = FIRST_WORD + (other["input_ids"][words] - FIRST_WORD + 5) % 40
+    backbone = adapter(name)
+    encoded = []
+    with attach(model, processor(), keep=0.25) as attachment:
+        plans = [attachment.plan(one) for one in (inputs, other)]
+        stock = type(backbone).encode
+        type(backbone).encode = lambda self, *how: encoded.append(1) or stock(self, *how)
+        try:
+            model.generate(**inputs, **GREEDY)
+        finally:
+            type(backbone).encode = stock
+    assert plans[0].allocations != plans[1].allocations
+    assert len(encoded) == 1

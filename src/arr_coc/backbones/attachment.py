@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..knowing.registry import check_relevance
 from ..request import Request
 from ..values import Allocation
-from .attachment_memory import CachedPrompt
+from .attachment_memory import CachedPrompt, show_long_prompt
 from .attachment_plan import OVERRIDES, Plan, Settings, plan_prompt
 from .base import Backbone, Realized, backbone_for, require_pictures
 
@@ -111,6 +111,7 @@ class Attachment:
         _shift_lengths(kwargs, self.model.generation_config, surplus)
         if kwargs.get("streamer") is not None:
             kwargs["streamer"] = _PromptStreamer(kwargs["streamer"], prompt.long)
+        show_long_prompt(kwargs, prompt)
         output = stock(**kwargs)
         sequences = output if isinstance(output, Tensor) else output.sequences
         prefix = prompt.long.to(sequences.device).repeat_interleave(len(sequences) // len(prompt.long), dim=0)
@@ -122,6 +123,7 @@ class Attachment:
             self._remember(getattr(output, "past_key_values", None), prompt)
         return output
 
+    @torch.compiler.disable  # where tokens go is decided outside of any graph; what runs is the model's own
     def _before_forward(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -295,7 +297,7 @@ def attach(
 def adapter_options(backbone: Backbone) -> tuple[str, ...]:
     """Keywords that a family's `realize` takes from a user; what comes from a glance is none of them."""
     taken = inspect.signature(backbone.realize).parameters.values()
-    given = ("relevance", "known")
+    given = ("relevance", "known", "tower")
     return tuple(one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.name not in given)
 
 

@@ -85,3 +85,33 @@ class CachedPrompt:
     def inputs(self) -> dict[str, Any]:
         result: dict[str, Any] = {"input_ids": self.ids, "attention_mask": self.mask}
         return result if self.positions is None else {**result, "position_ids": self.positions}
+
+
+def show_long_prompt(kwargs: dict[str, Any], prompt: CachedPrompt) -> None:
+    """The caller's own stopping criteria, logits processors and prefix function get the ids that the caller knows."""
+    for name in ("stopping_criteria", "logits_processor"):
+        given = kwargs.get(name)
+        if given:
+            kwargs[name] = type(given)(_LongPrompt(one, prompt) for one in given)
+    allowed = kwargs.get("prefix_allowed_tokens_fn")
+    if allowed is not None:
+
+        def with_long(row: int, ids: Tensor) -> Any:
+            return allowed(row, torch.cat([prompt.long[row].to(ids.device), ids[prompt.length :]]))
+
+        kwargs["prefix_allowed_tokens_fn"] = with_long
+
+
+class _LongPrompt:
+    """Calls what it wraps with the prompt as the user gave it, and the answer so far."""
+
+    def __init__(self, wrapped: Any, prompt: CachedPrompt) -> None:
+        self.wrapped, self.prompt = wrapped, prompt
+
+    def __call__(self, *args: Any, **how: Any) -> Any:
+        # transformers reads the names of arguments off the signature and wants all beyond two of them.
+        input_ids, *rest = args
+        long = self.prompt.long.to(input_ids.device)
+        # Beams and several answers to one prompt stand side by side.
+        long = long.repeat_interleave(len(input_ids) // len(long), dim=0)
+        return self.wrapped(torch.cat([long, input_ids[:, self.prompt.length :]], dim=1), *rest, **how)

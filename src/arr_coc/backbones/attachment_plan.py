@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,13 +18,12 @@ from ..knowing.scene import Scene
 from ..request import Request
 from ..values import Allocation, Relevance
 from .base import Backbone, VisualGrid, require_pictures
-from .glance import Glance, glance_relevance
-from .query import find_questions, question_mask
+from .glance import Glance, find_glance, glance_relevance
+from .query import find_questions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
-    from .qwen3_vl import Qwen3VL
 
 # What one call may say otherwise: of the request, and of the rest.
 OF_REQUEST = ("budget", "keep", "strategy")
@@ -63,7 +62,7 @@ class Prompt:
     processor: ProcessorMixin
     inputs: Mapping[str, Any]
     budgets: Sequence[int]
-    glance: Glance
+    glance: Glance | None
 
     @property
     def can_glance(self) -> bool:
@@ -97,7 +96,7 @@ def plan_prompt(
     grids = backbone.grids(model, inputs)
     budgets = token_budgets(grids, settings.request, backbone.tiled)
     queries = questions_for(backbone, processor, inputs, settings)
-    relevance, glance = settings.relevance, Glance()
+    relevance, glance = settings.relevance, None
     if isinstance(relevance, Glance):
         relevance, glance = "glance", relevance
     prompt = Prompt(backbone, model, processor, inputs, budgets, glance)
@@ -156,14 +155,12 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     backbone = prompt.backbone
     if not backbone.can_glance:
         raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= another source or maps")
-    question = question_mask(backbone, prompt.processor, prompt.inputs)
     rows = {grid.row: query for grid, query in zip(backbone.grids(prompt.model, prompt.inputs), queries, strict=True)}
     by_row = [rows.get(row, "") for row in range(len(prompt.inputs["input_ids"]))]
-    glimpse = glance_relevance(
-        cast("Qwen3VL", backbone), prompt.model, prompt.inputs, question, prompt.budgets, by_row, prompt.glance
-    )
-    known = {"known": glimpse.known} if prompt.glance.reuse else {}
-    return Maps(list(glimpse.relevance), list(glimpse.levels), known)
+    glance = prompt.glance or find_glance(prompt.model)
+    glimpse = glance_relevance(backbone, prompt.model, prompt.inputs, by_row, glance)
+    # How coarse the view was says nothing about how coarse the allocation may be.
+    return Maps(list(glimpse.relevance), [None] * len(queries), {"known": glimpse.known} if glance.reuse else {})
 
 
 def notes_of(relevance: Sequence[Any], request: Request, grids: Sequence[VisualGrid]) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ def attention_modules(model: PreTrainedModel, layers: Iterable[int] | None = Non
         module: module.layer_idx
         for module in language_model(model).modules()
         if isinstance(number := getattr(module, "layer_idx", None), int)
-        and hasattr(module, "q_proj")
+        and hasattr(module, "scaling")  # which all that attend have, and layers and recurrent mixers have not
         and hasattr(module, "config")
         and (wanted is None or number in wanted)
     }

@@ -39,6 +39,8 @@ ADAPTERS: Mapping[str, str] = {
     "deepseek_ocr2": "deepseek_ocr2:DeepseekOcr2",
 }
 
+# What a prompt with ready-made visual tokens consists of.
+PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
 # The release that brought `mm_encoder_outputs`, the argument through which ready-made visual tokens enter a model.
 MINIMUM_TRANSFORMERS = "5.18.0"
 
@@ -75,6 +77,7 @@ class Realized:
         `attention_mask`, `mm_encoder_outputs`, `position_ids` where the family needs them, `labels` if given.
     index: (B, L') int64: which position of the long prompt each position of the short one came from; -1 = padding.
     next_position: (B,) the position of the first token after the prompt, or None where positions are plain counts.
+    notes: what else is known; `known`: what was encoded, for a later `realize(known=…)` of the same pictures.
     """
 
     inputs: dict[str, Any]
@@ -89,8 +92,8 @@ class Backbone(ABC):
     model_types: ClassVar[tuple[str, ...]]
     # True: fewer patches enter the vision tower. False: the tower runs in full and its tokens are merged.
     before_encoder: ClassVar[bool] = False
-    # True: the adapter can read a question's attention over a coarse first look (`relevance="glance"`).
-    can_glance: ClassVar[bool] = False
+    # True: where the model looks can be read off its attention over a coarse first view (`relevance="glance"`).
+    can_glance: ClassVar[bool] = True
     # True: the grids are tiles, and a budget is shared by all tiles of one row of the batch.
     tiled: ClassVar[bool] = False
     # Keys of the processor's output that describe pictures; a prompt without any of them is text only.
@@ -130,6 +133,12 @@ class Backbone(ABC):
         what the user gave to `attach`, such as `merge="pick"`.
         """
 
+    def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:
+        """Run the language model over a shortened prompt once, for its attention alone."""
+        # Not by calling the model: what is attached to it would foveate again.
+        given = {name: realized.inputs[name] for name in PROMPT_KEYS if name in realized.inputs}
+        model.forward(**given, use_cache=False, logits_to_keep=1)
+
     def image_token_id(self, model: PreTrainedModel) -> int:
         return int(model.config.image_token_id)
 
@@ -152,6 +161,11 @@ def supported_families() -> tuple[str, ...]:
 
 def backbone_for(model: PreTrainedModel) -> Backbone:
     """The adapter of this model's family; the model is the whole stock model, with its language head."""
+    if hasattr(model, "peft_config") and hasattr(model, "get_base_model"):
+        raise InputError(
+            f"{type(model).__name__} wraps the model and calls it past everything that is attached; give "
+            "model.get_base_model(), in which the adapters stay active"
+        )
     model_type = getattr(getattr(model, "config", None), "model_type", None)
     if model_type not in ADAPTERS:
         raise InputError(

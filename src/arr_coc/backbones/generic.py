@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -134,12 +135,14 @@ class MergingBackbone(Backbone):
         *,
         merge: str = "average",
         relevance: Sequence[np.ndarray | Relevance] | None = None,
+        known: Any = None,
         **unknown: Any,
     ) -> Realized:
         """Encode in full, merge as allocated, shorten the prompt.
 
         merge: "average" of each region's tokens, or "pick" of one. relevance: one map per grid, any resolution, by
-        which "pick" takes the most relevant token; without it, the most central one.
+        which "pick" takes the most relevant token; without it, the most central one. known: the encoder's output for
+        these pictures, from a glance.
         """
         if unknown:
             raise InputError(
@@ -150,9 +153,11 @@ class MergingBackbone(Backbone):
         layout = self.layout(model, inputs)
         prompt_rows(self.placeholders(model, inputs), len(layout.cells))  # refuse before the encoder is paid for
         plan = self.plan(layout, allocations, merge, relevance)
-        features = merge_features(self.encode(model, inputs), plan, self.tensor_features)
+        encoded = self.encode(model, inputs) if known is None else known
+        features = merge_features(encoded, plan, self.tensor_features)
         result = self.splice(model, inputs, plan, features)
-        return replace(result, notes={"tokens": plan.count, "outside_grids": int((layout.cells < 0).sum())})
+        notes = {"tokens": plan.count, "outside_grids": int((layout.cells < 0).sum()), "known": encoded}
+        return replace(result, notes={**notes, "cells": token_of_cells(layout, plan)})
 
     def plan(
         self,
@@ -229,12 +234,21 @@ class MergingBackbone(Backbone):
 
 def merge_features(features: Any, plan: MergePlan, tensor: bool) -> Any:
     """One plan for the encoder's tokens and its DeepStack planes, if it has any. Tokens come out flat, (K, D)."""
+    features = copy(features)
     pooled = features.pooler_output
     features.pooler_output = plan.apply(pooled.flatten(0, -2) if tensor else torch.cat(list(pooled)))
     planes = getattr(features, "deepstack_features", None)
     if planes is not None:
         features.deepstack_features = [plan.apply(torch.cat(list(plane))) for plane in planes]
     return features
+
+
+def token_of_cells(layout: Layout, plan: MergePlan) -> Tensor:
+    """(C,) int64: the merged token that shows each level-0 cell of all grids; -1 for a cell that none does."""
+    cells = torch.full((sum(grid.tokens for grid in layout.grids),), -1)
+    member = layout.cells[plan.members]
+    cells[member[member >= 0]] = plan.slots[member >= 0]
+    return cells
 
 
 def check_allocations(grids: Sequence[VisualGrid], allocations: Sequence[Allocation]) -> None:

@@ -1,4 +1,4 @@
-"""Find the question in a tokenised chat: the text of the last user turn."""
+"""The question in a tokenised chat: where the last user turn is, and how to put one there that is only text."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from .base import Backbone
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
 
+# Stands where the question goes while a chat is written: a character of no language.
+PLACE = "\ue000"
+
 
 def find_sequence(ids: Tensor, wanted: Sequence[int]) -> Tensor:
     """Where a run of tokens begins. ids: (B, L). Returns (B, L) bool."""
@@ -23,14 +26,16 @@ def find_sequence(ids: Tensor, wanted: Sequence[int]) -> Tensor:
     return found
 
 
-def last_turn(ids: Tensor, valid: Tensor, start: Sequence[int], ends: Sequence[Sequence[int]]) -> Tensor:
-    """The tokens after the last `start` and before the first of the `ends` that follows it.
+def last_turn(ids: Tensor, valid: Tensor, starts: Sequence[Sequence[int]], ends: Sequence[Sequence[int]]) -> Tensor:
+    """The tokens after the last of the `starts` and before the first of the `ends` that follows it.
 
-    ids: (B, L). valid: (B, L) bool. Returns (B, L) bool; a row without `start` counts as one turn.
+    ids: (B, L). valid: (B, L) bool. Returns (B, L) bool; a row without a start counts as one turn.
     """
     place = torch.arange(ids.shape[1], device=ids.device)
-    starts = find_sequence(ids, start) & valid
-    opened = torch.where(starts.any(1), (starts * (place + 1)).amax(1) - 1 + len(start), 0)
+    opened = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
+    for start in starts:
+        found = find_sequence(ids, start) & valid
+        opened = opened.maximum(torch.where(found, place + len(start), 0).amax(1))
     closing = torch.zeros_like(valid)
     for end in ends:
         closing |= find_sequence(ids, end)
@@ -48,9 +53,12 @@ def question_mask(backbone: Backbone, processor: ProcessorMixin, inputs: Mapping
     def encode(text: str) -> list[int]:
         return tokenizer.encode(text, add_special_tokens=False)
 
-    turn = last_turn(ids, valid, encode(backbone.turn_start), [encode(end) for end in backbone.turn_ends])
-    special = torch.tensor(sorted(tokenizer.all_special_ids), device=ids.device)
-    return turn & ~torch.isin(ids, special)
+    # With its line break, too: a tokenizer may have one token for both, and then the role alone is nowhere to be found.
+    starts = [encode(backbone.turn_start + ending) for ending in ("", "\n")]
+    turn = last_turn(ids, valid, starts, [encode(end) for end in backbone.turn_ends])
+    # The token for what the alphabet lacks is listed as special, but it stands where the user wrote something.
+    special = sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id})
+    return turn & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 
 
 def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[str]:
@@ -58,4 +66,27 @@ def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Mappin
     mask = question_mask(backbone, processor, inputs)
     lengths = mask.sum(1).tolist()
     words = inputs["input_ids"][mask].split(lengths)
-    return [text.strip() for text in processor.tokenizer.batch_decode(words, skip_special_tokens=True)]
+    return [text.strip() for text in processor.tokenizer.batch_decode(words, skip_special_tokens=False)]
+
+
+def tokenize_prompt(tokenizer: Any, chat: str, question: str) -> list[int]:
+    """The tokens of a chat that has PLACE where the question goes; the question is nothing but text, whatever markers
+    it spells out."""
+    if not spells_markers(tokenizer, question):
+        return tokenizer(chat.replace(PLACE, question)).input_ids
+    before, _, after = chat.partition(PLACE)
+    asked = tokenizer(question, add_special_tokens=False, split_special_tokens=True).input_ids
+    return [*tokenizer(before).input_ids, *asked, *tokenizer(after, add_special_tokens=False).input_ids]
+
+
+def spells_markers(tokenizer: Any, question: str) -> bool:
+    """Does the question spell out a token with a meaning of its own, such as the end of a turn?"""
+    return any(token in question for token in tokenizer.get_added_vocab())
+
+
+def without_markers(tokenizer: Any, question: str) -> str:
+    """The question with a gap in every marker, for processors that tokenise whole chats by themselves."""
+    for token in sorted(tokenizer.get_added_vocab(), key=len, reverse=True):
+        if len(token) > 1:
+            question = question.replace(token, f"{token[0]} {token[1:]}")
+    return question

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -45,7 +45,6 @@ class Qwen3VL(Backbone):
 
     model_types: ClassVar[tuple[str, ...]] = ("qwen3_vl",)
     before_encoder: ClassVar[bool] = True
-    can_glance: ClassVar[bool] = True
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_grid_thw")
     # What an allocation is for, in messages.
     shown: ClassVar[str] = "pictures"
@@ -98,17 +97,18 @@ class Qwen3VL(Backbone):
         relevance: Sequence[np.ndarray | HierarchicalRelevance] | None = None,
         depth: DepthRouting | None = None,
         known: tuple[LeafBatch, VisualTokens] | None = None,
+        tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
         **unknown: Any,
     ) -> Realized:
         """Encode the leaves of every picture and put them in the place of its placeholders.
 
         depth: route the DeepStack planes by relevance; None leaves them where they are. known: leaves that were encoded
-        before, by a glance or an earlier pass.
+        before, by a glance or an earlier pass. tower: `encode_leaves` in another form, such as a captured one.
         """
         if unknown:
             raise InputError(f"Qwen3-VL foveates before its encoder and takes depth=, not {', '.join(unknown)}=")
         batch = self.leaf_batch(model, inputs, allocations)
-        tokens = self.encode(model, self.normalised_pixels(model, inputs), batch, known)
+        tokens = self.encode(model, self.normalised_pixels(model, inputs), batch, known, tower)
         if depth is not None:
             if relevance is None:
                 raise InputError("depth routing needs to know how relevant each place is; give relevance=")
@@ -121,9 +121,10 @@ class Qwen3VL(Backbone):
         pictures: Tensor | PictureGroups,
         batch: LeafBatch,
         known: tuple[LeafBatch, VisualTokens] | None = None,
+        tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
     ) -> VisualTokens:
         """Normalised pictures and their leaves → visual tokens, in the order of the batch."""
-        return foveate(model, pictures, batch, known)
+        return foveate(model, pictures, batch, known, tower)
 
     def leaf_batch(
         self, model: PreTrainedModel, inputs: Mapping[str, Any], allocations: Sequence[Allocation]
@@ -176,7 +177,13 @@ class Qwen3VL(Backbone):
             "position_ids": positions,
             "mm_encoder_outputs": {"image": features},
         }
-        return Realized(prepared, index, next_position, {"leaves": batch, "tokens": tokens})
+        notes = {"leaves": batch, "tokens": tokens, "known": (batch, tokens)}
+        return Realized(prepared, index, next_position, notes)
+
+    def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:
+        given = realized.inputs
+        prompt = (given["input_ids"], realized.notes["tokens"], given["position_ids"], given["attention_mask"])
+        run_language_model(model, *prompt, use_cache=False)
 
     @staticmethod
     def features_class() -> type:

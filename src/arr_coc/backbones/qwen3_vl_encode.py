@@ -6,6 +6,7 @@ it. `attach` is built on them, and a training loop can call them directly, with 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -78,11 +79,12 @@ def foveate(
     pictures: Tensor | PictureGroups,
     batch: LeafBatch,
     known: tuple[LeafBatch, VisualTokens] | None = None,
+    tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
 ) -> VisualTokens:
     """Pictures, normalised as the processor does it, and their leaves -> visual tokens, in the order of the batch.
 
     pictures: (B, C, H, W), or groups of several sizes. known: leaves of the same pictures that were encoded before;
-    they are taken as they are, and only the others pass through the tower.
+    they are taken as they are, and only the others pass through the tower. tower: `encode_leaves` in another form.
     """
     vision = model.config.vision_config
     merge, size = vision.spatial_merge_size, vision.patch_size
@@ -92,7 +94,7 @@ def foveate(
         patches = gather_leaf_patches(
             pyramid, part.leaves, part.owner, merge=merge, temporal=vision.temporal_patch_size
         )
-        return encode_leaves(model, patches, part)
+        return encode_leaves(model, patches, part) if tower is None else tower(patches, part)
 
     if known is None:
         return encode(batch)

@@ -109,7 +109,7 @@ def answer_look(
             len(last), -1
         )
         mask = torch.cat([memory.there, row.there], 1).long()
-        arguments = {"past_key_values": memory.cache, "use_cache": True}
+        arguments: dict[str, Any] = {"past_key_values": memory.cache, "use_cache": True}
         output = run_language_model(model, row.ids, tokens, row.positions(before), mask, **arguments)
         record.queries = None
         hidden = output.last_hidden_state[:, -length:][rows, last][:, None]

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from .. import arrays
-from ..asking import Eye
+from ..asking import Eye, check_question
 from ..attending.gains import node_sums
 from ..attending.tree import check_budget, tree_for
 from ..backbones.qwen3_vl import Qwen3VL
@@ -118,6 +118,7 @@ class Esper:
         if self._picture is None:
             raise InputError("no picture yet: call esper.set_image(image) before esper.ask(query)")
         check_request([query], budget, keep)
+        check_question(query)
         settings = self.settings
         if passes is not None:
             settings = replace(settings, passes=passes, least=min(settings.least, passes))

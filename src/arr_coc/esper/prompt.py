@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..backbones.query import PLACE, tokenize_prompt
 from ..errors import InputError
 from ..realizing.positions import language_positions
 from .looks import outdated
@@ -36,19 +37,16 @@ class Prompts:
     def of(cls, processor: Any, questions: Sequence[str], device: torch.device | str = "cpu") -> Prompts:
         """The chat of one picture and one question, in the template of a processor, or of a tokenizer alone."""
         token, tokenizer = getattr(processor, "image_token", IMAGE_TOKEN), getattr(processor, "tokenizer", processor)
-        texts = [
-            processor.apply_chat_template(
-                [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": question}]}],
-                add_generation_prompt=True,
-                tokenize=False,
-            )
-            for question in questions
-        ]
-        parts = [text.split(token, 1) for text in texts]
-        if any(len(part) != 2 or part[0] != parts[0][0] for part in parts):
-            raise InputError("the chat template must show one picture, with the same text before it in every prompt")
-        head = tokenizer([parts[0][0]], return_tensors="pt").input_ids
-        tails = [row.long() for row in map(torch.tensor, tokenizer([part[1] for part in parts]).input_ids)]
+        chat = processor.apply_chat_template(
+            [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": PLACE}]}],
+            add_generation_prompt=True,
+            tokenize=False,
+        )
+        before, found, after = chat.partition(token)
+        if not found or PLACE not in after:
+            raise InputError("the chat template must show one picture, and the question after it")
+        head = tokenizer([before], return_tensors="pt").input_ids
+        tails = [torch.tensor(tokenize_prompt(tokenizer, after, question)).long() for question in questions]
         tail = torch.nn.utils.rnn.pad_sequence(tails, batch_first=True)
         lengths = torch.tensor([len(row) for row in tails])
         there = torch.arange(tail.shape[1]) < lengths[:, None]

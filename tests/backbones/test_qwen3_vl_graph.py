@@ -1,0 +1,88 @@
+"""What is captured on a GPU gives, run as it is on a CPU, what the stock forward gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import picture, prompt, tiny_model, tiny_processor
+
+from arr_coc import Eye, InputError
+from arr_coc.backbones import backbone_for
+from arr_coc.backbones.glance import coarse_allocation
+from arr_coc.backbones.qwen3_vl_graph import DecodeGraph, Graphs, TowerGraph, padded_length
+from arr_coc.decoding import end_tokens, generate_greedily
+from arr_coc.realizing import LeafBatch
+
+PROMPTS = [
+    ((256, 256), "what colour is the red square on the left and where", 1),
+    ((128, 192), "how many", 1),
+    ((128, 192), "please describe the picture", 0),
+    ((256, 256), "what colour is the red square on the left and where", 2),
+]
+
+
+def prompts() -> Any:
+    model, processor = tiny_model(), tiny_processor()
+    backbone = backbone_for(model)
+    for number, (size, question, level) in enumerate(PROMPTS):
+        inputs = prompt(processor, [([picture(*size, number)], question)])
+        coarse = [coarse_allocation(grid, level) for grid in backbone.grids(model, inputs)]
+        realized = backbone.realize(model, inputs, coarse)
+        short = realized.inputs
+        yield model, (short["input_ids"], realized.notes["tokens"], short["position_ids"], realized.next_position)
+
+
+def test_prompts_of_all_lengths_are_answered_as_by_the_lean_loop() -> None:
+    """One after the other, long before short: nothing of an earlier prompt is left in sight."""
+    graphs = Graphs(tiny_model())
+    with torch.no_grad():
+        for model, given in prompts():
+            wanted = generate_greedily(model, *given, most=12)
+            found = generate_greedily(model, *given, most=12, graphs=graphs)
+            length = wanted.ids.shape[1]
+            assert torch.equal(found.ids[:, :length], wanted.ids)
+            torch.testing.assert_close(found.logits[:, :length], wanted.logits, atol=1e-4, rtol=0)
+            assert torch.equal(found.within.sum(1), wanted.within.sum(1))
+            assert found.ids.shape[1] - length < 8, "the end is looked for every eighth step"
+    assert len(graphs.decoders) == 1
+    assert len(next(iter(graphs.decoders.values())).prompts) == 4
+
+
+def test_an_answer_may_fill_the_cache_to_its_last_column() -> None:
+    model, given = next(prompts())
+    decoder = DecodeGraph(model, padded_length(given[0].shape[1]) + 9)
+    with torch.no_grad():
+        steps = list(decoder.steps(*given, most=10, ends=[]))
+        plain = generate_greedily(model, *given, most=10)
+    assert len(steps) == 10
+    length = plain.ids.shape[1]
+    assert torch.equal(torch.stack([ids for ids, _ in steps], 1)[:, :length], plain.ids)
+    assert end_tokens(model)
+
+
+def test_graphs_are_for_cuda_and_refused_elsewhere() -> None:
+    assert not Graphs.safe(tiny_model())
+    assert Eye(tiny_model(), tiny_processor())._graphs is None
+    with pytest.raises(InputError, match="graphs=True needs"):
+        Eye(tiny_model(), tiny_processor(), graphs=True)
+    batch = LeafBatch.equal(torch.zeros(1, 1, 3, dtype=torch.long), (1, 1), 1)
+    with pytest.raises(InputError, match="needs a CUDA device"):
+        TowerGraph(tiny_model(), torch.zeros(4, 1536), batch)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_captured_on_a_gpu() -> None:
+    model, processor = tiny_model().to("cuda"), tiny_processor()
+    try:
+        asked = [
+            Eye(model, processor, relevance="detail", graphs=graphs).set_image(picture(256, 256))
+            for graphs in (True, False)
+        ]
+        for question in ("how many", "what colour is the red square on the left"):
+            ours, plain = (eye.ask(question, budget=16, max_new_tokens=8) for eye in asked)
+            assert ours.text == plain.text
+            assert ours.uncertainty == pytest.approx(plain.uncertainty, abs=1e-3)
+    finally:
+        model.to("cpu")
