@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,12 @@ def export_scorer(scorer: ReadingScorer, folder: Path) -> None:
     half = ReadingScorer(scorer.config)
     half.load_state_dict(scorer.state_dict())
     half.half().save_pretrained(folder)
-    graph = as_graph(half.float().eval())
+    write_graph(folder)
+
+
+def write_graph(folder: Path) -> None:
+    """model.onnx beside the model.safetensors of a scorer's folder."""
+    graph = as_graph(ReadingScorer.from_pretrained(folder).float())
     share_weights(graph, folder / WEIGHTS_NAME)
     with replacing(folder / GRAPH_NAME) as temporary:
         Path(temporary).write_bytes(graph.SerializeToString())
@@ -91,3 +97,7 @@ def share_weights(model: Any, weights: Path) -> None:
         # Where in the source a node came from: two thirds of the file, paths of this machine, and of no use.
         del part.metadata_props[:]
         part.doc_string = ""
+
+
+if __name__ == "__main__":  # for a folder that was trained where there is no onnx
+    write_graph(Path(sys.argv[1]))

@@ -10,20 +10,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from glob import glob
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from ...alphabet import IDS, QUESTION, question_row
+from ...errors import InputError
 from ...knowing.reading_scorer import CELL
 from ..needle import FAMILIES
+from ..pages.pack import decoded, read_pack
+from ..pages.page import Page
 from .allocations import box_cover
 from .pictures import render_with_glyphs
 
 Uniform = Callable[..., Tensor]  # shape → numbers in [0, 1)
 BLOCK = 8  # pixels of the blocks whose letters are asked for
 ALPHABET = 97
+# Of one page and one question; a page has at most so many characters worth asking for in a step.
+MOST_CHARACTERS, MOST_BOXES, MOST_CONTEXTS = 2400, 8, 4
 # What people add to a question; it must not lead the eye.
 ADDITIONS = ("", " Answer in one word.", " Answer briefly.", " Reply with the text only.", " Please.")
 PLAIN_SHARE = 0.8
@@ -103,6 +110,57 @@ def needle_shelf(size: int, number: int, seed: int, device: torch.device | str, 
     return Shelf(pixels, sizes, characters, torch.arange(total, device=device), questions, boxes, contexts)
 
 
+def page_shelf(pattern: str, device: torch.device | str) -> Shelf:
+    """The pages of all packs whose names match the pattern, with every question about them."""
+    paths = sorted(glob(pattern))
+    if not paths:
+        raise InputError(f"no pack of pages matches {pattern!r}; write some with arr-coc pages --pack")
+    pages = [page for page in read_pack(paths) if page.questions]
+    side = -(-max(max(page.width, page.height) for page in pages) // CELL) * CELL
+    pixels = torch.empty(len(pages), 3, side, side, dtype=torch.uint8, device=device)
+    for number, picture in enumerate(decoded(pages)):
+        below, right = side - picture.shape[0], side - picture.shape[1]
+        padded = np.pad(picture, ((0, below), (0, right), (0, 0)), mode="edge")
+        pixels[number] = torch.from_numpy(np.ascontiguousarray(padded.transpose(2, 0, 1))).to(device)
+    sizes = torch.tensor([[page.height, page.width] for page in pages], dtype=torch.float32, device=device)
+    most = min(MOST_CHARACTERS, max(len(page.char_boxes) for page in pages))
+    characters = np.stack([_characters(page, most) for page in pages])
+    asked = [(number, question) for number, page in enumerate(pages) for question in page.questions]
+    boxes, contexts = (
+        np.stack([_boxes(getattr(question, name), number) for _, question in asked])
+        for name, number in (("boxes", MOST_BOXES), ("context", MOST_CONTEXTS))
+    )
+    return Shelf(
+        pixels,
+        sizes,
+        torch.from_numpy(characters).to(device),
+        torch.tensor([number for number, _ in asked], device=device),
+        torch.tensor([question_row(question.text) for _, question in asked], dtype=torch.uint8, device=device),
+        torch.from_numpy(boxes).to(device),
+        torch.from_numpy(contexts).to(device),
+    )
+
+
+def _characters(page: Page, most: int) -> np.ndarray:
+    """(most, 3) float32: x and y of the middle of every character, and its identifier; −1e6 where there are fewer."""
+    result = np.full((most, 3), -1e6, np.float32)
+    letters = [character for word in page.words for character in word]
+    taken = np.linspace(0, len(letters) - 1, min(most, len(letters))).round().astype(int)
+    box = page.char_boxes.astype(np.float32)[taken]
+    result[: len(taken), 0] = (box[:, 0] + box[:, 2]) / 2
+    result[: len(taken), 1] = (box[:, 1] + box[:, 3]) / 2
+    # A letter with an accent is read as the one without it; what the alphabet lacks, as a question mark.
+    result[: len(taken), 2] = [question_row(letters[index])[0] for index in taken]
+    return result
+
+
+def _boxes(boxes: np.ndarray, number: int) -> np.ndarray:
+    """(n, 4) → (number, 4) float32; empty boxes where there are fewer, the first ones where there are more."""
+    result = np.zeros((number, 4), np.float32)
+    result[: min(number, len(boxes))] = boxes[:number]
+    return result
+
+
 def with_additions(questions: Tensor, generator: torch.Generator) -> Tensor:
     """(B, 96) int64 questions, some of them with what people add to them."""
     device = questions.device
@@ -127,14 +185,17 @@ def draw_lessons(
     *,
     worn: bool = True,
     grey: float = 0.45,
+    each: bool = False,
 ) -> Lessons:
-    """`number` questions of `pool` on crops of canvas², each page zoomed by a factor between the two of `zoom`."""
+    """`number` questions of `pool` on crops of canvas², each page zoomed by a factor between the two of `zoom`.
+
+    each: every question of the pool once, in its order, instead of any by chance."""
     device = shelf.pixels.device
 
     def uniform(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=generator, device=device)
 
-    asked = pool[torch.randint(len(pool), (number,), generator=generator, device=device)]
+    asked = pool if each else pool[torch.randint(len(pool), (number,), generator=generator, device=device)]
     page, extent = shelf.page[asked], shelf.extent_of(asked)
     scale = torch.exp(math.log(zoom[0]) + uniform(number) * math.log(zoom[1] / zoom[0]))
     span = (extent[:, 2:] - extent[:, :2]).amax(1).clamp_min(8)

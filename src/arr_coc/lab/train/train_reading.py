@@ -8,18 +8,22 @@ from a whole page. Three losses: which cells (as a distribution and one by one),
 
 from __future__ import annotations
 
-import math
-import random
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...files import write_json
 from ...knowing.reading_scorer import ReadingScorer
-from .muon import BatchedMuon
-from .scorer_worlds import Lessons, Shelf, draw_lessons, joined, needle_shelf
+from .devices import Devices
+from .optimizers import BatchedMuon
+from .options import RunOptions, option
+from .run import Moment, Notes, Schedule, Training, command, door
+from .scorer_onnx import export_scorer
+from .scorer_worlds import Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf
 
 
 class Stage(NamedTuple):
@@ -43,21 +47,24 @@ NEEDLE_ZOOM = (0.9, 1.25)
 # One step in so many goes back to an earlier canvas.
 AGAIN = 4
 CONTEXT = 0.35  # how much a cell that identifies the answer counts, beside one that holds it
-EMA = 0.9985
+RUNNING_MEAN = 0.9985
+KEEPS = (1 / 4, 1 / 8, 1 / 16)
+# Where Needle World's questions name colours, few of its pictures may lose theirs.
+NEEDLE_GREY, PAGE_GREY = 0.08, 0.45
 
 
-@dataclass(frozen=True)
-class Course:
-    """seconds: of the whole training. scale: of the batches and of what is laid up, for machines with little memory."""
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(RunOptions):
+    """What this training is asked besides."""
 
-    seconds: float = 1000
-    steps: int = 0
-    scale: float = 1.0
-    learning_rate: float = 1.6e-3
-    warm_up: int = 200
-    decay_from: float = 0.35
-    needle_share: float = 0.5
-    seed: int = 0
+    pages: str = option("", "packs of pages to learn from: a pattern such as 'packs/train-*'; empty: Needle World only")
+    aside: str = option("", "packs of pages kept aside, to judge on")
+    learning_rate: float = option(1.6e-3, "of both optimizers, at its highest")
+    needle_share: float = option(0.5, "of every batch")
+    scale: float = option(1.0, "of the batches and of what is laid up, for machines with little memory")
+    start: Path | None = option(None, "a scorer's folder to go on from")
+    judged: int = option(600, "questions about pages kept aside, and as many of Needle World, at each judgement")
+    folder: Path = option(Path("runs/reading"), "where the checkpoint and the curve are kept")
 
 
 def losses(cells: Tensor, letters: Tensor, lessons: Lessons) -> dict[str, Tensor]:
@@ -97,13 +104,8 @@ def make_optimizers(scorer: nn.Module, rate: float, fused: bool) -> list[Any]:
     ]
 
 
-def rate_at(progress: float, step: int, course: Course) -> float:
-    fall = max(0.0, (progress - course.decay_from) / (1 - course.decay_from))
-    return min(1.0, (step + 1) / course.warm_up) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(1.0, fall))))
-
-
 @torch.no_grad()
-def coverage(scorer: nn.Module, lessons: Lessons, keeps: tuple[float, ...] = (1 / 4, 1 / 8, 1 / 16)) -> Tensor:
+def coverage(scorer: nn.Module, lessons: Lessons, keeps: tuple[float, ...] = KEEPS) -> Tensor:
     """(B, keeps): the share of the answer's cells among the best of each budget, less one token for every 64 cells."""
     with torch.autocast(lessons.pictures.device.type, torch.bfloat16, enabled=lessons.pictures.is_cuda):
         cells = scorer(lessons.pictures, lessons.questions).float().flatten(1)
@@ -115,81 +117,125 @@ def coverage(scorer: nn.Module, lessons: Lessons, keeps: tuple[float, ...] = (1 
     return torch.stack(results, 1)
 
 
-def needle_shelves(stages: tuple[Stage, ...], course: Course, device: torch.device | str) -> dict[int, Shelf]:
-    return {
-        stage.canvas: needle_shelf(stage.canvas, max(14, int(stage.laid_up * course.scale)), course.seed, device)
-        for stage in stages
-    }
-
-
-def pools(shelf: Shelf, stages: tuple[Stage, ...]) -> dict[int, Tensor]:
-    """Canvas → the questions whose answer and context fit on it at the middle of its zoom."""
+def pools(shelf: Shelf) -> dict[int, Tensor]:
+    """Canvas → the questions whose answer and context fit on it at its smallest zoom."""
     everything = torch.arange(len(shelf.page), device=shelf.page.device)
     extent = shelf.extent_of(everything)
     span = (extent[:, 2:] - extent[:, :2]).amax(1)
-    found = {stage.canvas: everything[span * stage.zoom[0] <= stage.canvas * 0.97] for stage in stages}
-    return {canvas: pool if len(pool) else everything for canvas, pool in found.items()}
+    fitting = {stage.canvas: everything[span * stage.zoom[0] <= stage.canvas * 0.97] for stage in STAGES}
+    return {canvas: pool if len(pool) else everything for canvas, pool in fitting.items()}
 
 
-class Teacher:
-    """The training: what a step is, and where it stands. `step(progress)` moves the scorer once."""
+class ReadingTraining(Training[ReadingOptions]):
+    """The reading scorer, and the running mean of its weights, which is what is judged and shipped."""
 
-    def __init__(self, scorer: ReadingScorer, pages: Shelf, course: Course, device: torch.device) -> None:
-        self.scorer, self.pages, self.course, self.device = scorer, pages, course, device
-        self.needles = needle_shelves(STAGES, course, device)
-        self.pools = pools(pages, STAGES)
-        self.optimizers = make_optimizers(scorer, course.learning_rate, device.type == "cuda")
-        self.mean = {name: value.detach().clone() for name, value in scorer.named_parameters()}
-        self.generator = torch.Generator(device).manual_seed(course.seed)
-        self.chance = random.Random(course.seed)
-        self.steps = 0
+    title = "reading"
+
+    def __init__(self, options: ReadingOptions, devices: Devices) -> None:
+        super().__init__(options, devices)
+        scorer = ReadingScorer() if options.start is None else ReadingScorer.from_pretrained(options.start).float()
+        self.scorer = scorer.to(self.device).train()
+        self.mean = ReadingScorer(scorer.config).to(self.device).requires_grad_(False).eval()
+        self.mean.load_state_dict(scorer.state_dict())
+        self.modules = {"scorer": self.scorer, "mean": self.mean}
+        self.optimizers = make_optimizers(self.scorer, options.learning_rate, self.device.type == "cuda")
+        self.schedule = Schedule(warm_up=200, decay_from=0.35, floor=0.01)
+        self.draws = self.generator("lessons", options.seed)
+        self.needles = {
+            stage.canvas: needle_shelf(
+                stage.canvas, max(14, int(stage.laid_up * options.scale)), options.seed, self.device
+            )
+            for stage in STAGES
+        }
+        self.pages = page_shelf(options.pages, self.device) if options.pages else None
+        self.pools = pools(self.pages) if self.pages is not None else {}
+        self.aside = page_shelf(options.aside, self.device) if options.aside else None
+
+    def parameters(self) -> Any:
+        return self.scorer.parameters()
 
     def lessons(self, stage: Stage) -> Lessons:
-        number = max(2, int(stage.batch * self.course.scale))
-        of_needle = max(1, round(number * self.course.needle_share))
-        shelf = self.needles[stage.canvas]
-        everything = torch.arange(len(shelf.page), device=self.device)
-        return joined(
-            [
-                draw_lessons(shelf, everything, of_needle, stage.canvas, NEEDLE_ZOOM, self.generator, grey=0.08),
-                draw_lessons(
-                    self.pages, self.pools[stage.canvas], number - of_needle, stage.canvas, stage.zoom, self.generator
-                ),
-            ]
-        )
+        number = max(2, int(stage.batch * self.options.scale))
+        of_needle = number if self.pages is None else max(1, round(number * self.options.needle_share))
+        shelf, parts = self.needles[stage.canvas], []
+        if of_needle:
+            every = torch.arange(len(shelf.page), device=self.device)
+            parts.append(draw_lessons(shelf, every, of_needle, stage.canvas, NEEDLE_ZOOM, self.draws, grey=NEEDLE_GREY))
+        if self.pages is not None and number > of_needle:
+            pool, count = self.pools[stage.canvas], number - of_needle
+            parts.append(draw_lessons(self.pages, pool, count, stage.canvas, stage.zoom, self.draws, grey=PAGE_GREY))
+        return joined(parts)
 
-    def stage_at(self, progress: float) -> Stage:
-        now = next(index for index, stage in enumerate(STAGES) if progress < stage.until)
-        if self.steps % AGAIN == AGAIN - 1 and now:
-            return STAGES[self.chance.randrange(max(0, now - 2), now)]
+    def stage_at(self, at: Moment) -> Stage:
+        now = next(index for index, stage in enumerate(STAGES) if at.progress < stage.until)
+        if at.since % AGAIN == AGAIN - 1 and now:
+            return STAGES[self.chance["chance"].randrange(max(0, now - 2), now)]
         return STAGES[now]
 
-    def step(self, progress: float) -> dict[str, Tensor]:
-        stage = self.stage_at(progress)
-        lessons = self.lessons(stage)
-        rate = rate_at(progress, self.steps, self.course)
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = self.course.learning_rate * rate
+    def loss(self, at: Moment) -> tuple[Tensor, Notes]:
+        lessons = self.lessons(self.stage_at(at))
         pictures = lessons.pictures.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             cells, letters = self.scorer.with_glyphs(pictures, lessons.questions)
         parts = losses(cells, letters, lessons)
-        total(parts).backward()
-        nn.utils.clip_grad_norm_(self.scorer.parameters(), 1.0)
-        for optimizer in self.optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        self.steps += 1
         with torch.no_grad():
-            weight = 1 - min(EMA, self.steps / (self.steps + 50))
-            torch._foreach_lerp_(list(self.mean.values()), list(self.scorer.parameters()), weight)
-            hit = lessons.answer.flatten(1).gather(1, cells.detach().flatten(1).argmax(1, keepdim=True)).mean()
-            read = ((letters.detach() > 0) & lessons.letters).sum() / lessons.letters.sum().clamp_min(1)
-        return {**{name: value.detach() for name, value in parts.items()}, "hit": hit, "read": read}
+            best = cells.flatten(1).argmax(1, keepdim=True)
+            hit = lessons.answer.flatten(1).gather(1, best).mean()
+            read = ((letters > 0) & lessons.letters).sum() / lessons.letters.sum().clamp_min(1)
+        return total(parts), {**{name: value.detach() for name, value in parts.items()}, "hit": hit, "read": read}
 
-    def averaged(self) -> ReadingScorer:
-        """The running mean of the weights, which is what is judged and shipped."""
-        twin = ReadingScorer(self.scorer.config).to(self.device)
-        twin.load_state_dict({**self.scorer.state_dict(), **self.mean})
-        return twin.eval()
+    def update(self, loss: Tensor) -> Tensor:
+        norm = super().update(loss)
+        step = self.done["step"] + 1
+        with torch.no_grad():
+            weight = 1 - min(RUNNING_MEAN, step / (step + 50))
+            torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
+        return norm
+
+    def judge(self, at: Moment) -> dict[str, Any] | None:
+        """Coverage of answers on pages kept aside, whole, and on Needle World's validation pictures of 512²."""
+        if not at.step:
+            return None
+        generator = torch.Generator(self.device).manual_seed(1)
+        result: dict[str, Any] = {}
+        worlds = {"pages": self.aside, "needle": self.validation()}
+        for name, shelf in worlds.items():
+            if shelf is None:
+                continue
+            canvas, zoom = (1024, 1.0) if name == "pages" else (512, 1.0)
+            asked = torch.randperm(len(shelf.page), generator=generator, device=self.device)[: self.options.judged]
+            found = [
+                coverage(
+                    self.mean,
+                    draw_lessons(shelf, part, len(part), canvas, (zoom, zoom), generator, worn=False, each=True),
+                )
+                for part in asked.split(8)
+            ]
+            for keep, value in zip(KEEPS, torch.cat(found).mean(0).tolist(), strict=True):
+                result[f"{name} 1/{round(1 / keep)}"] = value
+        return result
+
+    def validation(self) -> Shelf:
+        if not hasattr(self, "_validation"):
+            number = max(14, int(self.options.judged * min(1.0, self.options.scale)))
+            self._validation = needle_shelf(512, number, 1, self.device, "validation")
+        return self._validation
+
+    def exports(self) -> dict[str, nn.Module]:
+        return {"scorer": self.mean}
+
+    def export(self) -> None:
+        write_json(self.options.target / "record.json", self.record())
+        try:
+            export_scorer(self.mean.cpu(), self.options.target / "scorer")
+        except InputError as error:  # a machine that trains need not have onnx; the weights are written by then
+            print(f"no graph yet: {error}; python -m arr_coc.lab.train.scorer_onnx FOLDER writes it", flush=True)
+        self.mean.to(self.device)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    command(ReadingTraining, ReadingOptions, arguments, __doc__)
+
+
+if __name__ == "__main__":
+    door(main)
