@@ -22,7 +22,7 @@ from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
 from arr_coc.lab.bench.needle import Weights
 from arr_coc.lab.train.evaluate import FAMILIES
 from arr_coc.lab.train.pictures import render_family
-from arr_coc.lab.train.reading import read
+from arr_coc.lab.train.reader import read
 
 SIZE = (512, 512)
 ROUND = 10

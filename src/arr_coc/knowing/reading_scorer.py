@@ -125,7 +125,8 @@ class Relate(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         rows, cols = features.shape[2:]
         parts = self.look(self.norms[0](features)).flatten(2).transpose(1, 2).chunk(3, dim=-1)
-        mixed = F.scaled_dot_product_attention(*(split_heads(part, self.heads) for part in parts))
+        query, key, value = (split_heads(part, self.heads) for part in parts)
+        mixed = F.scaled_dot_product_attention(query, key, value)
         features = features + self.relate(join_heads(mixed).transpose(1, 2).unflatten(2, (rows, cols)))
         return features + self.think(self.norms[1](features))
 
@@ -186,6 +187,7 @@ class ReadingScorer(Pretrained):
         self.down8 = nn.Conv2d(narrow, middle, 2, stride=2)
         self.read = nn.ModuleList([ConvBlock(middle, (5, 9)) for _ in range(set_up.before)])
         self.glyphs = Pointwise(middle, set_up.alphabet)
+        assert self.glyphs.bias is not None
         nn.init.constant_(self.glyphs.bias, -4.6)  # of 97 letters one or two stand in a block
         # Letters first, then words: what matched one letter asks its neighbours, and asks the question once more.
         inner = middle // 2 // (set_up.heads // 2) * (set_up.heads // 2)

@@ -88,7 +88,7 @@ def measure_needle(
     request: VideoRequest, advance: Callable[[int, dict[str, Any]], None] | None = None
 ) -> dict[str, Any]:
     """The document of needle clips. advance: called after every batch with the clips done and the document so far."""
-    from ...video.temporal_model import ClipMotion, TemporalBlend, clip_motion
+    from ...video.temporal_model import TemporalBlend
 
     request.check()
     weights = request.weights

@@ -29,8 +29,7 @@ from ..pages.pack import picture_of, read_pack
 from ..pages.page import Page
 from ..train.options import option, parse
 from ..train.run import door
-from .real import KEEPS, Values, by_picture, load_records
-from .real_measures import coverage
+from .real import KEEPS, Values, by_picture, coverage, load_records
 
 DOCUMENTS = ("funsd", "chartqa")
 
@@ -77,8 +76,7 @@ def _of_page(page: Page, size: tuple[int, int], words: Words) -> Iterator[Asked]
 
 def pdf_questions(number: int, seed: int) -> Iterator[Asked]:
     """Pages kept aside from training, printed to PDF by the browser that drew them, and read back."""
-    from ..pages.drawing import Artist, browser
-    from ..pages.making import make_page
+    from ..pages.drawing import Artist, browser, make_page
 
     with browser() as running, tempfile.TemporaryDirectory() as folder:
         artist, path = Artist(running), Path(folder) / "page.pdf"

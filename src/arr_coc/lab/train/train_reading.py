@@ -16,10 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...errors import InputError
 from ...files import write_json
 from ...knowing.reading_scorer import ReadingScorer
+from .acceleration import BatchedMuon
 from .devices import Devices
-from .optimizers import BatchedMuon
 from .options import RunOptions, option
 from .run import Moment, Notes, Schedule, Training, command, door
 from .scorer_onnx import export_scorer

@@ -12,8 +12,8 @@ import numpy as np
 
 from ....errors import InputError
 from ....files import replacing
-from ...train.evaluate import wilson
-from ...train.page_parts import fill_part
+from ...statistics import wilson
+from .. import table as tables_of
 from ..needle_report import percent
 from ..table import Cell, Table, written
 
@@ -212,7 +212,7 @@ def fill_page(path: Path, document: Mapping[str, Any]) -> None:
     facts += f"\n- questions for each cell: {counted}, all families together"
     parts = [f"### {table.title}\n\n{table.to_markdown()}" for table in tables(document, exact=True)]
     beaten = "### Where ours are beaten\n\n" + "\n".join(f"- {line}" for line in wins(document))
-    fill_part(path, "peers", "\n\n".join([facts, *parts, beaten]))
+    tables_of.fill_page(path, "peers", facts, *parts, beaten)
 
 
 def plot(document: Mapping[str, Any], path: Path) -> None:
