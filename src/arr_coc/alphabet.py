@@ -46,6 +46,11 @@ def string_table(strings: tuple[str, ...], device: torch.device | str = "cpu") -
     return torch.tensor(rows, dtype=torch.int64, device=device)
 
 
+def lower_case(ids: torch.Tensor) -> torch.Tensor:
+    """Identifiers of any shape with small letters for capitals."""
+    return ids + (IDS["a"] - IDS["A"]) * ((ids >= IDS["A"]) & (ids <= IDS["Z"]))
+
+
 def question_row(query: str) -> list[int]:
     """A question as the scorer reads it: lower case, letters without accents, identifiers of the alphabet, padded."""
     plain = unicodedata.normalize("NFKD", query.lower())

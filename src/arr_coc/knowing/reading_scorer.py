@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..alphabet import QUESTION
+from ..alphabet import QUESTION, lower_case
 from ..pretrained import Pretrained
 
 CELL = 32
@@ -214,7 +214,7 @@ class ReadingScorer(Pretrained):
     def with_glyphs(self, pictures: Tensor, question_ids: Tensor, *, glyphs: bool = True) -> tuple[Tensor, Tensor]:
         """The logits, and those of the characters in every 8×8 block (B, alphabet, H / 8, W / 8)."""
         pixels = pictures.float() / 255 if pictures.dtype == torch.uint8 else pictures
-        ids = question_ids[:, :QUESTION]
+        ids = lower_case(question_ids[:, :QUESTION])
         hidden = torch.where(ids > 0, 0.0, -1e4)[:, None, None, :]
         words, summary = self.question(ids, hidden)
         features = self.stem((pixels - 0.5) * 2)

@@ -58,7 +58,7 @@ def hypotheses(
         return
     import torch
 
-    from ...knowing.scorer import Scorer
+    from ...bundled import load_scorer
     from ...lab.train.measure import Measuring, Round, document_of, measure, steps_of
     from ...lab.train.outcomes import load_reader
     from ...lab.train.rivals import Rivals
@@ -66,7 +66,7 @@ def hypotheses(
 
     check_device(device)
     model = load_reader(reader, torch.device(device))
-    rivals = Rivals.load(Scorer.from_pretrained(scorer), trained, device)
+    rivals = Rivals.load(load_scorer(scorer, device), trained, device)
     plan = Measuring(
         number=QUICK if quick else number,
         also=QUICK_ALSO if quick else None,

@@ -26,11 +26,11 @@ from ...attending.frame import Frame
 from ...attending.quadtree import quadtree
 from ...balancing.explain import POLES
 from ...balancing.tension import TENSION_NAMES
+from ...bundled import load_scorer
 from ...draw.panes import overlay
 from ...draw.sheets import contact_sheet
 from ...errors import InputError
 from ...files import replacing, write_json
-from ...knowing.scorer import Scorer
 from ...values import Allocation
 from ..needle.renderer import render
 from ..train.allocations import tree_of
@@ -74,7 +74,7 @@ class Looked:
 
 
 @torch.no_grad()
-def look_at_needle(scorer: Scorer, number: int, keep: float, size: tuple[int, int], seed: int, at_once: int) -> Looked:
+def look_at_needle(scorer: Any, number: int, keep: float, size: tuple[int, int], seed: int, at_once: int) -> Looked:
     """`number` pictures of the test split, all families alike, allocated by the scorer."""
     tree = tree_of(size)
     budget = max(tree.floor, round(keep * tree.full))
@@ -245,7 +245,7 @@ def main(arguments: list[str] | None = None) -> None:
     from .analysis import check_plotting, plot_curve, plot_patterns, plot_statistics, plot_tensions
 
     check_plotting()
-    scorer = Scorer.from_pretrained(given.scorer).to(given.device)
+    scorer = load_scorer(given.scorer, str(given.device))
     at_once = 16 if given.device == "cpu" else 256
     looked = look_at_needle(scorer, given.number, given.keep, (given.size, given.size), given.seed, at_once)
     found = analyse(looked, given.seed)

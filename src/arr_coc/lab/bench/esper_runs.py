@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from ...attending.frame import Frame, to_cells
 from ...attending.tree import Tree, build_tree
 from ...balancing.tempering import TemperingPolicy
-from ...bundled import MINI, SCORER, Calibration, part_folder
+from ...bundled import MINI, SCORER, Calibration, load_scorer, part_folder
 from ...decoding import end_tokens
 from ...esper.passes import Job, PassRecord, passes_needed, run_passes
 from ...esper.picturing import salient_map
@@ -33,7 +33,6 @@ from ..train.train_tempering import TemperingExamples, answers_right
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from ...knowing.scorer import Scorer
 
 SIZE = (512, 512)
 # Small type, low contrast, near the edge, many candidates; families in which something must be found and read.
@@ -54,7 +53,7 @@ class Models:
     """What is measured: the shipped reader and scorer on one device."""
 
     reader: PreTrainedModel
-    scorer: Scorer
+    scorer: Any
     tokenizer: Any
     temperature: float
     levels: int
@@ -65,12 +64,10 @@ class Models:
         from transformers import AutoTokenizer, Qwen3VLForConditionalGeneration
         from transformers.utils import logging
 
-        from ...knowing.scorer import Scorer
-
         logging.disable_progress_bar()
         folder = part_folder(MINI, weights)
         reader = Qwen3VLForConditionalGeneration.from_pretrained(folder).float().to(device).eval()
-        scorer = Scorer.from_pretrained(part_folder(SCORER, weights)).float().to(device)
+        scorer = load_scorer(part_folder(SCORER, weights), str(device))
         calibration = Calibration.beside(folder)
         return cls(
             reader,

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...alphabet import IDS, QUESTION, question_row
+from ...alphabet import QUESTION, lower_case, question_row
 from ...errors import InputError
 from ...knowing.reading_scorer import CELL
 from ..needle import FAMILIES
@@ -77,11 +77,6 @@ class Shelf:
         low = torch.where(there, every, 1e6)[..., :2].amin(1)
         high = torch.where(there, every, -1e6)[..., 2:].amax(1)
         return torch.cat([low, high], 1)
-
-
-def lower_case(ids: Tensor) -> Tensor:
-    capital = (ids >= IDS["A"]) & (ids <= IDS["Z"])
-    return torch.where(capital, ids + (IDS["a"] - IDS["A"]), ids)
 
 
 @torch.no_grad()

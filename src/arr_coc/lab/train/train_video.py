@@ -25,9 +25,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...bundled import MINI, SCORER, part_folder
+from ...bundled import MINI, SCORER, load_scorer, part_folder
 from ...files import write_json
-from ...knowing.scorer import Scorer
 from ...video.settings import SETTINGS_NAME, TemporalSettings, load_settings
 from ...video.temporal_model import TemporalBlend
 from .acceleration import Prefetcher, Twin
@@ -68,7 +67,7 @@ class VideoTraining(Training[VideoOptions]):
         require_opencv()
         super().__init__(options, devices)
         weights = options.weights
-        scorer = Scorer.from_pretrained(part_folder(SCORER, weights))
+        scorer = load_scorer(part_folder(SCORER, weights))
         self.scorer = scorer.float().to(self.device).eval().requires_grad_(False)
         self.mini: Any = load_reader(part_folder(MINI, weights), torch.device("cpu")).float().to(self.device)
         self.started_from = settings_beside(weights, options.target, neutral=options.stage == "temporal")
