@@ -57,13 +57,17 @@ class Plain:
             row, col = node[1] >> up, node[2] >> up
             return [bit for place in range(16) for bit in ((row >> place) & 1, (col >> place) & 1)]
 
-        def gain(node: Node) -> float:
+        def mean(node: Node) -> np.float32:
             cells = self.cells(node)
-            mean = np.float32(sum(float(self.relevance[cell]) for cell in cells)) / np.float32(len(cells))
-            if node[0] == 0:
-                return float(mean)
-            inside = [other for other in nodes if 0 < other[0] < node[0] and self.cells(other) <= cells]
-            return max([float(mean * np.float32(COARSE_GAIN)), *map(gain, inside)])
+            return np.float32(sum(float(self.relevance[cell]) for cell in cells)) / np.float32(len(cells))
+
+        def gain(node: Node) -> float:
+            level, row, col = node
+            if level == 0:
+                return float(mean(node))
+            own = min(mean(node), mean((level + 1, row // 2, col // 2))) if level < top else mean(node)
+            inside = [other for other in nodes if 0 < other[0] < level and self.cells(other) <= self.cells(node)]
+            return max([float(own * np.float32(COARSE_GAIN)), *map(gain, inside)])
 
         gains = {node: gain(node) for node in nodes}
 

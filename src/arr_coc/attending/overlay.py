@@ -6,9 +6,10 @@ Leaves may lie on one another; what is seen of a place is the finest leaf over i
 The order in which leaves are wanted is a sort, not a loop:
 
 1. the overview, the finest uniform tiling that a quarter of the budget pays for (`overview_of`);
-2. then all finer nodes by what a token gains there: a single cell its own relevance, a coarser leaf, whose token is
-   spread over more ground, `COARSE_GAIN` of its mean relevance (or of the best coarse leaf inside it, if that is
-   more). A cell that stands out goes before the leaves around it, flat ground is refined level by level.
+2. then all finer nodes by what a token gains there: a single cell its own relevance; a coarser leaf, whose token is
+   spread over more ground, `COARSE_GAIN` of its mean relevance or of its parent's, whichever is less, because it is
+   for wide relevance and not for the edge of a small spot. What stands out goes before the leaves around it, flat
+   ground is refined level by level.
 
 A leaf whose ground is wholly covered by finer ones would be a wasted token: it counts nothing, and where only one of
 its quarters can still be seen it becomes that quarter. That makes the tokens of a set of nodes the rank of their
@@ -89,13 +90,17 @@ def overlay(
 
 
 def node_gains(sums: Array, tree: Tree, coarse_gain: float = COARSE_GAIN) -> Array:
-    """(B, nodes) relevance inside every node → (B, nodes): what a token gains there. No leaf of level 1 or more gains
-    less than those inside it."""
+    """(B, nodes) relevance inside every node → (B, nodes): what a token gains there.
+
+    No leaf of level 1 or more gains less than those inside it: it comes before them.
+    """
     library = arrays.namespace(sums)
-    gains = [_grid(sums, tree, 0)]
     means = sums / arrays.like(tree.areas, sums) * coarse_gain
+    gains = [_grid(sums, tree, 0)]
     for level in range(1, tree.levels + 1):
         own = _grid(means, tree, level)
+        if level < tree.levels:
+            own = library.minimum(own, arrays.doubled(_grid(means, tree, level + 1), *tree.shape(level)))
         gains.append(own if level == 1 else library.maximum(own, pool(gains[-1], "max")))
     # No negative zero: it would sort apart.
     return library.concatenate([grid.reshape(len(sums), -1) for grid in reversed(gains)], axis=1) + 0.0
