@@ -12,6 +12,7 @@ from merging_families import build_model
 from tiny_models import picture, save_stock
 
 from arr_coc import Eye, InputError, ask, look
+from arr_coc.attending.strategies import DEFAULT_STRATEGY
 from arr_coc.knowing.scorer import Scorer
 from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
@@ -116,6 +117,14 @@ def test_a_higher_temperature_makes_less_sure(stock):
     warm = Eye(cold.model, cold.processor, temperature=5.0).set_image(picture(128, 128))
     question = {"query": "what colour", "keep": 1.0, "max_new_tokens": 3}
     assert cold.ask(**question).uncertainty < warm.ask(**question).uncertainty
+
+
+def test_a_model_is_asked_by_the_strategy_that_it_was_trained_with(stock, mini):
+    for folder, strategy in ((stock, DEFAULT_STRATEGY), (mini, "quadtree")):
+        eye = Eye.from_pretrained(str(folder)).set_image(picture(128, 192))
+        assert eye.ask("what?", 9, max_new_tokens=1).allocation.strategy == strategy
+        assert eye.ask("what?", 9, strategy="uniform", max_new_tokens=1).allocation.strategy == "uniform"
+    assert any("all of it is seen" in note for note in eye.ask("what?", 999, max_new_tokens=1).notes)
 
 
 def test_mistakes_get_one_clear_line(stock, tmp_path):
