@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
 
-.PHONY: setup demo test test-browser lint format bench clean
+.PHONY: setup demo test test-browser lint format bench clean pages-setup
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -13,6 +13,7 @@ help:
 	@echo "make test-browser   the web page's tests, in a headless Chromium that this installs where it can"
 	@echo "make lint    ruff and the type checker"
 	@echo "make bench   the speed table (minutes)"
+	@echo "make pages-setup   what arr-coc pages needs: Chromium and typefaces from Debian's packages (as root)"
 
 # torch comes first and by its exact version: what follows must fit it, not the other way round.
 .venv/.installed: pyproject.toml constraints.txt
@@ -52,3 +53,8 @@ bench: setup
 
 clean:
 	rm -rf .venv out build dist src/*.egg-info
+
+pages-setup: setup
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[pages]"
+	apt-get install --yes --no-install-recommends chromium poppler-utils \
+	  $$($(BIN)/python -c "from arr_coc.lab.pages.typefaces import PACKAGES; print(PACKAGES)")

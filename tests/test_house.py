@@ -18,7 +18,7 @@ ORDER = {
         *("sensing", "knowing", "balancing", "attending", "request", "draw", "realizing", "backbones", "bundled"),
         *("looking", "decoding", "asking", "esper", "video"),
     ),
-    "lab": ("needle", "pages", "train", "bench", "classic"),
+    "lab": ("statistics", "needle", "pages", "train", "bench", "classic"),
     "app": ("microscope", "serve", "cli"),
 }
 ROOMS = [("library", room) for room in ORDER["library"]]

@@ -43,6 +43,13 @@ def png_header(path: Path, width: int, height: int) -> Path:
 # ---- what works ------------------------------------------------------------------------------------------------------
 
 
+def test_a_tensor_without_values_is_refused() -> None:
+    import torch
+
+    with pytest.raises(InputError, match="meta tensor"):
+        load_picture(torch.empty(3, 8, 8, device="meta"))
+
+
 def test_path_pil_numpy_tensor_and_bytes_agree(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     pixels = gradient()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pkgutil
 import re
 import sys
 from contextlib import redirect_stdout
@@ -64,3 +65,43 @@ def test_files_and_commands_named_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert set(re.findall(r"\barr-coc (\w+)", README)) <= set(COMMANDS)
     assert all(f"\n{target}:" in makefile for target in re.findall(r"(?:`|^)make (\w+)", README, flags=re.MULTILINE))
+
+
+# ---- the maps -------------------------------------------------------------------------------------------------------
+
+
+def tree_paths() -> set[str]:
+    """The files that the README's tree names, as paths inside the package."""
+    block = README.partition("<!-- tree: begin -->")[2].partition("<!-- tree: end -->")[0]
+    paths, folders = set(), list[str]()
+    for indent, name in re.findall(r"^( +)([\w./]+)", block, flags=re.MULTILINE):
+        folders = folders[: len(indent) // 2 - 1]
+        if name.endswith("/"):
+            folders.append(name)
+        else:
+            paths.add("".join(folders) + name)
+    return paths
+
+
+def test_the_tree_names_every_file_of_the_library_and_no_other() -> None:
+    package = ROOT / "src" / "arr_coc"
+    files = {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
+    doors = {path for path in files if path.endswith(("__init__.py", "__main__.py")) or path.startswith("lab/")}
+    assert tree_paths() == files - doors, "run python scripts/map_house.py --write"
+
+
+def source_map_names() -> list[str]:
+    text = (ROOT / "docs" / "source-map.md").read_text(encoding="utf-8")
+    return sorted(set(re.findall(r"`(arr_coc(?:\.\w+)+)`", text)))
+
+
+def test_every_name_of_the_source_map_exists() -> None:
+    names = source_map_names()
+    assert len(names) > 60
+    missing = []
+    for name in names:
+        try:
+            pkgutil.resolve_name(name)
+        except (AttributeError, ImportError):
+            missing.append(name)
+    assert not missing

@@ -5,17 +5,22 @@ Identifier 0 is padding; identifier i + 1 is CHARACTERS[i]. A character-level to
 
 from __future__ import annotations
 
+import unicodedata
 from functools import cache
-
-import torch
+from typing import TYPE_CHECKING
 
 from .errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 CHARACTERS = "".join(map(chr, range(32, 127))) + "€"
 PADDING = 0
 NUMBER_OF_IDS = len(CHARACTERS) + 1
 IDS = {character: index + 1 for index, character in enumerate(CHARACTERS)}
 SPACE = IDS[" "]
+# A scorer that reads takes so many characters of a question.
+QUESTION = 96
 
 
 def encode(text: str) -> list[int]:
@@ -34,6 +39,21 @@ def decode(ids: torch.Tensor) -> str:
 @cache
 def string_table(strings: tuple[str, ...], device: torch.device | str = "cpu") -> torch.Tensor:
     """(N, L) int64: the strings as rows of identifiers, padded with 0 on the right; cached per device."""
+    import torch
+
     length = max(1, *(len(string) for string in strings))
     rows = [encode(string) + [PADDING] * (length - len(string)) for string in strings]
     return torch.tensor(rows, dtype=torch.int64, device=device)
+
+
+def lower_case(ids: torch.Tensor) -> torch.Tensor:
+    """Identifiers of any shape with small letters for capitals."""
+    return ids + (IDS["a"] - IDS["A"]) * ((ids >= IDS["A"]) & (ids <= IDS["Z"]))
+
+
+def question_row(query: str) -> list[int]:
+    """A question as the scorer reads it: lower case, letters without accents, identifiers of the alphabet, padded."""
+    plain = unicodedata.normalize("NFKD", query.lower())
+    letters = [character for character in plain if not unicodedata.combining(character)][:QUESTION]
+    row = [IDS.get(character, IDS["?"]) for character in letters]
+    return row + [0] * (QUESTION - len(row))

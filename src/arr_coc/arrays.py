@@ -93,6 +93,18 @@ def marked(index: Array, width: int) -> Array:
     return result[:, :width]
 
 
+def ranks(order: Array) -> Array:
+    """(B, N) permutations → (B, N): the place of every entry in them."""
+    if isinstance(order, np.ndarray):
+        result = np.empty_like(order)
+        np.put_along_axis(result, order, np.arange(order.shape[1])[None], axis=1)
+        return result
+    torch = sys.modules["torch"]
+    return torch.empty_like(order).scatter_(
+        1, order, torch.arange(order.shape[1], device=order.device).expand_as(order)
+    )
+
+
 def take(rows: Array, index: Array) -> Array:
     """(B, N), (B, K) → (B, K): each row at its own places."""
     return np.take_along_axis(rows, index, axis=1) if isinstance(rows, np.ndarray) else rows.gather(1, index)

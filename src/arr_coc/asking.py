@@ -23,8 +23,10 @@ from .backbones.query import PLACE, tokenize_prompt, without_markers
 from .bundled import MINI, Calibration, ScorerRelevance, part_folder, scorer_beside
 from .errors import InputError
 from .knowing.registry import check_relevance
-from .pictures import Picture, load_picture
+from .pictures import Picture
 from .request import Request, check_request
+from .sensing.pdf import load_page
+from .sensing.words import Words, as_words
 from .values import Allocation, Answer, Pass, Relevance
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ class Eye:
         self.backbone.check(model, processor)
         self._graphs = self._captured(graphs)
         self._picture: Picture | None = None
+        self._words: Words | None = None
         self._pictured: dict[str, Any] = {}
         self._load_seconds = 0.0
 
@@ -129,7 +132,7 @@ class Eye:
         from PIL import Image
 
         started = perf_counter()
-        picture = load_picture(image)
+        picture, self._words = load_page(image)
         pixels = self.processor.image_processor(images=[Image.fromarray(picture.pixels)], return_tensors="pt")
         self._pictured = {name: value for name, value in pixels.items() if hasattr(value, "to")}
         self._picture = picture
@@ -153,21 +156,23 @@ class Eye:
     ) -> Answer:
         """Answer one question about the picture, at most `budget` visual tokens (or `keep` of the full count; ¼).
 
-        allocation: decided by the caller. strategy, relevance, levels: instead of the eye's own. words: of a page, with
-        their boxes, for sources that read them. options: for the strategy, such as `boxes` (oracle).
+        allocation: decided by the caller. strategy, relevance, levels: instead of the eye's own. words: of the picture,
+        with their boxes, as for `look`; a page of a PDF brings its own. options: for the strategy, such as `boxes`
+        (oracle).
         """
         if self._picture is None:
             raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
         check_request([query], budget, keep)
         check_question(query)
         levels, strategy = self.levels if levels is None else levels, strategy or self.strategy
+        known = self._words if words is None else as_words(words, self._picture.size)
         settings = Settings(
             Request.of(budget, keep, keywords=KEYWORDS, strategy=strategy, levels=levels, seed=seed, **options),
             query=query,
             allocation=allocation,
             relevance=self.relevance if relevance is None else relevance,
             scorer=self.scorer,
-            words=words,
+            words=known if known is not None and len(known) else None,
         )
         seconds = {"load": self._load_seconds}
         with timed(seconds, "read"):

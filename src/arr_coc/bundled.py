@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import InputError
 from .files import write_json
+from .knowing.onnx_scorer import GRAPH_NAME, score_picture
 from .knowing.scene import Scene
 from .values import Relevance
 
@@ -21,11 +23,12 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    from .knowing.scorer import Scorer
 
 WEIGHTS = Path(__file__).parent / "weights"
 MINI, SCORER = "mini", "scorer"
 CALIBRATION = "calibration.json"
+# Classes of scorers, and where they are: the one that reads, and the small one of a coarse view.
+SCORERS = {"ReadingScorer": ".knowing.reading_scorer", "Scorer": ".knowing.scorer"}
 # What the trainings of this library laid out where they do not say otherwise.
 TRAINED_STRATEGY = "quadtree"
 
@@ -81,11 +84,16 @@ def scorer_beside(folder: Path) -> Path | None:
     return beside if _is_scorer(beside) else None
 
 
-def _is_scorer(folder: Path) -> bool:
+def _kind_of(folder: Path) -> str | None:
+    """The class whose weights a folder holds, as its config.json says."""
     try:
-        return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("kind") == "Scorer"
+        return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("kind")
     except (OSError, ValueError, AttributeError):
-        return False
+        return None
+
+
+def _is_scorer(folder: Path) -> bool:
+    return _kind_of(folder) in SCORERS
 
 
 def scorer_of(folder: Path) -> ScorerRelevance:
@@ -96,10 +104,13 @@ def scorer_of(folder: Path) -> ScorerRelevance:
 
 
 @cache  # read once in a process, however many pictures and eyes ask it; nobody changes its weights
-def _load_scorer(folder: Path, device: str) -> Scorer:
-    from .knowing.scorer import Scorer
-
-    return Scorer.from_pretrained(folder).float().to(device)
+def load_scorer(folder: Path, device: str = "cpu") -> Any:
+    """A trained scorer of either class, in single precision: `score(pictures, question_ids)` is its map."""
+    kind = _kind_of(folder)
+    if kind not in SCORERS:
+        raise InputError(f"{folder} holds no trained scorer; give a folder that a training of one wrote")
+    module = import_module(SCORERS[kind], __package__)
+    return getattr(module, kind).from_pretrained(folder).float().to(device)
 
 
 def question_ids(query: str) -> torch.Tensor:
@@ -122,18 +133,24 @@ class ScorerRelevance:
         return cls(part_folder(SCORER))
 
     def __call__(self, picture: torch.Tensor, query: str) -> Relevance:
-        scorer = _load_scorer(self.folder, str(picture.device))
+        scorer = load_scorer(self.folder, str(picture.device))
         scores = scorer.score(picture[None], question_ids(query).to(picture.device))[0].cpu().numpy()
         return Relevance(scores, query=query, participatory=scores)
 
     def of_pixels(self, pixels: np.ndarray, query: str, device: str = "cpu") -> Relevance:
-        """The same for an array (H, W, 3) of uint8."""
-        return self(Scene(pixels, device=device).tensor, query)
+        """The same for an array (H, W, 3) of uint8; on a processor by the ONNX graph where there is one, without torch."""
+        if device != "cpu" or not (self.folder / GRAPH_NAME).is_file():
+            return self(Scene(pixels, device=device).tensor, query)
+        scores = score_picture(self.folder, pixels, query)
+        return Relevance(scores, query=query, participatory=scores)
 
 
 def scorer_relevance(scene: Scene, query: str) -> Any:
     """The source "scorer": the one that was trained with the model, else the one that comes with the library."""
-    return (scene.scorer or ScorerRelevance.bundled())(scene.tensor, query)
+    scorer = scene.scorer or ScorerRelevance.bundled()
+    if isinstance(scorer, ScorerRelevance):
+        return scorer.of_pixels(scene.pixels, query, str(scene.device))
+    return scorer(scene.tensor, query)
 
 
 def scorer_missing(offers: frozenset[str]) -> str | None:

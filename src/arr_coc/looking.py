@@ -22,9 +22,11 @@ from .attending.strategies import DEFAULT_STRATEGY, WITHOUT_TORCH, check_strateg
 from .knowing.registry import check_relevance as check_relevance
 from .knowing.registry import relevance_for, resolve
 from .knowing.scene import VIEW_SIDE, Scene
-from .pictures import Picture, load_picture
+from .pictures import Picture
 from .request import Request, check_device
 from .request import check_request as check_request
+from .sensing.pdf import Page, PdfPlace, is_pdf, load_page
+from .sensing.words import Words, as_words
 from .values import DEFAULT_CELL, Allocation, Relevance
 
 if TYPE_CHECKING:
@@ -93,8 +95,9 @@ def look(
     that comes with `mini`, any other name of `knowing.source_names()`, the folder of a trained scorer, a function of
     (picture (H, W, 3) uint8, question), or a map. photos: with "look", let the photo map take part where the extra
     `[photos]` is installed and the question names something that it knows (`knowing.photo_words`); a note says so.
-    words: of a page, with their boxes, for sources that read them. options: what a strategy takes by name, such as
-    `criterion` (quadtree) or `boxes` (oracle).
+    words: of the picture, with their boxes (`sensing.as_words`: a list, a file, `Words`); where they are known, `look`
+    reads them, as relevance="words" does, which else reads them by OCR. A page of a PDF brings its own. options: what a
+    strategy takes by name, such as `criterion` (quadtree) or `boxes` (oracle).
     """
     how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "levels": levels, "relevance": relevance}
     how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, **options}
@@ -109,23 +112,26 @@ def examine(
     **how: Unpack[LookOptions],
 ) -> Look:
     """`look` with everything that led to it; the arguments are those of `look`."""
+    if how.get("words") is None and (isinstance(image, Page | PdfPlace) or is_pdf(image)):
+        return prepare(image).look(query, budget, keep, **how)  # its words may be what the relevance needs
     request_of([query], budget, keep, **how)  # what is wrong whatever the picture is told before it is read
     return prepare(image).look(query, budget, keep, **how)
 
 
 def prepare(image: Any) -> Prepared:
-    """Load a picture once for any number of questions."""
+    """Load a picture, or a page of a PDF with its words, once for any number of questions."""
     started = perf_counter()
-    picture = load_picture(image, longest_side=VIEW_SIDE)
-    return Prepared(picture, perf_counter() - started)
+    picture, words = load_page(image, longest_side=VIEW_SIDE)
+    return Prepared(picture, perf_counter() - started, words)
 
 
 @dataclass(eq=False)
 class Prepared:
-    """A loaded picture; it is sensed when first looked at, and only once."""
+    """A loaded picture; it is sensed when first looked at, and only once. words: where they came with it."""
 
     picture: Picture
     load_seconds: float = 0.0
+    words: Words | None = None
 
     @cached_property
     def scene(self) -> Scene:
@@ -139,9 +145,14 @@ class Prepared:
         **how: Unpack[LookOptions],
     ) -> Look:
         """One question about this picture; the arguments are those of `arr_coc.look`."""
-        request = request_of([query], budget, keep, **how)
-        device, relevance = how.get("device", "cpu"), how.get("relevance", "look")
-        offered = {"words": how.get("words"), "photos": how.get("photos", True), "device": device}
+        given, relevance = how.get("words"), how.get("relevance", "look")
+        words = self.words if given is None else as_words(given, self.picture.size)
+        words = words if words is not None and len(words) else None
+        if words is not None and isinstance(relevance, str) and relevance == "look":
+            relevance = "words"
+        request = request_of([query], budget, keep, **{**how, "relevance": relevance, "words": words})
+        device = how.get("device", "cpu")
+        offered = {"words": words, "photos": how.get("photos", True), "device": device}
         clock = _Clock({"load": self.load_seconds})
         with clock.stage("import"):
             check_device(device)

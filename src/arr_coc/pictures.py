@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from .errors import InputError
 MAX_PIXELS = 2 * 89_478_485
 # Rows converted at once. Decoders hold 4 bytes per pixel; converting in bands keeps the peak at one copy beside that.
 _BAND_PIXELS = 4_000_000
+_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 _WIDE_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 
 
@@ -112,7 +114,10 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
             f"{label} has too many pixels: {error}; resize it to at most {max_pixels // 1_000_000} megapixels"
         ) from error
     except UnidentifiedImageError as error:
-        raise InputError(f"{label} is not a picture that can be read; convert it to PNG or JPEG") from error
+        converted = _foreign(file, label)
+        if converted is None:
+            raise InputError(f"{label} is not a picture that can be read; convert it to PNG or JPEG") from error
+        image = converted
     except PermissionError as error:
         raise InputError(f"{label} may not be read; check its permissions") from error
     except Exception as error:  # decoders meet hostile bytes and raise struct.error, ValueError, SyntaxError and more
@@ -120,6 +125,32 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
     with image:
         name = os.path.basename(label) or label
         return _from_pil(image, name, label, max_pixels, longest_side, reduce_while_decoding=True)
+
+
+def _foreign(file: Any, label: str) -> Image.Image | None:
+    """HEIC and SVG, which Pillow does not know, where the extra `[formats]` is installed; None for other files."""
+    if isinstance(file, Path):
+        with file.open("rb") as opened:
+            head, data = opened.read(1024), b""
+    else:
+        file.seek(0)
+        data = file.read()
+        head = data[:1024]
+    heic = head[4:8] == b"ftyp" and head[8:12] in _HEIC_BRANDS
+    if not heic and b"<svg" not in head:
+        return None
+    package, kind = ("pillow_heif", "a HEIC") if heic else ("cairosvg", "an SVG")
+    try:
+        library = import_module(package)
+    except ImportError as error:
+        raise InputError(f"{label} is {kind} picture; pip install 'arr-coc[formats]', or save it as PNG") from error
+    data = data or file.read_bytes()
+    try:
+        if heic:
+            return library.open_heif(io.BytesIO(data)).to_pillow()
+        return Image.open(io.BytesIO(library.svg2png(bytestring=data, unsafe=False)))
+    except Exception as error:  # as above: a decoder and hostile bytes
+        raise InputError(f"{label} cannot be read ({_reason(error)}); save it again as PNG or JPEG") from error
 
 
 def _from_pil(

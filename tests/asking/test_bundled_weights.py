@@ -42,10 +42,12 @@ def test_an_installation_without_weights_says_so(tmp_path, monkeypatch):
 
 
 def test_a_calibration_survives_its_file(tmp_path):
-    assert Calibration.beside(tmp_path) == Calibration(1.0, None)
+    assert Calibration.beside(tmp_path) == Calibration(1.0, None, None)
     Calibration(1.75, 4).write(tmp_path, rows=[1, 2])
     assert Calibration.beside(tmp_path) == Calibration(1.75, 4)
     assert json.loads((tmp_path / "calibration.json").read_text())["rows"] == [1, 2]
+    Calibration(1.0, 3, "overlay").write(tmp_path)
+    assert Calibration.beside(tmp_path).strategy == "overlay"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"temperature": 0}', '{"temperature": "warm"}'])

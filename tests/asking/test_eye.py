@@ -12,6 +12,7 @@ from merging_families import build_model
 from tiny_models import picture, save_stock
 
 from arr_coc import Eye, InputError, ask, look
+from arr_coc.attending.strategies import DEFAULT_STRATEGY
 from arr_coc.knowing.scorer import Scorer
 from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
@@ -67,6 +68,18 @@ def test_all_tokens_give_the_stock_answer(mini):
     assert answer.tokens == answer.allocation.full == 24
 
 
+def test_words_in_pixels_of_the_picture_as_given_steer_the_look(stock):
+    """The model resizes this picture; the words' boxes are those of the picture that the caller has."""
+    words = [("Total", (20, 10, 70, 26)), ("$48.50", (300, 10, 350, 26)), ("Date", (20, 200, 60, 216))]
+    words += [("03/04/1997", (290, 200, 370, 216))]
+    eye = Eye.from_pretrained(str(stock)).set_image(picture(250, 380))
+    answer = eye.ask("What is the date?", budget=20, words=words, max_new_tokens=2)
+    assert any("4 words" in note and "03/04/1997" in note for note in answer.notes)
+    fine = answer.allocation.boxes[answer.allocation.levels == 0]
+    middle = fine[:, :2] + fine[:, 2:] / 2
+    assert (abs(middle - (208, 330)) < (28, 60)).all(1).any()
+
+
 def test_one_picture_many_questions_and_the_one_shot_agree(stock):
     image = picture(256, 256, 1)
     eye = Eye.from_pretrained(str(stock)).set_image(image)
@@ -104,6 +117,14 @@ def test_a_higher_temperature_makes_less_sure(stock):
     warm = Eye(cold.model, cold.processor, temperature=5.0).set_image(picture(128, 128))
     question = {"query": "what colour", "keep": 1.0, "max_new_tokens": 3}
     assert cold.ask(**question).uncertainty < warm.ask(**question).uncertainty
+
+
+def test_a_model_is_asked_by_the_strategy_that_it_was_trained_with(stock, mini):
+    for folder, strategy in ((stock, DEFAULT_STRATEGY), (mini, "quadtree")):
+        eye = Eye.from_pretrained(str(folder)).set_image(picture(128, 192))
+        assert eye.ask("what?", 9, max_new_tokens=1).allocation.strategy == strategy
+        assert eye.ask("what?", 9, strategy="uniform", max_new_tokens=1).allocation.strategy == "uniform"
+    assert any("all of it is seen" in note for note in eye.ask("what?", 999, max_new_tokens=1).notes)
 
 
 def test_mistakes_get_one_clear_line(stock, tmp_path):

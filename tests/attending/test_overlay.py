@@ -57,10 +57,22 @@ class Plain:
             row, col = node[1] >> up, node[2] >> up
             return [bit for place in range(16) for bit in ((row >> place) & 1, (col >> place) & 1)]
 
+        def mean(node: Node) -> np.float32:
+            cells = self.cells(node)
+            return np.float32(sum(float(self.relevance[cell]) for cell in cells)) / np.float32(len(cells))
+
+        def gain(node: Node) -> float:
+            level, row, col = node
+            if level == 0:
+                return float(mean(node))
+            own = min(mean(node), mean((level + 1, row // 2, col // 2))) if level < top else mean(node)
+            inside = [other for other in nodes if 0 < other[0] < level and self.cells(other) <= self.cells(node)]
+            return max([float(own * np.float32(COARSE_GAIN)), *map(gain, inside)])
+
+        gains = {node: gain(node) for node in nodes}
+
         def key(node: Node) -> tuple:
-            mass = np.float32(sum(float(self.relevance[cell]) for cell in self.cells(node)))
-            gain = mass if node[0] == 0 else mass * np.float32(COARSE_GAIN)
-            return (not (always and node[0] == top), -float(gain), -node[0], spread(node), node[1:])
+            return (not (always and node[0] == top), -gains[node], -node[0], spread(node), node[1:])
 
         return sorted(nodes, key=key)
 

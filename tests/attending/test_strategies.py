@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.attending import STRATEGIES, PowerCurve, allocate, allocate_batch, build_tree, fixate, tokens_for
-from arr_coc.attending.cascade import cascade_places
-from arr_coc.attending.classic import CLASSIC_TOKENS, mip_level
-from arr_coc.attending.clusters import cluster_places, cluster_scores
+from arr_coc.attending.classic import CLASSIC_TOKENS, lod_tokens, mip_level, power_curve_tokens
 from arr_coc.attending.controls import permute_along_tree
-from arr_coc.attending.lod import lod_tokens
-from arr_coc.attending.power_curve import power_curve_tokens
+from arr_coc.attending.places import cascade_places, cluster_places, cluster_scores
 from arr_coc.errors import InputError
 from arr_coc.values import Allocation
 

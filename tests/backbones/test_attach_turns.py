@@ -12,6 +12,10 @@ from tiny_models import GREEDY, ROWS, picture, prompt
 from transformers import DynamicCache
 
 from arr_coc import InputError, attach
+from arr_coc.backbones import Glance
+
+# Tokens of a glance that are used again were encoded apart from the others; one shot encodes all of them together.
+APART = Glance(reuse=False)
 
 
 def test_every_turn_allocates_anew(model: Any, processor: Any) -> None:
@@ -48,7 +52,7 @@ def test_a_second_turn_on_the_same_cache_equals_one_shot(model: Any, processor: 
         "<|im_end|>\n<|im_start|>user\nwhere<|im_end|>\n<|im_start|>assistant\n", return_tensors="pt"
     )
     more = more["input_ids"].expand(rows, -1)
-    with attach(model, processor, budget=16) as foveation:
+    with attach(model, processor, budget=16, relevance=APART) as foveation:
         quiet = {"max_new_tokens": 4, "do_sample": False, "eos_token_id": None}
         first = model.generate(**inputs, **quiet, return_dict_in_generate=True)
         chosen = foveation.last
@@ -91,7 +95,7 @@ def test_a_new_picture_may_come_on_the_same_cache(model: Any, processor: Any) ->
 def test_plain_forward_continues_on_its_cache(model: Any, processor: Any, full_mask: bool) -> None:
     inputs = prompt(processor, [ROWS[0], ROWS[2]])
     tail = torch.tensor([[5, 9, 11], [12, 6, 8]]) + 20
-    with attach(model, processor, budget=16) as foveation:
+    with attach(model, processor, budget=16, relevance=APART) as foveation:
         first = model(**inputs)
         extra = {"attention_mask": torch.cat([inputs["attention_mask"], torch.ones_like(tail)], 1)} if full_mask else {}
         second = model(input_ids=tail, past_key_values=first.past_key_values, **extra).logits

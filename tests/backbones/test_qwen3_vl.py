@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,37 @@ def test_the_picture_and_its_levels_matter(model: Any, processor: Any) -> None:
     coarse = model(**backbone.realize(model, inputs, allocations(model, inputs, 0.25)).inputs).logits[:, -1]
     assert (base - moved).abs().max() > 0.1
     assert (base - coarse).abs().max() > 0.1
+
+
+@torch.no_grad()
+def test_leaves_that_share_ground_get_their_true_centres(model: Any, processor: Any) -> None:
+    """A coarse leaf, two cells on top of it, and the rest of the picture: all are tokens, each at its own place."""
+    inputs = prompt(processor, [([picture(128, 192, 4)], "what number")])
+    relevance = np.zeros((4, 6), np.float32)
+    relevance[0, 0] = relevance[1, 1] = 1
+    cover = allocate(relevance, 8, image_size=(128, 192), overview=6)
+    leaves = cover.leaf_cells().tolist()
+    assert leaves[:2] == [[0, 0, 1], [0, 0, 0]]
+    assert [1, 1, 0] in leaves
+    assert (cover.tokens, cover.tokens_by_level()) == (8, {0: 2, 1: 6})
+    realized = backbone_for(model).realize(model, inputs, [cover])
+    ids, positions = realized.inputs["input_ids"], realized.inputs["position_ids"]
+    shown = ids[0] == model.config.image_token_id
+    assert int(shown.sum()) == 8
+    start = int(shown.nonzero()[0])
+    centres = [[start + row + (2**level - 1) / 2, start + col + (2**level - 1) / 2] for row, col, level in leaves]
+    assert positions[2:, 0, shown].T.tolist() == centres
+    after = positions[1:, 0, int(shown.nonzero()[-1]) + 1]
+    assert (after == start + 6).all(), "text goes on behind the picture's longer side, however many leaves it has"
+    # Every one of them is seen: without the cells on top, and without what lies beneath, the answer is another.
+    base = model(**realized.inputs).logits[:, -1]
+    for level in (0, 1):
+        kept = cover.levels != level
+        columns = {name: getattr(cover, name)[kept] for name in ("boxes", "levels", "counts", "scores")}
+        part = replace(cover, **columns, sparse=True)
+        assert (
+            model(**backbone_for(model).realize(model, inputs, [part]).inputs).logits[:, -1] - base
+        ).abs().max() > 0.01
 
 
 def masked(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float, **kwargs: Any) -> Any:

@@ -12,9 +12,20 @@ from tiny_weights import tiny_weights
 from arr_coc.app.cli import main
 from arr_coc.lab import needle
 from arr_coc.lab.bench.needle import CELLS, Weights, digest, measure
-from arr_coc.lab.bench.needle_report import BY_HAND, hand_written, markdown, oracle_words, tables
-from arr_coc.lab.bench.needle_statistics import FULL, SMALL_TYPE, Outcomes, Resampled, interval, summarise
-from arr_coc.lab.train.evaluate import wilson
+from arr_coc.lab.bench.needle_report import (
+    BY_HAND,
+    FULL,
+    SMALL_TYPE,
+    Outcomes,
+    Resampled,
+    hand_written,
+    interval,
+    markdown,
+    oracle_words,
+    summarise,
+    tables,
+)
+from arr_coc.lab.statistics import wilson
 
 KEEP = 0.25
 
@@ -68,7 +79,7 @@ def test_differences_are_paired_and_have_the_right_sign(document):
 def test_intervals_of_means_have_the_textbook_width():
     resampled = Resampled([outcomes("cards", SHARES), outcomes("forms", SHARES, seed=3)])
     found = interval(resampled.mean(FULL))
-    assert (found["high"] - found["low"]) / 2 == pytest.approx(1.96 * np.sqrt(0.8 * 0.2 / 800), rel=0.15)
+    assert (found.high - found.low) / 2 == pytest.approx(1.96 * np.sqrt(0.8 * 0.2 / 800), rel=0.15)
 
 
 def test_bars_are_kept_missed_or_left_open(document):

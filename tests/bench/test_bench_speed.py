@@ -17,12 +17,9 @@ from rich.console import Console
 from arr_coc.app.cli import main
 from arr_coc.attending import build_tree, quadtree
 from arr_coc.lab.bench import speed
-from arr_coc.lab.bench.heap import heap_quadtree
-from arr_coc.lab.bench.machine import machine_facts
-from arr_coc.lab.bench.process import run_command
-from arr_coc.lab.bench.speed import Step, relevance_maps, speed_row, speed_table, write_photo
+from arr_coc.lab.bench.machine import Timing, machine_facts, processors, run_command, time_call, time_in_turns
+from arr_coc.lab.bench.speed import Step, heap_quadtree, relevance_maps, speed_row, speed_table, write_photo
 from arr_coc.lab.bench.table import Quantity, Table
-from arr_coc.lab.bench.timing import Timing, processors, time_call, time_in_turns
 
 
 def test_a_timing_is_a_median_between_its_quartiles() -> None:

@@ -11,7 +11,7 @@ from tiny_weights import needs_weights
 
 from arr_coc.app.cli import demo_answers, main
 from arr_coc.draw import Asked, answer_sheet
-from arr_coc.draw.answer_sheet import RIGHT, WRONG
+from arr_coc.draw.sheets import RIGHT, WRONG
 from arr_coc.errors import InputError
 from arr_coc.lab import needle
 from arr_coc.looking import look

@@ -18,8 +18,19 @@ from arr_coc.app.cli import bench_real
 from arr_coc.attending.allocate import allocate
 from arr_coc.errors import InputError
 from arr_coc.lab.bench import real
-from arr_coc.lab.bench.real import Values, load_records, measure_real, narrow_table, real_table, steps_of
-from arr_coc.lab.bench.real_measures import correlation, coverage, fixation_map, scanpath_hits, scanpath_saliency
+from arr_coc.lab.bench.real import (
+    Values,
+    correlation,
+    coverage,
+    fixation_map,
+    load_records,
+    measure_real,
+    narrow_table,
+    real_table,
+    scanpath_hits,
+    scanpath_saliency,
+    steps_of,
+)
 
 SIZE = (320, 448)
 

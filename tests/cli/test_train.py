@@ -21,7 +21,12 @@ def test_train_mini_trains_and_draws_its_curve(arr_coc, tmp_path):
 
 
 def test_options_are_those_of_the_trainings(arr_coc):
-    for name, option in (("mini", "--start-from"), ("scorer", "--reader")):
+    for name, option in (
+        ("mini", "--start-from"),
+        ("scorer", "--reader"),
+        ("hypotheses", "--stakes-rate"),
+        ("video", "--look-cost"),
+    ):
         outcome = arr_coc("train", name, "--help")
         assert outcome.code == 0
         assert outcome.out.startswith(f"usage: arr-coc train {name}")

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from arr_coc.attending import allocate
 from arr_coc.draw import comparison, contact_sheet, difference_map, foveated, heat, homunculus, overlay
-from arr_coc.draw.foveated import mip
 from arr_coc.draw.layout import Window, boxes_at, covered, fit, levels_at
 from arr_coc.draw.legend import level_rows
-from arr_coc.draw.lens import lens, places_apart, places_of_interest
 from arr_coc.draw.lettering import letter_mask, shorten, text_width, wrap, write
 from arr_coc.draw.palette import UNSEEN, difference_scale, level_colour, relevance_scale
+from arr_coc.draw.panes import lens, mip, places_apart, places_of_interest
 from arr_coc.errors import InputError
 from arr_coc.pictures import Picture, load_picture
 from arr_coc.values import Allocation, Relevance
@@ -193,6 +193,68 @@ def test_boxes_still_touch_on_any_display() -> None:
     for size in ((100, 130), (31, 17), (514, 700)):
         assert (levels_at(allocation, size) >= 0).all()
         assert boxes_at(allocation, size).min() >= 0
+
+
+# ---- leaves that lie on one another --------------------------------------------------------------------------------
+
+
+def spotted(height: int = 256, width: int = 384) -> Allocation:
+    """An overlay: coarse leaves everywhere, single cells on the middle of one of them, some between."""
+    relevance = np.zeros((height // 32, width // 32), dtype=np.float32)
+    relevance[3:5, 3:5] = relevance[6, 10] = 1
+    return allocate(relevance, 16, image_size=(height, width))
+
+
+def test_what_lies_on_top_is_what_the_model_is_shown_to_see() -> None:
+    pixels, allocation = scene(256, 384), spotted()
+    assert len(set(allocation.levels.tolist())) > 1
+    assert allocation.boxes[:, 2:].prod(1).sum() > 256 * 384, "some ground is covered twice"
+    expected = np.zeros((256, 384, 3))
+    for y, x, tall, wide, level, _, _ in sorted(allocation.regions, key=lambda region: -region.level):
+        block = 1 << level
+        leaf = pixels[y : y + tall, x : x + wide].astype(np.float64)
+        leaf = (
+            leaf.reshape(tall // block, block, wide // block, block, 3).mean((1, 3)).repeat(block, 0).repeat(block, 1)
+        )
+        expected[y : y + tall, x : x + wide] = leaf
+    assert np.abs(foveated(pixels, allocation) - expected).max() <= 0.75
+    drawn = overlay(pixels, allocation)
+    np.testing.assert_array_equal(drawn[104:120, 104:120], pixels[104:120, 104:120])
+
+
+def test_the_legend_counts_every_token_and_only_the_ground_that_is_seen() -> None:
+    allocation = spotted()
+    rows = level_rows(allocation)
+    assert sum(row.tokens for row in rows) == allocation.tokens == 16
+    assert sum(row.area for row in rows) == pytest.approx(1)
+    assert rows[0].area == pytest.approx((allocation.level_map() == 0).mean())
+
+
+def test_a_close_up_of_coarse_ground_shows_coarse_ground() -> None:
+    picture, allocation = load_picture(scene(256, 384)), spotted()
+    levels = allocation.level_map()
+    for level, (y, x) in places_of_interest(picture, allocation).items():
+        assert levels[int(y) // 32, int(x) // 32] == level
+    # All of the coarse leaves' centres are hidden: a place beside them is shown.
+    hidden = Allocation(
+        boxes=[[0, 0, 128, 128], [64, 64, 32, 32]],
+        levels=[2, 0],
+        counts=[1, 1],
+        scores=[0, 1],
+        height=128,
+        width=128,
+        budget=2,
+        full=16,
+        strategy="overlay",
+    )
+    y, x = places_of_interest(load_picture(scene(128, 128)), hidden)[2]
+    assert hidden.level_map()[int(y) // 32, int(x) // 32] == 2
+
+
+def test_pages_of_overlays_are_drawn() -> None:
+    pixels, allocation = scene(256, 384), spotted()
+    assert homunculus(pixels, allocation, np.eye(8), "where?").width == 1280
+    assert comparison(pixels, [allocation, tree(256, 384)], ["overlay", "quadtree"]).width == 1280
 
 
 # ---- overlay, heat, difference ------------------------------------------------------------------------------------

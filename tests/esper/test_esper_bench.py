@@ -19,20 +19,19 @@ from arr_coc.esper import Esper, EsperSettings
 from arr_coc.esper.passes import run_passes
 from arr_coc.knowing.scorer import Scorer
 from arr_coc.lab.bench import esper_runs
-from arr_coc.lab.bench.esper import load_table, main, small_table
+from arr_coc.lab.bench.esper import choose_stopping, load_table, main, small_table, train, tune
 from arr_coc.lab.bench.esper_rows import COLUMNS, accuracy_row, arousal_rows, cost_rows, hard_rows, zoo_rows
 from arr_coc.lab.bench.esper_runs import (
     Models,
-    Outcome,
-    Sheet,
+    PassOutcomes,
+    QuestionSheet,
     blurred,
     hard_scenes,
-    paired,
+    points_between,
     scorer_maps,
     share,
     zoo_scenes,
 )
-from arr_coc.lab.bench.esper_tuning import choose_stopping, train, tune
 from arr_coc.lab.bench.table import Quantity, Table
 from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
@@ -65,13 +64,13 @@ def small(monkeypatch):
     """Small pictures and short answers: the rows matter here, not the numbers."""
     monkeypatch.setattr(esper_runs, "SIZE", (256, 256))
     monkeypatch.setattr(esper_runs, "LONGEST_ANSWER", 4)
-    for module in ("esper", "esper_rows", "esper_tuning"):
+    for module in ("esper", "esper_rows"):
         monkeypatch.setattr(f"arr_coc.lab.bench.{module}.FIRST", 13)
         monkeypatch.setattr(f"arr_coc.lab.bench.{module}.LATER", 9)
 
 
 def test_the_experiment_prints_every_row(models):
-    sheet = Sheet.of(models, hard_scenes(4, 1, "test", models.device), scorer_maps(models, 1))
+    sheet = QuestionSheet.of(models, hard_scenes(4, 1, "test", models.device), scorer_maps(models, 1))
     rows = list(hard_rows(models, sheet, EsperSettings(), TemperingPolicy(), lambda name: None))
     table = Table("Esper", COLUMNS, tuple(rows))
     text = table.to_markdown()
@@ -139,7 +138,7 @@ def test_single_parts_are_compared_with_the_whole(models, weights, tmp_path, cap
 
 def test_tuning_and_training_run(models, monkeypatch, tmp_path):
     grid = [[{"fovea": fovea} for fovea in (1.0, 3.0)], [{"inhibition": 0.5}]]
-    monkeypatch.setattr("arr_coc.lab.bench.esper_tuning.tuning_grid", lambda: grid)
+    monkeypatch.setattr("arr_coc.lab.bench.esper.tuning_grid", lambda: grid)
     settings, tried = tune(models, 4, lambda name: None)
     assert len(tried) == 4  # as it is, two foveas, and inhibition with the best of them
     best = max((row["accuracy"], -row["tokens"]) for row in tried)
@@ -153,7 +152,7 @@ def test_the_command_needs_no_terminal_packages_and_keeps_what_it_has(weights, t
     """`python -m arr_coc.lab.bench.esper`, without the packages of the terminal; cut short, all rows stay."""
     for name in ("typer", "rich", "matplotlib"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr("arr_coc.lab.bench.esper_tuning.tuning_grid", lambda: [[{"fovea": 1.0}] * 3])
+    monkeypatch.setattr("arr_coc.lab.bench.esper.tuning_grid", lambda: [[{"fovea": 1.0}] * 3])
 
     def cut_short(*_):
         raise KeyboardInterrupt
@@ -177,15 +176,16 @@ def test_the_command_needs_no_terminal_packages_and_keeps_what_it_has(weights, t
 
 
 def test_the_scorer_is_blurred_but_not_blind():
-    scores = torch.zeros(64, 16, 16)
+    scores = torch.zeros(1024, 16, 16)
     scores[:, 3, 12] = 1
     maps = blurred(scores, 3)
     assert torch.equal(maps, blurred(scores, 3))
     assert not torch.equal(maps, blurred(scores, 4))
     assert ((maps >= 0) & (maps <= 1)).all()
-    # Often, but not always, the highest place is another one; the right one still stands out on average.
+    # Often, but not always, the highest place is another one (by chance alone it would be right once in 256); the
+    # right one still stands out on average.
     wrong = (maps.flatten(1).argmax(1) != 3 * 16 + 12).float().mean()
-    assert 0.3 < wrong < 0.95
+    assert 0.3 < wrong < 0.98
     assert maps[:, 3, 12].mean() > 2 * maps.mean()
 
 
@@ -194,24 +194,24 @@ def test_giving_up_is_chosen_where_it_costs_nothing():
     right = torch.tensor([[False, True, True, True]] * 180 + [[False] * 4] * 20)
     unsure = torch.tensor([[0.9, 0.1, 0.1, 0.1]] * 180 + [[0.9, 0.6, 0.59, 0.58]] * 20)
     tokens = torch.tensor([[32, 16, 16, 16]] * 200)
-    chosen = choose_stopping(Outcome(right, unsure, tokens, unsure), EsperSettings())
+    chosen = choose_stopping(PassOutcomes(right, unsure, tokens, unsure), EsperSettings())
     assert (chosen.stop, chosen.gain) == (0.15, 0.02)
     late = right.clone()
     late[180:, 3] = True
-    assert choose_stopping(Outcome(late, unsure, tokens, unsure), EsperSettings()) == EsperSettings()
+    assert choose_stopping(PassOutcomes(late, unsure, tokens, unsure), EsperSettings()) == EsperSettings()
 
 
 def test_outcomes_shares_and_differences():
     right = torch.tensor([[False, True, True], [True, False, True]])
     unsure = torch.tensor([[0.1, 0.1, 0.1], [0.9, 0.5, 0.4]])
-    found = Outcome(right, unsure, torch.tensor([[5, 2, 2], [5, 3, 1]]), unsure)
+    found = PassOutcomes(right, unsure, torch.tensor([[5, 2, 2], [5, 3, 1]]), unsure)
     stopped, tokens, passes = found.stopped(EsperSettings(passes=3))
     assert (stopped.tolist(), tokens.tolist(), passes.tolist()) == ([True, True], [7, 9], [2, 3])
     assert found.at(0)[1].tolist() == [5, 5]
     row = accuracy_row("x", "y", right[:, 1], tokens, right[:, 0])
     assert isinstance(row["measured"], Quantity)
     assert row["measured"].value == 50
-    assert paired(right[:, 2], right[:, 0])["difference"] == 0.5
+    assert points_between(right[:, 2], right[:, 0])["difference"] == 0.5
     assert share(right[:, 2])["low"] < 1 == share(right[:, 2])["accuracy"]
 
 
@@ -219,7 +219,7 @@ def test_the_bench_and_esper_answer_alike(weights, models):
     """Two routes: one picture through `Esper`, and through the bench's batch."""
     scenes = zoo_scenes(2, 9, models.device)
     settings = EsperSettings(stop=0.0, aroused=False)
-    examples = Sheet.of(models, scenes, scorer_maps(models)).examples(models)
+    examples = QuestionSheet.of(models, scenes, scorer_maps(models)).examples(models)
     with esper_runs.measuring(models):
         records = run_passes(
             models.reader, examples.job, settings.shares(32), settings, TemperingPolicy(), most=4, stop_early=False

@@ -14,7 +14,7 @@ from arr_coc.errors import InputError
 from arr_coc.knowing import participatory, photo_words, photos
 from arr_coc.knowing.photo_words import class_names, content_words, named_words, photos_installed, worth_asking
 from arr_coc.knowing.photos import PhotoEncoder, find_photo_encoder
-from arr_coc.knowing.query_encoders import ImageTextQueryEncoder
+from arr_coc.lab.classic.query_encoders import ImageTextQueryEncoder
 from arr_coc.looking import examine
 from arr_coc.sensing import sense
 

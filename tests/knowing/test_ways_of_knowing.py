@@ -9,12 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
+from arr_coc.attending.classic import CLASSIC_TOKENS
 from arr_coc.errors import InputError
 from arr_coc.knowing import (
-    CLASSIC_TOKENS,
     Calibration,
-    EdgeLOD,
-    edge_density,
     fit_calibration,
     lexical,
     participatory,
@@ -22,6 +20,7 @@ from arr_coc.knowing import (
     propositional,
 )
 from arr_coc.knowing.lexical import coupled_words
+from arr_coc.lab.classic.edge_lod import EdgeLOD, edge_density
 from arr_coc.sensing import Texture, sense
 
 

@@ -23,8 +23,9 @@ from arr_coc.errors import InputError
 NAMES = list(FAMILIES)
 ORACLE = [name for name in NAMES if FAMILIES[name].oracle]
 METHODS = {
+    "overlay average": ("overlay", "average"),
+    "overlay pick": ("overlay", "pick"),
     "quadtree average": ("quadtree", "average"),
-    "quadtree pick": ("quadtree", "pick"),
     "top-k": ("top_k", "average"),
 }
 
@@ -40,11 +41,11 @@ def family_adapter(name: str) -> MergingBackbone:
     return Qwen25VL() if name == "qwen3_vl" else adapter(name)
 
 
-def allocations_for(name: str, inputs: dict[str, Any], keep: float, strategy: str = "quadtree") -> list[Any]:
+def allocations_for(name: str, inputs: dict[str, Any], keep: float, strategy: str = "overlay") -> list[Any]:
     grids = family_adapter(name).grids(build_model(name), inputs)
     return [
         allocate(
-            np.random.default_rng(index).random((7, 9), dtype=np.float32),
+            np.random.default_rng(index).random((7, 9), dtype=np.float32) ** 8,
             max(int(grid.tokens * keep), -(-grid.rows // 8) * -(-grid.cols // 8)),
             image_size=(grid.height, grid.width),
             cell=grid.cell,
@@ -55,7 +56,7 @@ def allocations_for(name: str, inputs: dict[str, Any], keep: float, strategy: st
 
 
 @cache
-def realized(name: str, batch: int, keep: float, method: str = "quadtree average", attention: str = "sdpa") -> Realized:
+def realized(name: str, batch: int, keep: float, method: str = "overlay average", attention: str = "sdpa") -> Realized:
     strategy, merge = METHODS[method]
     inputs = build_prompts(name, batch)
     with torch.no_grad():
@@ -133,7 +134,7 @@ def recompute(model: Any, result: Realized, steps: int) -> torch.Tensor:
     return torch.cat(found, 1)
 
 
-@pytest.mark.parametrize("method", ["quadtree pick", "top-k"])
+@pytest.mark.parametrize("method", ["overlay pick", "top-k"])
 @pytest.mark.parametrize("name", ORACLE)
 def test_selection_equals_masking_in_the_full_prompt(name: str, method: str):
     model, inputs = build_model(name), build_prompts(name, 3)

@@ -147,7 +147,7 @@ def test_what_a_visitor_writes_is_never_markup(desk, drawn):
 def test_numbers_show_what_the_bench_wrote(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'arr-coc[microscope]'")
     from arr_coc.app.microscope import Desk
-    from arr_coc.lab.bench.needle_statistics import Outcomes, summarise
+    from arr_coc.lab.bench.needle_report import Outcomes, summarise
 
     generator = np.random.default_rng(0)
     cells = [("full", 1.0), *((name, keep) for keep in (1 / 4, 1 / 8) for name in ("uniform", "scorer"))]

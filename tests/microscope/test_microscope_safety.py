@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
@@ -301,11 +302,52 @@ def test_told_to_end_it_removes_what_visitors_left(tmp_path):
     pytest.importorskip("gradio")
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "arr_coc", "microscope", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env=environment, **streams) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("The microscope is at http://127.0.0.1:")
         assert list(tmp_path.glob("arr-coc-microscope-*"))
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        # An open page holds a stream that never ends by itself.
+        with httpx.stream("GET", f"{line.split()[4]}gradio_api/heartbeat/somebody", timeout=60) as heartbeat:
+            assert heartbeat.status_code == 200
+            process.send_signal(signal.SIGTERM)
+            _, complaints = process.communicate(timeout=60)
+    assert complaints == ""
+    assert process.returncode == 130
     assert not list(tmp_path.glob("arr-coc-microscope-*"))
+
+
+def test_without_gradio_it_says_so_in_one_line_and_starts_nothing():
+    code = "import sys; sys.modules['gradio'] = None; from arr_coc.app.cli import main; main(['microscope'])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert "pip install 'arr-coc[microscope]'" in result.stderr
+
+
+def test_uploads_that_nobody_asks_about_do_not_pile_up(monkeypatch):
+    from arr_coc.app.microscope import desk as desks
+
+    desk = Desk()
+    try:
+        folders = [desk.folder / f"upload-{number}" for number in range(6)]
+        for age, folder in enumerate(reversed(folders)):  # the first is the oldest
+            folder.mkdir()
+            (folder / "a.png").write_bytes(png(40, 40, seed=age))
+            os.utime(folder / "a.png", (time.time() - 600 * age,) * 2)
+        examples = desk.source("example:form.png").path
+        monkeypatch.setattr(desks, "UPLOADS", 4)
+        desk.sweep_uploads()
+        assert [folder.exists() for folder in folders] == [False, False, True, True, True, True]
+        desk.prepared(str(folders[2] / "a.png"))  # asked about: now the youngest
+        monkeypatch.setattr(desks, "UPLOAD_SECONDS", 900)
+        desk.sweep_uploads()
+        assert [folder.exists() for folder in folders] == [False, False, True, False, True, True]
+        monkeypatch.setattr(desks, "UPLOAD_BYTES", 1)
+        desk.sweep_uploads()
+        assert not any(folder.exists() for folder in folders)
+        assert examples.exists()
+    finally:
+        desk.close()

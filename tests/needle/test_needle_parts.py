@@ -15,8 +15,8 @@ from PIL import Image
 from arr_coc.alphabet import CHARACTERS, decode, encode, string_table
 from arr_coc.errors import InputError
 from arr_coc.lab import needle
+from arr_coc.lab.needle.content import capitalise, choose, digits, fill, join, money, upper
 from arr_coc.lab.needle.draws import Draws
-from arr_coc.lab.needle.strings import capitalise, choose, digits, fill, join, money, upper
 
 
 def draws(number: int = 4000, seed: int = 1) -> Draws:
@@ -152,7 +152,7 @@ def test_a_dataset_is_not_written_over_a_file(tmp_path: Path) -> None:
 
 
 def test_example_pictures_are_small_and_have_questions() -> None:
-    folder = Path(needle.__file__).parents[1] / "examples"
+    folder = Path(needle.__file__).parents[2] / "examples"
     listed = json.loads((folder / "questions.json").read_text(encoding="utf-8"))
     assert set(listed) == {"receipt.png", "chart.png", "street.png", "form.png"}
     for name, questions in listed.items():

@@ -9,9 +9,9 @@ import torch
 
 from arr_coc.alphabet import decode
 from arr_coc.lab import needle
+from arr_coc.lab.needle.batch import FIRST_COLOUR, FIRST_THING, cell_labels
 from arr_coc.lab.needle.difficulty import as_difficulty
 from arr_coc.lab.needle.draws import Draws
-from arr_coc.lab.needle.labels import FIRST_COLOUR, FIRST_THING, cell_labels
 from arr_coc.lab.needle.paint import paint
 from arr_coc.lab.needle.renderer import lay_out
 from arr_coc.lab.needle.scene import ANIMALS, COLOUR_NAMES, SHAPES, THINGS, Scene

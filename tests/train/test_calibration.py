@@ -28,7 +28,7 @@ from arr_coc.lab.train.calibration import (
 from arr_coc.lab.train.evaluate import evaluation_leaves
 from arr_coc.lab.train.mini_model import IMAGE, TURN_END, build_tokenizer
 from arr_coc.lab.train.pictures import render_family
-from arr_coc.lab.train.reading import read
+from arr_coc.lab.train.reader import read
 
 
 def padded(*texts: str) -> torch.Tensor:

@@ -10,12 +10,12 @@ import torch
 from torch.nn import functional as F
 
 from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
-from arr_coc.lab.train import credit as module
-from arr_coc.lab.train.credit import credit_loss, credit_shares, detail_credit
+from arr_coc.lab.train import outcomes as module
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.outcomes import credit_loss, credit_shares, detail_credit
 from arr_coc.lab.train.pictures import TrainingBatch, cut, join, render_family
 from arr_coc.lab.train.policy_gradient import map_entropy
-from arr_coc.lab.train.reading import normalise_pictures, read
+from arr_coc.lab.train.reader import normalise_pictures, read
 from arr_coc.lab.train.scorer_examples import KEPT, CreditReplay, Judged
 
 

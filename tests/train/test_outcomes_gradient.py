@@ -12,14 +12,16 @@ from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import build_tree
 from arr_coc.errors import InputError
 from arr_coc.lab.train.devices import LARGEST_GRADIENT, Devices
-from arr_coc.lab.train.policy import draw_noise, likelihood, sample_allocations
 from arr_coc.lab.train.policy_gradient import (
-    Settings,
+    PolicySettings,
     balance_penalty,
+    draw_noise,
     group_advantages,
+    likelihood,
     map_entropy,
     outcome_step,
     policy_loss,
+    sample_allocations,
 )
 
 BANDIT = build_tree(2, 4, 1)  # two roots, one split: two actions
@@ -98,7 +100,7 @@ def test_the_balance_term_pushes_the_map_back_into_its_band():
     (gradient,) = torch.autograd.grad(balance_penalty(map_entropy(point), (0.5, 0.98)), point)
     assert float(map_entropy(narrow - 50 * gradient / gradient.norm())) > before
     with pytest.raises(InputError, match="band"):
-        Settings(band=(0.9, 0.2))
+        PolicySettings(band=(0.9, 0.2))
 
 
 def test_the_gradient_is_clipped_at_one():
@@ -141,7 +143,9 @@ def accuracy(model: nn.Module) -> float:
     return float(found(leaves[:, None], target).mean())
 
 
-def train_finder(steps: int, settings: Settings, group: int = 8, sign: float = 1.0) -> tuple[nn.Module, list[float]]:
+def train_finder(
+    steps: int, settings: PolicySettings, group: int = 8, sign: float = 1.0
+) -> tuple[nn.Module, list[float]]:
     model = make_finder()
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-2)
     generator = torch.Generator().manual_seed(1)
@@ -173,19 +177,19 @@ def random_accuracy() -> float:
 def test_a_scorer_learns_from_outcomes_alone_where_to_look():
     """Right or wrong is all it hears; from the level of chance to above 90 % on pictures it never saw."""
     start, blind = accuracy(make_finder()), random_accuracy()
-    model, entropies = train_finder(150, Settings())
+    model, entropies = train_finder(150, PolicySettings())
     assert start < 0.2
     assert 0.05 < blind < 0.25
     assert accuracy(model) > 0.9
-    low, high = Settings().band
+    low, high = PolicySettings().band
     assert all(low <= value <= high for value in entropies[len(entropies) // 2 :]), "the map must not collapse"
 
 
 def test_without_the_balance_term_the_map_collapses():
-    _, entropies = train_finder(80, Settings(balance_weight=0))
-    assert max(entropies[-20:]) < Settings().band[0]
+    _, entropies = train_finder(80, PolicySettings(balance_weight=0))
+    assert max(entropies[-20:]) < PolicySettings().band[0]
 
 
 def test_with_the_sign_turned_it_learns_to_look_away():
-    model, _ = train_finder(40, Settings(), sign=-1.0)
+    model, _ = train_finder(40, PolicySettings(), sign=-1.0)
     assert accuracy(model) < 0.05

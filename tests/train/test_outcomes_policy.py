@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.attending.tree import Tree, build_tree
 from arr_coc.errors import InputError
-from arr_coc.lab.train.policy import (
+from arr_coc.lab.train.policy_gradient import (
     draw_noise,
     leaves_of,
     likelihood,

@@ -8,13 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from arr_coc.attending.power_curve import PowerCurve
+from arr_coc.attending.classic import PowerCurve
 from arr_coc.balancing.learned import TensionBalancer
 from arr_coc.errors import InputError
-from arr_coc.lab.train.actor_critic import HierarchicalActorCritic, returns_to_go
 from arr_coc.lab.train.monitors import Monitors
-from arr_coc.lab.train.rewards import DISCOUNTS, TIMESCALES, FractalReward
-from arr_coc.lab.train.scorer_examples import STATIC_ONLY, Curriculum, Stage
+from arr_coc.lab.train.rewards import DISCOUNTS, TIMESCALES, FractalReward, HierarchicalActorCritic, returns_to_go
+from arr_coc.lab.train.scorer_examples import STATIC_ONLY, Curriculum, CurriculumStage
 
 
 def test_returns_are_the_fractal_rewards_from_the_first_step():
@@ -104,7 +103,7 @@ def test_the_curriculum_goes_static_video_hard():
     assert plan.weights["hard"] == 2 * plan.weights["static"]
     assert STATIC_ONLY.at(0.9).name == "static"
     with pytest.raises(InputError, match="begin at 0"):
-        Curriculum(stages=(Stage("late", 0.5, {"static": 1.0}),))
+        Curriculum(stages=(CurriculumStage("late", 0.5, {"static": 1.0}),))
 
 
 def test_monitors_see_what_modules_learn_and_survive_a_round_trip(tmp_path):

@@ -6,8 +6,17 @@ import pytest
 import torch
 
 from arr_coc.errors import InputError
-from arr_coc.lab.train.asymmetric import PRESETS, AsymmetricRelevanceLoss, asymmetric_loss, expected_tokens
-from arr_coc.lab.train.rewards import TIMESCALES, FractalReward, Outcome, outcome_reward, simple_reward
+from arr_coc.lab.train.rewards import (
+    PRESETS,
+    TIMESCALES,
+    AsymmetricRelevanceLoss,
+    FractalReward,
+    Outcome,
+    asymmetric_loss,
+    expected_tokens,
+    outcome_reward,
+    simple_reward,
+)
 
 
 def test_the_raw_loss_is_the_classic_formula():

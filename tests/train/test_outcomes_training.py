@@ -20,12 +20,12 @@ from arr_coc.lab.train.allocations import tree_of
 from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.devices import Devices
 from arr_coc.lab.train.evaluate import FAMILIES
-from arr_coc.lab.train.judging import Judgement, judge, load_reader
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.monitors import Monitors
+from arr_coc.lab.train.outcomes import Judgement, judge, load_reader
 from arr_coc.lab.train.pictures import TrainingBatch, cut, join, render_family
-from arr_coc.lab.train.policy import draw_noise, node_logits, sample_allocations
-from arr_coc.lab.train.reading import read
+from arr_coc.lab.train.policy_gradient import draw_noise, node_logits, sample_allocations
+from arr_coc.lab.train.reader import read
 from arr_coc.lab.train.rewards import Outcome
 from arr_coc.lab.train.scorer_examples import Curriculum, Sources
 

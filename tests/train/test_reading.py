@@ -9,7 +9,7 @@ import torch
 
 from arr_coc.alphabet import encode
 from arr_coc.attending.quadtree import quadtree
-from arr_coc.lab.needle.labels import FIRST_COLOUR
+from arr_coc.lab.needle.batch import FIRST_COLOUR
 from arr_coc.lab.train.allocations import KINDS, box_cover, make_leaves, target_cells, tree_of
 from arr_coc.lab.train.evaluate import format_table, wilson
 from arr_coc.lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer

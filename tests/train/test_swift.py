@@ -10,15 +10,24 @@ import pytest
 import torch
 
 from arr_coc.alphabet import IDS, NUMBER_OF_IDS
-from arr_coc.lab.train import varying
+from arr_coc.lab.train import reader_examples
+from arr_coc.lab.train.acceleration import Captured
 from arr_coc.lab.train.allocations import KINDS, NURSERY_KINDS, Kind, LeafTable, even_tree_of, make_leaves, tree_of
-from arr_coc.lab.train.captured import Captured
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.pictures import render_family
-from arr_coc.lab.train.reader_examples import ReaderBatch, ReaderSource, RingBuffer, render_reader_batch
-from arr_coc.lab.train.reading import DenseHeads, Reader, pointing_loss, read
-from arr_coc.lab.train.studying import copying_loss, cut_blocks, leaves_meant, pack_lesson, study, unpack_lesson
-from arr_coc.lab.train.varying import vary
+from arr_coc.lab.train.reader import (
+    DenseHeads,
+    Reader,
+    copying_loss,
+    cut_blocks,
+    leaves_meant,
+    pack_batch,
+    pointing_loss,
+    read,
+    reader_losses,
+    unpack_batch,
+)
+from arr_coc.lab.train.reader_examples import ReaderBatch, ReaderSource, RingBuffer, render_reader_batch, vary
 
 SIZE = (128, 256)
 
@@ -47,7 +56,7 @@ def test_losses_and_gradients_are_those_of_the_stock_class(reader, kind):
     tree = tree_of(SIZE)
     leaves = make_leaves(kind, batch, tree, torch.Generator().manual_seed(1), None)
     stock = read(reader.mini, batch, leaves, reader.heads)
-    swift, patches, pointing, copying = study(
+    swift, patches, pointing, copying = reader_losses(
         reader, pages, [leaves], cut_blocks(pages, [leaves], tree.levels + 1, torch.float32)
     )
     for name in ("answer", "glyph", "thing", "glyph_right"):
@@ -70,11 +79,11 @@ def test_two_questions_at_once_are_the_same_as_each_alone(reader):
     table = LeafTable(even_tree_of(SIZE), "cpu")
     leaves = table.leaves(Kind("uniform", 0.25, 1), pages.targets[:, 0].float(), torch.Generator())
     patches = cut_blocks(pages, [leaves], table.tree.levels + 1, torch.float32)
-    both = study(reader, pages, [leaves], patches).reading
+    both = reader_losses(reader, pages, [leaves], patches).reading
     said = []
     for question in range(2):
         alone = pages.one_question(torch.full((4,), question))
-        one = study(reader, alone, [leaves], patches).reading
+        one = reader_losses(reader, alone, [leaves], patches).reading
         letters = pages.said[:, question].sum()
         said.append((one.answer * letters, letters, one.right))
     losses, letters, right = zip(*said, strict=True)
@@ -165,10 +174,10 @@ def test_two_looks_are_those_of_the_separate_path(reader):
     table = LeafTable(even_tree_of(size), "cpu")
     blocks = table.again(pages.targets[:, 0].float(), torch.Generator().manual_seed(0), None, 4)
     patches = cut_blocks(pages, blocks, table.tree.levels + 1, torch.float32)
-    reading = study(reader, pages, blocks, patches).reading
+    reading = reader_losses(reader, pages, blocks, patches).reading
     # Packed and unpacked, it is the same lesson, though the pictures are gone.
-    packed = unpack_lesson(pack_lesson(pages, blocks, patches))
-    assert torch.equal(study(reader, *packed).reading.answer, reading.answer)
+    packed = unpack_batch(pack_batch(pages, blocks, patches))
+    assert torch.equal(reader_losses(reader, *packed).reading.answer, reading.answer)
     assert packed[0].pictures.numel() == 0
     core = reader.mini.model
     looks = [run_tower(core.visual, cut_patches(pages.pictures, one, 4, torch.float32), one, (8, 8)) for one in blocks]
@@ -296,7 +305,7 @@ def test_pointing_has_read_the_question_and_nothing_of_the_answer(reader):
     patches = cut_blocks(pages, [leaves], table.tree.levels + 1, torch.float32)
 
     def pointing(tails: torch.Tensor) -> torch.Tensor:
-        return study(reader, replace(pages, tails=tails), [leaves], patches).pointing
+        return reader_losses(reader, replace(pages, tails=tails), [leaves], patches).pointing
 
     before = pointing(pages.tails)
     other_answer = torch.where(pages.said, IDS["x"], pages.tails)
@@ -309,7 +318,7 @@ def test_pointing_has_read_the_question_and_nothing_of_the_answer(reader):
 def test_every_way_to_vary_does_what_its_name_says(kind, monkeypatch):
     """A black line, one pixel wide, on white, held against the ground and against its neighbour."""
     for name in ("LIGHTER", "BOLDER", "SOFTER"):
-        monkeypatch.setattr(varying, name, 1.0 if name == kind else 0.0)
+        monkeypatch.setattr(reader_examples, name, 1.0 if name == kind else 0.0)
     pictures = torch.full((64, 3, 32, 32), 255, dtype=torch.uint8)
     pictures[..., 16] = 0
     varied = vary(pictures, torch.Generator().manual_seed(0)).float()[:, 0, 8]

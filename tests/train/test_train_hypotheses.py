@@ -14,9 +14,9 @@ from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig
 from arr_coc.lab.bench.hypotheses import Measured, hypotheses_table
 from arr_coc.lab.train import train_hypotheses
 from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.judging import load_reader
 from arr_coc.lab.train.measure import Measuring, measure, steps_of
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.outcomes import load_reader
 from arr_coc.lab.train.rivals import KINDS, SCORERS, Rivals
 
 TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}

@@ -13,7 +13,7 @@ from arr_coc.lab.train import train_mini
 from arr_coc.lab.train.checkpoints import load_shipped
 from arr_coc.lab.train.devices import Devices
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.reading import DenseHeads
+from arr_coc.lab.train.reader import DenseHeads
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_what_is_exported_is_a_stock_checkpoint(run):
 
 
 def test_a_carried_export_is_a_start(run):
-    assert len(list((run / "second").iterdir())) == 5  # mini, scorer, two heads, the record
+    assert len(list((run / "second").iterdir())) == 6  # mini, scorer, two heads, the record, its curve
     modules = load(run, "second")
     state = torch.load(run / "state.pt", weights_only=True)["modules"]
     for name, module in modules.items():

@@ -23,16 +23,16 @@ from arr_coc.lab.train.clip_examples import (
     look_scores,
     maps_of_examples,
 )
-from arr_coc.lab.train.judging import load_reader
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.outcomes import load_reader
 from arr_coc.lab.train.pictures import render_family
+from arr_coc.lab.train.reader import picture_loss, read
 from arr_coc.lab.train.reader_examples import RingBuffer, render_reader_batch
-from arr_coc.lab.train.reading import read
-from arr_coc.lab.train.train_video import main, still_loss, temporal_loss
+from arr_coc.lab.train.train_video import main, temporal_loss
 from arr_coc.lab.train.train_video import train_video as train_stage
 from arr_coc.lab.train.video_judging import changes, needed_loss
 from arr_coc.video import TemporalBlend, TemporalSettings, VideoStream, load_settings
-from arr_coc.video.shown import cells_of
+from arr_coc.video.spending import cells_of
 
 SMALL = {
     "clips": 2, "frames": 3, "size": (128, 128), "families": ("cards",), "evaluate": 2, "threads": 1, "stills": 3,
@@ -167,7 +167,7 @@ def test_the_still_loss_is_that_of_the_stock_class(weights) -> None:
     assert torch.equal(pages.pictures, batch.pictures)
     table = LeafTable(even_tree_of(pages.size), "cpu")
     leaves = table.leaves(Kind("uniform", 1 / 4, 1.0), pages.targets[:, 0].float(), torch.Generator())
-    loss, right = still_loss(mini, pages, [leaves], table.tree.levels + 1)
+    loss, right = picture_loss(mini, pages, [leaves], table.tree.levels + 1)
     expected = read(mini, batch, leaves)
     assert float(loss) == pytest.approx(float(expected.answer), rel=1e-4)
     assert torch.equal(right, expected.right)

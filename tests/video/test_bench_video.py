@@ -17,15 +17,15 @@ from arr_coc.attending.quadtree import select_splits
 from arr_coc.attending.tree import build_tree
 from arr_coc.knowing.scorer import Scorer, ScorerConfig
 from arr_coc.lab.bench.needle import Weights
-from arr_coc.lab.bench.video import clips_document, document, paired, tables, verdicts, with_the_rest
-from arr_coc.lab.bench.video_clips import FEWER, ClipPlan, cells, measure_clips
-from arr_coc.lab.bench.video_real import held_share, measure_real_clips
-from arr_coc.lab.bench.video_speed import speed_rows
-from arr_coc.lab.train.clip_coherence import cell_density, neighbour_similarity
+from arr_coc.lab.bench.video import FEWER, ClipPlan, cells, clips_document, measure_clips
+from arr_coc.lab.bench.video_report import document, tables, verdicts, with_the_rest
+from arr_coc.lab.bench.video_streams import held_share, measure_real_clips, speed_rows
+from arr_coc.lab.statistics import paired_bootstrap
+from arr_coc.lab.train.clip_allocations import cell_density, neighbour_similarity
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.values import compare, token_density
 from arr_coc.video import TemporalBlend, TemporalSettings
-from arr_coc.video.shown import kept_share
+from arr_coc.video.spending import kept_share
 
 
 @pytest.mark.parametrize("grid", [(16, 16), (7, 11)])
@@ -35,7 +35,7 @@ def test_density_and_similarity_are_those_of_the_allocations(grid: tuple[int, in
     budget = round(tree.full / 3)
     selected = select_splits(node_sums(maps[0], tree)[:, : len(tree.costs)], tree, budget)
     density = cell_density(selected, tree)
-    made = [allocate(one.numpy(), budget, levels=3) for one in maps[0]]
+    made = [allocate(one.numpy(), budget, levels=3, strategy="quadtree") for one in maps[0]]
     for number, allocation in enumerate(made):
         assert np.allclose(density[number], token_density(allocation), atol=1e-6)
     expected = [compare(one, other).similarity for one, other in pairwise(made)]
@@ -111,7 +111,8 @@ def test_tables_are_put_into_a_page_between_its_markers(tmp_path) -> None:
 
 def test_paired_differences_have_the_right_sign() -> None:
     better, worse = np.array([1.0] * 60 + [0.0] * 40), np.array([1.0] * 30 + [0.0] * 70)
-    value, low, high = paired(better, worse)
+    lead = paired_bootstrap(better, worse)
+    value, low, high = lead.value, lead.low, lead.high
     assert value == pytest.approx(0.3)
     assert 0 < low < value < high
 
@@ -119,7 +120,7 @@ def test_paired_differences_have_the_right_sign() -> None:
 def test_real_clips_are_followed(tmp_path) -> None:
     from PIL import Image
 
-    from arr_coc.lab.bench.video_real import real_clips
+    from arr_coc.lab.bench.video_streams import real_clips
 
     lines = []
     for number, frame in enumerate(scene(1, 3, step=4)):

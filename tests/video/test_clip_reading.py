@@ -11,20 +11,21 @@ from arr_coc.attending import build_tree, quadtree
 from arr_coc.backbones import load_processor
 from arr_coc.backbones.qwen3_vl_encode import foveate
 from arr_coc.backbones.qwen3_vl_video import video_inputs
-from arr_coc.lab.train.clip_prompts import build_clip_prompt, clip_seconds
-from arr_coc.lab.train.clip_systems import SYSTEMS, ClipMaps, clip_leaves
-from arr_coc.lab.train.clip_tower import see_frames
-from arr_coc.lab.train.mini_model import VIDEO, MiniConfig, build_image_processor, build_mini, build_tokenizer
-from arr_coc.lab.train.reading import normalise_pictures
-from arr_coc.lab.train.reading_clips import (
+from arr_coc.lab.train.clip_allocations import SYSTEMS, ClipMaps, clip_leaves
+from arr_coc.lab.train.clip_reader import (
     Clips,
     answer_chances,
+    build_clip_prompt,
+    clip_seconds,
     evidence_of,
     read_clearest,
     read_pictures,
     read_pooled,
     read_video,
+    see_frames,
 )
+from arr_coc.lab.train.mini_model import VIDEO, MiniConfig, build_image_processor, build_mini, build_tokenizer
+from arr_coc.lab.train.reader import normalise_pictures
 from arr_coc.realizing.patches import LeafBatch
 
 FRAMES = 3

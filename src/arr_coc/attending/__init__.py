@@ -12,13 +12,13 @@ from ..lazy import resolve_lazily
 if TYPE_CHECKING:
     from .allocate import allocate
     from .allocate_batch import allocate_batch
+    from .classic import PowerCurve
     from .frame import Frame, to_cells
     from .overlay import overlay
-    from .power_curve import PowerCurve
+    from .places import Fixations, fixate
     from .quadtree import quadtree
     from .quadtree_numpy import quadtree_numpy
     from .request import boxes_to_cells
-    from .saccades import Fixations, fixate
     from .strategies import STRATEGIES, check_strategy, strategy_names
     from .tree import Leaves, Tree, build_tree, grid_of, tokens_for, tree_for
 
@@ -26,17 +26,17 @@ resolve_lazily(
     __name__,
     {
         "STRATEGIES": "strategies",
-        "Fixations": "saccades",
+        "Fixations": "places",
         "Frame": "frame",
         "Leaves": "tree",
-        "PowerCurve": "power_curve",
+        "PowerCurve": "classic",
         "Tree": "tree",
         "allocate": "allocate",
         "allocate_batch": "allocate_batch",
         "boxes_to_cells": "request",
         "build_tree": "tree",
         "check_strategy": "strategies",
-        "fixate": "saccades",
+        "fixate": "places",
         "grid_of": "tree",
         "overlay": "overlay",
         "quadtree": "quadtree",

@@ -13,18 +13,13 @@ from ..checks import whole
 from ..errors import InputError
 from ..values import DEFAULT_CELL, Allocation, Relevance
 from . import controls
-from .cascade import KEEPS, SIDES, cascade_places
-from .classic import PRESETS, mip_level, select_patches
-from .clusters import cluster_places
+from .classic import PRESETS, lod_tokens, mip_level, power_curve_tokens, select_patches
 from .frame import Frame, to_cells
-from .lod import lod_tokens
 from .overlay import overlay
-from .power_curve import power_curve_tokens
+from .places import KEEPS, SIDES, cascade_places, cluster_places, saccades, top_k
 from .quadtree import quadtree
 from .request import Request, as_maps
-from .saccades import saccades
 from .strategies import CLASSIC_SCALE, DEFAULT_STRATEGY, check_options, check_strategy
-from .top_k import top_k
 from .tree import Leaves, check_budget
 
 RelevanceLike = Relevance | np.ndarray | Tensor | Sequence[Relevance]

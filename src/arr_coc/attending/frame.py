@@ -119,8 +119,8 @@ def to_cells(maps: Array, frame: Frame) -> Array:
     """(B, h, w) maps that cover the picture → (B, rows, cols) mean relevance of the visible part of each cell."""
     rows, cols = frame.grid
     height, width = frame.seen
-    exact = height == rows * frame.cell and width == cols * frame.cell
-    if exact and tuple(maps.shape[1:]) == (rows, cols):
+    # As many values as cells: one for each of them, also where the last ones reach beyond the picture.
+    if tuple(maps.shape[1:]) == (rows, cols):
         return maps
     # In double precision, so that a constant map stays constant: rounding must not break the ties of flat ground.
     precise = arrays.float64(maps)

@@ -6,15 +6,17 @@ Leaves may lie on one another; what is seen of a place is the finest leaf over i
 The order in which leaves are wanted is a sort, not a loop:
 
 1. the overview, the finest uniform tiling that a quarter of the budget pays for (`overview_of`);
-2. then all finer nodes by what a token gains there: a single cell its own relevance, a coarser leaf `COARSE_GAIN` of
-   the relevance inside it. A cell that stands out goes before the leaves around it, flat ground is refined evenly.
+2. then all finer nodes by what a token gains there: a single cell its own relevance; a coarser leaf, whose token is
+   spread over more ground, `COARSE_GAIN` of its mean relevance or of its parent's, whichever is less, because it is
+   for wide relevance and not for the edge of a small spot. What stands out goes before the leaves around it, flat
+   ground is refined level by level.
 
 A leaf whose ground is wholly covered by finer ones would be a wasted token: it counts nothing, and where only one of
 its quarters can still be seen it becomes that quarter. That makes the tokens of a set of nodes the rank of their
 indicator functions: the longest beginning of the order whose rank is within the budget has exactly the budget's rank,
 and with the budget of the full picture nothing but all the cells is left. More relevance never means less detail:
-raising a cell moves it before others at least as far as anything coarser above it, and coarser leaves always come
-before those inside them.
+raising a cell moves it forward at least as far as any leaf around it, and among leaves of level 1 and more the coarser
+always come before those inside them.
 
 Written once for numpy (one picture, no torch) and torch (batches, any device).
 """
@@ -38,8 +40,9 @@ from .tree import Leaves, Tree, build_tree
 # A token for every so many tokens of the budget may be spent on the overview. Chosen on validation pictures, as is
 # COARSE_GAIN: docs/overlay.md has the table.
 OVERVIEW_SHARE = 4
-# What a leaf of 2×2 cells or more gains, of the relevance inside it. Above 1/4 flat ground is refined level by level.
-COARSE_GAIN = 1 / 3
+# What a leaf of 2×2 cells or more gains, of its mean relevance. Above 1, so that it takes a cell that stands out, and
+# not mere noise, to go before what lies around it.
+COARSE_GAIN = 4 / 3
 
 
 class Overview(NamedTuple):
@@ -81,31 +84,47 @@ def overlay(
     views = [overview_of(rows, cols, budget, levels, overview) for budget in budgets]
     tree = build_tree(rows, cols, max(view.level for view in views))
     sums = node_sums(relevance, tree)
-    wanted = node_order(sums, tree, views, coarse_gain)
+    wanted = node_order(node_gains(sums, tree, coarse_gain), tree, views)
     chosen = visible_leaves(wanted, tree, budgets)
     return gather_nodes(chosen, sums, tree, budgets)
 
 
-def node_order(sums: Array, tree: Tree, views: Sequence[Overview], coarse_gain: float = COARSE_GAIN) -> Array:
-    """(B, nodes) relevance inside every node → (B, nodes) int64: the nodes in the order in which they are wanted.
+def node_gains(sums: Array, tree: Tree, coarse_gain: float = COARSE_GAIN) -> Array:
+    """(B, nodes) relevance inside every node → (B, nodes): what a token gains there.
+
+    No leaf of level 1 or more gains less than those inside it: it comes before them.
+    """
+    library = arrays.namespace(sums)
+    means = sums / arrays.like(tree.areas, sums) * coarse_gain
+    gains = [_grid(sums, tree, 0)]
+    for level in range(1, tree.levels + 1):
+        own = _grid(means, tree, level)
+        if level < tree.levels:
+            own = library.minimum(own, arrays.doubled(_grid(means, tree, level + 1), *tree.shape(level)))
+        gains.append(own if level == 1 else library.maximum(own, pool(gains[-1], "max")))
+    # No negative zero: it would sort apart.
+    return library.concatenate([grid.reshape(len(sums), -1) for grid in reversed(gains)], axis=1) + 0.0
+
+
+def node_order(gains: Array, tree: Tree, views: Sequence[Overview]) -> Array:
+    """(B, nodes) gains → (B, nodes) int64: the nodes in the order in which they are wanted.
 
     Coarser nodes first among equals, then `tree.fair_order`.
     """
-    library = arrays.namespace(sums)
-    level = arrays.like(tree.nodes_table[:, 2].copy(), sums)
-    gains = library.where(level == 0, sums, sums * coarse_gain) + 0.0  # no negative zero: it would sort apart
-    top = arrays.like(np.array([[view.level] for view in views]), sums)
-    laid = arrays.like(np.array([[view.level if view.always else -1] for view in views]), sums)
+    library = arrays.namespace(gains)
+    level = arrays.like(tree.nodes_table[:, 2].copy(), gains)
+    top = arrays.like(np.array([[view.level] for view in views]), gains)
+    laid = arrays.like(np.array([[view.level if view.always else -1] for view in views]), gains)
     # What is coarser than the overview lies wholly under it.
     gains = library.where(level == laid, library.inf, library.where(level > top, -1.0, gains))
-    fair = arrays.like(tree.fair_order, sums)
+    fair = arrays.like(tree.fair_order, gains)
     return fair[arrays.largest_first(gains[:, fair], gains.shape[1])]
 
 
 def visible_leaves(order: Array, tree: Tree, budgets: Sequence[int]) -> Array:
     """(B, nodes) order → (B, nodes) bool: what is seen of the longest beginning of it that the budget pays for."""
     library, (batch, number) = arrays.namespace(order), order.shape
-    time = order.argsort(1)
+    time = arrays.ranks(order)
     # When the ground of a node is wholly covered by nodes inside it: after that, the node itself is seen no more.
     covered = [_grid(time, tree, 0)]
     hidden = []

@@ -140,8 +140,8 @@ class Stakes:
 def keyword_stakes(question: str, table: Mapping[str, float] = STAKES) -> Stakes:
     """The highest stakes among the table's words and phrases that stand in the question as whole words."""
     plain = " ".join(re.findall(r"\w+", question.lower()))
-    found = tuple(words for words in table if re.search(rf"\b{re.escape(words)}\b", plain))
-    if not found:
+    named = tuple(words for words in table if re.search(rf"\b{re.escape(words)}\b", plain))
+    if not named:
         return Stakes(UNKNOWN)
-    highest = max(table[words] for words in found)
-    return Stakes(highest, tuple(words for words in found if table[words] == highest))
+    highest = max(table[words] for words in named)
+    return Stakes(highest, tuple(words for words in named if table[words] == highest))

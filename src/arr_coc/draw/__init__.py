@@ -1,19 +1,16 @@
 """Pictures of a decision: drawing only, nothing here decides anything.
 
-One file per kind of picture: `overlay` (leaves over the picture), `heat` (the relevance map), `foveated` (what the
-model will see), `homunculus` (all of it side by side, with legend and numbers), `comparison` (two allocations and
-where they differ), `contact_sheet` (many pictures in one), `answer_sheet` (questions with what was said to them).
+Panes (`overlay`: leaves over the picture, `heat`: the relevance map, `foveated`: what the model will see) and the pages
+made of them: `homunculus` (all of it side by side, with legend and numbers), `comparison` (two allocations and where
+they differ), `contact_sheet` (many pictures in one), `answer_sheet` (questions with what was said to them).
 """
 
 from __future__ import annotations
 
-from .answer_sheet import Asked, answer_sheet
 from .comparison import comparison, difference_map
-from .contact_sheet import contact_sheet
-from .foveated import foveated
-from .heat import heat
 from .homunculus import homunculus
-from .overlay import overlay
+from .panes import foveated, heat, overlay
+from .sheets import Asked, answer_sheet, contact_sheet
 
 __all__ = [
     "Asked",

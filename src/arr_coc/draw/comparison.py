@@ -11,14 +11,12 @@ from PIL import Image
 
 from ..pictures import load_picture
 from ..values import Allocation, compare, token_density
-from .foveated import foveated
 from .homunculus import CAPTION, TEXT, TITLE, check_same_picture
 from .layout import GAP, MARGIN, TALLEST, fit, page, place, resize
 from .legend import BAR_HEIGHT, budget_bar, share_words, spent_words
-from .lens import lens, places_apart
 from .lettering import BOLD, line_height, shorten, wrap, write
-from .overlay import overlay
 from .palette import FIRST, MUTED, SECOND, difference_scale
+from .panes import foveated, lens, overlay, places_apart
 
 
 def difference_map(

@@ -10,14 +10,11 @@ from PIL import Image
 from ..errors import InputError
 from ..pictures import Picture, load_picture
 from ..values import Allocation, Relevance
-from .foveated import foveated
-from .heat import heat
 from .layout import GAP, MARGIN, TALLEST, fit, page, place, resize
 from .legend import BAR_HEIGHT, budget_bar, level_legend, relevance_bar, share_words, spent_words
-from .lens import lens, places_of_interest
 from .lettering import BOLD, line_height, wrap, write
-from .overlay import overlay
 from .palette import MUTED
+from .panes import foveated, heat, lens, overlay, places_of_interest
 
 TITLE, TEXT, CAPTION = 26, 15, 14
 LEGEND_HEIGHT = 56

@@ -28,8 +28,9 @@ class LevelRow:
 def level_rows(allocation: Allocation) -> list[LevelRow]:
     """One row per level in use, finest first. Areas are shares of the picture; a finer region hides a coarser one."""
     size = (min(allocation.height, 512), min(allocation.width, 512))
-    shown = levels_at(allocation, size) if allocation.sparse else None
     total = allocation.height * allocation.width
+    tiles = not allocation.sparse and allocation.boxes[:, 2:].astype(np.int64).prod(1).sum() == total
+    shown = None if tiles else levels_at(allocation, size)
     rows = []
     for level, tokens in sorted(allocation.tokens_by_level().items()):
         boxes = allocation.boxes[allocation.levels == level].astype(np.int64)

@@ -7,7 +7,7 @@ with a cache; a leaf that was encoded alone, without the rest of the picture aro
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,40 +29,58 @@ class TowerMemory:
         return TowerMemory(self.there, dict(self.seen))
 
 
+class Rows(NamedTuple):
+    """How packed patches are laid out for attention: `number` rows of `length`. place: (P,) int64, each patch's place
+    among number · length; None where the rows are full."""
+
+    number: int
+    length: int
+    place: Tensor | None
+
+    @classmethod
+    def of(cls, there: Tensor) -> Rows:
+        """there: (number, length) bool, the places with a patch."""
+        place = None if bool(there.all()) else there.flatten().nonzero()[:, 0]
+        return cls(there.shape[0], there.shape[1], place)
+
+    def spread(self, packed: Tensor) -> Tensor:
+        """(P, …) → (number, length, …), zero where there is no patch."""
+        if self.place is not None:
+            padded = packed.new_zeros(self.number * self.length, *packed.shape[1:])
+            packed = padded.index_copy(0, self.place, packed)
+        return packed.unflatten(0, (self.number, self.length))
+
+    def pack(self, spread: Tensor) -> Tensor:
+        """The inverse."""
+        flat = spread.flatten(0, 1)
+        return flat if self.place is None else flat.index_select(0, self.place)
+
+
 @dataclass(frozen=True)
 class Look:
-    """One look on its way through the tower.
-
-    shape: pictures, and patches of each with padding. place: (M,) int64, where the packed patches lie among them; None
-    where there is no padding. mask: (B, 1, 1, P) bool over all patches that may be attended; None where all may.
-    """
+    """One look on its way through the tower. mask: (B, 1, 1, P) bool over all patches that may be attended; None where
+    all may."""
 
     memory: TowerMemory
-    shape: tuple[int, int]
-    place: Tensor | None
+    rows: Rows
     mask: Tensor | None
 
     @classmethod
     def of(cls, memory: TowerMemory, there: Tensor, patches: int) -> Look:
         """there: (B, N) bool, the leaves that are not padding; patches: of one leaf. The memory then knows of them."""
         mask = there.repeat_interleave(patches, 1)
-        place = None if bool(mask.all()) else mask.flatten().nonzero()[:, 0]
+        rows = Rows.of(mask)
         memory.there = mask if memory.there is None else torch.cat([memory.there, mask], 1)
-        everything = place is None and bool(memory.there.all())
-        return cls(memory, (mask.shape[0], mask.shape[1]), place, None if everything else memory.there[:, None, None])
+        everything = rows.place is None and bool(memory.there.all())
+        return cls(memory, rows, None if everything else memory.there[:, None, None])
 
     def spread(self, packed: Tensor) -> Tensor:
         """(1, heads, M, head size) → (B, heads, N, head size), zeros where there is padding."""
-        rows = packed[0].transpose(0, 1)
-        if self.place is not None:
-            padded = rows.new_zeros(self.shape[0] * self.shape[1], *rows.shape[1:])
-            rows = padded.index_copy(0, self.place, rows)
-        return rows.reshape(*self.shape, *rows.shape[1:]).transpose(1, 2)
+        return self.rows.spread(packed[0].transpose(0, 1)).transpose(1, 2)
 
     def pack(self, spread: Tensor) -> Tensor:
         """(B, heads, N, head size) → (1, M, heads, head size), as a layer of the tower wants it."""
-        rows = spread.transpose(1, 2).flatten(0, 1)
-        return (rows if self.place is None else rows[self.place])[None]
+        return self.rows.pack(spread.transpose(1, 2))[None]
 
 
 def look_attention(

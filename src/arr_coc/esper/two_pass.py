@@ -9,8 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..attending.classic import LEAST, MOST, check_classic_budget
-from ..attending.power_curve import power_curve_tokens
+from ..attending.classic import LEAST, MOST, check_classic_budget, power_curve_tokens
 from .settings import ENOUGH, LESS, MORE, SURE_UP_TO, UNSURE_ABOVE
 
 FIRST_FACTOR = 1.2

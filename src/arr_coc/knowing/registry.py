@@ -130,6 +130,12 @@ BUILT_IN: Mapping[str, Source] = {
             together=True,
         ),
         Source(
+            "words",
+            "arr_coc.knowing.words:words_relevance",
+            summary="where the words of the picture answer the question",
+            ready="arr_coc.knowing.words:words_missing",
+        ),
+        Source(
             "detail",
             "arr_coc.knowing.propositional:scene_detail",
             summary="what a coarse look would lose, whatever is asked",
@@ -232,6 +238,8 @@ def choose_source(scene: Scene) -> tuple[Source, str]:
     """What "auto" stands for here, and why."""
     if not scene.choosing:
         return BUILT_IN["detail"], "everything is kept, so nothing is to be chosen"
+    if scene.words is not None:
+        return BUILT_IN["words"], "the words of the picture are known"
     if scene.scorer is not None:
         return BUILT_IN["scorer"], "it was trained with this model"
     if scene.prompt is not None:

@@ -40,8 +40,8 @@ def optical_flow(earlier: np.ndarray, later: np.ndarray, quality: Quality = "fas
     if min(first.shape) < 16:
         # DIS matches 8-pixel patches over scales and refuses less; nothing that small moves measurably.
         return np.zeros((height, width, 2), dtype=np.float32)
-    found = np.zeros((*first.shape, 2), dtype=np.float32)
-    flow = np.asarray(cv2.DISOpticalFlow.create(presets[quality]).calc(first, second, found))
+    empty = np.zeros((*first.shape, 2), dtype=np.float32)
+    flow = np.asarray(cv2.DISOpticalFlow.create(presets[quality]).calc(first, second, empty))
     if flow.shape[:2] != (height, width):
         scale = np.array([width / flow.shape[1], height / flow.shape[0]], dtype=np.float32)
         flow = cv2.resize(flow, (width, height), interpolation=cv2.INTER_LINEAR) * scale

@@ -78,7 +78,7 @@ def _reduce_torch(data: torch.Tensor, finest: Texture, levels: int) -> list[torc
     """(B, C, H, W) → (B, C, H/2^k, W/2^k) for k = 1, 2, …; `_reduce_opencv` means the same."""
     layout = finest.layout
     voters = voters_of(finest)
-    found = []
+    coarser = []
     means = data
     for level in range(1, levels):
         side = 1 << level
@@ -87,8 +87,8 @@ def _reduce_torch(data: torch.Tensor, finest: Texture, levels: int) -> list[torc
         votes = block_majority(voters, side).unbind(1)
         exchanged |= dict(zip(layout.having("majority"), votes, strict=True))
         planes = [exchanged.get(place, plane) for place, plane in enumerate(means.unbind(1))]
-        found.append(torch.stack(planes, dim=1))
-    return found
+        coarser.append(torch.stack(planes, dim=1))
+    return coarser
 
 
 def voters_of(texture: Texture) -> torch.Tensor:

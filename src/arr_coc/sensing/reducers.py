@@ -77,14 +77,14 @@ class LearnedDownsampler(Pretrained):
     def pyramid(self, texture: Texture, levels: int = LEVELS) -> Pyramid:
         """A whole pyramid, every step by this module."""
         current = pad_to(texture, 1 << (levels - 1))
-        found = [current]
+        mips = [current]
         for _ in range(levels - 1):
             data = self(current.batch())
             height, width = -(-current.height // 2), -(-current.width // 2)
             data = data if current.batched else data[0]
             current = replace(current, data=data, height=height, width=width)
-            found.append(current)
-        return Pyramid(tuple(found))
+            mips.append(current)
+        return Pyramid(tuple(mips))
 
 
 def attention_weighted(texture: Texture, attention: torch.Tensor, levels: int = LEVELS, floor: float = 0.05) -> Pyramid:
@@ -109,7 +109,7 @@ def attention_weighted(texture: Texture, attention: torch.Tensor, levels: int = 
     layout = finest.layout
     voters = voters_of(finest)
     weighted = source * weights
-    found = [finest]
+    mips = [finest]
     for level in range(1, levels):
         side = 1 << level
         weighted, weights = F.avg_pool2d(weighted, 2), F.avg_pool2d(weights, 2)
@@ -126,8 +126,8 @@ def attention_weighted(texture: Texture, attention: torch.Tensor, levels: int = 
                 planes[place] = plane
         data = torch.stack(planes, dim=1)[..., :height, :width]
         data = F.pad(data, (0, weighted.shape[-1] - width, 0, weighted.shape[-2] - height), mode="replicate")
-        found.append(replace(finest, data=data if finest.batched else data[0], height=height, width=width))
-    return Pyramid(tuple(found))
+        mips.append(replace(finest, data=data if finest.batched else data[0], height=height, width=width))
+    return Pyramid(tuple(mips))
 
 
 def temporal_mips(frames: torch.Tensor, layout: str | Layout, levels: int = 3) -> tuple[torch.Tensor, ...]:
@@ -139,7 +139,7 @@ def temporal_mips(frames: torch.Tensor, layout: str | Layout, levels: int = 3) -
     if frames.ndim != 4 or frames.shape[1] != len(chosen):
         raise InputError(f"a {chosen.name} clip must be (T, {len(chosen)}, H, W), got {tuple(frames.shape)}")
     voters, largest, vectors = (chosen.having(kind) for kind in ("majority", "maximum", "unit_mean"))
-    found = [frames]
+    mips = [frames]
     for _ in range(levels - 1):
         clip = frames.transpose(0, 1)  # (C, T, H, W)
         odd = [side % 2 for side in clip.shape[1:]]
@@ -156,5 +156,5 @@ def temporal_mips(frames: torch.Tensor, layout: str | Layout, levels: int = 3) -
             for place, plane in zip(vectors, units, strict=True):
                 planes[place] = plane
         frames = torch.stack(planes, dim=1)
-        found.append(frames)
-    return tuple(found)
+        mips.append(frames)
+    return tuple(mips)

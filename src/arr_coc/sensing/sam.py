@@ -59,9 +59,9 @@ class MaskGenerator:
         logits, scores = [], []
         for chunk in prompts.split(POINTS_AT_ONCE, dim=1):
             labels = torch.ones(chunk.shape[:3], dtype=torch.long, device=chunk.device)
-            found = self.model(image_embeddings=embeddings, input_points=chunk, input_labels=labels)
-            logits.append(found.pred_masks.flatten(0, 2))
-            scores.append(found.iou_scores.flatten())
+            proposed = self.model(image_embeddings=embeddings, input_points=chunk, input_labels=labels)
+            logits.append(proposed.pred_masks.flatten(0, 2))
+            scores.append(proposed.iou_scores.flatten())
         mask_logits, score = torch.cat(logits).float(), torch.cat(scores).float()
         rows, columns = (max(1, round(mask_logits.shape[-1] * part / self.side)) for part in used)
         return distinct_masks(mask_logits[:, :rows, :columns], score, quality, stability, overlap)

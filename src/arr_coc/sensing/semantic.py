@@ -61,8 +61,8 @@ class SemanticEncoder:
             raise InputError(f"cannot load an image-text encoder from {name}: {error}") from error
         settings = get_image_processor_config(str(name)) or {}
         path = Path(projection) if projection else Path(name) / PROJECTION_FILE
-        found = SemanticProjection.load(path) if projection or path.is_file() else None
-        return cls(model, tokenizer, found, settings.get("image_mean"), settings.get("image_std"))
+        fitted = SemanticProjection.load(path) if projection or path.is_file() else None
+        return cls(model, tokenizer, fitted, settings.get("image_mean"), settings.get("image_std"))
 
     @property
     def device(self) -> torch.device:

@@ -11,15 +11,10 @@ COCO): figures for those sources are not held out.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
-
 import numpy as np
 
-from ..errors import InputError
 from .backend import Backend, BackendMap, local_contrast
+from .ocr import ocr_engine, ocr_missing
 
 # Grey levels of spread below which a window is blank ground.
 FAINTEST_INK = 6 / 255
@@ -63,22 +58,14 @@ def _likeness(ops: Backend, luminance: BackendMap, radius: int) -> BackendMap:
 
 
 def ocr_installed() -> bool:
-    return find_spec("rapidocr") is not None
-
-
-@lru_cache(maxsize=1)
-def _ocr_engine() -> Any:
-    if not ocr_installed():
-        raise InputError("text='ocr' needs RapidOCR; install it with pip install 'arr-coc[ocr]' or use text='strokes'")
-    # By name, because it is an optional extra that a type checker may not find.
-    return import_module("rapidocr").RapidOCR()
+    return ocr_missing() is None
 
 
 def ocr_map(array: np.ndarray) -> np.ndarray:
     """(H, W) float32: boxes of the OCR detector, from (H, W, 3) RGB, uint8 or float32 in [0, 1]."""
     import cv2
 
-    engine = _ocr_engine()
+    engine = ocr_engine()
     picture = array if array.dtype == np.uint8 else cv2.convertScaleAbs(array, alpha=255.0)
     result = engine(np.ascontiguousarray(picture[..., ::-1]), use_det=True, use_cls=False, use_rec=False)
     text = np.zeros(array.shape[:2], dtype=np.float32)

@@ -107,10 +107,10 @@ class Layout:
 
     def groups(self) -> dict[str, tuple[int, ...]]:
         """Group name → its planes, in order of first appearance."""
-        found: dict[str, list[int]] = {}
+        places_of: dict[str, list[int]] = {}
         for place, one in enumerate(self.channels):
-            found.setdefault(one.group, []).append(place)
-        return {group: tuple(places) for group, places in found.items()}
+            places_of.setdefault(one.group, []).append(place)
+        return {group: tuple(places) for group, places in places_of.items()}
 
 
 MVP13 = Layout.of(
@@ -194,8 +194,8 @@ class Texture:
 
     def plane(self, name: str) -> BackendMap:
         """One channel as `ops` takes it: (H, W) numpy or (B, H, W) tensor, with B = 1 for a single picture."""
-        found = self[name]
-        return found if self.batched or isinstance(self.data, np.ndarray) else found[None]
+        one = self[name]
+        return one if self.batched or isinstance(self.data, np.ndarray) else one[None]
 
     def shaped(self, maps: BackendMap) -> Array:
         """A map as `ops` gives it, in the shape of this texture's own channels: (H, W) or (B, H, W)."""

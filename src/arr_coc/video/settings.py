@@ -22,7 +22,7 @@ class TemporalSettings:
     boost: what the relevance of a place that moves on its own is multiplied by (1.2–1.8 expected). weak: trust below
     which the carried relevance is looked at again. agree, disagree: the residual (0–1) that motion leaves unexplained
     up to which ground is the same, and from which it is other ground. fade: trust that is left after each frame.
-    cut_weights, cut_bias: of `cuts.FEATURES`; a sum above zero is a cut. keyframe: everything is looked at again, and
+    cut_weights, cut_bias: of `motion.FEATURES`; a sum above zero is a cut. keyframe: everything is looked at again, and
     clusters are found anew, after so many frames.
     """
 

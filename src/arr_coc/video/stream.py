@@ -24,15 +24,22 @@ from ..attending.tree import Tree, tokens_for, tree_for
 from ..errors import InputError
 from ..request import Request, check_request
 from ..values import DEFAULT_CELL, Allocation, Relevance
-from .bands import weak_bands
-from .blend import blend, boosted, carried_trust, same_ground
+from .blend import blend, boosted, carried_trust, same_ground, weak_bands
 from .clusters import carry_clusters, find_clusters
-from .cuts import FEATURES, colour_histogram, cut_features, cut_score, next_level
-from .motion import Motion, measure_motion, view_of, warp_planes
-from .pace import Pace
+from .motion import (
+    FEATURES,
+    Motion,
+    colour_histogram,
+    cut_features,
+    cut_score,
+    measure_motion,
+    next_level,
+    view_of,
+    warp_planes,
+)
 from .settings import TemporalSettings, load_settings
-from .shown import cells_of, detail_of, fixated, fresh_ground, kept_share, spread_over
 from .sources import everything, first_planes, map_size, planes_of, source_of
+from .spending import Pace, cells_of, detail_of, fixated, fresh_ground, kept_share, spread_over
 from .state import StreamState
 
 # A source that can only be asked for the whole frame is asked again when this share of the relevance is weak.

@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..request import DEFAULT_KEEP, Request
 from ..values import DEFAULT_CELL, Allocation
 from .settings import TemporalSettings
-from .shown import cells_of
+from .spending import cells_of
 from .stream import SeenFrame, VideoStream
 
 if TYPE_CHECKING:

@@ -6,15 +6,19 @@ and add one line to `COMMANDS`.
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple, cast
 
 import typer
+from typer.main import get_command
 
 from ...errors import InputError
-from .console import INTERRUPTED, complain, flush, plain_streams
+from .config import defaults_for
+from .console import INTERRUPTED, complain, flush, plain_streams, unwritten
 
 
 class Command(NamedTuple):
@@ -32,41 +36,68 @@ COMMANDS: dict[str, Command] = {
     "microscope": Command("microscope", "The web page: see what it sees."),
     "demo": Command("demo", "The library at work on the pictures that come with it."),
     "needle": Command("needle", "Pictures with small things in them, questions, true boxes."),
+    "pages": Command("pages", "Pages drawn by a browser, questions, true boxes."),
     "train": Command("train", "The trainings that made the bundled weights, resumable."),
     "bench": Command("bench", "Tables of what is measured, JSON beside them."),
+    "doctor": Command("doctor", "What is installed, what works, what is missing."),
 }
+
+
+# Set by a shell that wants to complete a line: `arr-coc --install-completion` tells it so.
+COMPLETE = "_ARR_COC_COMPLETE"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit: 0 when all went well, 2 for input that cannot be used, 130 after Ctrl-C."""
+    whole_process = arguments is None
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     # typer does not name the parent of all its usage errors in public; it is the parent of BadParameter's parent.
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
     plain_streams()
     try:
-        code = build(arguments)(args=arguments, prog_name="arr-coc", standalone_mode=False)
+        code = run(arguments)
     except InputError as error:
         code = complain(str(error))
     except usage_error as error:
         code = complain(_usage_line(error))
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except BrokenPipeError:  # whoever read the output has gone
-        code = 1
-    unwritten = flush()
-    sys.exit(unwritten or (code if isinstance(code, int) else 0))
+    except OSError as error:
+        if error.filename is not None:  # of a file: a mistake of ours, to be seen
+            raise
+        code = unwritten(error)
+    if whole_process:
+        gc.freeze()  # what is left goes with the process; looking through it once more would take seconds
+    sys.exit(flush(code if isinstance(code, int) else 0))
+
+
+def run(arguments: list[str]) -> Any:
+    """Call the command that `arguments` name, with the defaults of files and of the environment; its exit code."""
+    completing = os.environ.get(COMPLETE)
+    # A shell that wants completions calls the program without arguments and leaves its line in a variable.
+    line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
+    words = line.split()[1:] if completing else arguments
+    group: Any = get_command(build(words))
+    chosen = chosen_of(words)
+    settings = {}
+    if chosen in COMMANDS and not completing:
+        settings[chosen] = defaults_for(chosen, group.commands[chosen], COMMANDS, arguments)
+    return group(args=arguments, prog_name="arr-coc", standalone_mode=False, default_map=settings)
+
+
+def chosen_of(arguments: Sequence[str]) -> str | None:
+    return next((argument for argument in arguments if not argument.startswith("-")), None)
 
 
 def build(arguments: Sequence[str]) -> typer.Typer:
     """The application with the command that `arguments` name imported and all others as one line of help."""
     app = typer.Typer(
-        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_arr_coc)
-    chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
+    chosen = chosen_of(arguments)
     for name, command in COMMANDS.items():
         if name != chosen:
             app.command(name, help=command.summary)(_not_imported)

@@ -36,6 +36,11 @@ def command(
             "the scorer where one comes with the model, else a glance."
         ),
     ] = "auto",
+    words: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Words of the picture: hOCR, ALTO, TSV or JSON.", show_default=False),
+    ] = None,
+    page: Annotated[int | None, typer.Option(help="Page of a PDF, from 1. [default: 1]", show_default=False)] = None,
     passes: Annotated[
         int, typer.Option(help="Look again, up to so many times, until sure; the budget is that of all passes.")
     ] = 1,
@@ -67,11 +72,13 @@ def command(
       arr-coc ask form.png "What is the title?" --keep 0.1 --json | jq .text
       arr-coc ask form.png "What is the date?" --passes 4 --explain --out story
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
+      arr-coc ask report.pdf "Who signed it?" --page 3
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
-    from ...pictures import load_picture
     from ...request import check_amount, check_device, check_request
-    from .inputs import open_source, quiet_decoder, result_names
+    from ...sensing.pdf import is_pdf, load_page
+    from ...sensing.words import as_words
+    from .inputs import check_model, expand, open_source, quiet_decoder, result_names
 
     wait_asleep()
     tokens, share = check_amount(budget, keep)
@@ -84,9 +91,16 @@ def command(
     if again and strategy is not None:
         raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes and --explain")
     source = open_source(image, allow_url)
+    if page is not None or is_pdf(source.place):
+        (source,) = expand([image], allow_url, None if page is None else str(page))
+    if again and words is not None:
+        raise InputError("--words cannot be read again and again; leave it out with --passes and --explain")
     with quiet_decoder(source):
-        picture = load_picture(source.place)  # a wrong file should be told before a model is loaded
+        # A wrong file should be told before a model is loaded.
+        picture, known = load_page(source.place)
+    known = known if words is None else as_words(words, picture.size)
     check_device(device)
+    check_model(model)
     with progress(["loading", "asking"], "", hidden=as_json or quiet) as advance:
         advance("loading")
         with uncollected():
@@ -110,7 +124,8 @@ def command(
             story = esper.examine(query, tokens, share, passes=passes, max_new_tokens=new_tokens)
             answer = story.answer
         else:
-            answer = eye.ask(query, tokens, share, strategy=strategy, seed=seed, max_new_tokens=new_tokens)
+            how: dict[str, Any] = {"strategy": strategy, "seed": seed, "words": known}
+            answer = eye.ask(query, tokens, share, max_new_tokens=new_tokens, **how)
     files: dict[str, str] = {}
     if out is not None:
         scored = eye.scored(query) if relevance in ("auto", "scorer") and draw else None

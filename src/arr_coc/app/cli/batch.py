@@ -13,6 +13,7 @@ from zlib import Z_RLE
 from ...errors import InputError
 from ...files import replacing, write_json
 from ...looking import Look, Prepared, check_relevance, check_request, check_strategies, import_rooms, prepare
+from ...sensing.pdf import PdfPlace
 from .console import INTERRUPTED, USAGE_ERROR, complain, progress, writing
 from .inputs import Source, quiet_decoder, result_names
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """draw: whether pages are drawn beside the allocations."""
+    """draw: whether pages are drawn beside the allocations. words: a file of words, of the one picture."""
 
     sources: list[Source]
     queries: list[str]
@@ -35,6 +36,7 @@ class Job:
     relevance: str = "look"
     photos: bool = True
     draw: bool = True
+    words: Path | None = None
 
 
 @dataclass
@@ -97,7 +99,12 @@ def error_entry(name: str, line: str) -> dict[str, str]:
 def run_batch(job: Job, *, quiet: bool = False, tell: Callable[[dict[str, Any]], None] = lambda entry: None) -> Report:
     """Look at every picture of `job`. quiet: no progress bar. tell: see `Report`."""
     check_request(job.queries, job.budget, job.keep)
-    check_relevance(job.relevance)
+    known = job.words is not None or any(isinstance(source.place, PdfPlace) for source in job.sources)
+    check_relevance(job.relevance, ("pixels", "texture", *(("words",) if known else ())))
+    if job.words is not None and len(job.sources) > 1:
+        raise InputError(f"--words {job.words} is of one picture, not of {len(job.sources)}; give one picture")
+    if job.relevance == "words" and not known and not quiet:
+        complain("reading words by OCR: some seconds for every picture that was not read before")
     report = Report(pictures=len(job.sources), tell=tell)
     many = len(job.sources) > 1
     with progress(len(job.sources), "looking", hidden=quiet or not many) as advance:
@@ -188,7 +195,7 @@ def _looks(job: Job, prepared: Prepared) -> list[Look]:
         for number, strategy in enumerate(job.strategies):
             budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)
             how: dict[str, Any] = {"seed": job.seed, "device": job.device, "relevance": job.relevance}
-            how["photos"] = job.photos
+            how |= {"photos": job.photos, "words": job.words}
             looks.append(prepared.look(query, budget=budget, keep=keep, strategy=strategy, **how))
     return looks
 

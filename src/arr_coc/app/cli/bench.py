@@ -11,6 +11,7 @@ from ...errors import InputError
 from ...files import write_json
 from .bench_esper import esper
 from .bench_hypotheses import hypotheses
+from .bench_peers import peers
 from .bench_real import real
 from .bench_video import command as video
 from .console import print_json, progress, say, show, wait_asleep, writing
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 app.command("hypotheses")(hypotheses)
 app.command("real")(real)
+app.command("peers")(peers)
 app.command("esper")(esper)
 app.command("video")(video)
 
@@ -38,6 +40,7 @@ def bench() -> None:
       arr-coc bench needle --device cuda --out out/bench
       arr-coc bench hypotheses --quick
       arr-coc bench real --data DIR
+      arr-coc bench peers --quick
     """
 
 

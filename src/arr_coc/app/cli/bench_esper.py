@@ -45,7 +45,7 @@ def esper(
     if number < 1:
         raise InputError(f"--number {number} measures nothing; give at least 1")
     from ...lab.bench.esper import Models, esper_table, load_table, small_table
-    from ...lab.bench.page import fill_page
+    from ...lab.bench.table import fill_page
     from ...looking import check_device
     from .bench import report
     from .console import progress

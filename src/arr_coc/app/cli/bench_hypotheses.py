@@ -48,7 +48,7 @@ def hypotheses(
     if number < 1:
         raise InputError(f"--number {number} measures nothing; give at least 1")
     from ...lab.bench.hypotheses import Measured, hypotheses_table, narrow_table
-    from ...lab.bench.page import fill_page
+    from ...lab.bench.table import fill_page
 
     if measured is not None:
         table = hypotheses_table(Measured.load(measured))
@@ -58,15 +58,15 @@ def hypotheses(
         return
     import torch
 
-    from ...knowing.scorer import Scorer
-    from ...lab.train.judging import load_reader
+    from ...bundled import load_scorer
     from ...lab.train.measure import Measuring, Round, document_of, measure, steps_of
+    from ...lab.train.outcomes import load_reader
     from ...lab.train.rivals import Rivals
     from ...looking import check_device
 
     check_device(device)
     model = load_reader(reader, torch.device(device))
-    rivals = Rivals.load(Scorer.from_pretrained(scorer), trained, device)
+    rivals = Rivals.load(load_scorer(scorer, device), trained, device)
     plan = Measuring(
         number=QUICK if quick else number,
         also=QUICK_ALSO if quick else None,

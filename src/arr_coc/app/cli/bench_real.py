@@ -43,15 +43,11 @@ def real(
     if not data.exists():
         typer.echo(f"skipped: {data} does not exist; real pictures do not come with the library", err=True)
         return
-    import torch
-
     from ...knowing.photos import photos_installed
-    from ...lab.bench.page import fill_page
-    from ...lab.bench.real import Values, load_records, measure_real, narrow_table, real_table, steps_of
-    from ...lab.bench.real_maps import bundled_scorer
+    from ...lab.bench.real import Values, bundled_scorer, load_records, measure_real, narrow_table, real_table, steps_of
+    from ...lab.bench.table import fill_page
+    from ...lab.train.run import torch_scope
 
-    # Maps of a few hundred cells: a second thread only waits for the first, and on a busy machine for much longer.
-    torch.set_num_threads(1)
     records = load_records(data, QUICK if quick else limit, tuple(source or ()))
     facts = {
         "scorer": "not there: no row" if bundled_scorer(scorer) is None else "given" if scorer else "the bundled one",
@@ -68,7 +64,8 @@ def real(
             with writing(out):
                 write_json(out / "real.json", real_table(values, so_far).to_json())
 
-    with progress(steps, "measuring", hidden=as_json) as advance:
+    # Maps of a few hundred cells: a second thread only waits for the first, and on a busy machine for much longer.
+    with torch_scope(threads=1), progress(steps, "measuring", hidden=as_json) as advance:
         values = measure_real(records, scorer, telling(advance), keep)
     table = real_table(values, facts)
     if page is not None:

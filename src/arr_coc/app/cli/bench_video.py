@@ -12,7 +12,7 @@ from ...errors import InputError
 from .console import print_json, say, show
 
 if TYPE_CHECKING:
-    from ...lab.bench.video_run import Request
+    from ...lab.bench.video import VideoRequest
 
 QUICK_EVERY, QUICK_REPEATS = 8, 2
 
@@ -55,8 +55,9 @@ def command(
       arr-coc bench video --from out/bench/video.json --page docs/video.md
     """
     from ...files import write_json, write_text
-    from ...lab.bench.video import PARTS, document, fill_page, tables, verdicts, with_the_rest
-    from ...lab.bench.video_run import Request
+    from ...lab.bench.table import fill_page
+    from ...lab.bench.video import VideoRequest
+    from ...lab.bench.video_report import PARTS, document, page_part, tables, verdicts, with_the_rest
     from ...looking import check_device
 
     parts = check_parts(part, data)
@@ -67,7 +68,7 @@ def command(
             raise InputError(f"{saved} is not a document of `bench video` ({error})") from error
     else:
         check_device(device)
-        request = Request(
+        request = VideoRequest(
             n, frames, quick, tuple(family or ("cards",)), tuple(reading or ()), tuple(keep or ()), weights, batch,
             threads, seed, device=device,
         )  # fmt: skip
@@ -82,7 +83,7 @@ def command(
             found = with_the_rest(out / "video.json", found)
             write_json(out / "video.json", found)
         if page is not None:
-            fill_page(page, found)
+            fill_page(page, "video", page_part(found))
         if markdown is not None:
             text = "\n\n".join(f"### {table.title}\n\n{table.to_markdown()}" for table in tables(found))
             write_text(markdown, text + "\n")
@@ -102,7 +103,7 @@ def command(
 
 
 def check_parts(part: list[str] | None, data: Path | None) -> list[str]:
-    from ...lab.bench.video import PARTS
+    from ...lab.bench.video_report import PARTS
 
     parts = list(part or PARTS)
     unknown = sorted(set(parts) - set(PARTS))
@@ -113,11 +114,11 @@ def check_parts(part: list[str] | None, data: Path | None) -> list[str]:
     return parts
 
 
-def measure_needle(request: Request, out: Path | None, quiet: bool) -> dict[str, Any]:
+def measure_needle(request: VideoRequest, out: Path | None, quiet: bool) -> dict[str, Any]:
     """With a bar; what is found so far is written after every batch."""
     from ...files import write_json
-    from ...lab.bench.video import document, with_the_rest
-    from ...lab.bench.video_run import measure_needle as measure
+    from ...lab.bench.video import measure_needle as measure
+    from ...lab.bench.video_report import document, with_the_rest
     from .console import progress
 
     done = 0
@@ -136,7 +137,7 @@ def measure_needle(request: Request, out: Path | None, quiet: bool) -> dict[str,
 
 
 def measure_real(data: Path, quick: bool, quiet: bool) -> dict[str, Any]:
-    from ...lab.bench.video_real import measure_real_clips, real_clips
+    from ...lab.bench.video_streams import measure_real_clips, real_clips
     from ...video.settings import load_settings
     from .console import progress
 
@@ -148,7 +149,7 @@ def measure_real(data: Path, quick: bool, quiet: bool) -> dict[str, Any]:
 
 def measure_speed(quick: bool) -> dict[str, Any]:
     from ...lab.bench.table import Quantity
-    from ...lab.bench.video_speed import speed_rows
+    from ...lab.bench.video_streams import speed_rows
 
     rows, facts = speed_rows(QUICK_REPEATS if quick else 5)
     plain = [{key: cell.to_json() if isinstance(cell, Quantity) else cell for key, cell in row.items()} for row in rows]

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,18 +42,16 @@ def console(stderr: bool = False) -> Console:
 
 def say(*lines: str) -> None:
     """Lines as they are, however wide; words in brackets stay in them."""
-    with printing():
-        screen = console()
-        for line in lines:
-            screen.print(line, markup=False, soft_wrap=True)
+    screen = console()
+    for line in lines:
+        screen.print(line, markup=False, soft_wrap=True)
 
 
 def show(*renderables: Any) -> None:
     """Tables and other things of rich's."""
-    with printing():
-        screen = console()
-        for one in renderables:
-            screen.print(one)
+    screen = console()
+    for one in renderables:
+        screen.print(one)
 
 
 def print_json(document: Any) -> None:
@@ -63,20 +61,8 @@ def print_json(document: Any) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(document)
-    with printing():
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-
-
-@contextmanager
-def printing() -> Generator[None]:
-    """A full disk behind the standard output gets a line, not a traceback; a reader who left is left alone."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise InputError(f"cannot write to the standard output ({error.strerror or error}); free some space") from error
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def plain_streams() -> None:
@@ -87,17 +73,23 @@ def plain_streams() -> None:
             reconfigure(errors="backslashreplace")
 
 
-def flush() -> int | None:
-    """Empty what is printed; the exit code where that fails, after which nothing more is tried."""
+def unwritten(error: OSError) -> int:
+    """The exit code after the standard output took no more; a full disk gets a line, a reader who left does not."""
+    # Python itself would try again on its way out, and complain in lines of its own.
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return 1
+    return complain(f"cannot write to the standard output ({error.strerror or error}); free some space")
+
+
+def flush(code: int) -> int:
+    """Empty what is printed; the exit code, another one where that fails."""
     try:
         sys.stdout.flush()
-        return None
     except OSError as error:
-        # Python itself would try again on its way out, and complain in lines of its own.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            return 1
-        return complain(f"cannot write to the standard output ({error.strerror or error}); free some space")
+        return unwritten(error)
+    return code
 
 
 # ---- tables and bars ------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import io
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -14,23 +15,26 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from ...errors import InputError
+from ...sensing.pdf import PdfPlace, is_pdf, pdf_places
 
 SUFFIXES = frozenset(
     (
         *(".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif"),
-        *(".heic", ".heif", ".svg"),
+        *(".heic", ".heif", ".svg", ".pdf"),
     )
 )
 STDIN = "-"
 # A picture from the web: no longer than this, and no larger.
 URL_SECONDS, URL_BYTES = 15, 64 << 20
+HUB_SECONDS = 4
 
 
 class Source(NamedTuple):
-    """name: as the user wrote it. place: a path, or the bytes that came through a pipe or from the web."""
+    """name: as the user wrote it. place: a path, a page of a PDF, or the bytes that came through a pipe or from the
+    web."""
 
     name: str
-    place: Path | io.BytesIO
+    place: Path | PdfPlace | io.BytesIO
 
     @property
     def file(self) -> str:
@@ -38,10 +42,11 @@ class Source(NamedTuple):
         return self.place.name
 
 
-def expand(inputs: Sequence[str], allow_url: bool = False) -> list[Source]:
+def expand(inputs: Sequence[str], allow_url: bool = False, pages: str | None = None) -> list[Source]:
     """Files, folders (their pictures, by name), globs (`**` goes into sub-folders), `-` and addresses, each once.
 
-    A name that is neither an existing path nor a pattern is kept: reading it later says what is wrong with it.
+    A name that is neither an existing path nor a pattern is kept: reading it later says what is wrong with it. pages:
+    which of every PDF (`page_numbers`); the first where None.
     """
     sources: dict[str, Source] = {}
     for text in inputs:
@@ -49,8 +54,23 @@ def expand(inputs: Sequence[str], allow_url: bool = False) -> list[Source]:
             sources.setdefault(text, open_source(text, allow_url))
             continue
         for path in paths_of(text):
-            sources.setdefault(str(path), Source(str(path), path))
+            for source in pages_of(path, pages) if is_pdf(path) else [Source(str(path), path)]:
+                sources.setdefault(source.name, source)
+    if pages is not None and not any(isinstance(source.place, PdfPlace) for source in sources.values()):
+        raise InputError(f"page {pages} was asked for, and no input is a PDF; leave out --page and --pages")
     return list(sources.values())
+
+
+def pages_of(path: Path, pages: str | None) -> list[Source]:
+    """The pages of a PDF, each a picture with words; one that cannot be opened is kept: reading it says why."""
+    try:
+        places = pdf_places(path, pages)
+    except InputError:
+        numbers = [int(number) for number in re.findall(r"\d{1,9}", pages or "")]
+        if not numbers and pages not in (None, "all"):
+            raise
+        places = [PdfPlace(path, max(numbers, default=1))]
+    return [Source(f"{path} page {place.number}", place) for place in places]
 
 
 def open_source(text: str, allow_url: bool = False) -> Source:
@@ -115,6 +135,46 @@ def _fetch(address: str) -> bytes:
     if len(data) > URL_BYTES:
         raise InputError(f"{address} is larger than {URL_BYTES >> 20} MB; download it and give its path")
     return data
+
+
+def check_model(name: str) -> None:
+    """A name on the hub: is it on this disk, or can the hub be reached? One line at once, not after five attempts."""
+    from ...bundled import MINI
+
+    if name == MINI or Path(name).exists() or os.environ.get("HF_HUB_OFFLINE"):
+        return
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+        raise InputError(
+            f"--model {name} is neither a folder nor a name on the hub; give mini, a folder, or owner/name"
+        )
+    cached = any((cache / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))
+    hub = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    reason = unreachable(hub)
+    if reason and cached:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    elif reason:
+        raise InputError(
+            f"--model {name} is not a folder here, and the hub cannot be reached ({reason}); "
+            "download it elsewhere and give its folder, or ask mini"
+        )
+
+
+def unreachable(address: str) -> str:
+    """Why nobody answers there; empty where somebody does, whatever he says."""
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
+    try:
+        urlopen(Request(address, method="HEAD", headers={"User-Agent": "arr-coc"}), timeout=HUB_SECONDS).close()
+    except HTTPError:
+        return ""
+    except URLError as error:
+        return str(getattr(error.reason, "strerror", None) or error.reason)
+    except (OSError, ValueError) as error:
+        return str(error)
+    return ""
 
 
 def result_names(sources: Sequence[Source]) -> list[str]:

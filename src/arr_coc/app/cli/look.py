@@ -37,8 +37,18 @@ def command(
     strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = DEFAULT_STRATEGY,
     relevance: Annotated[
         str,
-        typer.Option(help="look: what is seen and what the question's words name; scorer: the learned one; detail; …"),
+        typer.Option(
+            help="look: what is seen and what the question names; scorer: the learned one; words: by OCR; detail; …"
+        ),
     ] = "look",
+    words: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Words of the picture: hOCR, ALTO, TSV or JSON.", show_default=False),
+    ] = None,
+    page: Annotated[int | None, typer.Option(help="Page of a PDF, from 1. [default: 1]", show_default=False)] = None,
+    pages: Annotated[
+        str | None, typer.Option(metavar="PAGES", help="Pages of a PDF: all, or 2-5,7.", show_default=False)
+    ] = None,
     photos: Annotated[
         bool,
         typer.Option(help="Ask the photo map about things that it knows, where the extra photos is installed."),
@@ -66,6 +76,8 @@ def command(
       arr-coc look street.png "What number is on the red sign?" --budget 128 --out red
       arr-coc look street.png -q "the red sign" -q "the blue sign"
       arr-coc look street.png "the red sign" --relevance scorer
+      arr-coc look scan.png "How much is the total?" --words scan.hocr
+      arr-coc look report.pdf "Who signed it?" --pages all
       arr-coc look photos "Where is the clock?" --keep 0.1 --no-photos
       arr-coc look "scans/*.png" "What is the total?" --compare quadtree,uniform
       arr-coc look form.png "What is the date?" --json | jq .looks[0].tokens
@@ -82,7 +94,7 @@ def command(
         raise InputError("--compare takes one question; leave out --compare or all but one --query")
     tokens, share = check_amount(budget, keep)
     job = Job(
-        sources=expand(images, allow_url),
+        sources=expand(images, allow_url, chosen_pages(page, pages)),
         queries=queries,
         strategies=strategies,
         budget=tokens,
@@ -93,6 +105,7 @@ def command(
         relevance=relevance,
         photos=photos,
         draw=draw,
+        words=words,
     )
     if lines:
         return run_batch(job, quiet=True, tell=print_json).exit_code
@@ -111,6 +124,12 @@ def split_inputs(inputs: list[str], query: list[str] | None) -> tuple[list[str],
     if len(inputs) < 2:
         raise InputError(f'no question was given for {inputs[0]}; write: arr-coc look {inputs[0]} "your question"')
     return inputs[:-1], inputs[-1:]
+
+
+def chosen_pages(page: int | None, pages: str | None) -> str | None:
+    if page is not None and pages is not None:
+        raise InputError(f"both --page {page} and --pages {pages} were given; give one of them")
+    return pages if page is None else str(page)
 
 
 def parse_compare(text: str) -> list[str]:

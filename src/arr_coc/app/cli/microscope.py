@@ -12,6 +12,7 @@ from ...bundled import MINI
 from ...errors import InputError
 
 PASSWORD = "ARR_COC_PASSWORD"
+MOST_PORT = 65535
 
 
 def command(
@@ -47,10 +48,15 @@ def command(
     """
     from ...looking import check_device
     from ..microscope.serving import Limits, check_exposure, serve
+    from .inputs import check_model
 
+    if not 0 <= port <= MOST_PORT:
+        raise InputError(f"--port {port} does not exist; give 0 (any that is free) to {MOST_PORT}")
     password = read_password(password_file)
     check_exposure(host, password)
     check_device(device)
+    for name in model or ():
+        check_model(name)
     if numbers is not None and not numbers.is_dir():
         raise InputError(f"--numbers {numbers} is not a folder; give the --out of arr-coc bench needle")
     limits = Limits(upload=int(upload * 2**20), pixels=int(pixels * 1e6), queue=queue)

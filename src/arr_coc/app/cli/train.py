@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Callable
-from itertools import pairwise
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -34,37 +32,50 @@ def train() -> None:
     """
 
 
-@app.command("mini", context_settings=HANDED_ON, add_help_option=False)
-def mini(context: typer.Context) -> None:
-    """The reader, and beside it the scorer: one run that can be stopped and resumed, and its learning curve.
+def add_training(name: str, module: str, what: str, *examples: str) -> None:
+    """A command whose options are those of `python -m arr_coc.lab.train.MODULE`."""
 
-    Takes the options of `python -m arr_coc.lab.train.train_mini`; --help lists them.
+    def run(context: typer.Context) -> None:
+        main = import_module(f"...lab.train.{module}", __package__).main
+        before = sys.argv[0]
+        sys.argv[0] = f"arr-coc train {name}"  # what its usage line begins with
+        try:
+            main(context.args)
+        finally:
+            sys.argv[0] = before
 
-    \b
-    Examples:
-      arr-coc train mini --seconds 520 --total 1040 --folder runs/mini --out runs/mini/export
-      arr-coc train mini --steps 20 --scale 0.004 --width 64 --largest 256 --evaluate 0
-    """
-    from ...lab.train.train_mini import main
-
-    hand_on(main, "mini", context.args)
-    draw_curve(context.args)
+    run.__doc__ = f"{what}\n\nTakes the options of `python -m arr_coc.lab.train.{module}`; --help lists them.\n\n\b\n"
+    run.__doc__ += "\n".join(["Examples:", *(f"  arr-coc train {name} {example}" for example in examples)])
+    app.command(name, context_settings=HANDED_ON, add_help_option=False)(run)
 
 
-@app.command("scorer", context_settings=HANDED_ON, add_help_option=False)
-def scorer(context: typer.Context) -> None:
-    """The scorer on a frozen reader, from outcomes or from boxes.
-
-    Takes the options of `python -m arr_coc.lab.train.train_scorer`; --help lists them.
-
-    \b
-    Examples:
-      arr-coc train scorer --from outcomes --reader runs/mini/export
-      arr-coc train scorer --from boxes --reader src/arr_coc/weights/mini --seconds 300
-    """
-    from ...lab.train.train_scorer import main
-
-    hand_on(main, "scorer", context.args)
+add_training(
+    "mini",
+    "train_mini",
+    "The reader, and beside it the scorer: one run that can be stopped and resumed, and its learning curve.",
+    "--seconds 520 --total 1040 --folder runs/mini --out runs/mini/export",
+    "--steps 20 --scale 0.004 --width 64 --largest 256 --evaluate 0",
+)
+add_training(
+    "scorer",
+    "train_scorer",
+    "The scorer on a frozen reader, from outcomes or from boxes.",
+    "--from outcomes --reader runs/mini/export",
+    "--from boxes --reader src/arr_coc/weights/mini --seconds 300",
+)
+add_training(
+    "hypotheses",
+    "train_hypotheses",
+    "Every rival that the hypotheses need, and their measurement.",
+    "--reader src/arr_coc/weights/mini --scorer src/arr_coc/weights/scorer --seconds 690",
+)
+add_training(
+    "video",
+    "train_video",
+    "Decay, boost and thresholds of a stream, or the reader on video prompts.",
+    "temporal --out runs/video --seconds 100",
+    "reader --out runs/video --seconds 100 --device cuda",
+)
 
 
 @app.command("calibration")
@@ -133,26 +144,3 @@ def curve(
     from ...lab.train.curves import plot_record
 
     print(f"files: {plot_record(record, out)}")
-
-
-def hand_on(main: Callable[[list[str]], None], name: str, arguments: list[str]) -> None:
-    """Run a training's own command line under this one's name."""
-    before = sys.argv[0]
-    sys.argv[0] = f"arr-coc train {name}"  # what its usage line begins with
-    try:
-        main(arguments)
-    finally:
-        sys.argv[0] = before
-
-
-def draw_curve(arguments: list[str]) -> None:
-    """The curve beside the record that was just written; a training without matplotlib is a training all the same."""
-    from ...lab.train.curves import plot_record
-
-    given = [value for name, value in pairwise(arguments) if name == "--out"]
-    given += [argument.removeprefix("--out=") for argument in arguments if argument.startswith("--out=")]
-    default = os.environ.get("OUT", "runs/mini/export")  # as the training has it
-    try:
-        print(f"files: {plot_record(Path(given[-1] if given else default))}")
-    except InputError as error:
-        print(f"no curve was drawn: {error}")

@@ -60,6 +60,7 @@ def command(
     """
     from ...request import check_amount, check_device, check_request
     from ...video.answering import READINGS
+    from .inputs import check_model
 
     tokens, share = check_amount(budget, keep)
     check_request([query], tokens, share)
@@ -68,6 +69,7 @@ def command(
         raise InputError(f"--reading {reading} is unknown; choose {', '.join(READINGS)}")
     eye = None
     if model is not None:
+        check_model(model)
         from ...asking import Eye
 
         eye = Eye.from_pretrained(model, device=device)

@@ -7,14 +7,17 @@ lent as a copy that holds the borrower's picture and nobody else's.
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import shutil
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from threading import Lock
+from time import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...attending import tokens_for
@@ -33,6 +36,8 @@ Found = TypeVar("Found")
 MOST_PIXELS = 40_000_000
 # Pictures, maps and rendered sources that are kept for the next question about them.
 REMEMBERED = 24
+# What visitors sent is kept for an hour after its last use, and no more than this of it; the oldest goes first.
+UPLOAD_SECONDS, UPLOADS, UPLOAD_BYTES = 3600, 256, 1 << 30
 # Homunculus clips that are kept on disk for their visitors; the oldest goes first.
 CLIPS = 8
 
@@ -104,7 +109,28 @@ class Desk:
         def load() -> Prepared:
             return Prepared(load_picture(file, max_pixels=self.most_pixels, longest_side=VIEW_SIDE))
 
+        with suppress(OSError):
+            os.utime(file)  # asked about: not to be swept away
         return self.remember(("picture", str(file)), load)
+
+    def sweep_uploads(self) -> None:
+        """Remove what visitors sent and nobody asks about any longer: every upload is a folder of its own."""
+        own = {"examples", "needle", "clips"}
+        folders = [one for one in self.folder.iterdir() if one.is_dir() and not one.name.startswith("clip-")]
+        uploads = []
+        for folder in folders:
+            if folder.name in own:
+                continue
+            with suppress(OSError):  # another thread may be sweeping too
+                files = [one.stat() for one in folder.rglob("*") if one.is_file()]
+                used = max((one.st_mtime for one in files), default=folder.stat().st_mtime)
+                uploads.append((used, sum(one.st_size for one in files), folder))
+        uploads.sort(key=lambda one: one[0], reverse=True)
+        kept = 0
+        for number, (used, size, folder) in enumerate(uploads):
+            kept += size
+            if number >= UPLOADS or kept > UPLOAD_BYTES or time() - used > UPLOAD_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def whole(self, path: str | None) -> Picture | str:
         """The picture for a model, in all its pixels: the one at hand, or the file where that one is reduced."""

@@ -67,9 +67,9 @@ class Figure:
         return f"<figure><figcaption>{escape(self.title)}</figcaption>{image}{caption}</figure>"
 
 
-def figures(found: Iterable[Figure], kind: str = "") -> str:
+def figures(each: Iterable[Figure], kind: str = "") -> str:
     """A grid of figures. kind: "small" for contact sheets, "pairs" for two columns, "strip" for one row each."""
-    return f'<div class="figures {kind}">{"".join(figure.html() for figure in found)}</div>'
+    return f'<div class="figures {kind}">{"".join(figure.html() for figure in each)}</div>'
 
 
 def sentence(text: str, alarm: bool = False) -> str:
@@ -78,8 +78,8 @@ def sentence(text: str, alarm: bool = False) -> str:
     return f'<p class="sentence{" alarm" if alarm else ""}" role="{role}">{escape(text)}</p>'
 
 
-def notes(found: Sequence[str]) -> str:
-    return "".join(f'<p class="note">{escape(note)}</p>' for note in dict.fromkeys(found))
+def notes(lines: Sequence[str]) -> str:
+    return "".join(f'<p class="note">{escape(note)}</p>' for note in dict.fromkeys(lines))
 
 
 def meter(share: float, words: str, label: str) -> str:
@@ -209,8 +209,8 @@ def _attributes(label: str) -> str:
     return f'role="img" aria-label="{escape(label)}" width="100%"'
 
 
-def _own_font(found: re.Match[str]) -> str:
-    return f"font-size: {found[1]}" if found[1] else "font-family: inherit"
+def _own_font(font: re.Match[str]) -> str:
+    return f"font-size: {font[1]}" if font[1] else "font-family: inherit"
 
 
 def as_picture(figure: Plot) -> Any:

@@ -51,12 +51,12 @@ def show_numbers(desk: Desk, state: PageState) -> Shown:
                                   f"`arr-coc microscope --numbers DIR` shows it."))  # fmt: skip
             continue
         try:
-            html, found, data = show(path)
+            html, graphs, data = show(path)
         except (InputError, KeyError, TypeError, ValueError) as error:
             parts.append(sentence(f"{path.name} cannot be shown: {error}", alarm=True))
             continue
         parts.append(html)
-        plots += found
+        plots += graphs
         document[name], paths[name] = data, path
     return Shown(
         "numbers",

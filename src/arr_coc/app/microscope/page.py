@@ -185,10 +185,10 @@ class Sidebar:
 def _pick(page: Page, name: str) -> tuple[Any, ...]:
     """A picture by its source, with its first question."""
     gr = gradio()
-    found, trouble = in_a_sentence(lambda: page.desk.source(name))
-    if found is None:
+    source, trouble = in_a_sentence(lambda: page.desk.source(name))
+    if source is None:
         return gr.skip(), gr.skip(), gr.skip(), trouble
-    return str(found.path), name, found.questions[0][0], ""
+    return str(source.path), name, source.questions[0][0], ""
 
 
 def _picker(page: Page, name: str) -> Any:
@@ -203,8 +203,8 @@ def _describer(page: Page) -> Any:
         dataset = gr.Dataset(samples=[[query] for query, _ in questions], visible=bool(questions))
         if not path:
             return gr.skip(), "", dataset
-        found, trouble = in_a_sentence(lambda: readout(page.desk, path, share, None, model))
-        return (gr.skip(), trouble, dataset) if found is None else (found[1], found[2], dataset)
+        budget, trouble = in_a_sentence(lambda: readout(page.desk, path, share, None, model))
+        return (gr.skip(), trouble, dataset) if budget is None else (budget[1], budget[2], dataset)
 
     return describe
 
@@ -217,10 +217,10 @@ def _budget(page: Page, by_share: bool) -> Any:
         if not path or not value:
             return gr.skip(), gr.skip()
         given = (float(value), None) if by_share else (None, int(value))
-        found, trouble = in_a_sentence(lambda: readout(page.desk, path, *given, model))
-        if found is None:
+        budget, trouble = in_a_sentence(lambda: readout(page.desk, path, *given, model))
+        if budget is None:
             return gr.skip(), trouble
-        share, tokens, html = found
+        share, tokens, html = budget
         return (tokens if by_share else share), html
 
     return follow
@@ -258,8 +258,8 @@ def _opener(page: Page) -> Any:
                 "This link was made with a picture of its owner's: drop that picture here to see the same."
             )
         else:
-            found, trouble = in_a_sentence(lambda: desk.source(state.picture))
-            path = None if found is None else str(found.path)
+            source, trouble = in_a_sentence(lambda: desk.source(state.picture))
+            path = None if source is None else str(source.path)
             complaints += [trouble] if trouble else []
         notice = "".join(sentence(one) for one in complaints)
         described = _describer(page)(path, state.picture, state.keep, model)

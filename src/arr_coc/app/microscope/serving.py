@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 import json
+import logging
 import os
 import re
 import secrets
@@ -22,6 +23,7 @@ from typing import Any
 
 from ...errors import InputError
 from .desk import MOST_PIXELS, Desk
+from .kit import gradio, log
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -95,8 +97,17 @@ def check_exposure(host: str, password: str | None) -> None:
 class Guard:
     """Around the whole application: names of the host, password, routes, sizes, and headers against the outside."""
 
-    def __init__(self, application: Application, host: str, password: str | None, limits: Limits) -> None:
+    def __init__(
+        self,
+        application: Application,
+        host: str,
+        password: str | None,
+        limits: Limits,
+        uploaded: Callable[[], None] = lambda: None,
+    ) -> None:
+        """uploaded: called before every upload, to make room for it."""
         self.application, self.limits, self.password = application, limits, password
+        self.uploaded = uploaded
         # A page of another site could reach a loopback server through a name of its own; only ours are answered.
         self.hosts = {"localhost", LOOPBACK, "[::1]"} if is_loopback(host) else None
 
@@ -117,7 +128,10 @@ class Guard:
         elif scope["method"] == "POST" and self._foreign(headers):
             await refuse(send, 403, "this request comes from another page")
         else:
-            most = self.limits.upload + ENVELOPE if path == "/gradio_api/upload" else MESSAGE
+            upload = path == "/gradio_api/upload"
+            if upload:
+                self.uploaded()
+            most = self.limits.upload + ENVELOPE if upload else MESSAGE
             await self._limited(scope, receive, send, headers, most)
 
     def _admitted(self, header: bytes) -> bool:
@@ -142,12 +156,22 @@ class Guard:
             await refuse(send, 413, f"an upload may have {self.limits.upload / 2**20:g} MB; make it smaller first")
             return
 
+        started = False
+
         async def guarded(message: MutableMapping[str, Any]) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
-        await self.application(scope, receive, guarded)
+        try:
+            await self.application(scope, receive, guarded)
+        except Exception as error:
+            # One line: a visitor who asks for a stream that is gone is no reason to fill the owner's terminal.
+            log.warning("%s could not be answered: %s", scope["path"], " ".join(f"{error!r}".split()))
+            if not started:
+                await refuse(send, 500, "something went wrong inside")
 
 
 async def refuse(send: Send, status: int, words: str, more: tuple[tuple[bytes, bytes], ...] = ()) -> None:
@@ -164,8 +188,8 @@ def build_app(
     """The page behind its guard, as an ASGI application."""
     limits = limits or Limits()
     check_exposure(host, password)
-    silence(desk.folder)
-    from .kit import gradio
+    silence_gradio()
+    os.environ["GRADIO_TEMP_DIR"] = str(desk.folder)
     from .page import build_page, head, stylesheet, theme
 
     gr = gradio()
@@ -192,14 +216,13 @@ def build_app(
     )
     # Gradio checks which files a request may name only in what it launched itself.
     blocks.has_launched = True
-    return Guard(application, host, password, limits)
+    return Guard(application, host, password, limits, desk.sweep_uploads)
 
 
-def silence(folder: Path) -> None:
-    """Before Gradio is imported: no analytics, no look for newer versions, and every file in the desk's folder."""
+def silence_gradio() -> None:
+    """Before Gradio is imported: no analytics, no look for newer versions."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
-    os.environ["GRADIO_TEMP_DIR"] = str(folder)
 
 
 def serve(
@@ -215,6 +238,8 @@ def serve(
 ) -> None:
     """Serve until interrupted. ready: called with the address once the page can be opened."""
     check_exposure(host, password)
+    silence_gradio()
+    gradio()  # before any thread is started: one that is cut off while it imports torch takes the process with it
     desk = Desk(models, device=device, numbers=numbers)
     if threading.current_thread() is threading.main_thread():
         # Told to end, it ends as after Ctrl-C: visitors' files are removed first.
@@ -239,6 +264,16 @@ def run(application: Application, host: str, port: int, ready: Callable[[str], N
             await super().startup(sockets=sockets)
             if self.started:
                 ready(f"http://{family}:{self.servers[0].sockets[0].getsockname()[1]}/")
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            # Open pages hold streams that never end by themselves; that they are cut off is no news.
+            logger = logging.getLogger("uvicorn.error")
+            before = logger.level
+            logger.setLevel(logging.CRITICAL)
+            try:
+                await super().shutdown(sockets=sockets)
+            finally:
+                logger.setLevel(before)
 
     settings = uvicorn.Config(
         application, host=host.strip("[]"), port=port, log_level="warning", ws="none", server_header=False,

@@ -55,8 +55,8 @@ def clustered(desk: Desk, path: str | None) -> tuple[Clusters, ClusterQuality, n
         labels = slic(picture.pixels)
         small = cv2.resize(picture.pixels, labels.shape[::-1], interpolation=cv2.INTER_AREA)
         lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2Lab)
-        found = tidy(labels, lab)
-        return found, quality(found.labels, lab), lab
+        clusters = tidy(labels, lab)
+        return clusters, quality(clusters.labels, lab), lab
 
     return desk.remember(("clusters", path), find)
 
@@ -65,7 +65,7 @@ def show_textures(desk: Desk, path: str | None, state: PageState) -> Shown:
     picture = desk.prepared(path).picture
     textures = sensed(desk, path, state.layout)
     texture = textures[state.level]
-    found = [
+    channels = [
         Figure(channel_pixels(texture, name), name, range_words(texture, name), blocky=True) for name in texture.names
     ]
     clusters, report, _ = clustered(desk, path)
@@ -74,14 +74,14 @@ def show_textures(desk: Desk, path: str | None, state: PageState) -> Shown:
         f"{len(texture.names)} channels at level {state.level}: {size} cells of {1 << state.level}×{1 << state.level}"
     )
     html = (
-        f"<h3>{heading}</h3>{notes(texture.notes)}{figures(found, 'small')}<h3>Clusters</h3>"
+        f"<h3>{heading}</h3>{notes(texture.notes)}{figures(channels, 'small')}<h3>Clusters</h3>"
         f'<div class="beside">{figures([cluster_figure(picture, clusters)], "one")}{quality_table(report)}</div>'
     )
     return Shown(
         "textures",
         html,
         lambda: contact_sheet(
-            [*(one.pixels for one in found), cluster_figure(picture, clusters).pixels],
+            [*(one.pixels for one in channels), cluster_figure(picture, clusters).pixels],
             [*texture.names, "clusters"],
             columns=6,
         ),

@@ -84,11 +84,11 @@ def draw_example(desk: Desk, family: str, seed: int) -> tuple[str, str, str]:
         raise InputError(f"Needle World has no family {family!r}; choose from {', '.join(FAMILIES)}")
 
     def draw() -> tuple[str, str, str]:
-        found = render_clip(family, 1, EXAMPLE_FRAMES, EXAMPLE_SIZE, seed, "test", cuts=EXAMPLE_CUTS)
+        clips = render_clip(family, 1, EXAMPLE_FRAMES, EXAMPLE_SIZE, seed, "test", cuts=EXAMPLE_CUTS)
         path = desk.folder / "clips" / f"{family}-{seed}.mp4"
         path.parent.mkdir(exist_ok=True)
-        write_clip(path, found.pictures[0].permute(0, 2, 3, 1).numpy(), EXAMPLE_RATE)
-        return str(path), found.questions[0], found.answers[0]
+        write_clip(path, clips.pictures[0].permute(0, 2, 3, 1).numpy(), EXAMPLE_RATE)
+        return str(path), clips.questions[0], clips.answers[0]
 
     return desk.remember(("clip", family, seed), draw)
 
@@ -121,8 +121,8 @@ def watch_clip(
     with open_film(path, every, MOST_FRAMES, multiple=1 if eye is None else 32) as film:
         watched = watch(kept(film), query, keep=keep)
         rate = film.per_second / every
-        found = tuple(film.notes)
-    watched = replace(watched, seconds=tuple(time - seconds[0] for time in seconds), notes=found)
+        said = tuple(film.notes)
+    watched = replace(watched, seconds=tuple(time - seconds[0] for time in seconds), notes=said)
     answer = None
     if eye is not None:
         from ...video import answer_clip
@@ -177,7 +177,7 @@ def show_frame(clip: Clip, number: int, state: PageState, query: str, keep: floa
     seen, pixels = watched.frames[number], clip.frames[number]
     size = shown_size(watched.size, SIDE)
     shown = shown_pixels(pixels, size)
-    found = [
+    panes = [
         Figure(overlay(shown, seen.allocation), "What is paid for", f"{seen.tokens} tokens in this frame."),
         Figure(foveated(pixels, seen.allocation, size), "What the model sees"),
         Figure(heat(seen.relevance, size, shown), "Relevance", "Carried along the motion, looked at again where weak."),
@@ -197,7 +197,7 @@ def show_frame(clip: Clip, number: int, state: PageState, query: str, keep: floa
         number,
     )
     drawn = as_svg(plot, "coherence of the clip")
-    html = f'<p class="summary">{escape(", ".join(words))}</p>{figures(found, "thirds")}{drawn}'
+    html = f'<p class="summary">{escape(", ".join(words))}</p>{figures(panes, "thirds")}{drawn}'
     return Shown(
         "video",
         html,
@@ -272,24 +272,24 @@ def video_tab(page: Page) -> None:
     sheet.exports()
 
     def example(name: str, number: float) -> tuple[Any, ...]:
-        found, words = in_a_sentence(lambda: draw_example(page.desk, name, int(number or 0)))
-        return (*found, "") if found is not None else (gr.skip(), gr.skip(), None, words)
+        example, words = in_a_sentence(lambda: draw_example(page.desk, name, int(number or 0)))
+        return (*example, "") if example is not None else (gr.skip(), gr.skip(), None, words)
 
     def watched(path: str | None, words: str, share: float, known: str | None, progress: Any) -> tuple[Any, ...]:
         model = page.desk.models[0]
-        found, complaint = in_a_sentence(
+        clip_seen, complaint = in_a_sentence(
             lambda: watch_clip(page.desk, path, (words or "").strip(), float(share) / 100, model, progress)
         )
-        if found is None:
+        if clip_seen is None:
             return None, "", gr.Slider(visible=False), complaint
-        last = len(found.watched.frames) - 1
-        return found, show_clip(found, known), gr.Slider(maximum=max(last, 1), value=0, visible=last > 0), ""
+        last = len(clip_seen.watched.frames) - 1
+        return clip_seen, show_clip(clip_seen, known), gr.Slider(maximum=max(last, 1), value=0, visible=last > 0), ""
 
-    def frame(found: Any, number: float, words: str, share: float, name: str, start: float) -> tuple[Any, ...]:
-        if found is None:
+    def frame(clip_seen: Any, number: float, words: str, share: float, name: str, start: float) -> tuple[Any, ...]:
+        if clip_seen is None:
             return "", "", None, gr.skip()
         state = PageState(tab="video", family=name, seed=int(start or 0))
-        return sheet.filled(lambda: show_frame(found, int(number), state, words, float(share) / 100))
+        return sheet.filled(lambda: show_frame(clip_seen, int(number), state, words, float(share) / 100))
 
     # A default of this kind is how Gradio hands over its progress bar.
     watched.__defaults__ = (gr.Progress(),)

@@ -51,9 +51,9 @@ def looked(desk: Desk, path: str | None, query: str) -> Look:
 
 def balanced(look: Look, state: PageState, tokens: int) -> tuple[Relevance, Allocation]:
     """The map under the chosen tensions, and the leaves it earns."""
-    found = look.relevance
-    maps = (getattr(found, name)[None] for name in WAYS)
-    tuned = replace(found, map=sharpen(np.asarray(balance(*maps, state.tensions))[0]), tensions=state.tensions)
+    ways = look.relevance
+    maps = (getattr(ways, name)[None] for name in WAYS)
+    tuned = replace(ways, map=sharpen(np.asarray(balance(*maps, state.tensions))[0]), tensions=state.tensions)
     spend = min(tokens, tokens_for(look.picture.size))
     return tuned, allocate(tuned, spend, image_size=look.picture.size)
 
@@ -63,20 +63,20 @@ def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> tu
     look = looked(desk, path, state.q)
     size = shown_size(look.picture.size, WAY_SIDE)
     pixels = shown_pixels(look.picture.pixels, size)
-    found = [
+    panes = [
         Figure(heat(getattr(look.relevance, name), size, pixels), title, caption)
         for name, (title, caption) in WAYS.items()
     ]
-    return figures(found, "thirds") + notes(look.notes), show_balance(desk, path, state, tokens)
+    return figures(panes, "thirds") + notes(look.notes), show_balance(desk, path, state, tokens)
 
 
 def show_balance(desk: Desk, path: str | None, state: PageState, tokens: int) -> Shown:
     """What the tensions make of the three ways: quick enough to follow a slider."""
     look = looked(desk, path, state.q)
     relevance, allocation = balanced(look, state, tokens)
-    found = balance_figures(look.picture, relevance, allocation)
+    panes = balance_figures(look.picture, relevance, allocation)
     words = "".join(f"<li>{sentence}</li>" for sentence in explain_tensions(state.tensions))
-    html = figures(found, "pairs") + f'<ul class="words">{words}</ul>' + budget(allocation)
+    html = figures(panes, "pairs") + f'<ul class="words">{words}</ul>' + budget(allocation)
     return Shown(
         "three-ways",
         html,
@@ -162,10 +162,10 @@ def ways_tab(page: Page) -> None:
         def make() -> tuple[str, Shown]:
             return show_ways(page.desk, values[0], state(values), tokens_of(values))
 
-        found, trouble = in_a_sentence(make)
-        if found is None:
+        both, trouble = in_a_sentence(make)
+        if both is None:
             return trouble, "", None, gr.skip(), ""
-        html, shown = found
+        html, shown = both
         return shown.html, shown.lines, shown, shown.link, html
 
     def balance(*values: Any) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ from ...errors import InputError
 from ...esper.settings import SETTINGS_NAME, EsperSettings
 from ...files import write_json, write_text
 from ..train.checkpoints import forget_state
-from ..train.train_tempering import TemperingOptions
+from ..train.train_tempering import Task, TemperingExamples, TemperingOptions, train_tempering
 from .esper_rows import COLUMNS, Row, ablation_rows, arousal_rows, cost_rows, hard_rows, zoo_rows
 from .esper_runs import (
     BLUR,
@@ -31,19 +31,130 @@ from .esper_runs import (
     FIRST,
     HARD_FAMILIES,
     LATER,
+    LONGEST_ANSWER,
     NOISE_SHARE,
     SIZE,
     TEST_SEED,
+    TRAINING_SEED,
+    VALIDATION_SEED,
     Advance,
     Models,
-    Sheet,
+    PassOutcomes,
+    QuestionSheet,
     hard_scenes,
+    measuring,
+    points_between,
+    run,
     scorer_maps,
+    share,
     zoo_scenes,
 )
-from .esper_tuning import compare, train, tune
 from .machine import machine_facts
 from .table import Table, written
+
+# When it is sure enough; and when a further pass is not worth trying, because one lowered the uncertainty by less than
+# this (None: always worth it).
+STOPS, GAINS = (0.15, 0.3), (None, 0.0, 0.02, 0.05)
+# How much accuracy early stopping may cost on validation pictures: half of what the target allows.
+LOSS = 0.005
+
+
+def tuning_grid() -> list[list[dict[str, Any]]]:
+    """What is tried, one thing after the other, each with the best of what was tried before."""
+    eyes = ((0.0, 0.0), (0.5, 0.0), (0.0, 1.0), (0.0, 3.0), (1.0, 1.0))
+    return [
+        [{"attention": attention, "question": question} for attention, question in eyes],
+        [{"fovea": fovea} for fovea in (1.5, 2.5, 3.0)],
+        [{"layers": (1 / 3, 2 / 3)}, {"inhibition": 0.5}, {"layout": "apart"}],
+    ]
+
+
+def tune(
+    models: Models,
+    number: int,
+    advance: Advance,
+    in_time: Callable[[], bool] = lambda: True,
+    watch: Callable[[EsperSettings, list[dict[str, Any]]], None] = lambda best, tried: None,
+) -> tuple[EsperSettings, list[dict[str, Any]]]:
+    """The best settings on validation pictures: by accuracy with early stopping, ties go to fewer tokens; then when to
+    give up, which is read off the best run.
+
+    in_time: whether to try another one. watch: told of the best so far, and of all that were tried.
+    """
+    scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
+    sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
+    tried: list[dict[str, Any]] = []
+    best = chosen = EsperSettings()
+    most = (-1.0, 0.0)
+    for group in [[{}], *tuning_grid()]:
+        start = best
+        for change in group if not tried or in_time() else []:
+            settings = replace(start, **change)
+            found = run(models, sheet, (FIRST, LATER), settings)
+            right, tokens, _ = found.stopped(settings)
+            worth = float(right.float().mean()), -float(tokens.float().mean())
+            stopping = choose_stopping(found, settings)
+            tried.append({"settings": asdict(stopping), **share(right), "tokens": -worth[1]})
+            advance(f"tuning {len(tried)}: {100 * worth[0]:.1f} % at {-worth[1]:.0f} tokens with {change}")
+            if worth > most:
+                best, chosen, most = settings, stopping, worth
+            watch(chosen, tried)
+            if not in_time():
+                break
+    return chosen, tried
+
+
+def choose_stopping(found: PassOutcomes, settings: EsperSettings) -> EsperSettings:
+    """The stop and gain that save most tokens, of those that cost at most `LOSS` of the accuracy of all passes; ties go
+    to the first, and where none keeps it, the first is taken."""
+    always = found.at(settings.passes - 1)[0]
+    options = [replace(settings, stop=stop, gain=gain) for stop in STOPS for gain in GAINS]
+    worth = []
+    for option in options:
+        right, tokens, _ = found.stopped(option)
+        worth.append(float("inf") if points_between(right, always)["difference"] < -LOSS else float(tokens.sum()))
+    return options[worth.index(min(worth))]
+
+
+def train(
+    models: Models,
+    settings: EsperSettings,
+    batch: int,
+    options: TemperingOptions,
+    advance: Advance = lambda name: None,
+    watch: Callable[[TemperingPolicy, list[float]], None] = lambda policy, rewards: None,
+) -> tuple[TemperingPolicy, list[float]]:
+    """Learned tempering, from training pictures of the hard families with the blurred scorer.
+
+    watch: told of the policy and all rewards, after every step.
+    """
+
+    def examples(step: int) -> TemperingExamples:
+        scenes = hard_scenes(batch, TRAINING_SEED, "train", models.device, start=step)
+        return QuestionSheet.of(models, scenes, scorer_maps(models, TRAINING_SEED + step * batch)).examples(models)
+
+    def after(policy: TemperingPolicy, rewards: list[float]) -> None:
+        advance(f"training step {len(rewards)}: reward {rewards[-1]:.3f}")
+        watch(policy, rewards)
+
+    how = {"temperature": models.temperature, "most": LONGEST_ANSWER}
+    task = Task(models.reader, examples, (FIRST, LATER), settings, how)
+    with measuring(models), torch.enable_grad():
+        return train_tempering(task, options, watch=after)
+
+
+def compare(models: Models, policy: TemperingPolicy, settings: EsperSettings, number: int) -> dict[str, Any]:
+    """The learned tempering against the rule on validation pictures, stopping early: shares, and points between."""
+    scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
+    sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
+    learned, rule = (
+        run(models, sheet, (FIRST, LATER), settings, tempering).stopped(settings)[0] for tempering in (policy, None)
+    )
+    return {"learned": share(learned), "rule": share(rule), "points": points_between(learned, rule)}
+
+
+# ---- all rows -------------------------------------------------------------------------------------------------------
+
 
 TITLE = "Esper: does looking again pay?"
 PARTS_TITLE = "Esper: parts and presets"
@@ -73,7 +184,9 @@ def esper_rows(
     advance: Advance = lambda name: None,
 ) -> Iterator[Row]:
     """All rows, each as soon as it is measured; what matters least comes last. in_time: whether to begin another."""
-    hard = Sheet.of(models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED))
+    hard = QuestionSheet.of(
+        models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED)
+    )
     yield from hard_rows(models, hard, settings, learned, advance)
     animals = zoo_scenes(zoo, TEST_SEED, models.device)
     yield from zoo_rows(models, animals, settings, learned, advance)
@@ -141,7 +254,9 @@ def parts_table(
 ) -> Table:
     """Some of the parts and presets alone, against Esper as it is on the same hard pictures."""
     settings = load_settings(WEIGHTS / "esper" if folder is None else folder)
-    hard = Sheet.of(models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED))
+    hard = QuestionSheet.of(
+        models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED)
+    )
     rows: list[Row] = []
     for row in ablation_rows(models, hard, settings, lambda: True, lambda name: None, names):
         rows.append(row)

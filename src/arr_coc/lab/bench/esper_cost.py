@@ -17,7 +17,7 @@ from ...esper.reading import encode_block, interleave, picture_pyramid
 from ...esper.tower import TowerMemory
 from ..needle import render
 from .esper_runs import CELL, Models, measuring
-from .timing import Timing, time_in_turns
+from .machine import Timing, time_in_turns
 
 
 @dataclass(frozen=True)

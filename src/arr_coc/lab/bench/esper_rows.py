@@ -21,12 +21,12 @@ from .esper_runs import (
     LATER,
     Advance,
     Models,
-    Outcome,
+    PassOutcomes,
+    QuestionSheet,
     Scenes,
-    Sheet,
     flat_maps,
     measuring,
-    paired,
+    points_between,
     run,
     salient_cells,
     scorer_maps,
@@ -53,7 +53,7 @@ Row = dict[str, Cell]
 def accuracy_row(what: str, about: str, right: Tensor, tokens: Tensor, against: Tensor | None = None) -> Row:
     """Accuracy with its interval, mean tokens, and the paired difference to another way on the same pictures."""
     found = share(right)
-    points = paired(right, against) if against is not None else None
+    points = points_between(right, against) if against is not None else None
     return {
         "what": what,
         "about": about,
@@ -68,21 +68,23 @@ def _percent(value: float, low: float, high: float) -> Quantity:
     return Quantity(100 * value, "", 100 * low, 100 * high)
 
 
-def one_pass(models: Models, sheet: Sheet, totals: Tensor, settings: EsperSettings) -> Outcome:
+def one_pass(models: Models, sheet: QuestionSheet, totals: Tensor, settings: EsperSettings) -> PassOutcomes:
     """One look with at least the tokens that the passes of each picture spent together (a tree moves in steps of 3)."""
     single = replace(settings, passes=1, least=1)
     return run(models, sheet, (totals + 2).clamp(max=models.tree.full), single)
 
 
 def hard_rows(
-    models: Models, sheet: Sheet, settings: EsperSettings, learned: TemperingPolicy | None, advance: Advance
+    models: Models, sheet: QuestionSheet, settings: EsperSettings, learned: TemperingPolicy | None, advance: Advance
 ) -> Iterator[Row]:
     """Passes against one pass of the same total, early stopping against always four, learned tempering, controls."""
     budgets, scenes = (FIRST, LATER), sheet.scenes
     advance("four passes")
     passes = run(models, sheet, budgets, settings)
     yield accuracy_row("hard, first look", "the first look alone, scorer blurred", *passes.at(0)[:2])
-    sharp = run(models, Sheet.of(models, scenes, scorer_maps(models)), (FIRST, 0), replace(settings, passes=1, least=1))
+    sharp = run(
+        models, QuestionSheet.of(models, scenes, scorer_maps(models)), (FIRST, 0), replace(settings, passes=1, least=1)
+    )
     yield accuracy_row("hard, sharp scorer", "the first look alone, scorer as shipped", *sharp.at(0)[:2])
     stopped_right, stopped_tokens, ended = passes.stopped(settings)
     ways: list[tuple[str, Tensor, Tensor]] = [("2 to 4 passes", stopped_right, stopped_tokens)]
@@ -98,7 +100,7 @@ def hard_rows(
             row |= {"target": "at least 5 points above one pass", "kept": difference.value >= 5}
         yield row
     always_right, always_tokens, _ = passes.at(settings.passes - 1)
-    loss = paired(stopped_right, always_right)
+    loss = points_between(stopped_right, always_right)
     saved = 1 - float(stopped_tokens.sum() / always_tokens.sum())
     yield {
         "what": "hard, tokens saved",
@@ -126,7 +128,7 @@ def hard_rows(
 
 def ablation_rows(
     models: Models,
-    sheet: Sheet,
+    sheet: QuestionSheet,
     settings: EsperSettings,
     in_time: Callable[[], bool],
     advance: Advance,
@@ -138,7 +140,7 @@ def ablation_rows(
     yield accuracy_row("hard, as it is", "early stopping, what the next rows are compared with", *base[:2])
     if not only:
         total = torch.full((len(sheet),), FIRST + 3 * LATER)
-        flat = Sheet.of(models, sheet.scenes, flat_maps)
+        flat = QuestionSheet.of(models, sheet.scenes, flat_maps)
         for name, budget in (("uniform", total), ("full", 0 * total + models.tree.full)):
             advance(name)
             once = run(models, flat, budget, replace(settings, passes=1, least=1)).at(0)
@@ -172,7 +174,7 @@ def zoo_rows(
     models: Models, scenes: Scenes, settings: EsperSettings, learned: TemperingPolicy | None, advance: Advance
 ) -> Iterator[Row]:
     """The ingredients of held-out zoo scenes, after a first look at what stands out and after one at what is asked."""
-    sheet = Sheet.of(models, scenes, scorer_maps(models))
+    sheet = QuestionSheet.of(models, scenes, scorer_maps(models))
     policy = learned if settings.learned else None
     for name, one in (("salient", replace(sheet, glance=salient_cells(scenes))), ("relevant", sheet)):
         advance(f"zoo, first look {name}")

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from ...attending.frame import Frame, to_cells
 from ...attending.tree import Tree, build_tree
 from ...balancing.tempering import TemperingPolicy
-from ...bundled import MINI, SCORER, Calibration, part_folder
+from ...bundled import MINI, SCORER, Calibration, load_scorer, part_folder
 from ...decoding import end_tokens
 from ...esper.passes import Job, PassRecord, passes_needed, run_passes
 from ...esper.picturing import salient_map
@@ -24,16 +24,15 @@ from ...esper.settings import EsperSettings
 from ...esper.steering import smooth
 from ...pictures import load_picture
 from ..needle import NORMAL, NeedleBatch, encode, render
+from ..needle.batch import thing
 from ..needle.draws import Draws
-from ..needle.labels import thing
 from ..needle.renderer import finish_batch, lay_out
-from ..train.evaluate import wilson
+from ..statistics import paired, wilson
 from ..train.train_tempering import TemperingExamples, answers_right
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from ...knowing.scorer import Scorer
 
 SIZE = (512, 512)
 # Small type, low contrast, near the edge, many candidates; families in which something must be found and read.
@@ -54,7 +53,7 @@ class Models:
     """What is measured: the shipped reader and scorer on one device."""
 
     reader: PreTrainedModel
-    scorer: Scorer
+    scorer: Any
     tokenizer: Any
     temperature: float
     levels: int
@@ -65,12 +64,10 @@ class Models:
         from transformers import AutoTokenizer, Qwen3VLForConditionalGeneration
         from transformers.utils import logging
 
-        from ...knowing.scorer import Scorer
-
         logging.disable_progress_bar()
         folder = part_folder(MINI, weights)
         reader = Qwen3VLForConditionalGeneration.from_pretrained(folder).float().to(device).eval()
-        scorer = Scorer.from_pretrained(part_folder(SCORER, weights)).float().to(device)
+        scorer = load_scorer(part_folder(SCORER, weights), str(device))
         calibration = Calibration.beside(folder)
         return cls(
             reader,
@@ -181,7 +178,7 @@ Maps = Callable[[Scenes, int], Tensor]
 
 
 @dataclass(frozen=True)
-class Sheet:
+class QuestionSheet:
     """Scenes with what every run over them needs, made once.
 
     relevance: (N, rows, cols). answers: (N, A) int64, the true ones as tokens, 0 = padding. glance: the maps of the
@@ -195,7 +192,7 @@ class Sheet:
     glance: Tensor | None = None
 
     @classmethod
-    def of(cls, models: Models, scenes: Scenes, maps: Maps, glance: Tensor | None = None) -> Sheet:
+    def of(cls, models: Models, scenes: Scenes, maps: Maps, glance: Tensor | None = None) -> QuestionSheet:
         """maps: relevance of a part of the scenes, and where it starts."""
         step = batch_size(models)
         with measuring(models):
@@ -223,7 +220,7 @@ def batch_size(models: Models) -> int:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PassOutcomes:
     """Pictures down, passes across: right (N, P) bool, uncertainty and tokens (N, P), tokens of that pass alone."""
 
     right: Tensor
@@ -244,11 +241,11 @@ class Outcome:
 
 def run(
     models: Models,
-    sheet: Sheet,
+    sheet: QuestionSheet,
     budgets: tuple[int, int] | Tensor,
     settings: EsperSettings,
     tempering: TemperingPolicy | None = None,
-) -> Outcome:
+) -> PassOutcomes:
     """All passes of all pictures, none stopped early.
 
     budgets: of the first look and the later ones; or one number for each picture (N,), for a single pass.
@@ -271,7 +268,7 @@ def run(
             )
         parts.append(_columns(records, examples.answers, end_tokens(models.reader), settings.passes))
     right, uncertainty, tokens, exploration = (torch.cat(column) for column in zip(*parts, strict=True))
-    return Outcome(right, uncertainty, tokens, exploration)
+    return PassOutcomes(right, uncertainty, tokens, exploration)
 
 
 def _columns(records: list[PassRecord], answers: Tensor, ends: Sequence[int], passes: int) -> list[Tensor]:
@@ -321,9 +318,7 @@ def share(right: Tensor) -> dict[str, float]:
     return {"accuracy": count / len(right), "low": low, "high": high, "n": len(right)}
 
 
-def paired(first: Tensor, second: Tensor) -> dict[str, float]:
+def points_between(first: Tensor, second: Tensor) -> dict[str, float]:
     """First minus second on the same pictures, in points of accuracy, with its 95 % interval."""
-    difference = first.float() - second.float()
-    mean = float(difference.mean())
-    error = 1.96 * float(difference.std(unbiased=True)) / len(difference) ** 0.5 if len(difference) > 1 else 0.0
-    return {"difference": mean, "low": mean - error, "high": mean + error, "n": len(difference)}
+    found = paired(*(right.double().cpu().numpy() for right in (first, second)))
+    return {"difference": found.value, "low": found.low, "high": found.high, "n": len(first)}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from .hypotheses_verdicts import FAILS, HOLDS, Estimate, mean, paired, proportion, ratio
+from ..statistics import FAILS, HOLDS, Estimate, mean, paired, proportion, ratio
 from .table import Cell, Quantity, Table, written
 
 COLUMNS = {

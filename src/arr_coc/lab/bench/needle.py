@@ -18,15 +18,14 @@ import torch
 from torch import Tensor
 
 from ...backbones.qwen3_vl_attention import dense_vision_attention
-from ...bundled import MINI, SCORER, Calibration, part_folder
-from ...knowing.scorer import Scorer
+from ...bundled import MINI, SCORER, Calibration, load_scorer, part_folder
 from ..train.allocations import tree_of
 from ..train.calibration import ASKED, answer_batch, is_right
 from ..train.evaluate import FAMILIES, evaluation_leaves
 from ..train.pictures import TrainingBatch, render_family
-from ..train.reading import read
+from ..train.reader import read
 from .machine import machine_facts
-from .needle_statistics import Outcomes, summarise
+from .needle_report import Outcomes, summarise
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -45,7 +44,7 @@ class Weights:
     """mini and the scorer, on one device, and the temperature that calibrates mini's uncertainty."""
 
     mini: PreTrainedModel
-    scorer: Scorer
+    scorer: Any
     temperature: float
     name: str
 
@@ -58,7 +57,7 @@ class Weights:
         logging.disable_progress_bar()
         places = part_folder(MINI, folder), part_folder(SCORER, folder)
         model: Any = Qwen3VLForConditionalGeneration.from_pretrained(places[0], dtype=torch.float32)
-        scorer = Scorer.from_pretrained(places[1]).float()
+        scorer = load_scorer(places[1])
         heat = Calibration.beside(places[0]).temperature
         return cls(model.to(device).eval(), scorer.to(device), heat, digest(*places))
 
@@ -75,7 +74,7 @@ def digest(*folders: Path) -> str:
 class RememberedScores:
     """A scorer that looks once at each batch, though several allocations ask it."""
 
-    scorer: Scorer
+    scorer: Any
     _last: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
 
     def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor:

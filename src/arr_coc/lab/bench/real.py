@@ -12,18 +12,25 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 
 from ...attending.allocate import allocate
 from ...attending.tree import tokens_for
+from ...balancing.tension import sharpen
+from ...balancing.three_ways import relevance_of
+from ...bundled import SCORER, WEIGHTS, ScorerRelevance
 from ...errors import InputError
-from ...looking import prepare
-from .hypotheses_verdicts import Estimate, mean
-from .real_maps import CONTROLS, PictureMaps, bundled_scorer
-from .real_measures import correlation, coverage, fixation_map, scanpath_hits, scanpath_saliency
+from ...knowing.lexical import Coupling
+from ...knowing.photo_words import worth_asking
+from ...knowing.photos import PhotoEncoder, find_photo_encoder
+from ...looking import Prepared, prepare
+from ...values import Allocation
+from ..statistics import Estimate, mean
 from .table import Cell, Quantity, Table, written
 
 KEEPS = (1 / 4, 1 / 8, 1 / 16)
@@ -240,3 +247,155 @@ def narrow_table(table: Table) -> Table:
             shown[name] = f"{value}\n[{interval.removesuffix(' %')}" if interval else value
         rows.append(shown)
     return Table(table.title, NARROW, tuple(rows), table.facts)
+
+
+# ---- The maps that `bench real` compares, of one picture and its questions -------------------------------------------
+# Every map that is not a control is sharpened as `look` does it (`balancing.SHARPNESS`), except the scorer's, which is
+# used as it was trained to be.
+
+# Where the photo map is tried: natural pictures whose questions name things.
+PHOTO_SOURCES = frozenset({"coco128", "search_mcs", "camvid", "ccp"})
+CONTROLS = ("uniform", "center")
+MAP_SIDE = 256
+
+
+@dataclass(eq=False)
+class PictureMaps:
+    """Maps (h, w) in [0, 1] by name; what does not depend on the question is computed once."""
+
+    prepared: Prepared
+    source: str
+    scorer: ScorerRelevance | None = None
+    _classes: dict[str, Any] = field(default_factory=dict)
+    _controls: dict[tuple[str, int], Allocation] = field(default_factory=dict)
+
+    @cached_property
+    def texture(self) -> Any:
+        return self.prepared.scene.texture
+
+    def _channel(self, name: str) -> np.ndarray:
+        plane = np.asarray(self.texture[name])
+        scale = min(1.0, MAP_SIDE / max(plane.shape))
+        size = (max(1, round(plane.shape[0] * scale)), max(1, round(plane.shape[1] * scale)))
+        return np.asarray(self.texture.ops.shrink(plane, size))
+
+    @cached_property
+    def plain(self) -> dict[str, np.ndarray]:
+        """Maps that no question changes."""
+        return {
+            "saliency": sharpen(self._channel("saliency")),
+            "text regions": sharpen(self._channel("text_regions")),
+        }
+
+    def control(self, strategy: str, budget: int) -> Allocation:
+        """What a control does with a budget, whatever is asked."""
+        if (strategy, budget) not in self._controls:
+            flat = np.ones((8, 8), np.float32)
+            size = self.prepared.picture.size
+            self._controls[strategy, budget] = allocate(flat, budget, strategy=strategy, image_size=size)
+        return self._controls[strategy, budget]
+
+    def of(self, query: str) -> dict[str, np.ndarray]:
+        """Every map for a question. `look` is what comes without the extra `[photos]`, `look with photos` what comes
+        with it: the same where the photo map has nothing to say."""
+        maps = dict(self.plain)
+        maps["look"] = relevance_of(self.texture, query).map
+        if self.scorer is not None:
+            maps["scorer"] = self.scorer.of_pixels(self.prepared.picture.pixels, query).map
+        encoder = find_photo_encoder() if self.source in PHOTO_SOURCES else None
+        if encoder is not None:
+            coupled = encoder.couple_logits(self._class_logits(encoder), query)[0].numpy()
+            maps["photo map"] = sharpen(coupled)
+            joined = relevance_of(self.texture, query, Coupling(coupled, ())) if worth_asking(query) else None
+            maps["look with photos"] = maps["look"] if joined is None else joined.map
+        return maps
+
+    def _class_logits(self, encoder: PhotoEncoder) -> Any:
+        """A picture is classified once, and asked about many times."""
+        import torch
+
+        if "logits" not in self._classes:
+            pixels = torch.from_numpy(np.ascontiguousarray(self.prepared.picture.pixels))
+            self._classes["logits"] = encoder.class_logits(pixels.permute(2, 0, 1)[None] / 255)
+        return self._classes["logits"]
+
+
+def bundled_scorer(folder: Path | None = None) -> ScorerRelevance | None:
+    """The shipped scorer where there is one."""
+    folder = folder or WEIGHTS / SCORER
+    return ScorerRelevance(folder) if (folder / "config.json").is_file() else None
+
+
+# What an allocation or a map is worth on a real picture: coverage of boxes, and agreement with where people looked.
+
+# Blur of the fixations' map, as a share of the picture's longer side: about a degree of sight.
+FIXATION_BLUR = 0.04
+
+
+def coverage(allocation: Allocation, boxes: np.ndarray, any_of: bool = False, level: int = 0) -> float:
+    """Share of the relevant boxes (K, 4: x0, y0, x1, y1 in 0–1) that is seen at a level or finer; with any_of, of the
+    best one. What leaves cover of a box adds up, those left out that lie under or on another one that counts. Several
+    boxes count by their area."""
+    scale = np.array([allocation.width, allocation.height] * 2, dtype=float)
+    x0, y0, x1, y1 = (np.asarray(boxes, dtype=float).reshape(-1, 4) * scale).T[:, None]
+    fine = allocation.boxes[_outermost(allocation, level)].astype(float)
+    top, left, height, width = fine.T[:, :, None]
+    down = np.clip(np.minimum(y1, top + height) - np.maximum(y0, top), 0, None)
+    across = np.clip(np.minimum(x1, left + width) - np.maximum(x0, left), 0, None)
+    seen = (down * across).sum(0)
+    area = np.maximum(((x1 - x0) * (y1 - y0))[0], 1e-9)
+    return float((seen / area).max()) if any_of else float(seen.sum() / area.sum())
+
+
+def _outermost(allocation: Allocation, level: int) -> np.ndarray:
+    """(N,) bool: leaves of a level or finer that lie in no other such leaf."""
+    row, col, own = allocation.leaf_cells().T
+    alone = own <= level
+    for coarse in range(1, level + 1):
+        name = ((row >> coarse) << 32) | (col >> coarse)
+        alone &= ~((own < coarse) & np.isin(name, name[own == coarse]))
+    return alone
+
+
+def scanpath_hits(allocation: Allocation, scanpaths: list[list[list[float]]]) -> float:
+    """Share of the fixations (x, y in 0–1) of people searching that fall where the picture is seen at level 0.
+
+    The first fixation of each path is where the trial put the eyes: it does not count.
+    """
+    points = np.array([point[:2] for path in scanpaths for point in path[1:]], dtype=float).reshape(-1, 2)
+    points = points[((points >= 0) & (points < 1)).all(1)]
+    if not len(points):
+        return float("nan")
+    fine = allocation.boxes[allocation.levels == 0].astype(float)
+    top, left, height, width = fine.T[:, :, None]
+    x, y = (points * (allocation.width, allocation.height)).T
+    inside = (x >= left) & (x < left + width) & (y >= top) & (y < top + height)
+    return float(inside.any(0).mean())
+
+
+def fixation_map(fixations: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """(F, 3) fixations x, y in 0–1 and milliseconds → (rows, cols): how long people looked there, blurred."""
+    rows, cols = size
+    known = fixations[((fixations[:, :2] >= 0) & (fixations[:, :2] < 1)).all(1)]
+    total, _, _ = np.histogram2d(
+        known[:, 1] * rows, known[:, 0] * cols, bins=size, range=((0, rows), (0, cols)), weights=known[:, 2]
+    )
+    return gaussian_filter(total, FIXATION_BLUR * max(size), mode="constant")
+
+
+def correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Pearson's, over all places; not a number where one of them is flat."""
+    a, b = first.ravel() - first.mean(), second.ravel() - second.mean()
+    length = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / length if length > 1e-12 else float("nan")
+
+
+def scanpath_saliency(relevance: np.ndarray, fixations: np.ndarray) -> float:
+    """Normalised scanpath saliency: the map in standard deviations above its mean, at the fixated places."""
+    rows, cols = relevance.shape
+    known = fixations[((fixations[:, :2] >= 0) & (fixations[:, :2] < 1)).all(1)]
+    spread = float(relevance.std())
+    if spread < 1e-9 or not len(known):
+        return float("nan")
+    place = (known[:, 1] * rows).astype(int), (known[:, 0] * cols).astype(int)
+    return float(((relevance[place] - relevance.mean()) / spread).mean())

@@ -12,10 +12,10 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 
 from ...sensing import Texture, get_layout, pyramid, sense
+from ..train.run import torch_scope
 
 SIDE = 1024
 
@@ -82,13 +82,9 @@ def pyramid_rows(side: int = SIDE, repeats: int = 15, levels: int = 5) -> list[S
 
 def sensing_speed(side: int = SIDE, repeats: int = 15, threads: int = 2) -> list[SpeedRow]:
     """All rows: mvp13, full40 (with SLIC and text regions, without semantic channels), pyramid."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with torch_scope(threads=threads):
         return [
             *texture_rows("mvp13", side, repeats),
             *texture_rows("full40", side, repeats),
             *pyramid_rows(side, repeats),
         ]
-    finally:
-        torch.set_num_threads(before)

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ...errors import InputError
+from ...files import write_text
 
 if TYPE_CHECKING:
     import rich.table
+
 
 SCHEMA = 1
 # unit of a quantity -> (largest value still written in the smaller unit, factor to it, its name)
@@ -94,6 +99,11 @@ class Table:
         lines += [[written(row.get(key)).replace("|", "\\|") for key in self.columns] for row in self.rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
+    def section(self, titled: bool = True) -> str:
+        """The table and its facts as a page has them."""
+        facts = "\n".join(f"- {key}: {value}" for key, value in self.facts.items())
+        return (f"### {self.title}\n\n" if titled else "") + f"{self.to_markdown()}\n\n{facts}"
+
 
 def written(cell: Cell) -> str:
     """A cell as a reader sees it."""
@@ -117,3 +127,18 @@ def _digits(value: float) -> str:
     size = abs(value)
     decimals = 0 if size >= 100 else 1 if size >= 10 else 2
     return f"{value:.{decimals}f}"
+
+
+def fill_page(path: Path, name: str, *parts: Table | str) -> None:
+    """Put tables with their facts, or Markdown, between `<!-- NAME: begin -->` and `<!-- NAME: end -->` of a page; the
+    prose around them is left alone. Several tables get their titles as headings."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror or error}); give a page that has {begin}") from error
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise InputError(f"{path} needs one {begin} and after it one {end}, to know where the part goes")
+    content = "\n\n".join(part if isinstance(part, str) else part.section(len(parts) > 1) for part in parts)
+    head, rest = text.split(begin)
+    write_text(path, f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}")

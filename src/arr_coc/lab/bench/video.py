@@ -1,36 +1,311 @@
-"""`arr-coc bench video`: one document of everything that is measured on clips, and its tables.
+"""Measuring clips with given weights, for `arr-coc bench video` and for machines without its packages:
 
-Needle clips are read by `mini`; all systems see the same clips, so differences are taken clip by clip. The bars are
-those of the specification; where one is missed, the table says so.
+python -m arr_coc.lab.bench.video --device cuda --batch 64 --threads 16 --seconds 90 --out DIR
+
+What is found is written to DIR/video.json after every batch, so that a run that is stopped has lost nothing.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict
+import argparse
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from ...video.settings import TemporalSettings
-from ..train.clip_coherence import STANDING
-from ..train.evaluate import wilson
-from ..train.page_parts import fill_part
-from .machine import machine_facts
-from .table import Cell, Quantity, Table
-from .video_clips import FEWER, ClipOutcomes, ClipPlan
-from .video_real import SYSTEMS, clip_interval
+from ...attending.tree import Tree
+from ...errors import InputError
+from ...files import write_json
+from ...video.blend import same_ground
+from ...video.settings import SETTINGS_NAME, TemporalSettings, load_settings
+from ...video.temporal_model import ClipMotion, TemporalBlend, clip_motion
+from ..needle import FAMILIES
+from ..needle.clips import render_clip
+from ..statistics import paired_bootstrap, wilson
+from ..train.acceleration import Prefetcher
+from ..train.allocations import tree_of
+from ..train.clip_allocations import STANDING, ClipMaps, carry_scores, clip_leaves, neighbour_similarity, to_grid
+from ..train.clip_examples import require_opencv
+from ..train.clip_reader import Clips, evidence_of, read_clearest, read_pooled, read_video
+from .needle import Weights
+from .video_report import APART, FEWER, document, tables, with_the_rest
 
-SCHEMA = 2
-PARTS = ("clips", "real", "speed")
-RESAMPLES = 2000
-AHEAD_BAR, EQUAL_BAR = 0.05, -0.01
-# The budget at which they are asked.
-BARRED = 1 / 16
-INSIDE_BAR, APART, FOUND_BAR, FALSE_BAR = 0.8, 0.5, 0.95, 0.02
-EXPECTED = {"decay": (0.7, 0.9), "boost": (1.2, 1.8)}
+READINGS = ("clearest", "pooled", "video")
+DEFAULT_NUMBER, DEFAULT_FRAMES, QUICK_NUMBER, QUICK_FRAMES = 512, 8, 8, 4
+
+
+@dataclass(frozen=True)
+class VideoRequest:
+    """What is asked for; None is the default, which is smaller where it is to be quick."""
+
+    number: int | None = None
+    frames: int | None = None
+    quick: bool = False
+    families: tuple[str, ...] = ("cards",)
+    readings: tuple[str, ...] = ()
+    keeps: tuple[float, ...] = ()
+    weights: Path | None = None
+    batch: int = 8
+    threads: int = 2
+    seed: int = 1
+    split: str = "test"
+    device: str = "cpu"
+    seconds: float | None = None
+
+    @property
+    def clips(self) -> int:
+        return self.number if self.number is not None else QUICK_NUMBER if self.quick else DEFAULT_NUMBER
+
+    def check(self) -> None:
+        if self.clips < 1:
+            raise InputError(f"--n {self.number} measures nothing; give at least 1")
+        unknown = sorted(set(self.families) - set(FAMILIES))
+        if unknown:
+            raise InputError(f"unknown family {', '.join(unknown)}; choose from {', '.join(FAMILIES)}")
+        wrong = sorted(set(self.readings) - set(READINGS))
+        if wrong:
+            raise InputError(f"unknown reading {', '.join(wrong)}; choose clearest, pooled or video")
+        odd = [str(keep) for keep in self.keeps if not 0 < keep < 1]
+        if odd:
+            raise InputError(f"--keep {', '.join(odd)} is no share of the full tokens; give for example 0.0625")
+
+
+def default_readings(mini: Any, quick: bool) -> tuple[str, ...]:
+    """From frames as pictures, and through the video prompt where mini was trained on it."""
+    video = ("video",) if getattr(mini.config, "trained_on_video", False) else ()
+    return (("clearest",) if quick else ("clearest", "pooled")) + video
+
+
+def measure_needle(
+    request: VideoRequest, advance: Callable[[int, dict[str, Any]], None] | None = None
+) -> dict[str, Any]:
+    """The document of needle clips. advance: called after every batch with the clips done and the document so far."""
+    from ...video.temporal_model import TemporalBlend
+
+    request.check()
+    weights = request.weights
+    loaded = Weights.load(weights, request.device)
+    own = weights is not None and (weights / "video" / SETTINGS_NAME).exists()
+    settings = load_settings(weights / "video" if own and weights is not None else None)
+    plan = ClipPlan(
+        number=request.clips,
+        frames=request.frames or (QUICK_FRAMES if request.quick else DEFAULT_FRAMES),
+        families=request.families,
+        readings=request.readings or default_readings(loaded.mini, request.quick),
+        keeps=request.keeps or ((1 / 16,) if request.quick else KEEPS),
+        batch=min(request.batch, max(1, request.clips // 2)),
+        seed=request.seed,
+        split=request.split,
+        threads=request.threads,
+    )
+
+    def report(done: int, outcomes: ClipOutcomes) -> None:
+        if advance is not None:
+            advance(done, clips_document(outcomes, plan, settings, loaded.name))
+
+    temporal = TemporalBlend.of(settings).to(request.device).eval()
+    outcomes = measure_clips(loaded, temporal, plan, report, request.seconds)
+    return clips_document(outcomes, plan, settings, loaded.name)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", dest="number", type=int, help=f"clips, {DEFAULT_NUMBER} unless given")
+    parser.add_argument("--frames", type=int, help=f"of each clip, {DEFAULT_FRAMES} unless given")
+    parser.add_argument("--quick", action="store_true", help="a few clips: only to see that it runs")
+    parser.add_argument("--families", nargs="+", default=["cards"], help="in turn")
+    parser.add_argument("--readings", nargs="+", default=[], help=", ".join(READINGS))
+    parser.add_argument("--keeps", nargs="+", type=float, default=[], help="shares of the full tokens")
+    parser.add_argument("--weights", type=Path, help="folder with mini, scorer and video; the package's if none")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="for the optical flow")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--split", default="test", choices=("test", "validation", "train"))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seconds", type=float, help="begin no batch after so long")
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "out/bench")))
+    given = vars(parser.parse_args(arguments))
+    path = given.pop("out") / "video.json"
+    several = {name: tuple(given.pop(name)) for name in ("families", "readings", "keeps")}
+    request = VideoRequest(**given, **several)
+    began = perf_counter()
+
+    def keep(done: int, clips: dict[str, Any]) -> None:
+        write_json(path, with_the_rest(path, document(clips=clips)))
+        print(f"{done} of {request.clips} clips, {perf_counter() - began:.1f} s", flush=True)
+
+    try:
+        found = document(clips=measure_needle(request, keep))
+    except InputError as error:
+        sys.exit(f"error: {error}")
+    for table in tables(found):
+        print(f"\n{table.title}\n\n{table.to_markdown()}", flush=True)
+
+
+# ---- Moving Needle World: what a clip's tokens buy, how steady allocations are, and which cuts are found -------------
+
+KEEPS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
+CONTROLS = ("frame by frame", "uniform", "random", "shuffled", "one frame", "full")
+
+
+@dataclass(frozen=True)
+class ClipPlan:
+    """number of clips, frames and cuts of each, their size, families in turn, and how they are read."""
+
+    number: int = 512
+    frames: int = 8
+    cuts: int = 1
+    size: tuple[int, int] = (512, 512)
+    families: tuple[str, ...] = ("cards",)
+    readings: tuple[str, ...] = ("clearest", "pooled")
+    keeps: tuple[float, ...] = KEEPS
+    batch: int = 8
+    seed: int = 1
+    split: str = "test"
+    threads: int = 2
+
+
+@dataclass
+class ClipOutcomes:
+    """right: (system, keep, reading) → one bool for each clip, the same clips everywhere. tokens: spent on each clip.
+
+    inside, at_cuts: similarity of standing allocations, of each frame and the one before: "ground" on the same ground,
+    "place" by place alone, "alone" on the same ground where each frame is allocated on its own.
+    found, rule: (cuts found, true cuts, false cuts, other frames) by the learned features and by the rule of thumb.
+    """
+
+    right: dict[tuple[str, float, str], list[bool]] = field(default_factory=lambda: defaultdict(list))
+    tokens: dict[tuple[str, float], list[int]] = field(default_factory=lambda: defaultdict(list))
+    inside: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    at_cuts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    found: np.ndarray = field(default_factory=lambda: np.zeros(4, dtype=np.int64))
+    rule: np.ndarray = field(default_factory=lambda: np.zeros(4, dtype=np.int64))
+    device: str = "cpu"
+
+
+class PreparedClips(NamedTuple):
+    """A batch of clips before a token is spent."""
+
+    clips: Clips
+    cuts: Tensor
+    motion: ClipMotion
+    maps: ClipMaps
+
+
+@torch.inference_mode()
+def prepare_clips(weights: Weights, temporal: TemporalBlend, plan: ClipPlan, start: int) -> PreparedClips:
+    """Clips from number `start` on: painted, their motion found, scored, and the scores carried."""
+    device = next(weights.mini.parameters()).device
+    count, turn = min(plan.batch, plan.number - start), start // plan.batch
+    family = plan.families[turn % len(plan.families)]
+    # Half of the clips have cuts: a detector must also leave a scene alone.
+    cuts = plan.cuts if turn % 2 == 0 else 0
+    clip = render_clip(family, count, plan.frames, plan.size, plan.seed, plan.split, None, device, start, cuts=cuts)
+    motion = clip_motion(clip.pictures, temporal.settings, plan.threads)
+    clips = Clips(clip.pictures, clip.frames.question_ids[:: plan.frames], clip.frames.answer_ids[:: plan.frames])
+    scores = weights.scorer.score(clip.frames.pictures, clip.frames.question_ids)
+    maps = carry_scores(scores.unflatten(0, (count, plan.frames)), motion, temporal)
+    return PreparedClips(clips, clip.cuts, motion, maps)
+
+
+@torch.inference_mode()
+def measure_clips(
+    weights: Weights,
+    temporal: TemporalBlend,
+    plan: ClipPlan,
+    advance: Callable[[int, ClipOutcomes], None] | None = None,
+    seconds: float | None = None,
+) -> ClipOutcomes:
+    """Every system on the same clips. advance: called after each batch with the number of clips done and what was found
+    so far. seconds: begin no batch after so long."""
+    require_opencv()
+    device = next(weights.mini.parameters()).device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    outcomes, tree, began = ClipOutcomes(device=name), tree_of(plan.size), perf_counter()
+    generator = torch.Generator().manual_seed(plan.seed)
+    starts = iter(range(0, plan.number, plan.batch))
+
+    def make() -> PreparedClips | None:
+        start = next(starts, None)
+        return None if start is None else prepare_clips(weights, temporal, plan, start)
+
+    done = 0
+    with (
+        Prefetcher(make, device, ahead=2) as ahead,
+        torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"),
+    ):
+        while done < plan.number and (seconds is None or perf_counter() - began < seconds):
+            prepared = ahead.next()
+            assert prepared is not None
+            _count_cuts(outcomes, prepared.motion, prepared.cuts)
+            _similarities(outcomes, prepared, tree)
+            _read_cells(weights.mini, outcomes, prepared, plan, generator)
+            done += len(prepared.clips)
+            if advance is not None:
+                advance(done, outcomes)
+    return outcomes
+
+
+def _read_cells(
+    mini: Any, outcomes: ClipOutcomes, prepared: PreparedClips, plan: ClipPlan, generator: torch.Generator
+) -> None:
+    """Every system at every budget, by every reading."""
+    for system, keep, share in cells(plan.keeps):
+        leaves = clip_leaves(system, prepared.maps, keep, generator, share=share)
+        evidence = evidence_of(prepared.maps.relevance, leaves)
+        name = share * keep
+        outcomes.tokens[system, name] += leaves.lengths.view(-1, plan.frames).sum(1).tolist()
+        for reading in plan.readings:
+            right = _read(mini, reading, prepared.clips, leaves, evidence)
+            outcomes.right[system, name, reading] += right.tolist()
+
+
+def cells(keeps: Sequence[float]) -> list[tuple[str, float, float]]:
+    """(system, share of the full tokens, share of that) of every cell of the table."""
+    found = [("temporal", keep, share) for keep in keeps for share in (FEWER, 1.0)]
+    controls = [(system, keep, 1.0) for keep in keeps for system in CONTROLS if system != "full"]
+    return [*found, *controls, ("full", 1.0, 1.0)]
+
+
+def _read(model: Any, reading: str, clips: Clips, leaves: Any, evidence: Tensor) -> Tensor:
+    if reading == "video":
+        return read_video(model, clips, leaves).right
+    return (read_clearest if reading == "clearest" else read_pooled)(model, clips, leaves, evidence).right
+
+
+def _count_cuts(outcomes: ClipOutcomes, motion: ClipMotion, true: Tensor) -> None:
+    inside = ~true
+    inside[:, 0] = False
+    for counts, cuts in ((outcomes.found, motion.cuts), (outcomes.rule, motion.rule)):
+        sums = ((cuts & true).sum(), true.sum(), (cuts & inside).sum(), inside.sum())
+        counts += np.array([int(one) for one in sums])
+
+
+def _similarities(outcomes: ClipOutcomes, prepared: PreparedClips, tree: Tree) -> None:
+    """Standing allocations of neighbouring frames, on the same ground and by place alone; and each frame's own."""
+    later, maps = prepared.cuts[:, 1:], prepared.maps
+    grid = (maps.scores.shape[2], maps.scores.shape[3])
+    # Measured in the pixels, whether or not a cut was found there.
+    ground = to_grid(same_ground(prepared.motion.unexplained), grid)
+    found = {
+        "ground": neighbour_similarity(maps.relevance, tree, STANDING, ground),
+        "place": neighbour_similarity(maps.relevance, tree, STANDING),
+        "alone": neighbour_similarity(maps.scores, tree, STANDING, ground),
+    }
+    for name, similar in found.items():
+        outcomes.inside[name] += similar[~later].tolist()
+        outcomes.at_cuts[name] += similar[later].tolist()
+
+
+# ---- the document ----------------------------------------------------------------------------------------------------
 
 
 def clips_document(outcomes: ClipOutcomes, plan: ClipPlan, settings: TemporalSettings, weights: str) -> dict[str, Any]:
@@ -72,28 +347,20 @@ def _ahead(outcomes: ClipOutcomes, plan: ClipPlan) -> list[dict[str, Any]]:
             for share, other in pairs:
                 mine = np.array(outcomes.right["temporal", share * keep, reading], dtype=float)
                 theirs = np.array(outcomes.right[other, keep, reading], dtype=float)
-                value, low, high = paired(mine, theirs)
+                lead = paired_bootstrap(mine, theirs)
                 rows.append(
                     {
                         "reading": reading,
                         "keep": keep,
                         "share": share,
                         "against": other,
-                        "difference": value,
-                        "low": low,
-                        "high": high,
+                        "difference": lead.value,
+                        "low": lead.low,
+                        "high": lead.high,
                         "n": len(mine),
                     }
                 )
     return rows
-
-
-def paired(mine: np.ndarray, theirs: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
-    """Mean difference on the same clips and its 95 % interval (resampled clips)."""
-    each = mine - theirs
-    draws = np.random.default_rng(seed).integers(0, len(each), (RESAMPLES, len(each)))
-    low, high = np.quantile(each[draws].mean(1), (0.025, 0.975))
-    return float(each.mean()), float(low), float(high)
 
 
 def _coherence(outcomes: ClipOutcomes) -> dict[str, Any]:
@@ -110,213 +377,5 @@ def _coherence(outcomes: ClipOutcomes) -> dict[str, Any]:
     }
 
 
-def document(
-    clips: dict[str, Any] | None = None, real: dict[str, Any] | None = None, speed: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """Every part that was measured says on what machine: they need not be measured together."""
-    packages = ("torch", "transformers", "opencv-contrib-python-headless", "av")
-    facts = machine_facts(packages)
-    parts = {"clips": clips, "real": real, "speed": speed}
-    return {"schema": SCHEMA, **{name: part and {**part, "machine": facts} for name, part in parts.items()}}
-
-
-def with_the_rest(path: Path, found: dict[str, Any]) -> dict[str, Any]:
-    """The document with the parts that were not measured this time as they are in the file, where there is one."""
-    try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return found
-    if saved.get("schema") != SCHEMA:
-        return found
-    return {name: part if part is not None else saved.get(name) for name, part in found.items()}
-
-
-# ---- tables ----------------------------------------------------------------------------------------------------------
-
-
-def tables(found: dict[str, Any]) -> list[Table]:
-    """Every table that the document can fill."""
-    return [table for name in PARTS if found.get(name) for table in part_tables(name, found[name])]
-
-
-def part_tables(name: str, part: dict[str, Any]) -> list[Table]:
-    if name == "clips":
-        return [accuracy_table(part), ahead_table(part), coherence_table(part), settings_table(part["settings"])]
-    return [real_table(part) if name == "real" else speed_table(part)]
-
-
-def fill_page(path: Path, found: dict[str, Any]) -> None:
-    """Put the tables, and on what each part was measured, into a page between its markers."""
-    sections = []
-    for name in PARTS:
-        if not found.get(name):
-            continue
-        sections += [f"### {table.title}\n\n{table.to_markdown()}" for table in part_tables(name, found[name])]
-        facts = {**measured_how(name, found[name]), **found[name]["machine"]}
-        sections.append("Measured with " + "; ".join(f"{key}: {value}" for key, value in facts.items()) + ".")
-    fill_part(path, "video", "\n\n".join(sections))
-
-
-def measured_how(name: str, part: dict[str, Any]) -> dict[str, str]:
-    """What one must know to repeat a part, in words."""
-    if name == "speed":
-        return part["facts"]
-    if name == "real":
-        frames = "all frames" if part["every"] == 1 else f"one frame in {part['every']}"
-        return {"clips": f"{len(part['clips'])} of DAVIS, {frames}"}
-    plan = part["plan"]
-    return {
-        "clips": f"{', '.join(plan['families'])}, {plan['split']} split, seed {plan['seed']}",
-        "frames": f"{plan['frames']} of {plan['size'][1]}×{plan['size'][0]}, {plan['cuts']} cut in every second batch",
-        "device": part["device"],
-        "weights": part["weights"],
-    }
-
-
-def accuracy_table(clips: dict[str, Any]) -> Table:
-    rows: list[dict[str, Cell]] = [
-        {
-            "system": row["system"],
-            "reading": row["reading"],
-            "keep": f"{row['keep']:.4g}",
-            "tokens": row["tokens"],
-            "accuracy": Quantity(100 * row["accuracy"], "%", 100 * row["low"], 100 * row["high"]),
-            "n": row["n"],
-        }
-        for row in sorted(clips["rows"], key=lambda row: (row["reading"], row["keep"], row["system"]))
-    ]
-    columns = {
-        "system": "system",
-        "reading": "read from",
-        "keep": "share",
-        "tokens": "tokens a clip",
-        "accuracy": "exact match",
-        "n": "clips",
-    }
-    return Table("Needle clips", columns, tuple(rows), {"weights": clips["weights"], "plan": str(clips["plan"])})
-
-
-def ahead_table(clips: dict[str, Any]) -> Table:
-    """Differences, and the two bars: ahead at equal tokens, equal at fewer."""
-    rows: list[dict[str, Cell]] = []
-    for row in clips["ahead"]:
-        fewer = row["share"] < 1
-        # At larger budgets every system reads nearly everything, at smaller ones frame by frame reads nothing.
-        barred = row["keep"] == BARRED and row["against"] in ("frame by frame", "uniform")
-        bar = EQUAL_BAR if fewer else AHEAD_BAR
-        rows.append(
-            {
-                "against": f"{row['against']}, {FEWER:.0%} of its tokens" if fewer else row["against"],
-                "reading": row["reading"],
-                "keep": f"1/{round(1 / row['keep'])}",
-                "difference": Quantity(100 * row["difference"], "points", 100 * row["low"], 100 * row["high"]),
-                "n": row["n"],
-                "bar": f"≥ {100 * bar:g} points" if barred else None,
-                "kept": row["difference"] >= bar if barred else None,
-            }
-        )
-    columns = {
-        "against": "temporal against",
-        "reading": "read from",
-        "keep": "budget",
-        "difference": "ahead by",
-        "n": "clips",
-        "bar": "bar",
-        "kept": "kept",
-    }
-    return Table("Temporal allocation against the others, clip by clip", columns, tuple(rows))
-
-
-def coherence_table(clips: dict[str, Any]) -> Table:
-    found = clips["coherence"]
-    rows: list[dict[str, Cell]] = []
-
-    def share(name: str, hits: int, number: int, bar: float, above: bool = True, barred: bool = True) -> None:
-        low, high = wilson(hits, number)
-        value = hits / number if number else 0.0
-        kept = value >= bar if above else value <= bar
-        rows.append(
-            {
-                "what": name,
-                "value": Quantity(100 * value, "%", 100 * low, 100 * high),
-                "n": number,
-                "bar": f"{'≥' if above else '≤'} {100 * bar:g} %" if barred else None,
-                "kept": kept if barred and number else None,
-            }
-        )
-
-    inside = found["inside"]
-    if inside:
-        rows.append(
-            {"what": "similarity inside scenes", "value": Quantity(inside["ground"]), "n": found["inside_n"],
-             "bar": f"≥ {INSIDE_BAR}", "kept": inside["ground"] >= INSIDE_BAR}
-        )  # fmt: skip
-        for name, key in (("the same, by place alone", "place"), ("the same, each frame alone", "alone")):
-            rows.append({"what": name, "value": Quantity(inside[key]), "n": found["inside_n"]})
-    detector, rule, apart = found["detector"], found["rule"], found["apart_at_cuts"]
-    share(f"cuts with similarity below {APART}", apart.get("ground", 0), found["cuts_n"], FOUND_BAR)
-    share("the same, by place alone", apart.get("place", 0), found["cuts_n"], FOUND_BAR, barred=False)
-    share("cuts found", detector["found"], detector["true"], FOUND_BAR)
-    share("false cuts", detector["false"], detector["frames"], FALSE_BAR, above=False)
-    share("cuts found by the rule of thumb", rule["found"], rule["true"], FOUND_BAR, barred=False)
-    share("its false cuts", rule["false"], rule["frames"], FALSE_BAR, above=False, barred=False)
-    columns = {"what": "what", "value": "measured", "n": "n", "bar": "bar", "kept": "kept"}
-    return Table("Coherence and cuts", columns, tuple(rows))
-
-
-def settings_table(settings: dict[str, Any]) -> Table:
-    """Where the learned numbers landed, beside what was expected."""
-    rows: list[dict[str, Cell]] = []
-    for name, value in settings.items():
-        expected = EXPECTED.get(name)
-        shown = ", ".join(f"{one:.3g}" for one in value) if isinstance(value, list | tuple) else f"{value:.3g}"
-        rows.append({"what": name, "value": shown, "expected": f"{expected[0]}–{expected[1]}" if expected else None})
-    return Table("Temporal settings", {"what": "setting", "value": "in use", "expected": "expected"}, tuple(rows))
-
-
-def real_table(real: dict[str, Any]) -> Table:
-    clips = real["clips"]
-    rows: list[dict[str, Cell]] = []
-    for name, one in clips.items():
-        means = {system: 100 * float(np.mean(values)) for system, values in one["coverage"].items()}
-        rows.append(
-            {"clip": name, "frames": one["frames"], **means, "similarity": one["similarity"],
-             "false_cuts": one["false_cuts"]}
-        )  # fmt: skip
-    means = {}
-    for system in SYSTEMS:
-        value, low, high = (100 * part for part in clip_interval(clips, system))
-        means[system] = Quantity(value, "%", low, high)
-    rows.append({"clip": "all", "frames": sum(one["frames"] for one in clips.values()), **means})
-    columns = {"clip": "clip", "frames": "frames", **{system: system for system in SYSTEMS}}
-    columns |= {"similarity": "similarity inside", "false_cuts": "false cuts"}
-    return Table(
-        "Real clips: share of the object's box seen at level 0, at 1/8 of the tokens (%)", columns, tuple(rows)
-    )
-
-
-def speed_table(speed: dict[str, Any]) -> Table:
-    rows: Sequence[dict[str, Cell]] = [
-        {key: Quantity(**cell) if isinstance(cell, dict) else cell for key, cell in row.items()}
-        for row in speed["rows"]
-    ]
-    columns = {
-        "what": "what",
-        "value": "measured",
-        "against": "naive form",
-        "naive": "measured ",
-        "bar": "bar",
-        "kept": "kept",
-    }
-    return Table("Cost of a frame", columns, tuple(rows), speed["facts"])
-
-
-def verdicts(found: dict[str, Any]) -> list[bool]:
-    """Kept or missed, for every bar of every table."""
-    return [bool(row["kept"]) for table in tables(found) for row in table.rows if isinstance(row.get("kept"), bool)]
-
-
 if __name__ == "__main__":
-    from .video_run import main
-
     main()

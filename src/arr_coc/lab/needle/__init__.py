@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from ...alphabet import CHARACTERS, NUMBER_OF_IDS, PADDING, decode, encode
 from .atlas import typefaces
-from .batch import ANSWER_LENGTH, MAX_BOXES, MAX_CONTEXT, QUESTION_LENGTH, NeedleBatch
+from .batch import ANSWER_LENGTH, CELL_CLASSES, MAX_BOXES, MAX_CONTEXT, QUESTION_LENGTH, NeedleBatch
 from .clips import NeedleClip, render_clip
 from .difficulty import EASY, HARD, NORMAL, NURSERY, PRESETS, Difficulty
 from .export import write_dataset
 from .families import FAMILIES
-from .labels import CELL_CLASSES
 from .renderer import SPLITS, render
 
 __all__ = [

@@ -1,13 +1,93 @@
-"""What is written on things: names, dates, amounts, codes, as strings in tensors."""
+"""What is written on things and asked about them: strings as tensors of characters, names, dates, amounts, places."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
-from ...alphabet import IDS
+from ...alphabet import IDS, PADDING, string_table
 from . import words
-from .scene import Stage
-from .strings import choose, digits, fill, join, literal, money, upper
+from .batch import ANSWER_LENGTH
+from .scene import Stage, Text
+
+DIGIT_ZERO = IDS["0"]
+
+
+def choose(strings: Sequence[str], index: torch.Tensor) -> torch.Tensor:
+    """(…,) indices → (…, L) strings."""
+    return string_table(tuple(strings), index.device)[index]
+
+
+def literal(text: str, like: torch.Tensor) -> torch.Tensor:
+    """One constant string for every entry of `like` (…, anything): (…, len(text))."""
+    row = string_table((text,), like.device)[0]
+    return row.expand(*like.shape[:-1], len(row))
+
+
+def join(pieces: Sequence[torch.Tensor], length: int) -> torch.Tensor:
+    """Concatenate along the last dimension, close the gaps and pad or cut to `length`."""
+    text = torch.cat(list(pieces), dim=-1)
+    order = (text == PADDING).to(torch.uint8).argsort(dim=-1, stable=True)
+    text = text.gather(-1, order)
+    missing = length - text.shape[-1]
+    return torch.nn.functional.pad(text, (0, missing)) if missing > 0 else text[..., :length]
+
+
+def fill(templates: Sequence[str], index: torch.Tensor, values: Sequence[torch.Tensor], length: int) -> torch.Tensor:
+    """Write values into one of the templates: (…,) indices, values of (…, L_i) → (…, length).
+
+    Every template holds the places {0}, {1}, … in this order, one per value.
+    """
+    parts = [_split(template, len(values)) for template in templates]
+    pieces: list[torch.Tensor] = []
+    for place in range(len(values) + 1):
+        pieces.append(choose([part[place] for part in parts], index))
+        if place < len(values):
+            pieces.append(values[place])
+    return join(pieces, length)
+
+
+def _split(template: str, number: int) -> list[str]:
+    parts = []
+    for place in range(number):
+        before, template = template.split(f"{{{place}}}")
+        parts.append(before)
+    return [*parts, template]
+
+
+def digits(value: torch.Tensor, number: int, *, leading_zeros: bool = False) -> torch.Tensor:
+    """(…,) whole numbers → (…, number) strings; without leading zeros unless asked."""
+    powers = torch.tensor([10**place for place in range(number - 1, -1, -1)], device=value.device)
+    quotient = torch.div(value[..., None], powers, rounding_mode="floor")
+    text = DIGIT_ZERO + quotient % 10
+    if leading_zeros:
+        return text
+    # The last digit always stands, so that zero is written "0".
+    keep = (quotient > 0) | (powers == 1)
+    return text * keep
+
+
+def money(cents: torch.Tensor, sign: str = "$", number: int = 6) -> torch.Tensor:
+    """(…,) cents → strings like $23.40."""
+    whole = digits(torch.div(cents, 100, rounding_mode="floor"), number - 2)
+    part = digits(cents % 100, 2, leading_zeros=True)
+    ends = cents[..., None]
+    return torch.cat([literal(sign, ends), whole, literal(".", ends), part], dim=-1)
+
+
+def upper(text: torch.Tensor) -> torch.Tensor:
+    """Capital letters for small ones."""
+    small = (text >= IDS["a"]) & (text <= IDS["z"])
+    return torch.where(small, text - (IDS["a"] - IDS["A"]), text)
+
+
+def capitalise(text: torch.Tensor) -> torch.Tensor:
+    """A capital for the first letter of a left-justified string."""
+    return torch.cat([upper(text[..., :1]), text[..., 1:]], dim=-1)
+
+
+# ---- What is written on things: names, dates, amounts, codes, as strings in tensors ----------------------------------
 
 KINDS = tuple(words.FIELDS)
 VALUE_LENGTH = 18
@@ -117,3 +197,55 @@ def label_style(stage: Stage, name: str, label: torch.Tensor, length: int) -> to
 def ask(stage: Stage, name: str, templates: tuple[str, ...], values: list[torch.Tensor], length: int) -> torch.Tensor:
     """(B, length) one of the wordings, filled."""
     return fill(templates, stage.draws.integers(name, 0, len(templates))[:, 0], values, length)
+
+
+# ---- What several families need: place words, unions of boxes, choosing among tasks ----------------------------------
+
+PLACES = ("top left", "top", "top right", "left", "center", "right", "bottom left", "bottom", "bottom right")
+YES_NO = ("no", "yes")
+WHERE_WORDINGS = (
+    "Where is the {0}?",
+    "Where do you see the {0}?",
+    "In which part is the {0}?",
+    "Find the {0}. Where is it?",
+)
+
+
+def places(stage: Stage, boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(B, K, 4) boxes → (B, K) index into PLACES, and whether the place is beyond doubt (not near a third's line)."""
+    x, y = (boxes[..., 0] + boxes[..., 2]) * 3, (boxes[..., 1] + boxes[..., 3]) * 3
+    full_x, full_y = 2 * stage.width, 2 * stage.height
+    column, row = torch.div(x, full_x, rounding_mode="floor"), torch.div(y, full_y, rounding_mode="floor")
+    inside_x, inside_y = x - column * full_x, y - row * full_y
+
+    def clear(inside: torch.Tensor, index: torch.Tensor, full: int) -> torch.Tensor:
+        margin = full // 8
+        return ((inside >= margin) | (index <= 0)) & ((inside <= full - margin) | (index >= 2))
+
+    doubtless = clear(inside_x, column, full_x) & clear(inside_y, row, full_y)
+    return row.clamp(0, 2) * 3 + column.clamp(0, 2), doubtless
+
+
+def union(*boxes: torch.Tensor) -> torch.Tensor:
+    """The smallest box around all: (…, 4) each."""
+    stacked = torch.stack(boxes)
+    return torch.cat([stacked[..., :2].amin(0), stacked[..., 2:].amax(0)], -1)
+
+
+def no_text(stage: Stage) -> Text:
+    """A text layer with nothing in it."""
+    zeros = torch.zeros(stage.number, 1, dtype=torch.int64, device=stage.device)
+    return Text(zeros[..., None], zeros, zeros, zeros, zeros, zeros[..., None].expand(-1, -1, 3))
+
+
+def answer_word(words: tuple[str, ...], index: torch.Tensor) -> torch.Tensor:
+    """(B,) → (B, ANSWER_LENGTH)."""
+    return join([choose(words, index)], ANSWER_LENGTH)
+
+
+def pick_task(stage: Stage, weights: tuple[int, ...], possible: torch.Tensor) -> torch.Tensor:
+    """(B,) a task by weight among the possible ones (B, tasks); at least one must be possible for every picture."""
+    share = stage.constant(weights) * possible
+    upto = share.cumsum(1)
+    ticket = stage.draws.below("task", upto[:, -1:])
+    return (upto <= ticket).sum(1).clamp(max=len(weights) - 1)

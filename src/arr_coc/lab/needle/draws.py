@@ -32,7 +32,7 @@ def name_key(name: str) -> int:
     return zlib.crc32(name.encode())
 
 
-class Plan:
+class DrawPlan:
     """Which draws a layout makes, learned the first time, so that the next time they are all made at once.
 
     Hundreds of small draws would cost a GPU more in launches than in work. The numbers are the same either way.
@@ -73,14 +73,14 @@ class Draws:
     place_key: (B,) int64 for where things stand; equal to `key` but for clips, where a cut changes it.
     question_key: (B,) int64 for what is asked; equal to `key` for a picture's first question.
     time: (B,) int64, the frame's number since the last cut; 0 for still pictures.
-    plan, table: all draws of a layout made at once, see `Plan`; only faster, never different.
+    plan, table: all draws of a layout made at once, see `DrawPlan`; only faster, never different.
     """
 
     key: torch.Tensor
     place_key: torch.Tensor
     question_key: torch.Tensor
     time: torch.Tensor
-    plan: Plan | None = None
+    plan: DrawPlan | None = None
     table: torch.Tensor | None = None
 
     @classmethod
@@ -94,7 +94,7 @@ class Draws:
         question: int = 0,
         scene: torch.Tensor | None = None,
         time: torch.Tensor | None = None,
-        plan: Plan | None = None,
+        plan: DrawPlan | None = None,
     ) -> Draws:
         """index: (B,) int64 picture numbers. question: the how-manieth about each. scene, time: (B,) of clips."""
         base = mix(torch.tensor(seed & _MASK))

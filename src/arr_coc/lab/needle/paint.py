@@ -15,7 +15,7 @@ import torch
 from .atlas import PANEL_SIDE, SPRITE_SIDE, glyphs, sprites
 from .draws import Draws
 from .scene import Background, Layer, Scene, Text
-from .textures import PAPER, SIDE, textures
+from .surfaces import PAPER, SIDE, textures
 
 
 def outer(rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:

@@ -9,11 +9,20 @@ import torch
 
 from ...errors import InputError
 from .atlas import glyphs
-from .batch import ANSWER_LENGTH, MAX_BOXES, MAX_CONTEXT, QUESTION_LENGTH, NeedleBatch, concatenate, fixed_boxes
+from .batch import (
+    ANSWER_LENGTH,
+    CELL,
+    MAX_BOXES,
+    MAX_CONTEXT,
+    QUESTION_LENGTH,
+    NeedleBatch,
+    cell_labels,
+    concatenate,
+    fixed_boxes,
+)
 from .difficulty import Difficulty, as_difficulty
-from .draws import Draws, Plan
+from .draws import DrawPlan, Draws
 from .families import FAMILIES
-from .labels import CELL, cell_labels
 from .paint import paint_in_parts
 from .scene import Scene, Stage
 
@@ -88,9 +97,9 @@ def finish_batch(
 
 
 @cache
-def plan_of(family: str, size: tuple[int, int], difficulty: Difficulty, moving: bool) -> Plan:
+def plan_of(family: str, size: tuple[int, int], difficulty: Difficulty, moving: bool) -> DrawPlan:
     """The draws that such a layout makes; filled by its first use."""
-    return Plan()
+    return DrawPlan()
 
 
 @torch.no_grad()

@@ -24,7 +24,7 @@ from .evaluate import FAMILIES, evaluation_leaves
 from .mini_model import IMAGE, TURN_END
 from .pictures import TrainingBatch, render_family
 from .prompts import build_prompt
-from .reading import see
+from .reader import see
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

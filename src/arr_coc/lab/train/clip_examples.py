@@ -19,18 +19,16 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...knowing.scorer import Scorer
-from ...video.clip_motion import ClipMotion, clip_motion
 from ...video.settings import TemporalSettings
 from ...video.sources import relevance_alone, source_of
-from ...video.temporal_model import TemporalBlend
+from ...video.temporal_model import ClipMotion, TemporalBlend, clip_motion
 from ..needle.clips import NeedleClip, render_clip
 from .allocations import Kind
-from .clip_systems import ClipMaps, carry_scores, to_grid
+from .clip_allocations import ClipMaps, carry_scores, to_grid
+from .clip_reader import Clips
 from .evaluate import FAMILIES
 from .options import RunOptions, option
-from .reader_examples import ReaderBatch, RingBuffer, render_reader_batch
-from .reading_clips import Clips
-from .schedule import STAGES, choose_difficulty, draw_step
+from .reader_examples import STAGES, ReaderBatch, RingBuffer, choose_difficulty, draw_step, render_reader_batch
 
 VIDEO_STAGES = ("temporal", "reader")
 # Whose maps of single frames are carried: a stream runs on either, and the same few numbers serve both.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,10 @@ from ...attending.controls import permute_along_tree
 from ...attending.quadtree import quadtree
 from ...attending.tree import Tree
 from ...backbones.qwen3_vl_attention import dense_vision_attention
+from ..statistics import wilson
 from .allocations import Kind, make_leaves, target_cells, tree_of
 from .pictures import render_family
-from .reading import read
+from .reader import read
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -25,16 +25,6 @@ if TYPE_CHECKING:
 
 FAMILIES = ("cards", "forms", "receipts", "scenes", "charts", "signs", "zoo")
 STRATEGIES = ("full", "uniform", "random", "shuffled", "scorer", "oracle")
-
-
-def wilson(right: int, number: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a proportion (Wilson's, which stays sensible near 0 and 1)."""
-    if number == 0:
-        return 0.0, 1.0
-    share = right / number
-    centre = share + z * z / (2 * number)
-    spread = z * math.sqrt(share * (1 - share) / number + z * z / (4 * number * number))
-    return (centre - spread) / (1 + z * z / number), (centre + spread) / (1 + z * z / number)
 
 
 def evaluation_leaves(

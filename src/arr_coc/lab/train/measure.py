@@ -22,10 +22,10 @@ from ..needle.difficulty import as_difficulty
 from ..needle.draws import Draws
 from ..needle.renderer import Asked, asked_of, lay_out, plan_of, render
 from .allocations import Kind, box_cover, make_leaves, target_cells, tree_of
-from .asymmetric import THRESHOLD, expected_tokens
 from .evaluate import FAMILIES
-from .judging import judge
+from .outcomes import judge
 from .pictures import TrainingBatch, render_family
+from .rewards import THRESHOLD, expected_tokens
 from .rivals import Rivals, fine_cells, recall, three_ways
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -90,7 +90,8 @@ def _add(parser: argparse.ArgumentParser, kind: Any, known: set[str]) -> None:
             names = [how.get("flag", "--" + item.name.replace("_", "-"))]
             what: dict[str, Any] = {"dest": item.name, **_argument(hints[item.name], item.default)}
             if how.get("choices"):
-                what["choices"] = how["choices"]
+                several = what.get("nargs") == "+"
+                what |= {"type": _listed(how["choices"])} if several else {"choices": how["choices"]}
             if how.get("positional"):
                 names = [what.pop("dest")]
                 what.pop("default", None)
@@ -98,6 +99,19 @@ def _add(parser: argparse.ArgumentParser, kind: Any, known: set[str]) -> None:
             shown = what.get("default", argparse.SUPPRESS)
             default = "" if shown in ((), "", None, argparse.SUPPRESS) or "action" in what else f" [{_shown(shown)}]"
             parser.add_argument(*names, help=(how.get("help", "") + default).strip().replace("%", "%%"), **what)
+
+
+def _listed(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """The type of an option that takes some of the choices, with commas or spaces between them."""
+
+    def read(text: str) -> list[str]:
+        words = text.split(",")
+        unknown = [word for word in words if word not in choices]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown {', '.join(unknown)}; choose from {', '.join(choices)}")
+        return words
+
+    return read
 
 
 def _shown(value: Any) -> str:
@@ -136,5 +150,7 @@ def _build(kind: Any, given: Mapping[str, Any]) -> Any:
                 # One side of a canvas stands for both.
                 pair = get_args(hint)[-1] is not Ellipsis and len(value) == 1
                 value = tuple(value) * 2 if pair else tuple(value)
+                if value and isinstance(value[0], list):
+                    value = tuple(word for words in value for word in words)
             values[item.name] = value
     return kind(**values)

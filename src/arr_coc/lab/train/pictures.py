@@ -14,10 +14,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...alphabet import SPACE
-from ..needle.batch import NeedleBatch
+from ..needle.batch import CELL, FIRST_COLOUR, NeedleBatch
 from ..needle.difficulty import Difficulty, as_difficulty
 from ..needle.draws import Draws
-from ..needle.labels import CELL, FIRST_COLOUR
 from ..needle.renderer import finish_batch, lay_out, plan_of
 from ..needle.scene import Scene
 

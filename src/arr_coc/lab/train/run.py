@@ -43,9 +43,9 @@ from torch import Tensor, nn
 from ...errors import InputError
 from ...files import write_json
 from .checkpoints import load_state, save_state, ship
+from .curves import Writer, writers_of
 from .devices import Devices
 from .options import RunOptions, parse, plain
-from .writers import Writer, writers_of
 
 Own = TypeVar("Own", bound=RunOptions)
 Notes = dict[str, Tensor]

@@ -30,7 +30,7 @@ HARD_WEIGHT = 2.0
 
 
 @dataclass(frozen=True)
-class Stage:
+class CurriculumStage:
     """name; since: the share of the training from which on it holds; shares: of each source in a batch."""
 
     name: str
@@ -39,9 +39,9 @@ class Stage:
 
 
 STAGES = (
-    Stage("static", 0.0, {"static": 1.0}),
-    Stage("video", 0.4, {"static": 0.5, "video": 0.5}),
-    Stage("hard", 0.7, {"static": 0.4, "video": 0.2, "hard": 0.4}),
+    CurriculumStage("static", 0.0, {"static": 1.0}),
+    CurriculumStage("video", 0.4, {"static": 0.5, "video": 0.5}),
+    CurriculumStage("hard", 0.7, {"static": 0.4, "video": 0.2, "hard": 0.4}),
 )
 
 
@@ -49,7 +49,7 @@ STAGES = (
 class Curriculum:
     """Stages by progress, and what an example of each source counts in the loss."""
 
-    stages: tuple[Stage, ...] = STAGES
+    stages: tuple[CurriculumStage, ...] = STAGES
     weights: Mapping[str, float] = field(default_factory=lambda: {"static": 1.0, "video": 1.0, "hard": HARD_WEIGHT})
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Curriculum:
         if unknown:
             raise InputError(f"no weight for the source {', '.join(sorted(unknown))}; give one in weights")
 
-    def at(self, progress: float) -> Stage:
+    def at(self, progress: float) -> CurriculumStage:
         """The stage at a share of the training in [0, 1]."""
         return [stage for stage in self.stages if max(0.0, progress) >= stage.since][-1]
 

@@ -35,18 +35,16 @@ from ...errors import InputError
 from ...files import replacing, write_json
 from ...knowing.scorer import RGB, TEXTURE, Scorer, ScorerConfig
 from .allocations import target_cells, tree_of
-from .credit import share_loss
 from .devices import LARGEST_GRADIENT, Devices
 from .evaluate import FAMILIES
-from .judging import load_reader
 from .measure import Measuring, Round, document_of, measure
-from .monitors import Monitors
+from .monitors import Monitors, run_scorer
 from .options import RunOptions, option, parse, plain
+from .outcomes import load_reader, share_loss
 from .pictures import TrainingBatch, join, render_family
-from .probe import run_scorer
+from .reader_examples import SHARES
 from .rivals import RECORD, Rivals, Ways, three_ways
 from .run import Moment, Notes, Training, door, torch_scope, train
-from .schedule import SHARES
 from .scorer_examples import STATIC_ONLY, Sources
 from .train_scorer import ScorerOptions, ScorerTraining, box_loss
 
@@ -82,7 +80,8 @@ class HypothesesOptions(RunOptions):
 
     def phase(self, name: str, **changes: Any) -> ScorerOptions:
         """The options of one phase."""
-        seconds = self.seconds * PHASES[name]
+        # Steps, where they are counted, are not cut short by the time.
+        seconds = 1e9 if self.steps else self.seconds * PHASES[name]
         phase = ScorerOptions(
             source="boxes",
             reader=self.reader,

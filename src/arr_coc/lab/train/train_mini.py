@@ -19,35 +19,36 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...alphabet import NUMBER_OF_IDS
+from ...errors import InputError
 from ...files import write_json
 from ...knowing.scorer import Scorer, ScorerConfig
+from .acceleration import Captured, Prefetcher, Twin, make_optimizers
 from .allocations import Kind, LeafTable, even_tree_of
-from .captured import Captured
 from .checkpoints import load_shipped
+from .curves import plot_record
 from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .mini_model import MiniConfig, build_mini
-from .optimizers import make_optimizers
 from .options import RunOptions, option
-from .prefetch import Prefetcher
-from .reader_examples import Origin, ReaderBatch, ReaderSource, RingBuffer
-from .reading import DenseHeads, Reader, glyph_loss
-from .run import Moment, Notes, Schedule, Training, command, door
-from .schedule import (
+from .reader import DenseHeads, Reader, cut_blocks, glyph_loss, pack_batch, reader_losses, unpack_batch
+from .reader_examples import (
     PIXELS_A_BUFFER,
     PIXELS_A_GLANCE,
     PIXELS_A_RENDERING,
     QUESTIONS,
     SHARES,
     STAGES,
+    Origin,
+    ReaderBatch,
+    ReaderSource,
+    RingBuffer,
     choose_difficulty,
     draw_step,
     next_stage,
     pictures_a_step,
+    vary,
 )
-from .studying import cut_blocks, pack_lesson, study, unpack_lesson
-from .twin import Twin
-from .varying import vary
+from .run import Moment, Notes, Schedule, Training, command, door
 
 Size = tuple[int, int]
 
@@ -221,7 +222,7 @@ class MiniTraining(Training[MiniOptions]):
         patches = cut_blocks(pages, blocks, self.tables[size].tree.levels + 1, self.dtype)
         # Every recording keeps memory: only for the canvases that come often.
         teach = self.teach if size[0] == size[1] else self.read_and_weigh
-        found = teach(pack_lesson(pages, blocks, patches))
+        found = teach(pack_batch(pages, blocks, patches))
         nn.utils.clip_grad_norm_([*self.model.parameters(), *self.heads.parameters()], 1.0)
         for optimizer in self.optimizers[:2]:
             optimizer.step()
@@ -241,8 +242,8 @@ class MiniTraining(Training[MiniOptions]):
 
     def read_and_weigh(self, material: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
         """One lesson's losses and their gradients, which are left with the master; recorded and replayed on a GPU."""
-        pages, blocks, patches = unpack_lesson(material)
-        plan, lesson = self.plan, study(self.twin.worker, pages, blocks, patches)
+        pages, blocks, patches = unpack_batch(material)
+        plan, lesson = self.plan, reader_losses(self.twin.worker, pages, blocks, patches)
         reading = lesson.reading
         loss = (
             reading.answer
@@ -332,6 +333,10 @@ class MiniTraining(Training[MiniOptions]):
             rows = table(self.model, self.scorer, cells=cells, number=self.plan.evaluate, split="validation")
             write_json(self.plan.target / "record.json", {**self.record(), "rows": rows})
             print(format_table(rows), flush=True)
+        try:
+            print(f"files: {plot_record(self.plan.target)}", flush=True)
+        except InputError as error:  # a training without matplotlib is a training all the same
+            print(f"no curve was drawn: {error}", flush=True)
 
 
 def count(module: nn.Module) -> float:

@@ -29,20 +29,17 @@ from ...errors import InputError
 from ...files import write_json
 from ...knowing.scorer import Scorer, ScorerConfig
 from .allocations import target_cells, tree_of
-from .asymmetric import PRESETS, asymmetric_loss, expected_tokens
 from .checkpoints import load_shipped
-from .credit import credit_loss, credit_shares, detail_credit
 from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
-from .judging import RewardForm, judge, load_reader
-from .monitors import Monitors
+from .monitors import Monitors, Probe, run_scorer
 from .options import RunOptions, option
+from .outcomes import RewardForm, credit_loss, credit_shares, detail_credit, judge, load_reader
 from .pictures import TrainingBatch, cut
-from .policy import draw_noise
-from .policy_gradient import Settings, balance_penalty, map_entropy, outcome_step
-from .probe import Probe, run_scorer
+from .policy_gradient import PolicySettings, balance_penalty, draw_noise, map_entropy, outcome_step
+from .reader_examples import SHARES
+from .rewards import PRESETS, asymmetric_loss, expected_tokens
 from .run import Moment, Notes, Schedule, Training, command, door
-from .schedule import SHARES
 from .scorer_examples import STATIC_ONLY, CreditReplay, Curriculum, Judged, Sources
 
 # How often small canvases return once the large ones are practised.
@@ -81,7 +78,7 @@ class ScorerOptions(RunOptions):
     replays: int = option(2, "steps on earlier batches, after each")
     small: tuple[int, int] = option((256, 256), "the canvas of the first steps")
     small_until: float = option(0.45, "share of the training on the small canvas")
-    settings: Settings = field(default_factory=Settings)
+    settings: PolicySettings = field(default_factory=PolicySettings)
     curriculum: bool = option(True, "no curriculum: static pictures throughout", flag="--static-only")
     readings_at_once: int = option(2048, "for memory")
     probe: int = option(448, "validation pictures on which the allocation in use is judged; 0: none")

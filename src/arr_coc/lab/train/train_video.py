@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import json
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import count
@@ -25,13 +25,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...bundled import MINI, SCORER, part_folder
+from ...bundled import MINI, SCORER, load_scorer, part_folder
 from ...files import write_json
-from ...knowing.scorer import Scorer
 from ...video.settings import SETTINGS_NAME, TemporalSettings, load_settings
 from ...video.temporal_model import TemporalBlend
+from .acceleration import Prefetcher, Twin
 from .allocations import Kind, LeafTable, even_tree_of, target_cells
 from .checkpoints import ship
+from .clip_allocations import carry_and_look, clip_leaves
 from .clip_examples import (
     EXAMPLES_KEPT,
     ClipBatch,
@@ -42,18 +43,13 @@ from .clip_examples import (
     maps_of_examples,
     require_opencv,
 )
-from .clip_systems import carry_and_look, clip_leaves
+from .clip_reader import read_video
 from .devices import Devices
-from .judging import load_reader
 from .options import parse
-from .pictures import IGNORE
-from .prefetch import Prefetcher
-from .reader_examples import ReaderBatch, RingBuffer
-from .reading_clips import read_video
+from .outcomes import load_reader
+from .reader import picture_loss
+from .reader_examples import ReaderBatch, RingBuffer, vary
 from .run import Moment, Notes, Schedule, Training, door, train
-from .swift import cut_patches, run_language, run_tower, together
-from .twin import Twin
-from .varying import vary
 from .video_judging import changes, judge_reader, judge_temporal, needed_loss, summary
 
 # How a clip's tokens are shared while reading is learned: every control gets its fair chance.
@@ -71,7 +67,7 @@ class VideoTraining(Training[VideoOptions]):
         require_opencv()
         super().__init__(options, devices)
         weights = options.weights
-        scorer = Scorer.from_pretrained(part_folder(SCORER, weights))
+        scorer = load_scorer(part_folder(SCORER, weights))
         self.scorer = scorer.float().to(self.device).eval().requires_grad_(False)
         self.mini: Any = load_reader(part_folder(MINI, weights), torch.device("cpu")).float().to(self.device)
         self.started_from = settings_beside(weights, options.target, neutral=options.stage == "temporal")
@@ -172,20 +168,6 @@ class TemporalTraining(VideoTraining):
 # ---- reading video prompts -------------------------------------------------------------------------------------------
 
 
-def still_loss(mini: Any, pages: ReaderBatch, blocks: Sequence[Tensor], levels: int) -> tuple[Tensor, Tensor]:
-    """Cross entropy of the answers from still pictures, by the swift path, and which are right. blocks: see `study`."""
-    core = mini.model
-    grid = pages.size[0] // 32, pages.size[1] // 32
-    dtype = core.language_model.embed_tokens.weight.dtype
-    looks = [run_tower(core.visual, cut_patches(pages.pictures, each, levels, dtype), each, grid) for each in blocks]
-    hidden, _ = run_language(core, together(looks), pages.tails, torch.cat(list(blocks), 1), grid)
-    logits = F.linear(hidden[:, :-1], core.language_model.embed_tokens.weight).float()
-    tails, said = pages.tails.flatten(0, 1)[:, 1:], pages.said.flatten(0, 1)[:, 1:]
-    wanted = torch.where(said, tails.long(), IGNORE)
-    right = ~((logits.detach().argmax(-1) != wanted) & said).any(1)
-    return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE), right
-
-
 class ReaderTraining(VideoTraining):
     """`mini` on clips through the video prompt and on still pictures, each from a buffer."""
 
@@ -251,7 +233,7 @@ class ReaderTraining(VideoTraining):
     def picture_loss(self, mini: Any) -> tuple[Tensor, Tensor]:
         batch, kind = self.stills.draw(self.chance["chance"], self.pick)
         batch = replace(batch, pictures=vary(batch.pictures, self.pick))
-        return still_loss(mini, batch, *self.blocks(batch, kind))
+        return picture_loss(mini, batch, *self.blocks(batch, kind))
 
     def step(self, at: Moment) -> Notes:
         self.refill()

@@ -6,11 +6,11 @@ decide whether to ship what was trained.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -20,14 +20,22 @@ from ...knowing.scorer import Scorer
 from ...video.blend import same_ground
 from ...video.settings import TemporalSettings
 from ...video.temporal_model import TemporalBlend
+from ..statistics import paired, wilson
 from .allocations import target_cells, tree_of
-from .clip_coherence import STANDING, neighbour_similarity
+from .clip_allocations import (
+    STANDING,
+    ClipMaps,
+    carry_and_look,
+    carry_scores,
+    clip_leaves,
+    neighbour_similarity,
+    to_grid,
+)
 from .clip_examples import LOOK, MAP_SOURCES, SCORER, ClipExamples, VideoOptions, look_scores, make_clip_examples
-from .clip_systems import ClipMaps, carry_and_look, carry_scores, clip_leaves, to_grid
-from .evaluate import evaluation_leaves, wilson
+from .clip_reader import Clips, evidence_of, read_clearest, read_video
+from .evaluate import evaluation_leaves
 from .pictures import render_family
-from .reading import read
-from .reading_clips import Clips, evidence_of, read_clearest, read_video
+from .reader import read
 
 # Right or wrong, picture by picture or clip by clip, under the name of a cell.
 Rights = dict[str, list[bool]]
@@ -97,10 +105,8 @@ def changes(before: Rights, after: Rights) -> dict[str, dict[str, float]]:
     """What each cell gained, one by one on the same pictures, with the 95 % interval of the mean."""
     result = {}
     for name, now in after.items():
-        each = torch.tensor(now, dtype=torch.float64) - torch.tensor(before[name], dtype=torch.float64)
-        mean = float(each.mean())
-        spread = 1.96 * float(each.std(correction=0)) / math.sqrt(len(each))
-        result[name] = {"gained": mean, "low": mean - spread, "high": mean + spread, "n": len(now)}
+        change = paired(np.array(now, dtype=float), np.array(before[name], dtype=float))
+        result[name] = {"gained": change.value, "low": change.low, "high": change.high, "n": len(now)}
     return result
 
 

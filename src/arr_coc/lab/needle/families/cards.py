@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
-from ..content import ask
-from ..labels import FIRST_COLOUR, thing
+from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
+from ..content import ask, choose, digits, join, literal
 from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, Scene, Stage, Text, paints, palette, sprite, sprite_table, take
-from ..strings import choose, digits, join, literal
 from ..surfaces import table
 
 SLOT_HEIGHT, SLOT_WIDTH = 64, 128

@@ -7,13 +7,10 @@ from dataclasses import replace
 import torch
 
 from .. import words
-from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
-from ..content import ask
-from ..labels import FIRST_COLOUR, thing
+from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
+from ..content import ask, choose, digits, join, pick_task
 from ..scene import COLOUR_NAMES, Layer, Marks, Scene, Stage, Text, paints, palette, sprite, stack_text, take
-from ..strings import choose, digits, join
 from ..surfaces import paper_colour, table
-from .common import pick_task
 
 TASKS = ("value", "highest", "lowest", "colour", "count", "title", "label")
 VALUE_WORDINGS = (

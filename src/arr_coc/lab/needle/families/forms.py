@@ -8,9 +8,8 @@ import torch
 
 from .. import words
 from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
-from ..content import FIELD_KINDS, FIELD_NAMES, ask, field_values, label_style
+from ..content import FIELD_KINDS, FIELD_NAMES, ask, choose, field_values, join, label_style
 from ..scene import Layer, Scene, Stage, Text, paints, sprite, stack_text, take
-from ..strings import choose, join
 from ..surfaces import paper_colour, table
 
 TASKS = ("value", "field", "title")

@@ -8,11 +8,9 @@ import torch
 
 from .. import words
 from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
-from ..content import VALUE_LENGTH, amount, ask, clock, currency, date
+from ..content import VALUE_LENGTH, amount, ask, capitalise, choose, clock, currency, date, join, pick_task, upper
 from ..scene import Layer, Scene, Stage, Text, paints, sprite, stack_text, take
-from ..strings import capitalise, choose, join, upper
 from ..surfaces import paper_colour, table
-from .common import pick_task
 
 TASKS = ("price", "sum", "detail", "item", "shop")
 # Rows beside the items, in order: two above them, five below.

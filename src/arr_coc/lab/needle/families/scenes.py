@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import torch
 
-from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
-from ..content import ask
-from ..labels import FIRST_COLOUR, thing
+from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
+from ..content import (
+    PLACES,
+    WHERE_WORDINGS,
+    YES_NO,
+    answer_word,
+    ask,
+    choose,
+    digits,
+    fill,
+    join,
+    literal,
+    no_text,
+    pick_task,
+    places,
+)
 from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, Scene, Stage, paints, palette, sprite_table, take
-from ..strings import choose, digits, fill, join, literal
 from ..surfaces import table
-from .common import PLACES, WHERE_WORDINGS, YES_NO, answer_word, no_text, pick_task, places
 
 TASKS = ("colour", "shape", "count", "where", "relation", "exists")
 COLOUR_WORDINGS = (

@@ -7,9 +7,8 @@ from dataclasses import replace
 import torch
 
 from .. import words
-from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
-from ..content import ask
-from ..labels import FIRST_COLOUR, thing
+from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
+from ..content import PLACES, WHERE_WORDINGS, answer_word, ask, choose, digits, join, literal, pick_task, places, union
 from ..scene import (
     COLOUR_NAMES,
     Background,
@@ -24,9 +23,7 @@ from ..scene import (
     stack_text,
     take,
 )
-from ..strings import choose, digits, join, literal
-from ..textures import STONE
-from .common import PLACES, WHERE_WORDINGS, answer_word, pick_task, places, union
+from ..surfaces import STONE
 
 TASKS = ("text", "colour", "where")
 TEXT_WORDINGS = (

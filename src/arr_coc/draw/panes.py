@@ -1,0 +1,240 @@
+"""The panes that every page is made of: leaves over a picture (`overlay`), the relevance as colour (`heat`), what the
+model will see (`foveated`), and a closer look at one place (`lens`). Where leaves lie on one another, the finest shows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+
+from ..pictures import Picture, load_picture
+from ..values import Allocation, Relevance
+from .layout import Window, boxes_at, covered, cut, levels_at, resize
+from .palette import UNSEEN, level_colour, relevance_scale
+
+_VEIL = (84, 88, 100)
+
+
+def overlay(pixels: np.ndarray, allocation: Allocation) -> np.ndarray:
+    """(H, W, 3) uint8 RGB: `pixels` (the picture at display size) dimmed where it is seen coarsely, with borders.
+
+    Every leaf gets a hairline in its level's colour, fainter where leaves are small on the display; where the level
+    changes, a stronger line in the finer level's colour shows the outline.
+    """
+    size = pixels.shape[:2]
+    levels = levels_at(allocation, size)
+    result = _dimmed(pixels, levels)
+    boxes = boxes_at(allocation, size)
+    for level in sorted(set(allocation.levels.tolist()), reverse=True):
+        chosen = boxes[allocation.levels == level]
+        side = float(np.median(np.minimum(chosen[:, 2] - chosen[:, 0], chosen[:, 3] - chosen[:, 1])))
+        lines = covered(_edges(chosen), size) & (levels == level)
+        _blend(result, lines, level_colour(level), float(np.clip(side / 40, 0.12, 0.55)))
+    for level in sorted(set(allocation.levels.tolist()), reverse=True):
+        if (levels != level).any():
+            thickness = max(1, round(min(size) / 420)) + (level == 0)
+            _blend(result, _outline(levels, level, thickness), level_colour(level), 0.95)
+    return result
+
+
+def _dimmed(pixels: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Full colour at level 0, ever greyer and more veiled above, dark where nothing looks.
+
+    A veil of one grey is seen on white paper and on a night street alike; darkening alone would not be.
+    """
+    coarsest = max(int(levels.max()), 1)
+    share = np.clip(levels, 0, None).astype(np.float32)[..., None] / coarsest
+    colours = pixels.astype(np.float32)
+    grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY).astype(np.float32)[..., None]
+    shown = colours + (grey - colours) * (0.6 * share)
+    shown += (np.array(_VEIL, dtype=np.float32) - shown) * (0.6 * share)
+    unseen = np.array(UNSEEN, dtype=np.float32) * 0.8 + 0.1 * grey
+    return np.rint(np.where((levels < 0)[..., None], unseen, shown)).astype(np.uint8)
+
+
+def _edges(boxes: np.ndarray) -> np.ndarray:
+    """(2N, 4): the top row and the left column of each box; its other edges are its neighbours' top and left."""
+    top, left, bottom, right = boxes.T
+    return np.concatenate(
+        [np.stack([top, left, top + 1, right], axis=1), np.stack([top, left, bottom, left + 1], axis=1)]
+    )
+
+
+def _outline(levels: np.ndarray, level: int, thickness: int) -> np.ndarray:
+    """(H, W) bool: pixels of `level` within `thickness` of a coarser or unseen pixel."""
+    rank = np.where(levels < 0, np.iinfo(np.int16).max, levels).astype(np.int16)
+    here = (rank == level).astype(np.uint8)
+    coarser = (rank > level).astype(np.uint8)
+    reach = np.ones((2 * thickness + 1, 2 * thickness + 1), dtype=np.uint8)
+    return (here & cv2.dilate(coarser, reach)).astype(bool)
+
+
+def _blend(canvas: np.ndarray, where: np.ndarray, colour: np.ndarray, alpha: float) -> None:
+    canvas[where] = np.rint(canvas[where] * (1 - alpha) + colour.astype(np.float32) * alpha).astype(np.uint8)
+
+
+# ---- relevance ------------------------------------------------------------------------------------------------------
+
+
+def heat(relevance: Relevance | np.ndarray, size: tuple[int, int], pixels: np.ndarray | None = None) -> np.ndarray:
+    """(H, W, 3) uint8 RGB of a map in [0, 1], on a perceptually uniform scale that means the same in every picture.
+
+    pixels: (H, W, 3) uint8 of the picture at that size; its brightness then shades the colours a little, so that one
+    can tell what is where without losing the scale.
+    """
+    values = np.asarray(relevance.map if isinstance(relevance, Relevance) else relevance, dtype=np.float32)
+    grows = size[0] >= values.shape[0] and size[1] >= values.shape[1]
+    interpolation = cv2.INTER_LINEAR if grows else cv2.INTER_AREA
+    values = cv2.resize(np.clip(values, 0, 1), (size[1], size[0]), interpolation=interpolation)
+    colours = relevance_scale()[np.rint(values * 255).astype(np.uint8)]
+    if pixels is None:
+        return colours
+    grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY).astype(np.float32)[..., None] / 255
+    shaded = colours * (0.7 + 0.3 * grey) + 14 * grey
+    return np.clip(np.rint(shaded), 0, 255).astype(np.uint8)
+
+
+# ---- what the model sees --------------------------------------------------------------------------------------------
+
+
+def mip(pixels: np.ndarray, level: int, canvas: tuple[int, int]) -> np.ndarray:
+    """Area means over the 2**level × 2**level blocks of a canvas: (ceil(H / 2**level), ceil(W / 2**level), 3) uint8.
+
+    The edge is padded by replication, as the encoder's input is. Where `pixels` are smaller than the canvas (a large
+    picture read reduced), blocks are measured on the canvas and averaged over the pixels there are.
+    """
+    if level <= 0:
+        return pixels
+    block = 1 << level
+    blocks = np.array([-(-side // block) for side in canvas])
+    wanted = np.rint(blocks * block * (np.array(pixels.shape[:2]) / np.array(canvas))).astype(int)
+    missing = np.maximum(wanted - pixels.shape[:2], 0)
+    padded = cv2.copyMakeBorder(pixels, 0, int(missing[0]), 0, int(missing[1]), cv2.BORDER_REPLICATE)
+    return cv2.resize(padded, (int(blocks[1]), int(blocks[0])), interpolation=cv2.INTER_AREA)
+
+
+def foveated(
+    picture: Any, allocation: Allocation, size: tuple[int, int] | None = None, window: Window | None = None
+) -> np.ndarray:
+    """(H, W, 3) uint8 RGB: the picture with each region at its level of detail, ground nobody looks at dark.
+
+    picture: anything `load_picture` takes. size: (height, width) of the result; by default that of the canvas the
+    backbone sees at level 0, where the result is exact, block for block. On a smaller display, levels finer than the
+    display can show look alike. window: show only this part of the picture.
+    """
+    picture = load_picture(picture)
+    canvas = allocation.canvas or picture.size
+    size = size or canvas
+    window = window or Window(0, 0, *picture.size)
+    pixels = picture.pixels
+    if pixels.shape[0] > canvas[0] or pixels.shape[1] > canvas[1]:
+        pixels = resize(pixels, canvas)
+    at_row = _canvas_index(size[0], window.top, window.height, canvas[0], picture.height)
+    at_col = _canvas_index(size[1], window.left, window.width, canvas[1], picture.width)
+    levels = levels_at(allocation, size, window)
+    result = np.full((*size, 3), UNSEEN, dtype=np.uint8)
+    # Canvas pixels behind one pixel of the display, or of what was read where that is coarser.
+    reduction = max(canvas[0] * window.height / picture.height / size[0], canvas[0] / pixels.shape[0])
+    smooth: np.ndarray | None = None
+    for level in sorted(set(allocation.levels.tolist())):
+        here = levels == level
+        if not here.any():
+            continue  # a close-up mostly shows one level, and the mips of a whole picture take their time
+        if (1 << level) <= reduction or level == 0:
+            # A block no larger than a pixel cannot be shown; smooth resizing is then closest to the truth.
+            smooth = cut(pixels, window, picture.size, size) if smooth is None else smooth
+            seen = smooth
+        else:
+            seen = mip(pixels, level, canvas)[(at_row >> level)[:, None], (at_col >> level)[None, :]]
+        result[here] = seen[here]
+    return result
+
+
+def _canvas_index(display: int, start: int, length: int, canvas: int, given: int) -> np.ndarray:
+    """(display,) int64: which row (or column) of the canvas each one of the display shows: its centre's."""
+    at = (start + (np.arange(display) + 0.5) * (length / display)) * (canvas / given)
+    return np.minimum(at.astype(np.int64), canvas - 1)
+
+
+# ---- a closer look --------------------------------------------------------------------------------------------------
+
+
+def places_of_interest(picture: Picture, allocation: Allocation) -> dict[int, tuple[float, float]]:
+    """Level → centre (y, x) in pixels as given: the finest level's best-scored leaf, the coarsest level's busiest."""
+    centres = allocation.boxes[:, :2] + allocation.boxes[:, 2:] / 2
+    finest, coarsest = int(allocation.levels.min()), int(allocation.levels.max())
+    fine = np.flatnonzero(allocation.levels == finest)
+    places = {finest: tuple(centres[fine[np.argmax(allocation.scores[fine])]])}
+    if coarsest > finest:
+        coarse = _seen_centres(allocation, coarsest)
+        places[coarsest] = tuple(coarse[np.argmax(_contrast_at(picture, coarse))])
+    return places
+
+
+def _seen_centres(allocation: Allocation, level: int) -> np.ndarray:
+    """(K, 2) y, x in pixels as given: centres of the leaves of a level that are seen there, or, where finer leaves lie
+    on all of those, of the cells at which the level is seen; of its leaves where nothing of it is seen."""
+    leaf = allocation.leaf_map()
+    cell = (
+        allocation.cell
+        * np.array([allocation.height, allocation.width])
+        / (allocation.canvas or (allocation.height, allocation.width))
+    )
+    chosen = np.flatnonzero(allocation.levels == level)
+    centres = allocation.boxes[chosen, :2] + allocation.boxes[chosen, 2:] / 2
+    at = np.minimum((centres / cell).astype(int), np.array(leaf.shape) - 1)
+    own = leaf[at[:, 0], at[:, 1]] == chosen
+    if own.any():
+        return centres[own]
+    cells = np.argwhere(np.isin(leaf, chosen))
+    last = np.array([allocation.height, allocation.width]) - 1
+    return np.minimum((cells + 0.5) * cell, last) if len(cells) else centres
+
+
+def places_apart(first: Allocation, second: Allocation) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Centres (y, x) in pixels as given: where the first sees finer than the second by most, and the reverse."""
+    return _most_ahead(first, second), _most_ahead(second, first)
+
+
+def _most_ahead(ours: Allocation, theirs: Allocation) -> tuple[float, float]:
+    centres = ours.boxes[:, :2] + ours.boxes[:, 2:] / 2
+    other = theirs.level_map()
+    at = (centres * (np.array(theirs.canvas or (theirs.height, theirs.width)) / (theirs.height, theirs.width))).astype(
+        int
+    )
+    other = other[tuple(np.minimum(at // theirs.cell, np.array(other.shape) - 1).T)]
+    # Ground the other one does not look at at all counts as coarser than its coarsest.
+    other = np.where(other < 0, theirs.levels.max() + 1, other)
+    return tuple(centres[np.lexsort((ours.scores, other - ours.levels))[-1]])
+
+
+def _contrast_at(picture: Picture, centres: np.ndarray) -> np.ndarray:
+    """(N,) local standard deviation of the brightness around each centre, on a small version of the picture."""
+    rows, cols = picture.pixels.shape[:2]
+    scale = min(1.0, 256 / max(rows, cols))
+    size = (max(1, round(rows * scale)), max(1, round(cols * scale)))
+    grey = cv2.cvtColor(resize(picture.pixels, size), cv2.COLOR_RGB2GRAY).astype(np.float32)
+    mean, square = cv2.blur(grey, (9, 9)), cv2.blur(grey * grey, (9, 9))
+    at = (centres * (np.array(size) / np.array(picture.size))).astype(int)
+    at = np.minimum(at, np.array(size) - 1)
+    return np.sqrt(np.maximum(square - mean * mean, 0))[at[:, 0], at[:, 1]]
+
+
+def lens(
+    picture: Picture, allocation: Allocation, centre: tuple[float, float], size: tuple[int, int], cells: float = 4.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two (H, W, 3) uint8 cut-outs of `size`: the picture, and what the model sees there.
+
+    cells: how many level-0 cells the shorter side of the cut-out spans.
+    """
+    given = np.array(picture.size)
+    # Pixels as given that one level-0 cell covers: the backbone may resize before it cuts cells.
+    cell = allocation.cell * (given / np.array(allocation.canvas or picture.size)).mean()
+    extent = np.array(size) * (cells * cell / min(size))
+    # A small picture limits both sides alike, so that nothing is stretched.
+    extent = np.maximum(np.rint(extent * min(1.0, (given / extent).min())), 1).astype(int)
+    start = np.clip(np.rint(np.array(centre) - extent / 2), 0, given - extent).astype(int)
+    window = Window(*start.tolist(), *extent.tolist())
+    return cut(picture.pixels, window, picture.size, size), foveated(picture, allocation, size, window)

@@ -1,0 +1,98 @@
+"""Many pictures on one page: each with a caption (`contact_sheet`), or with what was asked, said and true of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from ..errors import InputError
+from ..pictures import Picture
+from ..values import Answer
+from .layout import GAP, MARGIN, fit, page, place, resize
+from .lettering import BOLD, line_height, shorten, wrap, write
+from .palette import MUTED, Colour
+from .panes import overlay
+
+CAPTION = 13
+
+
+def contact_sheet(
+    pictures: Sequence[np.ndarray | Image.Image],
+    captions: Sequence[str] | None = None,
+    *,
+    columns: int = 4,
+    width: int = 1280,
+    shape: float = 0.75,
+) -> Image.Image:
+    """pictures: (H, W, 3) uint8 arrays or PIL images of any sizes. shape: height of a place over its width."""
+    if not pictures:
+        raise InputError("a contact sheet needs at least one picture; none was given")
+    captions = list(captions) if captions is not None else [""] * len(pictures)
+    columns = max(1, min(columns, len(pictures)))
+    pane = (width - 2 * MARGIN - (columns - 1) * GAP) // columns
+    room = (round(pane * shape), pane)
+    row_height = room[0] + 6 + line_height(CAPTION) + GAP
+    canvas = page(2 * MARGIN + -(-len(pictures) // columns) * row_height - GAP, width)
+    for number, (picture, caption) in enumerate(zip(pictures, captions, strict=True)):
+        pixels = np.asarray(picture.convert("RGB") if isinstance(picture, Image.Image) else picture)
+        x = MARGIN + (number % columns) * (pane + GAP)
+        y = MARGIN + (number // columns) * row_height
+        place(canvas, resize(pixels, fit(*pixels.shape[:2], *room)), x, y, room)
+        write(canvas, shorten(caption, pane, CAPTION), x, y + room[0] + 6, size=CAPTION, colour=MUTED)
+    return Image.fromarray(canvas)
+
+
+QUESTION, TEXT = 15, 14
+RIGHT: Colour = (24, 118, 72)
+WRONG: Colour = (186, 44, 44)
+TITLE = 24
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question about one picture, the answer to it, and the truth."""
+
+    picture: Picture
+    query: str
+    answer: Answer
+    truth: str
+
+    @property
+    def right(self) -> bool:
+        return self.answer.text == self.truth
+
+
+def answer_sheet(asked: Sequence[Asked], title: str, *, columns: int = 4, width: int = 1440) -> Image.Image:
+    """One tile for each question: the leaves over the picture, then question, answer, truth and cost in words."""
+    if not asked:
+        raise InputError("a page of answers needs at least one of them; none was given")
+    columns = max(1, min(columns, len(asked)))
+    pane = (width - 2 * MARGIN - (columns - 1) * GAP) // columns
+    room = (round(0.8 * pane), pane)
+    words = 2 * line_height(QUESTION) + 2 * line_height(TEXT) + 14
+    step = room[0] + words + GAP
+    top = MARGIN + line_height(TITLE) + 14
+    canvas = page(top + -(-len(asked) // columns) * step + MARGIN - GAP, width)
+    write(canvas, shorten(title, width - 2 * MARGIN, TITLE, BOLD), MARGIN, MARGIN - 6, size=TITLE, weight=BOLD)
+    for number, one in enumerate(asked):
+        x, y = MARGIN + number % columns * (pane + GAP), top + number // columns * step
+        pixels = resize(one.picture.pixels, fit(one.picture.height, one.picture.width, *room))
+        place(canvas, overlay(np.ascontiguousarray(pixels), one.answer.allocation), x, y, room)
+        _words(canvas, one, x, y + room[0] + 8, pane)
+    return Image.fromarray(canvas)
+
+
+def _words(canvas: np.ndarray, one: Asked, x: int, y: int, pane: int) -> None:
+    for line in wrap(one.query, pane, QUESTION, weight=BOLD, lines=2):
+        write(canvas, line, x, y, size=QUESTION, weight=BOLD)
+        y += line_height(QUESTION)
+    said = one.answer.text or "(nothing)"
+    verdict = f"{said}: right" if one.right else f"{said}: wrong, it is {one.truth}"
+    write(canvas, shorten(verdict, pane, TEXT), x, y, size=TEXT, colour=RIGHT if one.right else WRONG)
+    answer = one.answer
+    cost = f"{answer.tokens} of {answer.full} tokens, {sum(answer.seconds.values()):.2f} s"
+    cost += f", uncertainty {answer.uncertainty:.2f}"
+    write(canvas, shorten(cost, pane, TEXT), x, y + line_height(TEXT), size=TEXT, colour=MUTED)

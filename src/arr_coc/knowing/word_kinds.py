@@ -1,0 +1,209 @@
+"""What kind of value a word is (a date, an amount, …), what kind a question asks for, and which words mean the same.
+
+No vectors and no download: plain patterns and a short table. Everything is written for numpy arrays of flags.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_NUMBER = r"\d{1,3}(?:[,.' ]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
+# Kind → a pattern that the whole of a word or of a phrase must match, in lower case.
+PATTERNS: dict[str, str] = {
+    "date": rf"\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{1,4}}"
+    rf"|(?:\w{{3,9}},? )?(?:(?:{MONTHS})[a-z]*\.? \d{{1,2}},?(?: \d{{2,4}})?"
+    rf"|\d{{1,2}}(?:st|nd|rd|th)?[- ](?:{MONTHS})[a-z]*\.?(?:[-, ]+\d{{2,4}})?|(?:{MONTHS})[a-z]*\.? \d{{4}})",
+    "year": r"(?:1[5-9]|20)\d\d(?:[-/–](?:\d\d|\d{4}))?\*?",
+    "time": r"\d{1,2}[:.]\d{2}(?::\d{2})?(?: ?[ap]\.?m\.?)?|\d{1,2} ?[ap]\.?m\.?",
+    "money": rf"(?:[$€£¥]|rm|usd|eur|gbp|us\$) ?-?(?:{_NUMBER})(?: ?(?:k|m|bn|million|billion))?"
+    rf"|(?:{_NUMBER}) ?(?:[$€£¥]|usd|eur|dollars|euros)|\d{{1,3}}(?:,\d{{3}})*\.\d\d",
+    "number": rf"[-+±(]?(?:{_NUMBER})[)*]?",
+    "percent": rf"[-+]?(?:{_NUMBER}) ?(?:%|percent|per cent|pct)",
+    "phone": r"\+?\d{0,3}[ .-]?\(?\d{2,5}\)?[ ./-]*\d{2,4}(?:[ .-]\d{2,6})+(?: ?x\d+)?|\(\d{3}\)|\d{3}-\d{4}",
+    "mail": r"\S+@\S+\.\w+|(?:https?://|www\.)\S+|\w[\w-]+\.(?:com|org|net|de|io|gov|edu)",
+    "code": r"(?=\S*\d)(?=\S*[a-z])[a-z0-9][a-z0-9/._#-]+|\d+[-/]\d+(?:[-/]\w+)?|\d{5,}|#\d+",
+    "measure": rf"(?:{_NUMBER}) ?"
+    r"(?:mm|cm|m|km|kg|g|mg|lbs?|oz|ml|l|in\.?|ft|°[cf]|v|w|hz|psi|min|hours?|h|days?|weeks?|ppm)",
+    "yes": r"yes|no|x|n/a|none|✓|☒|☑",
+}
+# Kinds that need letters as they are: names of people, firms and places, capitals and figures.
+KINDS = (*PATTERNS, "name", "words")
+_COMPILED = {kind: re.compile(pattern) for kind, pattern in PATTERNS.items()}
+_NAME = re.compile(
+    r"(?:(?:Mr|Mrs|Ms|Dr|Prof)\.? )?[A-Z][\w'’-]*\.?(?:,? (?:[A-Z][\w'’.-]*|de|van|von|der|la|&|and|of))*"
+)
+
+# What a question asks for: words that ask for it, whole words; phrases with a space are searched for as they are.
+_ASKED = """
+date: when, date, dated, day, birth, birthday, born, due, expiry, expires, issued, deadline, on which day
+year: year, years, when, in what year, which year, what year
+time: time, hour, clock, when, departure, arrival, opens, closes, what time
+money: amount, price, cost, costs, total, subtotal, sum, paid, pay, fee, balance, salary, budget, tax, charge,
+  charged, expensive, revenue, sales, value, how much, cash, change, tip, discount, wage, income, payment, expense
+number: many, number, quantity, count, value, figure, population, how many, how much, how high, amount, score, rank,
+  size, volume, length, average, maximum, minimum, highest, lowest, difference, pages
+percent: percent, percentage, share, rate, proportion, how much, how many, growth, fraction
+phone: phone, telephone, tel, fax, mobile, cell, call, contact
+mail: email, mail, e-mail, website, web, url, site, internet
+code: number, no, code, id, reference, ref, serial, invoice, account, order, no., policy, case, file, model, sku,
+  plate, batch, lot, zip
+measure: size, weight, height, width, length, long, tall, heavy, temperature, distance, dose, volume, duration, how
+  long, circulation
+yes: is, are, was, does, did, approved, required
+name: who, whom, whose, name, person, by, manager, author, signed, company, brand, client, customer, patient,
+  sender, recipient, country, city, place, where, which, address, from, to, attention, supervisor, source,
+  published, operator
+words: what, which, title, subject, description, comments, remarks, purpose, say, says, heading, called, status,
+  type, category
+title: title, heading, headline, called, about, topic, caption, chart show, graph show, table show, this document,
+  this form
+most: highest, most, largest, biggest, maximum, max, top, leads, leading, peak, greatest, best, tallest, longest,
+  first, topped, more, higher, larger, major, majority, popular, dominated
+least: lowest, least, smallest, minimum, min, fewest, bottom, worst, shortest, last, less, lower, fewer, smaller
+click: click, press, tap, select, open, choose, go, button, hit, activate, where
+source: source, published, publisher, data come, conducted, provided by
+"""
+ASKED = {
+    kind: tuple(said.replace(", ", ",").split(","))
+    for kind, _, said in (line.partition(": ") for line in _ASKED.replace("\n  ", " ").strip().splitlines())
+}
+ASKS = tuple(ASKED)
+_ASKED_WORDS = {kind: frozenset(word for word in said if " " not in word) for kind, said in ASKED.items()}
+_ASKED_PHRASES = {kind: tuple(word for word in said if " " in word) for kind, said in ASKED.items()}
+
+# Words that mean about the same on a page: each line a group.
+SAME = """
+date day dated when
+name names named who person by
+amount total sum price cost costs paid value charge charged fee
+address location place street where addr
+phone telephone tel mobile cell call
+fax facsimile telefax telecopier
+number no nr num nbr #
+quantity qty count many pieces pcs units
+company firm corporation corp organization organisation employer business
+supplier vendor seller shop store merchant
+customer client buyer purchaser guest
+title heading headline subject re
+email mail e-mail
+zip postcode postal
+birth born dob
+salary wage pay income earnings
+reference ref
+approx estimated estimate about
+percent percentage share % pct proportion
+begin start starts starting from beginning commencement
+end ends ending finish until completion
+due deadline payable
+sign signed signature
+comment comments remarks notes note
+page pages pgs
+department dept division
+telephone phone
+invoice bill
+receipt bill
+order purchase po
+men male males man
+women female females woman
+us usa america american states
+uk britain british kingdom
+job occupation profession position
+sender from
+recipient to attention attn
+cc copy copies
+doctor physician dr
+manager supervisor
+discount rebate reduction
+tax vat gst
+weight heavy kg
+height high tall
+length long
+width wide
+largest highest maximum max most biggest top
+smallest lowest minimum min least fewest
+""".strip().splitlines()
+GROUPS = {
+    word: frozenset(place for place, line in enumerate(SAME) if word in line.split()) for word in " ".join(SAME).split()
+}
+
+# Words that ask without naming: they may stand on a page ("To:", "Title"), so they weigh little, not nothing.
+_ASKING = """
+a an and any are as at be been being by can could did do does for from give given gives had has have he her his how
+i if in into is it its itself just let me my of on or our please s said say says she show shows shown so some tell
+than that the their them there these they this those to us was we were what what's whats when where which while who
+whom whose why will with would you your read find look up written write writes entered filled listed stated
+mentioned stand stands put value document page form field picture image chart graph table figure according per
+"""
+ASKING = frozenset(_ASKING.split())
+_PARTS = re.compile(r"[^\W_]+|[#%$€£&]")
+
+
+@lru_cache(maxsize=8192)
+def parts_of(text: str) -> tuple[str, ...]:
+    """The comparable parts of a word: lower case, without accents and punctuation. "Zip/Postcode:" → zip, postcode."""
+    if not text.isascii():
+        text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+    return tuple(_PARTS.findall(text.lower()))
+
+
+@lru_cache(maxsize=8192)
+def stem(part: str) -> str:
+    """Without the endings of plurals and of verbs; short words as they are."""
+    for ending, least in (("ies", 5), ("ing", 6), ("ed", 5), ("es", 5), ("s", 4)):
+        if part.endswith(ending) and len(part) >= least and not part.endswith("ss"):
+            return part.removesuffix(ending) + ("y" if ending == "ies" else "")
+    return part
+
+
+@lru_cache(maxsize=8192)
+def kinds_of(text: str) -> tuple[bool, ...]:
+    """Which of `KINDS` a word or a phrase is, as a whole."""
+    plain = text.strip(" ,;:").lower()
+    found = [bool(_COMPILED[kind].fullmatch(plain)) for kind in PATTERNS]
+    return (*found, bool(_NAME.fullmatch(text.strip(" ,;:"))), not any(letter.isdigit() for letter in plain))
+
+
+def word_kinds(texts: Sequence[str]) -> np.ndarray:
+    """(N, kinds) float32."""
+    return np.array([kinds_of(text[:64]) for text in texts], dtype=np.float32).reshape(len(texts), len(KINDS))
+
+
+def asked_kinds(query: str) -> np.ndarray:
+    """(asks,) float32: which of `ASKS` a question asks for."""
+    lowered = " ".join(query.lower().split())
+    words = {*re.findall(r"[\w-]+\.?", lowered), *re.findall(r"\w+", lowered)}
+    found = [bool(words & _ASKED_WORDS[ask]) or any(said in lowered for said in _ASKED_PHRASES[ask]) for ask in ASKS]
+    return np.array(found, dtype=np.float32)
+
+
+_FIGURE = re.compile(r"[-+(]?[$€£]?\s?\d[\d,. ']*")
+_FIGURES = tuple(KINDS.index(kind) for kind in ("number", "money", "percent", "measure"))
+_SCALES = {"k": 1e3, "m": 1e6, "bn": 1e9, "million": 1e6, "billion": 1e9, "thousand": 1e3}
+
+
+def number_of(text: str) -> float:
+    """The number that a word or phrase is ("1,204.5", "34%", "$12"); not a number where it is none."""
+    if not any(kinds_of(text)[place] for place in _FIGURES):
+        return float("nan")
+    found = _FIGURE.search(text)
+    rest = (text[: found.start()] + text[found.end() :]).strip().lower() if found else ""
+    if not found:
+        return float("nan")
+    digits = re.sub(r"[^\d.,]", "", found[0]).strip(".,")
+    comma, point = digits.rfind(","), digits.rfind(".")
+    decimal = max(comma, point)
+    if comma >= 0 and point < 0 and (len(digits) - comma == 4 or digits.count(",") > 1):
+        decimal = -1  # 1,204
+    if digits.count(".") > 1:
+        decimal = comma if comma > point else -1
+    whole = re.sub(r"\D", "", digits[: decimal if decimal >= 0 else None])
+    part = re.sub(r"\D", "", digits[decimal + 1 :]) if decimal >= 0 else ""
+    value = float(f"{whole or 0}.{part or 0}"[:40])
+    scale = next((factor for word, factor in _SCALES.items() if re.search(rf"\b{word}\b", rest)), 1.0)
+    return (-value if found[0].startswith(("-", "(")) else value) * scale

@@ -1,0 +1,302 @@
+"""What the reading scorer is taught on: Needle World and pages, as batches of one shape on one device.
+
+Both worlds are laid up once: pictures as bytes, characters with their places, questions with the boxes of their answers
+and of what identifies them. A batch is then crops by indexing and one `grid_sample`. Its shape never changes within a
+stage, because every new shape costs a new plan of each convolution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from glob import glob
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ...alphabet import QUESTION, lower_case, question_row
+from ...errors import InputError
+from ...knowing.reading_scorer import CELL
+from ..needle import FAMILIES
+from ..pages.pack import decoded, read_pack
+from ..pages.page import Page
+from .allocations import box_cover
+from .pictures import render_with_glyphs
+
+Uniform = Callable[..., Tensor]  # shape → numbers in [0, 1)
+BLOCK = 8  # pixels of the blocks whose letters are asked for
+ALPHABET = 97
+# Of one page and one question; a page has at most so many characters worth asking for in a step.
+MOST_CHARACTERS, MOST_BOXES, MOST_CONTEXTS = 2400, 8, 4
+# What people add to a question; it must not lead the eye.
+ADDITIONS = ("", " Answer in one word.", " Answer briefly.", " Reply with the text only.", " Please.")
+PLAIN_SHARE = 0.8
+
+
+@dataclass
+class Lessons:
+    """A batch. pictures: (B, 3, C, C) float in [0, 1]. questions: (B, 96) int64. answer, context: (B, rows, cols) in
+    {0, 1}, cells that hold the answer and what identifies it. letters: (B, 97, C / 8, C / 8) bool. weight: (B,) 0 where
+    the answer fell outside the crop."""
+
+    pictures: Tensor
+    questions: Tensor
+    answer: Tensor
+    context: Tensor
+    letters: Tensor
+    weight: Tensor
+
+
+def joined(parts: list[Lessons]) -> Lessons:
+    values = {item.name: torch.cat([getattr(part, item.name) for part in parts]) for item in fields(Lessons)}
+    return Lessons(**values)
+
+
+@dataclass
+class Shelf:
+    """Pictures laid up on a device. pixels: (N, 3, S, S) uint8, what lies outside a picture repeats its edge. sizes:
+    (N, 2) height, width. characters: (N, G, 3) x, y, identifier in lower case, far away where there is none. page: (Q,)
+    the picture of each question; questions: (Q, 96) uint8; boxes (Q, K, 4), contexts (Q, K', 4) in pixels, NaN-free,
+    empty boxes where there are fewer."""
+
+    pixels: Tensor
+    sizes: Tensor
+    characters: Tensor
+    page: Tensor
+    questions: Tensor
+    boxes: Tensor
+    contexts: Tensor
+
+    def extent_of(self, asked: Tensor) -> Tensor:
+        """(Q',) questions → (Q', 4): the box around answer and context."""
+        every = torch.cat([self.boxes[asked], self.contexts[asked]], 1)
+        there = (every[..., 2] > every[..., 0])[..., None]
+        low = torch.where(there, every, 1e6)[..., :2].amin(1)
+        high = torch.where(there, every, -1e6)[..., 2:].amax(1)
+        return torch.cat([low, high], 1)
+
+
+@torch.no_grad()
+def needle_shelf(size: int, number: int, seed: int, device: torch.device | str, split: str = "train") -> Shelf:
+    """`number` Needle pictures of size² in equal parts of every family, with one question each."""
+    parts = []
+    each, chunk = -(-number // len(FAMILIES)), max(1, min(256, 256 * 512 * 512 // size**2))
+    for family in FAMILIES:
+        for start in range(0, each, chunk):
+            count = min(chunk, each - start)
+            batch, glyphs = render_with_glyphs(family, count, (size, size), seed, start, device, None, split)
+            character = lower_case(glyphs.character)
+            place = torch.stack([glyphs.x, glyphs.y, character], -1).float()
+            place = torch.where((character > 0)[..., None], place, -1e6)
+            questions = F.pad(lower_case(batch.question_ids), (0, QUESTION - batch.question_ids.shape[1]))
+            boxes, contexts = (
+                value * mask[..., None] * size
+                for value, mask in ((batch.boxes, batch.box_mask), (batch.ctx_boxes, batch.ctx_mask))
+            )
+            parts.append((batch.pictures, place, questions.to(torch.uint8), boxes, contexts))
+    most = max(part[1].shape[1] for part in parts)
+    characters = torch.cat([F.pad(part[1], (0, 0, 0, most - part[1].shape[1]), value=-1e6) for part in parts])
+    pixels, questions, boxes, contexts = (torch.cat([part[index] for part in parts]) for index in (0, 2, 3, 4))
+    total = len(pixels)
+    sizes = torch.full((total, 2), float(size), device=device)
+    return Shelf(pixels, sizes, characters, torch.arange(total, device=device), questions, boxes, contexts)
+
+
+def page_shelf(pattern: str, device: torch.device | str) -> Shelf:
+    """The pages of all packs whose names match the pattern, with every question about them."""
+    paths = sorted(glob(pattern))
+    if not paths:
+        raise InputError(f"no pack of pages matches {pattern!r}; write some with arr-coc pages --pack")
+    pages = [page for page in read_pack(paths) if page.questions]
+    side = -(-max(max(page.width, page.height) for page in pages) // CELL) * CELL
+    pixels = torch.empty(len(pages), 3, side, side, dtype=torch.uint8, device=device)
+    for number, picture in enumerate(decoded(pages)):
+        below, right = side - picture.shape[0], side - picture.shape[1]
+        padded = np.pad(picture, ((0, below), (0, right), (0, 0)), mode="edge")
+        pixels[number] = torch.from_numpy(np.ascontiguousarray(padded.transpose(2, 0, 1))).to(device)
+    sizes = torch.tensor([[page.height, page.width] for page in pages], dtype=torch.float32, device=device)
+    most = min(MOST_CHARACTERS, max(len(page.char_boxes) for page in pages))
+    characters = np.stack([_characters(page, most) for page in pages])
+    asked = [(number, question) for number, page in enumerate(pages) for question in page.questions]
+    boxes, contexts = (
+        np.stack([_boxes(getattr(question, name), number) for _, question in asked])
+        for name, number in (("boxes", MOST_BOXES), ("context", MOST_CONTEXTS))
+    )
+    return Shelf(
+        pixels,
+        sizes,
+        torch.from_numpy(characters).to(device),
+        torch.tensor([number for number, _ in asked], device=device),
+        torch.tensor([question_row(question.text) for _, question in asked], dtype=torch.uint8, device=device),
+        torch.from_numpy(boxes).to(device),
+        torch.from_numpy(contexts).to(device),
+    )
+
+
+def _characters(page: Page, most: int) -> np.ndarray:
+    """(most, 3) float32: x and y of the middle of every character, and its identifier; −1e6 where there are fewer."""
+    result = np.full((most, 3), -1e6, np.float32)
+    letters = [character for word in page.words for character in word]
+    taken = np.linspace(0, len(letters) - 1, min(most, len(letters))).round().astype(int)
+    box = page.char_boxes.astype(np.float32)[taken]
+    result[: len(taken), 0] = (box[:, 0] + box[:, 2]) / 2
+    result[: len(taken), 1] = (box[:, 1] + box[:, 3]) / 2
+    # A letter with an accent is read as the one without it; what the alphabet lacks, as a question mark.
+    result[: len(taken), 2] = [question_row(letters[index])[0] for index in taken]
+    return result
+
+
+def _boxes(boxes: np.ndarray, number: int) -> np.ndarray:
+    """(n, 4) → (number, 4) float32; empty boxes where there are fewer, the first ones where there are more."""
+    result = np.zeros((number, 4), np.float32)
+    result[: min(number, len(boxes))] = boxes[:number]
+    return result
+
+
+def with_additions(questions: Tensor, generator: torch.Generator) -> Tensor:
+    """(B, 96) int64 questions, some of them with what people add to them."""
+    device = questions.device
+    table = torch.tensor([question_row(text) for text in ADDITIONS], device=device)
+    plain = torch.rand(len(questions), generator=generator, device=device) < PLAIN_SHARE
+    which = torch.randint(1, len(ADDITIONS), (len(questions),), generator=generator, device=device)
+    added = table[torch.where(plain, 0, which)]
+    length = (questions > 0).sum(1, keepdim=True)
+    place = torch.arange(QUESTION, device=device)
+    tail = added.gather(1, (place - length).clamp_min(0))
+    return torch.where(place < length, questions, tail)
+
+
+@torch.no_grad()
+def draw_lessons(
+    shelf: Shelf,
+    pool: Tensor,
+    number: int,
+    canvas: int,
+    zoom: tuple[float, float],
+    generator: torch.Generator,
+    *,
+    worn: bool = True,
+    grey: float = 0.45,
+    each: bool = False,
+) -> Lessons:
+    """`number` questions of `pool` on crops of canvas², each page zoomed by a factor between the two of `zoom`.
+
+    each: every question of the pool once, in its order, instead of any by chance."""
+    device = shelf.pixels.device
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator, device=device)
+
+    asked = pool if each else pool[torch.randint(len(pool), (number,), generator=generator, device=device)]
+    page, extent = shelf.page[asked], shelf.extent_of(asked)
+    scale = torch.exp(math.log(zoom[0]) + uniform(number) * math.log(zoom[1] / zoom[0]))
+    span = (extent[:, 2:] - extent[:, :2]).amax(1).clamp_min(8)
+    scale = torch.minimum(scale, canvas * 0.97 / span).clamp_min(zoom[0] * 0.75)
+    size = shelf.sizes[page] * scale[:, None]  # height, width
+
+    def origin(low: Tensor, high: Tensor, side: Tensor) -> Tensor:
+        """Where the crop begins, in zoomed pixels: so that the extent is inside, the rest by chance."""
+        slack = (canvas - (high - low) * scale).clamp_min(0)
+        inside = (low * scale - slack * uniform(number)).clamp_min(0)
+        inside = torch.minimum(inside, (side - canvas).clamp_min(0))
+        return inside - (canvas - side).clamp_min(0) * uniform(number)
+
+    left, top = origin(extent[:, 0], extent[:, 2], size[:, 1]), origin(extent[:, 1], extent[:, 3], size[:, 0])
+    pictures = crops(shelf.pixels, page, left, top, scale, canvas, uniform, worn, zoom[0])
+    letters = letter_blocks(shelf.characters[page], left, top, scale, canvas)
+    shift = torch.stack([left, top, left, top], -1)[:, None]
+    rows = canvas // CELL
+    cells = []
+    for boxes in (shelf.boxes[asked], shelf.contexts[asked]):
+        there = boxes[..., 2] > boxes[..., 0]
+        placed = ((boxes * scale[:, None, None] - shift) / canvas).clamp(0, 1)
+        cells.append((box_cover(placed, there, rows, rows) > 0.02).float())
+    answer, context = cells
+    questions = with_additions(shelf.questions[asked].long(), generator)
+    if worn:
+        pictures = wear(pictures, uniform, grey)
+    return Lessons(pictures, questions, answer, context * (1 - answer), letters, (answer.sum((1, 2)) > 0).float())
+
+
+def crops(
+    pixels: Tensor,
+    page: Tensor,
+    left: Tensor,
+    top: Tensor,
+    scale: Tensor,
+    canvas: int,
+    uniform: Uniform,
+    turned: bool,
+    smallest: float,
+) -> Tensor:
+    """(B, 3, canvas, canvas) float in [0, 1], from only so much ground as the widest crop needs."""
+    device, side, number = pixels.device, pixels.shape[-1], len(page)
+    reach = min(side, int(canvas / (smallest * 0.75)) + 8)
+    span = torch.arange(reach, device=device)
+    first_x, first_y = ((place / scale).floor().long().clamp(0, side - reach) for place in (left, top))
+    colours = torch.arange(pixels.shape[1], device=device)[None, :, None, None]
+    rows, cols = (first_y[:, None] + span)[:, None, :, None], (first_x[:, None] + span)[:, None, None, :]
+    ground = pixels[page[:, None, None, None], colours, rows, cols]
+    ground = ground.to(torch.bfloat16 if device.type == "cuda" else torch.float32) / 255
+    extent = canvas / scale
+    move = torch.zeros(number, 2, 3, device=device)
+    move[:, 0, 0] = move[:, 1, 1] = extent / reach
+    move[:, 0, 2] = (2 * (left / scale - first_x) + extent) / reach - 1
+    move[:, 1, 2] = (2 * (top / scale - first_y) + extent) / reach - 1
+    if turned:
+        # A hundredth of a radian moves the edge of a crop by a few pixels: less than the blocks that are asked for.
+        angle = (uniform(number) - 0.5) * 0.03 * (uniform(number) < 0.3)
+        move[:, 0, 1], move[:, 1, 0] = -angle * extent / reach, angle * extent / reach
+    # Below three quarters a single sample would skip pixels: take four and average.
+    twice = 2 if smallest < 0.8 else 1
+    grid = F.affine_grid(move, [number, 3, canvas * twice, canvas * twice], align_corners=False).to(ground.dtype)
+    taken = F.grid_sample(ground, grid, padding_mode="border", align_corners=False).float()
+    return F.avg_pool2d(taken, 2) if twice == 2 else taken
+
+
+def letter_blocks(characters: Tensor, left: Tensor, top: Tensor, scale: Tensor, canvas: int) -> Tensor:
+    """(B, G, 3) → (B, 97, canvas / 8, canvas / 8) bool: which characters have their middle in each block."""
+    number, blocks = len(characters), canvas // BLOCK
+    x = ((characters[..., 0] * scale[:, None] - left[:, None]) / BLOCK).floor().long()
+    y = ((characters[..., 1] * scale[:, None] - top[:, None]) / BLOCK).floor().long()
+    inside = (x >= 0) & (x < blocks) & (y >= 0) & (y < blocks)
+    nowhere = ALPHABET * blocks * blocks
+    which = characters[..., 2].long().clamp(0, ALPHABET - 1)
+    place = torch.where(inside, (which * blocks + y) * blocks + x, nowhere)
+    board = torch.zeros(number, nowhere + 1, dtype=torch.bool, device=characters.device)
+    board.scatter_(1, place, torch.ones_like(place, dtype=torch.bool))
+    return board[:, :-1].view(number, ALPHABET, blocks, blocks)
+
+
+def wear(pictures: Tensor, uniform: Uniform, grey_share: float) -> Tensor:
+    """Grey, dark, pale, blurred, noisy, unevenly lit, faxed: each by chance, for every picture of (B, 3, C, C).
+
+    Where questions name colours, few of the pictures may lose theirs."""
+    number, canvas = len(pictures), pictures.shape[-1]
+
+    def some(share: float) -> Tensor:
+        return (uniform(number, 1, 1, 1) < share).float()
+
+    def amount(*shape: int) -> Tensor:
+        return uniform(number, *(shape or (1, 1, 1)))
+
+    grey = some(grey_share)
+    worn = pictures * (1 - grey) + pictures.mean(1, keepdim=True) * grey
+    dark = some(0.2 * grey_share)
+    worn = worn * (1 - dark) + (1 - worn) * dark
+    contrast = torch.where(some(0.6) > 0, 0.45 + 0.75 * amount(), 1.0)
+    worn = (worn - 0.5) * contrast + 0.5 + 0.12 * (amount(3, 1, 1) - 0.5)
+    soft = F.avg_pool2d(F.pad(worn, (1, 1, 1, 1), mode="replicate"), 3, 1)
+    blurred = 0.9 * amount() * some(0.4)
+    worn = worn * (1 - blurred) + soft * blurred
+    light = F.interpolate(amount(1, 3, 3), (canvas, canvas), mode="bicubic") * 0.25 * some(0.3)
+    grain = uniform(number, 1, canvas, canvas) - 0.5
+    worn = worn - light + grain * 0.3 * amount() ** 2 * some(0.6)
+    faxed = some(0.2 * grey_share)
+    level = worn.mean(1, keepdim=True)
+    middle = level.mean((2, 3), keepdim=True) - 0.12
+    worn = worn * (1 - faxed) + ((level - middle) * 12).sigmoid() * faxed
+    return worn.clamp(0, 1)

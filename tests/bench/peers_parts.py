@@ -1,0 +1,42 @@
+"""A tiny stock Qwen3-VL, a tiny scorer and two pictures, for the tests of the comparison."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+
+from arr_coc.knowing.scorer import Scorer, ScorerConfig
+from arr_coc.lab.bench.needle import Weights
+from arr_coc.lab.bench.peers.model import PrunableMini, Scene
+from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.pictures import TrainingBatch, render_family
+
+SIZE = (256, 256)
+SHAPE = MiniConfig(width=64, vision_layers=4, language_layers=4, heads=2, widening=2, deepstack=(0, 1))
+
+
+@cache
+def tiny_weights() -> Weights:
+    torch.manual_seed(3)
+    model: Any = build_mini(SHAPE).eval().requires_grad_(False)
+    for parameter in model.parameters():  # fresh weights hardly attend to anything: let differences show
+        parameter.mul_(2) if parameter.ndim > 1 else None
+    scorer = Scorer(ScorerConfig(width=16, query_width=8, blocks=1, heads=1)).eval().requires_grad_(False)
+    scorer.head.weight.mul_(100)  # a flat map would be down-sampled evenly, wherever it is moved
+    return Weights(model, scorer, 1.0, "tiny")
+
+
+@cache
+def pictures() -> TrainingBatch:
+    return render_family("forms", 2, SIZE, 77, 0, "cpu", None, "test")
+
+
+def tiny_mini() -> PrunableMini:
+    weights = tiny_weights()
+    return PrunableMini(weights.mini, weights.scorer)
+
+
+def scene(seed: int = 5, answers: bool = True) -> Scene:
+    return Scene(pictures(), torch.float32, seed, answers)

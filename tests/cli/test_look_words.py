@@ -1,0 +1,131 @@
+"""Words through the doors: files of words and pages of PDFs, by `look`, the command line and the registry."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from small_pdf import small_pdf
+
+import arr_coc as library
+from arr_coc.errors import InputError
+from arr_coc.knowing import words as words_room
+from arr_coc.knowing.registry import choose_source, resolve
+from arr_coc.knowing.scene import Scene
+from arr_coc.looking import examine
+from arr_coc.sensing import pdf_pages
+
+WORDS = [
+    ("Total", (10, 20, 50, 34)),
+    ("$48.50", (60, 20, 110, 34)),
+    ("Date", (10, 150, 50, 164)),
+    ("03/04/1997", (150, 150, 230, 164)),
+]
+TEXT = "72 700 Td (Invoice date: 03/04/1997) Tj 0 -300 Td (Total amount: $48.50) Tj"
+
+
+def fine_share(allocation, box):
+    """How much of a box (pixels) is seen at level 0."""
+    seen = np.zeros((allocation.height, allocation.width), bool)
+    for y, x, height, width in allocation.boxes[allocation.levels == 0]:
+        seen[y : y + height, x : x + width] = True
+    x0, y0, x1, y1 = box
+    return seen[y0:y1, x0:x1].mean()
+
+
+def test_the_same_picture_is_seen_where_its_words_answer():
+    blank = np.full((192, 256, 3), 255, np.uint8)
+    date = library.look(blank, "What is the date?", budget=9, words=WORDS)
+    total = library.look(blank, "How much is the total?", budget=9, words=WORDS)
+    assert fine_share(date, WORDS[3][1]) > 0.9 > fine_share(date, WORDS[1][1]) + 0.3
+    assert fine_share(total, WORDS[1][1]) > 0.9
+    assert date.tokens == total.tokens == 9
+
+
+def test_a_note_says_which_words_were_read_and_the_texture_is_not_sensed():
+    look = examine(np.full((192, 256, 3), 255, np.uint8), "What is the date?", words=WORDS)
+    assert any("4 words (the caller)" in note and "03/04/1997" in note for note in look.notes)
+    assert "sense" not in look.seconds
+
+
+def test_auto_takes_words_where_they_are_known():
+    assert choose_source(Scene(np.zeros((8, 8, 3), np.uint8), words=WORDS))[0].name == "words"
+    assert choose_source(Scene(np.zeros((8, 8, 3), np.uint8)))[0].name == "look"
+
+
+def test_without_words_and_without_ocr_one_line_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(words_room, "ocr_missing", lambda: "install it")
+    with pytest.raises(InputError, match=r"give words=.*install it"):
+        library.look(np.zeros((64, 64, 3), np.uint8), "what?", relevance="words")
+    assert resolve("words", Scene(np.zeros((8, 8, 3), np.uint8), words=WORDS))[0].name == "words"
+
+
+def test_no_words_at_all_is_an_ordinary_look(photo):
+    assert examine(photo, "the red sign", words=[]).allocation == examine(photo, "the red sign").allocation
+
+
+def test_words_from_a_file_on_the_command_line(arr_coc, photo, tmp_path):
+    path = tmp_path / "words.json"
+    path.write_text(json.dumps([[text, list(box)] for text, box in WORDS]))
+    out = arr_coc(
+        "look", photo, "What is the date?", "--words", path, "--budget", 6, "--no-draw", "--json", "--out", tmp_path
+    )
+    assert out.code == 0, out
+    (look,) = json.loads(out.out)["looks"]
+    assert look["tokens"] == 6
+    assert any("words.json" in note for note in look["notes"])
+    broken = arr_coc("look", photo, "what?", "--words", photo, "--out", tmp_path)
+    assert broken.code == 2
+    assert len(broken.err.strip().splitlines()) == 1
+
+
+def test_pages_of_a_pdf_on_the_command_line(arr_coc, tmp_path):
+    pytest.importorskip("pypdfium2")
+    path = small_pdf(
+        tmp_path / "report.pdf", ((TEXT, ""), ("72 90 Td (Date: 05/06/2007) Tj", ""), ("72 700 Td (end) Tj", ""))
+    )
+    how = ("--no-draw", "--json", "--out", tmp_path / "out", "--keep", "0.02")
+    every = json.loads(arr_coc("look", path, "What is the date?", "--pages", "all", *how).out)["looks"]
+    assert [look["image"].rpartition(" ")[2] for look in every] == ["1", "2", "3"]
+    assert "03/04/1997" in str(every[0]["notes"])
+    assert "05/06/2007" in str(every[1]["notes"])
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == [
+        f"report-{n}.allocation.json" for n in (1, 2, 3)
+    ]
+    (second,) = json.loads(arr_coc("look", path, "What is the date?", "--page", 2, *how).out)["looks"]
+    assert second["allocation"] == every[1]["allocation"]
+    for wrong in (("--page", 9), ("--page", 1, "--pages", "all"), ("--pages", "x")):
+        refused = arr_coc("look", path, "what?", *wrong, *how)
+        assert refused.code == 2, wrong
+        assert len(refused.err.strip().splitlines()) == 1
+
+
+def test_pages_of_what_is_no_pdf(arr_coc, photo, tmp_path):
+    outcome = arr_coc("look", photo, "what?", "--page", 2, "--out", tmp_path)
+    assert outcome.code == 2
+    assert "PDF" in outcome.err
+
+
+def test_one_broken_pdf_does_not_stop_the_others(arr_coc, photo, tmp_path):
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 and nothing more")
+    outcome = arr_coc(
+        "look", tmp_path / "broken.pdf", photo, "the red sign", "--no-draw", "--json", "--out", tmp_path / "o"
+    )
+    found = json.loads(outcome.out)
+    assert len(found["looks"]) == len(found["errors"]) == 1
+    assert outcome.code == 2
+
+
+def test_a_page_in_python_and_the_path_of_a_pdf_agree(tmp_path):
+    pytest.importorskip("pypdfium2")
+    path = small_pdf(tmp_path / "report.pdf", ((TEXT, ""),))
+    (page,) = pdf_pages(path)
+    one, other = (
+        library.look(path, "What is the invoice date?", keep=0.02),
+        library.look(page, "What is the invoice date?", keep=0.02),
+    )
+    assert one == other
+    extent = np.array([page.picture.width, page.picture.height] * 2)
+    box = (page.words.boxes[page.words.texts.index("03/04/1997")] * extent).astype(int)
+    assert fine_share(one, box) > 0.9

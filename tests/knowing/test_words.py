@@ -1,0 +1,225 @@
+"""Question × words: the value of the label that is asked for scores above others, and is painted where it stands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arr_coc.knowing.word_kinds import ASKS, KINDS, asked_kinds, kinds_of, number_of, parts_of
+from arr_coc.knowing.word_page import COLUMN_HEAD, DOWN, LEFT, RIGHT, ROW_HEAD, UP, neighbours_of, word_page
+from arr_coc.knowing.words import answer_shares, asked, matches, paint, words_map
+from arr_coc.sensing.words import make_words
+
+FIELDS = (
+    ("Invoice number:", "XH-2651"),
+    ("Invoice date:", "03/04/1997"),
+    ("Customer:", "Hana Sibona"),
+    ("Phone:", "(412) 555-1234"),
+    ("Total amount:", "$1,204.50"),
+    ("Delivery address:", "12 Mill Road"),
+)
+
+
+def page_of(*rows, letter=8.0, height=14.0, step=30.0, column=200.0, size=(400, 600)):
+    """A page with a phrase in every cell: rows of strings, from the upper left; "" leaves a cell empty."""
+    texts, boxes = [], []
+    for line, cells in enumerate(rows):
+        for place, cell in enumerate(cells):
+            x, y = 20 + place * column, 20 + line * step
+            for word in cell.split():
+                texts.append(word)
+                boxes.append([x, y, x + letter * len(word), y + height])
+                x += letter * (len(word) + 0.5)
+    return make_words(texts, boxes, size=size)
+
+
+def phrase_scores(words, query):
+    shares = answer_shares(words, query)[:, 0]
+    page = word_page(words)
+    best = np.zeros(len(page))
+    np.maximum.at(best, page.phrase, shares[page.order])
+    return dict(zip(page.texts, best.tolist(), strict=True))
+
+
+FORM = page_of(*FIELDS)
+BELOW = page_of(*[row for label, value in FIELDS for row in ((label.rstrip(":"),), (value,))], step=22)
+TABLE = page_of(
+    ("Country", "2014", "2015", "2016"),
+    ("Norway", "12.4", "18.9", "77.1"),
+    ("Kenya", "33.8", "41.2", "50.6"),
+    ("Peru", "61.3", "24.7", "19.5"),
+    column=120,
+)
+
+
+@pytest.mark.parametrize(("label", "value"), FIELDS)
+@pytest.mark.parametrize("asking", ["What is the {}?", "What is written for {}?", "{}"])
+def test_the_value_of_the_label_asked_for_scores_above_other_values(label, value, asking):
+    scores = phrase_scores(FORM, asking.format(label.rstrip(":").lower()))
+    others = [scores[other] for _, other in FIELDS if other != value]
+    assert scores[value] > max(others)
+
+
+def test_values_may_stand_below_their_labels():
+    right = [
+        max(FIELDS, key=lambda f: phrase_scores(BELOW, f"What is the {label.rstrip(':')}?")[f[1]])[1] == value
+        for label, value in FIELDS
+    ]
+    assert np.mean(right) >= 5 / 6
+
+
+@pytest.mark.parametrize(
+    ("country", "year", "value"), [("Norway", "2015", "18.9"), ("Kenya", "2014", "33.8"), ("Peru", "2016", "19.5")]
+)
+def test_a_cell_is_found_where_its_row_and_its_column_meet(country, year, value):
+    scores = phrase_scores(TABLE, f"What is the value for {country} in {year}?")
+    figures = {text: score for text, score in scores.items() if "." in text}
+    assert max(figures, key=figures.get) == value
+
+
+def test_a_kind_of_value_is_found_without_its_label():
+    words = page_of(("Hana Sibona",), ("03/04/1997",), ("$1,204.50",), ("Mill Road",), step=60)
+    when, much = phrase_scores(words, "When was this issued?"), phrase_scores(words, "How much was paid?")
+    assert max(when, key=when.get) == "03/04/1997"
+    assert max(much, key=much.get) == "$1,204.50"
+
+
+def test_a_misread_label_still_leads_to_its_value():
+    words = page_of(("lnvoice numbcr:", "XH-2651"), ("Shlpping date:", "03/04/1997"), ("Customer:", "Hana Sibona"))
+    scores = phrase_scores(words, "What is the invoice number?")
+    assert scores["XH-2651"] > max(scores["03/04/1997"], scores["Hana Sibona"])
+
+
+def test_matches_exact_above_near_above_none_and_numbers_only_themselves():
+    page = word_page(page_of(("invoice", "lnvoice", "banana"), ("2014", "2015", "total")))
+    exact, related = matches(page, asked("invoice amount 2014"))
+    found = {text: exact[place] for place, text in enumerate(page.words.texts[row] for row in page.order)}
+    assert found["invoice"][0] == 1
+    assert 0.3 < found["lnvoice"][0] < 1
+    assert found["banana"][0] == 0
+    assert found["2014"][2] == 1
+    assert found["2015"][2] == 0
+    same = {text: related[place] for place, text in enumerate(page.words.texts[row] for row in page.order)}
+    assert same["total"][1] == 1
+
+
+def test_words_that_only_ask_weigh_little_unless_they_are_names():
+    weights = dict(zip(asked("What is written for To?").parts, asked("What is written for To?").weights, strict=True))
+    assert weights["to"] > 3 * weights["what"]
+    named = asked('What stands beside "From"?')
+    assert dict(zip(named.parts, named.weights, strict=True))["from"] > 1
+
+
+def test_neighbours_right_below_and_at_the_heads():
+    page = word_page(TABLE)
+    near, place = page.neighbours, {text: number for number, text in enumerate(page.texts)}
+    name = lambda text, side: page.texts[near[place[text], side]]  # noqa: E731
+    assert name("18.9", LEFT) == "12.4"
+    assert name("18.9", RIGHT) == "77.1"
+    assert name("18.9", UP) == "2015"
+    assert name("18.9", DOWN) == "41.2"
+    assert name("19.5", ROW_HEAD) == "Peru"
+    assert name("19.5", COLUMN_HEAD) == "2016"
+    assert near[place["Country"], LEFT] == len(page)
+    assert near[place["Country"], ROW_HEAD] == len(page)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 0.9), st.floats(0, 0.9), st.floats(0.01, 0.1), st.floats(0.01, 0.1)),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_neighbours_lie_on_their_side(boxes):
+    corners = np.array([[x, y, x + wide, y + high] for x, y, wide, high in boxes])
+    near, _ = neighbours_of(corners)
+    middle = (corners[:, :2] + corners[:, 2:]) / 2
+    for side, axis, sign in ((LEFT, 0, -1), (RIGHT, 0, 1), (UP, 1, -1), (DOWN, 1, 1)):
+        there = near[:, side] < len(corners)
+        assert (sign * (middle[near[there, side], axis] - middle[there, axis]) > 0).all()
+
+
+def test_kinds_of_values_and_of_questions():
+    kinds = lambda text: {kind for kind, found in zip(KINDS, kinds_of(text), strict=True) if found}  # noqa: E731
+    assert "date" in kinds("03/04/1997") & kinds("12 Mar 1997") & kinds("March 4, 2001")
+    assert "money" in kinds("$1,204.50") & kinds("12.50 EUR")
+    assert "phone" in kinds("(412) 555-1234")
+    assert "percent" in kinds("34.5 %")
+    assert "name" in kinds("Hana Sibona")
+    assert "name" not in kinds("of the year")
+    asks = lambda query: {ask for ask, found in zip(ASKS, asked_kinds(query), strict=True) if found}  # noqa: E731
+    assert "date" in asks("When was it signed?")
+    assert "money" in asks("How much is the pie?")
+    assert "most" in asks("Which country has the highest value?")
+    assert "date" not in asks("Update the whenever field")
+    assert parts_of("Zip/Postcode:") == ("zip", "postcode")
+    assert [number_of(text) for text in ("1,204.5", "1.204,5", "34%", "$12", "-3")] == [1204.5, 1204.5, 34, 12, -3]
+    assert np.isnan(number_of("03/04/1997"))
+
+
+def test_paint_puts_each_value_on_its_own_ground():
+    words = make_words(["a", "b"], [[0, 0, 32, 32], [64, 64, 96, 80]], size=(128, 256))
+    painted = paint(words, np.array([1.0, 0.5]))
+    assert painted.shape == (128, 256)
+    expected = np.zeros((128, 256))
+    expected[:32, :32] = 1
+    expected[64:80, 64:96] = 0.5
+    np.testing.assert_allclose(painted, expected, atol=1e-5)
+
+
+def test_the_map_is_high_on_the_answer_lower_on_other_words_and_nothing_on_blank_ground():
+    found = words_map(FORM, "What is the invoice date?")
+    rows, cols = found.shape
+    value = FORM.texts.index("03/04/1997")
+    x0, y0, x1, y1 = (FORM.boxes[value] * [cols, rows, cols, rows]).astype(int)
+    assert found[y0 + 1 : y1, x0 + 1 : x1].min() > 0.5
+    other = FORM.texts.index("XH-2651")
+    a0, b0, a1, b1 = (FORM.boxes[other] * [cols, rows, cols, rows]).astype(int)
+    assert 0 < found[b0 + 1 : b1, a0 + 1 : a1].mean() < 0.5
+    assert found[-rows // 4 :].max() == 0
+
+
+def test_no_words_one_word_and_an_empty_question():
+    assert answer_shares(make_words([], np.zeros((0, 4))), "What?").shape == (0, 2)
+    assert np.isfinite(answer_shares(page_of(("Total",)), "What is the total?")).all()
+    assert np.isfinite(answer_shares(FORM, "?!")).all()
+    assert np.isfinite(answer_shares(FORM, " ".join(f"word{n}" for n in range(300)))).all()
+
+
+def test_the_order_of_the_words_does_not_matter():
+    order = np.random.default_rng(0).permutation(len(FORM))
+    size = np.array([FORM.size[1], FORM.size[0]] * 2)
+    mixed = make_words([FORM.texts[place] for place in order], FORM.boxes[order] * size, size=FORM.size)
+    one, other = answer_shares(FORM, "What is the total amount?"), answer_shares(mixed, "What is the total amount?")
+    np.testing.assert_allclose(one[order], other, atol=1e-4)
+
+
+def test_a_question_about_500_words_takes_about_10_milliseconds():
+    rows = [[f"label{line} w{cell}" for cell in range(5)] for line in range(50)]
+    words = page_of(*rows, column=110, step=7, height=5, letter=4)
+    assert len(words) == 500
+    word_page(words)
+    words_map(words, "warm up")
+    times = []
+    for number in range(15):
+        start = time.process_time()
+        words_map(words, f"What is written for label{number} w3?")
+        times.append(time.process_time() - start)
+    assert min(times) < 0.015
+
+
+def test_nothing_here_needs_torch_or_opencv():
+    code = (
+        "import sys\nfrom arr_coc.sensing.words import as_words\nfrom arr_coc.knowing.words import words_map\n"
+        "words_map(as_words([('Total', (0.1, 0.1, 0.2, 0.2)), ('9.50', (0.3, 0.1, 0.4, 0.2))], (100, 100)), 'total?')\n"
+        "assert not {'torch', 'cv2', 'scipy', 'transformers'} & set(sys.modules), 'heavy'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,129 @@
+"""What is written into pages, before any browser: seeds, splits, questions, typefaces."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("faker", reason="pip install 'arr-coc[pages]'")
+
+from arr_coc.lab.pages.families import chosen, families
+from arr_coc.lab.pages.sheet import Sheet
+from arr_coc.lab.pages.typefaces import HELD, PACKAGES, TRAIN, typefaces
+from arr_coc.lab.pages.wording import FIELD, readable
+from arr_coc.lab.pages.words import label_kinds, vocabulary
+
+CODE = """
+import hashlib
+from arr_coc.lab.pages.families import families
+from arr_coc.lab.pages.sheet import Sheet
+digest = hashlib.sha256()
+for name, family in families().items():
+    for layout, write in [*family.train.items(), *family.held.items()]:
+        sheet = Sheet("train", 3, 5)
+        digest.update((sheet.document(write(sheet)) + repr(sheet.questions)).encode())
+print(digest.hexdigest())
+"""
+
+
+def written(split: str = "train", seed: int = 3):
+    for name, family in families().items():
+        for layout, write in (family.train if split == "train" else family.held).items():
+            sheet = Sheet(split, seed, 5)
+            yield name, layout, sheet, sheet.document(write(sheet))
+
+
+def test_the_same_seed_writes_the_same_pages_in_another_process():
+    found = {
+        subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    }
+    assert len(found) == 1
+
+
+def test_another_seed_writes_other_pages():
+    first = [html for *_, html in written(seed=3)]
+    second = [html for *_, html in written(seed=4)]
+    assert all(a != b for a, b in zip(first, second, strict=True))
+
+
+def test_there_are_families_and_typefaces_enough():
+    known = families()
+    assert len(known) >= 12
+    assert all(family.train and family.held for family in known.values())
+    assert sum(len(typefaces("train", manner)) + len(typefaces("val", manner)) for manner in TRAIN) >= 60
+
+
+def test_no_layout_and_no_typeface_serves_both_splits():
+    for family in families().values():
+        assert not family.train.keys() & family.held.keys()
+    assert TRAIN.keys() == HELD.keys()
+    shared = {face for manner in TRAIN for face in typefaces("train", manner)} & {
+        face for manner in HELD for face in typefaces("val", manner)
+    }
+    assert not shared
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_a_page_names_its_layout_and_only_typefaces_of_its_split(split):
+    other = "val" if split == "train" else "train"
+    foreign = [face for manner in TRAIN for face in typefaces(other, manner)]
+    for family, layout, sheet, html in written(split):
+        assert sheet.layout, (family, layout)
+        assert not [face for face in foreign if f"'{face}'" in html], (family, layout)
+
+
+def test_families_are_drawn_as_often_as_their_weights_say():
+    known = families()
+    drawn = [chosen("train", 0, index, known)[0] for index in range(4000)]
+    total = sum(family.weight for family in known.values())
+    for name, family in known.items():
+        assert drawn.count(name) / 4000 == pytest.approx(family.weight / total, abs=0.025)
+
+
+def test_every_question_is_in_the_alphabet_and_answered_by_its_marks():
+    asked = 0
+    for _, layout, sheet, _ in written():
+        for question in sheet.questions:
+            asked += 1
+            assert readable(question.text)
+            assert readable(question.answer)
+            assert question.answers
+            if question.kind not in ("count", "icon"):
+                assert question.answer == " ".join(sheet.marks[key] for key in question.answers), (layout, question)
+    assert asked > 500
+
+
+def test_facts_are_asked_in_many_wordings():
+    sheet = Sheet("train", 0, 0)
+    label, value = sheet.mark("Date of birth:"), sheet.mark("1 May 1961")
+    for _ in range(300):
+        sheet.ask_field("Date of birth", "date", value, label)
+    texts = {question.text for question in sheet.questions}
+    assert len(texts) > 40
+    assert "Date of birth" in texts
+    assert "What is written for Date of birth?" in texts
+    assert len(set(FIELD)) > 25
+
+
+def test_labels_and_words_are_plenty():
+    assert len(label_kinds()) > 600
+    assert len(vocabulary("ui")) > 150
+    assert "fonts-dejavu-core" in PACKAGES.split()
+
+
+def test_what_stands_twice_is_not_asked_for():
+    sheet = Sheet("train", 0, 0)
+    pairs = [
+        (sheet.mark(f"{label}:"), sheet.mark(value))
+        for label, value in (("Date", "1 May"), ("DATE", "2 May"), ("To", "Ann"))
+    ]
+    for label, value in pairs:
+        sheet.ask_field(label.text, "date", value, label)
+    clear = [q.answer for q in sheet.questions if sheet.one_meaning(q, sheet.marks)]
+    assert clear == ["Ann"]
+    # Where the second one was cut off at the page's end, the first has one meaning again.
+    left = [key for key in sheet.marks if key not in (pairs[1][0].key, pairs[1][1].key)]
+    assert [q.answer for q in sheet.questions if sheet.one_meaning(q, left)] == ["1 May", "2 May", "Ann"]

@@ -1,0 +1,143 @@
+"""Files of words: every format gives the same words; what is broken is refused with one line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arr_coc.errors import InputError
+from arr_coc.sensing.words_files import read_words
+
+HOCR = """<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN" "http://www.w3.org/TR/xhtml1/DTD/xhtml1.dtd">
+<html><head><meta charset="utf-8"><title></title></head><body>
+ <div class='ocr_page' id='page_1' title='image "a.png"; bbox 0 0 200 100; ppageno 0'>
+  <span class='ocr_line' title="bbox 10 10 90 20; baseline 0 0">
+   <span class='ocrx_word' title='bbox 10 10 40 20; x_wconf 96'><strong>Due</strong></span>
+   <span class='ocrx_word' title='bbox 44 10 90 20; x_wconf 91'>d&acirc;te:</span>
+  </span>
+  <p class='ocr_line' title="bbox 10 40 90 50"><span class='ocrx_word' title='bbox 10 40 90 50'>03/04/1997</span></p>
+ </div>
+ <div class='ocr_page' title='bbox 0 0 50 50'><span class='ocrx_word' title='bbox 0 0 25 25'>second</span></div>
+</body></html>"""
+ALTO = """<?xml version="1.0" encoding="UTF-8"?>
+<alto xmlns="http://www.loc.gov/standards/alto/ns-v4#"><Description><MeasurementUnit>pixel</MeasurementUnit></Description>
+<Layout><Page WIDTH="200" HEIGHT="100"><PrintSpace><TextBlock>
+<TextLine><String CONTENT="Due" HPOS="10" VPOS="10" WIDTH="30" HEIGHT="10"/><SP/>
+<String CONTENT="dâte:" HPOS="44" VPOS="10" WIDTH="46" HEIGHT="10"/></TextLine>
+<TextLine><String CONTENT="03/04/1997" HPOS="10" VPOS="40" WIDTH="80" HEIGHT="10"/></TextLine>
+</TextBlock></PrintSpace></Page></Layout></alto>"""
+TSV = """level page_num block_num par_num line_num word_num left top width height conf text
+1 1 0 0 0 0 0 0 200 100 -1 \n4 1 1 1 1 0 10 10 80 10 -1 \n5 1 1 1 1 1 10 10 30 10 96.1 Due
+5 1 1 1 1 2 44 10 46 10 91 dâte:
+5 1 1 1 2 1 10 40 80 10 91 03/04/1997""".replace(" ", "\t")
+WORDS = [
+    {"text": "Due", "box": [10, 10, 40, 20]},
+    {"text": "dâte:", "box": [44, 10, 90, 20]},
+    {"text": "03/04/1997", "box": [10, 40, 90, 50]},
+]
+JSON = json.dumps({"width": 200, "height": 100, "words": WORDS})
+FORMATS = {"a.hocr": HOCR, "a.xml": ALTO, "a.tsv": TSV, "a.json": JSON}
+
+
+def written(folder, name, text):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_words(tmp_path, name):
+    words = read_words(written(tmp_path, name, FORMATS[name]))
+    assert words.texts == ("Due", "dâte:", "03/04/1997")
+    np.testing.assert_allclose(
+        words.boxes, [[0.05, 0.1, 0.2, 0.2], [0.22, 0.1, 0.45, 0.2], [0.05, 0.4, 0.45, 0.5]], atol=1e-6
+    )
+    assert words.lines[0] == words.lines[1] != words.lines[2]
+    assert name in words.source
+    assert words.size == (100, 200)
+
+
+def test_a_format_is_known_by_its_content_not_its_name(tmp_path):
+    assert read_words(written(tmp_path, "words.txt", ALTO)).texts[0] == "Due"
+
+
+def test_other_pages_and_other_encodings(tmp_path):
+    assert read_words(written(tmp_path, "a.hocr", HOCR), page=2).texts == ("second",)
+    assert read_words(written(tmp_path, "b.json", JSON.encode("utf-16"))).texts[1] == "dâte:"
+    latin = ALTO.replace("UTF-8", "ISO-8859-1").encode("latin-1")
+    assert read_words(written(tmp_path, "c.xml", latin)).texts[1] == "dâte:"
+    pages = json.dumps({"pages": [{"words": []}, {"width": 10, "height": 10, "words": [["x", 1, 1, 2, 2]]}]})
+    assert read_words(written(tmp_path, "d.json", pages), page=2).texts == ("x",)
+
+
+def test_the_picture_s_size_serves_where_the_file_has_none(tmp_path):
+    path = written(tmp_path, "a.json", json.dumps(WORDS))
+    assert read_words(path, size=(100, 200)).boxes[0].tolist() == pytest.approx([0.05, 0.1, 0.2, 0.2])
+    with pytest.raises(InputError, match="width"):
+        read_words(path)
+
+
+BOMB = '<?xml version="1.0"?><!DOCTYPE alto [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]><alto><Layout>&b;</Layout></alto>'
+BROKEN = {
+    "empty": b"  ",
+    "a picture": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+    "plain text": b"nothing here",
+    "half of a JSON": JSON[:60],
+    "JSON of another kind": b'{"answer": 42}',
+    "a word without a box": b'[{"text": "Total"}]',
+    "a box of words": b'[["Total", ["a", "b", "c", "d"]]]',
+    "boxes beyond numbers": b'{"width": 1, "height": 1, "words": [["a", [0, 0, 1e999, 1]]]}',
+    "no page": b'{"width": 0, "height": 5, "words": [["a", [0, 0, 1, 1]]]}',
+    "a deep nest": b"[" * 100_000 + b"]" * 100_000,
+    "half of an ALTO": ALTO[:400],
+    "an ALTO without numbers": ALTO.replace('HPOS="10"', 'HPOS="left"'),
+    "an XML bomb": BOMB,
+    "a torn TSV": TSV.replace("5\t1\t1\t1\t1\t2\t44", "5\t1\t1\t1\t1\t2\tx"),
+    "a TSV without columns": "level\tpage_num\ttext\n5\t1\tDue",
+    "another encoding": '[["é", [0, 0, 1, 1]]]'.encode("latin-1"),
+    "an unknown encoding": b'<?xml version="1.0" encoding="klingon"?><alto/>',
+    "an hOCR without a page": b'<p class="ocr_page ocrx_word"',
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_broken_files_are_refused_with_one_line(tmp_path, what):
+    with pytest.raises(InputError) as error:
+        read_words(written(tmp_path, "a.words", BROKEN[what]))
+    assert "\n" not in str(error.value)
+
+
+def test_no_file_a_folder_and_no_page(tmp_path):
+    for path, page in ((tmp_path / "no.json", 1), (tmp_path, 1), (written(tmp_path, "a.json", JSON), 7), (tmp_path, 0)):
+        with pytest.raises(InputError):
+            read_words(path, page=page)
+
+
+def test_boxes_that_are_wild_are_tamed(tmp_path):
+    wild = {
+        "width": 100,
+        "height": 100,
+        "words": [["over", [-50, 90, 300, 120]], ["turned", [60, 40, 20, 30]], ["flat", [5, 5, 5, 9]]],
+    }
+    words = read_words(written(tmp_path, "a.json", json.dumps(wild)))
+    assert words.texts == ("over", "turned")
+    assert words.boxes.min() >= 0
+    assert words.boxes.max() <= 1
+    assert (words.boxes[:, 2:] > words.boxes[:, :2]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(FORMATS)), st.integers(0, 4000), st.integers(0, 4000), st.binary(max_size=4))
+def test_a_cut_or_changed_file_gives_words_or_one_line(tmp_path_factory, name, at, end, junk):
+    raw = FORMATS[name].encode()
+    path = written(tmp_path_factory.mktemp("cut"), name, raw[: at % len(raw)] + junk + raw[end % len(raw) :])
+    try:
+        words = read_words(path, size=(100, 200))
+    except InputError:
+        return
+    assert len(words.texts) == len(words.boxes) == len(words.lines)
+    assert np.isfinite(words.boxes).all()

@@ -1,0 +1,67 @@
+"""Pages of a PDF: the picture, and words whose boxes lie where their ink is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_pdf import small_pdf
+
+from arr_coc.errors import InputError
+from arr_coc.sensing.pdf import is_pdf, page_numbers, pdf_pages
+
+pytest.importorskip("pypdfium2")
+
+
+def ink_inside(page):
+    """The share of the page's dark pixels that lie in a word's box, a pixel around it."""
+    dark = page.picture.pixels.min(-1) < 128
+    covered = np.zeros_like(dark)
+    for box in page.words.boxes:
+        x0, y0, x1, y1 = box * [page.picture.width, page.picture.height, page.picture.width, page.picture.height]
+        covered[max(0, int(y0) - 1) : int(y1) + 2, max(0, int(x0) - 1) : int(x1) + 2] = True
+    return (dark & covered).sum() / dark.sum(), covered.mean()
+
+
+@pytest.mark.parametrize(
+    "more", ["", "/Rotate 90", "/Rotate 180", "/CropBox [50 600 400 760]", "/CropBox [50 600 400 760] /Rotate 270"]
+)
+def test_words_lie_on_their_ink_however_the_page_is_turned(tmp_path, more):
+    (page,) = pdf_pages(
+        small_pdf(tmp_path / "a.pdf", (("72 700 Td (Invoice date: 03/04/1997) Tj 0 -30 Td (Total) Tj", more),))
+    )
+    assert sorted(page.words.texts) == ["03/04/1997", "Invoice", "Total", "date:"]
+    inked, ground = ink_inside(page)
+    assert inked > 0.99
+    assert ground < 0.08
+    assert page.words.size[0] / page.words.size[1] == pytest.approx(page.picture.height / page.picture.width, rel=0.01)
+
+
+def test_columns_without_a_space_between_them_are_two_words(tmp_path):
+    (page,) = pdf_pages(small_pdf(tmp_path / "a.pdf", (("72 700 Td (Total) Tj 200 0 Td (9.50) Tj", ""),)))
+    assert page.words.texts == ("Total", "9.50")
+
+
+def test_pages_are_chosen_from_1(tmp_path):
+    path = small_pdf(tmp_path / "a.pdf", tuple((f"72 700 Td (page{number}) Tj", "") for number in (1, 2, 3)))
+    assert is_pdf(path)
+    assert [page.words.texts for page in pdf_pages(path, "all")] == [("page1",), ("page2",), ("page3",)]
+    assert [page.number for page in pdf_pages(path, "2-3,1")] == [2, 3, 1]
+    assert [page.number for page in pdf_pages(path)] == [1]
+    for wrong in (0, 4, "2-9", "x", "-1"):
+        with pytest.raises(InputError, match=r"a\.pdf"):
+            list(pdf_pages(path, wrong))
+    assert page_numbers([1, 1, 2], 2, "a.pdf") == [1, 2]
+
+
+def test_what_is_no_pdf_is_refused_with_one_line(tmp_path):
+    whole = small_pdf(tmp_path / "a.pdf").read_bytes()
+    (tmp_path / "b.pdf").write_bytes(whole[:60])
+    (tmp_path / "c.pdf").write_bytes(b"")
+    for name in ("b.pdf", "c.pdf", "missing.pdf"):
+        with pytest.raises(InputError, match=name.removesuffix(".pdf")):
+            list(pdf_pages(tmp_path / name))
+    assert not is_pdf(tmp_path / "c.pdf")
+    assert not is_pdf(tmp_path)
+    assert not is_pdf(np.zeros((3, 3)))
+    with pytest.raises(InputError, match="dpi"):
+        list(pdf_pages(tmp_path / "a.pdf", dpi=5))

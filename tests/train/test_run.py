@@ -1,0 +1,369 @@
+"""The one training loop: resuming to the bit after a kill, options, schedules, writers, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from arr_coc.bundled import ScorerRelevance
+from arr_coc.errors import InputError
+from arr_coc.knowing.scorer import Scorer, ScorerConfig
+from arr_coc.lab.train import train_mini, train_scorer, train_video
+from arr_coc.lab.train.checkpoints import ship
+from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.options import RunOptions, option, parse, plain
+from arr_coc.lab.train.run import Loop, Moment, Schedule, Training, torch_scope, train
+
+SOURCE = Path(train_mini.__file__).parents[3]
+
+
+# ---- a line through points: small enough to be trained thousands of times -------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inner:
+    slope: float = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineOptions(RunOptions):
+    rate: float = option(0.1, "learning rate")
+    inner: Inner = field(default_factory=Inner)
+    fails_at: int = option(-1, hidden=True)
+
+
+class Line(Training[LineOptions]):
+    """Learns a slope from noisy points; a point made ahead is kept for the next step."""
+
+    def __init__(self, options: LineOptions, devices: Any) -> None:
+        super().__init__(options, devices)
+        self.modules["line"] = nn.Linear(1, 1)
+        self.optimizers.append(torch.optim.Adam(self.parameters(), lr=options.rate))
+        self.schedule = Schedule(3, 0.5, 0.1)
+        self.noise = self.generator("noise", options.seed)
+        self.ahead: list[float] = []
+        self.judged: list[int] = []
+
+    def loss(self, at: Moment) -> Any:
+        if at.step == self.options.fails_at:
+            raise ConnectionError
+        if not self.ahead:
+            self.ahead = [self.chance["chance"].uniform(-1, 1) for _ in range(4)]
+        x = torch.tensor([[self.ahead.pop()]]) + 0.1 * torch.randn(8, 1, generator=self.noise)
+        y = self.options.inner.slope * x
+        return (self.modules["line"](x) - y).square().mean(), {"x": x.mean()}
+
+    def judge(self, at: Moment) -> dict[str, Any]:
+        self.judged.append(at.step)
+        return {"slope": float(self.modules["line"].weight.detach())}
+
+    def data_state(self) -> list[float]:
+        return self.ahead
+
+    def load_data_state(self, state: list[float]) -> None:
+        self.ahead = list(state)
+
+
+def weights_of(training: Training[Any]) -> list[torch.Tensor]:
+    return [value.detach() for value in training.parameters()]
+
+
+def without_seconds(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in point.items() if name != "seconds"} for point in curve]
+
+
+def test_a_run_that_was_stopped_ends_with_the_same_bits(tmp_path):
+    options = LineOptions(steps=20, checkpoint_every=0, device="cpu", folder=tmp_path / "whole", seed=3)
+    whole = train(Line, options)
+    for stopped in (1, 7, 19):
+        parts = replace(options, folder=tmp_path / str(stopped))
+        with pytest.raises(ConnectionError):
+            train(Line, replace(parts, fails_at=stopped))
+        again = train(Line, parts)
+        assert again.done["step"] == 20
+        assert all(map(torch.equal, weights_of(whole), weights_of(again)))
+        assert without_seconds(again.done["curve"]) == without_seconds(whole.done["curve"])
+    other = train(Line, replace(options, folder=tmp_path / "other", seed=4))
+    assert not torch.equal(weights_of(whole)[0], weights_of(other)[0])
+
+
+def test_it_learns_is_judged_and_leaves_its_curve(tmp_path):
+    training = train(Line, LineOptions(steps=200, device="cpu", folder=tmp_path))
+    assert float(training.modules["line"].weight.detach()) == pytest.approx(2, abs=0.1)
+    assert training.judged[0] == 0
+    assert training.judged[-1] == 200
+    curve = json.loads((tmp_path / "curve.json").read_text())
+    assert [point["step"] for point in curve if "loss" in point] == list(range(1, 201))
+    record = json.loads((tmp_path / "export" / "record.json").read_text())
+    assert record["curve"] == curve
+    assert record["plan"]["inner"] == {"slope": 2.0}
+    assert record["step"] == 200
+    again = train(Line, LineOptions(steps=200, device="cpu", folder=tmp_path))
+    assert again.done["step"] == 200, "what is done is not done again"
+
+
+def test_the_time_ends_a_run_but_not_before_a_step(tmp_path):
+    training = train(Line, LineOptions(seconds=0.3, device="cpu", folder=tmp_path))
+    assert training.done["step"] > 1
+    assert 0.3 <= training.done["seconds"] < 5
+    one = train(Line, LineOptions(seconds=0, steps=5, device="cpu", folder=tmp_path / "one"))
+    assert one.done["step"] == 1
+
+
+def test_another_trainings_folder_is_refused_in_one_line(tmp_path):
+    train(Line, LineOptions(steps=1, device="cpu", folder=tmp_path))
+
+    class Other(Line):
+        def __init__(self, options: LineOptions, devices: Any) -> None:
+            super().__init__(options, devices)
+            self.modules["line"] = nn.Linear(2, 1)
+
+    with pytest.raises(InputError, match="another training"):
+        train(Other, LineOptions(steps=2, device="cpu", folder=tmp_path))
+    (tmp_path / "state.pt").write_bytes(b"half a fi")
+    with pytest.raises(InputError, match="not a checkpoint"):
+        train(Line, LineOptions(steps=2, device="cpu", folder=tmp_path))
+
+
+@given(st.floats(0, 1), st.integers(0, 500), st.integers(1, 100), st.floats(0, 0.99), st.floats(0, 1))
+def test_a_schedule_stays_between_nothing_and_all(progress, step, warm_up, decay_from, floor):
+    schedule = Schedule(warm_up, decay_from, floor)
+    share = schedule(Moment(step, step, progress))
+    assert 0 <= share <= 1 + 1e-12
+    if step >= warm_up:
+        assert share >= floor - 1e-12
+        assert share >= schedule(Moment(step, step, 1.0)) - 1e-12
+        assert progress > decay_from or share == pytest.approx(1)
+    assert Schedule()(Moment(step, step, progress)) == 1
+
+
+# ---- options ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Many(RunOptions):
+    where: Path = option(help="required")
+    source: Literal["boxes", "outcomes"] = option("boxes", "what from", flag="--from")
+    size: tuple[int, int] = option((512, 512), "canvas")
+    keeps: tuple[float, ...] = option((0.25,), "budgets")
+    limit: float | None = option(None, "none")
+    curriculum: bool = option(True, "off", flag="--static-only")
+    inner: Inner = field(default_factory=Inner)
+
+
+def test_a_command_line_says_what_a_program_says(capsys):
+    line = "--where a --from outcomes --size 64 --keeps 0.5 0.25 --limit 3 --static-only --slope 4 --cpu --steps 9"
+    given = parse(Many, line.split(), "words")
+    assert given == Many(
+        where=Path("a"), source="outcomes", size=(64, 64), keeps=(0.5, 0.25), limit=3.0, curriculum=False,
+        inner=Inner(4.0), device="cpu", steps=9,
+    )  # fmt: skip
+    assert parse(Many, ["--where", "a", "--size", "32", "64"], None).size == (32, 64)
+    assert parse(Many, ["--where", "a"], None) == Many(where=Path("a"))
+    for written in (["tensorboard,wandb"], ["tensorboard", "wandb"]):
+        assert parse(Many, ["--where", "a", "--log", *written], None).log == ("tensorboard", "wandb")
+    assert json.loads(json.dumps(plain(given)))["where"] == "a"
+    for wrong in ([], ["--where", "a", "--from", "dreams"], ["--where", "a", "--log", "paper"]):
+        with pytest.raises(SystemExit) as error:
+            parse(Many, wrong, None)
+        assert error.value.code == 2
+    with pytest.raises(SystemExit):
+        parse(Many, ["--help"], "what it is about")
+    told = capsys.readouterr().out
+    assert all(word in told for word in ("what it is about", "--checkpoint-every", "what from", "[512 512]"))
+
+
+# ---- what is written beside -----------------------------------------------------------------------------------------
+
+
+def test_tensorboard_gets_the_curve(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    train(Line, LineOptions(steps=3, device="cpu", folder=tmp_path, log=("tensorboard",)))
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("loss")] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_writer_that_is_not_installed_is_named(tmp_path, monkeypatch, name):
+    for module in ("wandb", "torch.utils.tensorboard"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=f"pip install {name}"):
+        train(Line, LineOptions(steps=1, device="cpu", folder=tmp_path, log=(name,)))
+
+
+def test_wandb_gets_the_curve(tmp_path, monkeypatch):
+    """The real package would call home; what it is told is what counts."""
+    told: list[tuple[int, dict[str, float]]] = []
+
+    class Run:
+        def log(self, values: dict[str, float], step: int) -> None:
+            told.append((step, values))
+
+        def finish(self) -> None:
+            told.append((-1, {}))
+
+    module = type(sys)("wandb")
+    module.init = lambda **how: Run()
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    train(Line, LineOptions(steps=2, device="cpu", folder=tmp_path, log=("wandb",)))
+    assert [step for step, values in told if "loss" in values] == [1, 2]
+    assert told[-1] == (-1, {})
+
+
+# ---- nothing is left behind ------------------------------------------------------------------------------------------
+
+
+def torch_globals() -> dict[str, Any]:
+    return {
+        "threads": torch.get_num_threads(),
+        "matmul": torch.get_float32_matmul_precision(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "warn only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "dtype": torch.get_default_dtype(),
+        "gradients": torch.is_grad_enabled(),
+        "torch": torch.get_rng_state().tolist(),
+        "python": random.getstate(),
+        "numpy": np.random.get_state()[1].tolist(),  # noqa: NPY002
+    }
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("weights")
+    with torch_scope(0):
+        mini = build_mini(MiniConfig(width=64, vision_layers=2, language_layers=2, heads=1, deepstack=(0,)))
+        ship({"mini": mini, "scorer": Scorer(ScorerConfig(width=32))}, folder)
+    return folder
+
+
+def trainings(weights: Path, folder: Path, steps: int) -> dict[str, tuple[str, list[str]]]:
+    """Module and arguments of every training with a command line, as small as can be."""
+    end, places = ["--steps", str(steps), "--evaluate", "0", "--checkpoint-every", "0"], ["--folder", str(folder)]
+    scorer = ["--reader", str(weights / "mini"), "--cpu", "--batch", "4", "--group", "2", "--size", "128"]
+    scorer += ["--keeps", "0.4375", "--width", "32", "--probe", "0", *places, *end]
+    video = ["--weights", str(weights), "--out", str(folder), "--device", "cpu", "--clips", "2", "--frames", "3"]
+    video += ["--size", "128", "--families", "cards", "signs", "--stills", "3", "--largest", "256", *end]
+    mini = ["--cpu", "--scale", "0.004", "--width", "64", "--largest", "256", *places, *end]
+    return {
+        "mini": ("train_mini", mini),
+        "outcomes": ("train_scorer", [*scorer, "--policy-from", "0.6"]),
+        "boxes": ("train_scorer", [*scorer, "--from", "boxes"]),
+        "temporal": ("train_video", ["temporal", *video]),
+        "reader": ("train_video", ["reader", *video]),
+    }
+
+
+MAINS = {"train_mini": train_mini.main, "train_scorer": train_scorer.main, "train_video": train_video.main}
+
+
+@pytest.mark.parametrize("name", ["mini", "boxes", "temporal"])
+def test_a_training_leaves_torch_as_it_was(weights, tmp_path, name):
+    before = torch_globals()
+    module, arguments = trainings(weights, tmp_path, 1)[name]
+    MAINS[module](arguments)
+    assert torch_globals() == before
+
+
+def disturb(threads: int) -> None:
+    with torch_scope(5, "medium", threads=threads):
+        assert (torch.get_float32_matmul_precision(), torch.get_num_threads()) == ("medium", threads)
+        torch.set_default_dtype(torch.float64)
+        torch.use_deterministic_algorithms(True)
+        torch.rand(3)
+        raise ConnectionError
+
+
+def test_the_scope_restores_even_after_a_failure():
+    before = torch_globals()
+    with pytest.raises(ConnectionError):
+        disturb(before["threads"] + 1)
+    assert torch_globals() == before
+
+
+# ---- killed without warning ------------------------------------------------------------------------------------------
+
+
+def kill(module: str, arguments: list[str]) -> None:
+    """The real thing: kill -9 in the middle of the steps."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", f"arr_coc.lab.train.{module}", *arguments]
+    started = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert started.stdout is not None
+    assert any('"step": 4' in line for line in started.stdout)
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+
+
+def lose(module: str, arguments: list[str]) -> None:
+    """The machine goes away after four steps; without the seconds that a process needs to start."""
+    taken, steps = Loop.take_step, iter(range(4))
+
+    def take_step(loop: Loop) -> None:
+        if next(steps, None) is None:
+            raise ConnectionError
+        taken(loop)
+
+    with pytest.MonkeyPatch.context() as patch, torch_scope(threads=1):
+        patch.setattr(Loop, "take_step", take_step)
+        with pytest.raises(ConnectionError):
+            MAINS[module](arguments)
+
+
+@pytest.mark.parametrize(("name", "stop"), [("mini", kill), ("outcomes", lose), ("boxes", lose), ("reader", lose)])
+def test_a_killed_training_goes_on_to_the_bit(weights, tmp_path, name, stop):
+    """Stopped, then the same command again, against a run that was left alone."""
+    steps = 8
+    module, arguments = trainings(weights, tmp_path / "killed", steps)[name]
+    stop(module, arguments)
+    with torch_scope(threads=1):
+        MAINS[module](arguments)
+        _, whole = trainings(weights, tmp_path / "whole", steps)[name]
+        MAINS[module](whole)
+    (one,), (two,) = (list((tmp_path / part).rglob("state.pt")) for part in ("killed", "whole"))
+    first, second = (torch.load(path, weights_only=True) for path in (one, two))
+    assert first["progress"]["step"] == steps
+    for part, values in second["modules"].items():
+        for key, value in values.items():
+            assert torch.equal(value, first["modules"][part][key]), (part, key)
+    curves = [without_seconds(state["progress"]["curve"]) for state in (first, second)]
+    assert curves[0] == curves[1]
+    assert first["chance"] == second["chance"]
+
+
+# ---- what is exported is usable --------------------------------------------------------------------------------------
+
+
+def test_every_export_loads_and_looks(weights, tmp_path):
+    """Two steps, export, load, look: with the scorer alone, and with the reader and its scorer."""
+    from arr_coc.asking import Eye
+
+    picture = np.random.default_rng(0).integers(0, 255, (128, 160, 3), dtype=np.uint8)
+    for name in ("boxes", "outcomes"):
+        module, arguments = trainings(weights, tmp_path / name, 2)[name]
+        MAINS[module](arguments)
+        found = ScorerRelevance(tmp_path / name / "export" / "scorer").of_pixels(picture, "where is the fox?")
+        assert found.map.shape == (4, 5)
+        assert np.isfinite(found.map).all()
+    module, arguments = trainings(weights, tmp_path / "mini", 2)["mini"]
+    MAINS[module](arguments)
+    eye = Eye.from_pretrained(str(tmp_path / "mini" / "export" / "mini"))
+    assert eye.scorer is not None, "the scorer beside it is found"
+    answer = eye.set_image(picture).ask("where is the fox?", keep=0.5, max_new_tokens=2)
+    assert answer.allocation.tokens <= 10

@@ -1,0 +1,83 @@
+"""Lessons of the reading scorer: letters stand on ink, boxes where the answer is, shapes never change."""
+
+from __future__ import annotations
+
+import torch
+
+from arr_coc.alphabet import IDS, decode
+from arr_coc.lab.train.scorer_worlds import draw_lessons, needle_shelf, with_additions
+from arr_coc.lab.train.train_reading import coverage, losses, total
+
+
+def shelf():
+    return needle_shelf(128, 14, seed=5, device="cpu")
+
+
+def lessons(laid_up, number=8, canvas=128, zoom=(0.9, 1.5), seed=1, worn=False):
+    generator = torch.Generator().manual_seed(seed)
+    return draw_lessons(laid_up, torch.arange(len(laid_up.page)), number, canvas, zoom, generator, worn=worn)
+
+
+def test_letters_stand_where_there_is_ink():
+    drawn = lessons(shelf(), number=24)
+    written = drawn.letters[:, 1:].any(1).float()
+    grey = drawn.pictures.mean(1)
+    blocks = grey.unfold(1, 8, 8).unfold(2, 8, 8)
+    contrast = blocks.amax((-1, -2)) - blocks.amin((-1, -2))
+    assert (contrast * written).sum() / written.sum() > 2 * contrast.mean()
+    # One block further they do not.
+    moved = written.roll(5, 1)
+    assert (contrast * moved).sum() / moved.sum() < 0.7 * (contrast * written).sum() / written.sum()
+
+
+def test_every_answer_lies_in_its_crop_and_its_letters_in_the_answer():
+    laid_up = shelf()
+    drawn = lessons(laid_up, number=32)
+    assert drawn.weight.min() == 1
+    assert drawn.answer.shape == (32, 4, 4)
+    assert not (drawn.answer * drawn.context).any()
+
+
+def test_the_same_seed_draws_the_same_lessons_and_shapes_never_change():
+    laid_up = shelf()
+    first, again, other = lessons(laid_up), lessons(laid_up), lessons(laid_up, seed=2)
+    assert torch.equal(first.pictures, again.pictures)
+    assert not torch.equal(first.pictures, other.pictures)
+    assert first.pictures.shape == other.pictures.shape
+
+
+def test_capitals_are_lowered_in_questions_and_letters():
+    laid_up = shelf()
+    capitals = torch.arange(IDS["A"], IDS["Z"] + 1)
+    assert not torch.isin(laid_up.questions.long(), capitals).any()
+    assert not torch.isin(laid_up.characters[..., 2].long(), capitals).any()
+
+
+def test_additions_follow_the_question():
+    questions = shelf().questions.long()
+    longer = with_additions(questions, torch.Generator().manual_seed(0))
+    texts, plain = [decode(row) for row in longer], [decode(row) for row in questions]
+    assert all(text.startswith(start) for text, start in zip(texts, plain, strict=True))
+    assert any(text.endswith("answer in one word.") or text.endswith("please.") for text in texts)
+
+
+class Knowing(torch.nn.Module):
+    """A scorer that knows the answer, or its opposite."""
+
+    def __init__(self, cells, sign):
+        super().__init__()
+        self.cells, self.sign = cells, sign
+
+    def forward(self, pictures, questions):
+        return self.sign * 9 * (2 * self.cells - 1)
+
+
+def test_the_loss_and_the_coverage_have_the_right_sign():
+    drawn = lessons(shelf(), number=12)
+    letters = torch.where(drawn.letters, 5.0, -9.0)
+    right, wrong = (total(losses(sign * 9 * (2 * drawn.answer - 1), letters, drawn)) for sign in (1, -1))
+    assert right < wrong
+    assert coverage(Knowing(drawn.answer, 1), drawn, (1 / 2,)).mean() > 0.9
+    assert coverage(Knowing(drawn.answer, -1), drawn, (1 / 4,)).mean() < 0.3
+    unread = total(losses(9 * (2 * drawn.answer - 1), -letters, drawn))
+    assert right < unread
