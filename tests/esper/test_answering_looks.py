@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from esper_models import SIDE, job_of, normalised, pixels_of, tiny_eye
-from tiny_models import picture, tiny_model, tiny_processor
+from esper_models import SIDE, job_of, tiny_eye
+from tiny_models import picture, tiny_model
 
 from arr_coc.attending.tree import build_tree
 from arr_coc.backbones.qwen3_vl_attention import vision_attention
@@ -16,8 +16,7 @@ from arr_coc.esper.answering import LookAnswer, Memory, answer_look, attention_l
 from arr_coc.esper.looks import Looks, first_look, look_again, outdated
 from arr_coc.esper.passes import Job, run_passes
 from arr_coc.esper.prompt import Prompts, leaf_row, looks_mask, text_row
-from arr_coc.esper.reading import encode_block, read_looks
-from arr_coc.esper.tower import TowerMemory
+from arr_coc.esper.vision_memory import TowerMemory, encode_block
 from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches
 
 GRID = (SIDE // 32, SIDE // 32)
@@ -154,24 +153,6 @@ def test_a_picture_says_the_same_alone_and_in_a_padded_batch():
             assert torch.allclose(found.generated.logits[0], together.generated.logits[number, :length], atol=1e-4)
             there = together.leaves[number, :, 2] >= 0
             assert torch.allclose(found.looked[0], together.looked[number, :length][:, there], atol=1e-5)
-
-
-def test_reading_with_gradients_gives_the_chance_of_what_was_said():
-    model, job = tiny_eye().model, job_of(0, 1, 2)
-    looks = three_looks(job)
-    said = all_passes(model, job, looks, most=4)[0][-1].generated
-    end = tiny_processor().tokenizer.eos_token_id
-    answers = said.ids.masked_fill(said.ids == end, 0)
-    read = read_looks(model, normalised(pixels_of(3)), looks, job.prompts, answers, end)
-    short = said.log_probabilities()[:, :4].sum(1)
-    ended = (said.ids == end).any(1)
-    assert (read.chance.detach() <= short + 1e-4).all()  # the end of the answer is one more token to be sure of
-    assert torch.allclose(read.chance.detach()[ended], short[ended], atol=1e-4)
-    read.answer.backward()
-    gradient = model.model.visual.blocks[0].attn.qkv.weight.grad
-    assert gradient is not None
-    assert gradient.abs().sum() > 0
-    model.zero_grad(set_to_none=True)
 
 
 @pytest.mark.parametrize("grid", [(8, 8), (5, 9)])

@@ -16,11 +16,9 @@ from tiny_models import picture, tiny_model, tiny_processor
 from arr_coc import Eye, InputError
 from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.esper import Esper, EsperSettings, pass_statistics
-from arr_coc.esper.convergence import convergence_plot
+from arr_coc.esper.drawing import convergence_plot, strip
 from arr_coc.esper.passes import passes_needed, run_passes
-from arr_coc.esper.story import convergence_rate
-from arr_coc.esper.strip import strip
-from arr_coc.esper.telling import story_table, tell
+from arr_coc.esper.story import convergence_rate, story_table, write_story
 from arr_coc.values import Allocation, Answer, Pass
 
 ALWAYS = EsperSettings(stop=0.0)
@@ -178,7 +176,7 @@ def test_the_story_is_told_in_a_table_a_strip_and_numbers(story, tmp_path):
     assert page.shape[1] == 900
     assert page.std() > 20
     assert np.asarray(convergence_plot(story)).std() > 5
-    files = tell(story, tmp_path, truth=story.answer.text)
+    files = write_story(story, tmp_path)
     assert sorted(files) == ["convergence.png", "story.json", "strip.png"]
     document = json.loads((tmp_path / "story.json").read_text(encoding="utf-8"))
     assert document["tokens"] == story.answer.tokens

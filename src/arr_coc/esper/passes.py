@@ -21,10 +21,9 @@ from ..realizing.patches import LeafBatch, Pyramid, match_leaves
 from .answering import LookAnswer, Memory, answer_look, attention_layers
 from .looks import Looks, first_look, look_again
 from .prompt import Prompts
-from .reading import encode_block, interleave, picture_pyramid
 from .settings import EsperSettings
 from .steering import Traces, glimpse, next_map, traces
-from .tower import TowerMemory
+from .vision_memory import TowerMemory, encode_block, interleave, picture_pyramid
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -13,8 +13,7 @@ from ...backbones.qwen3_vl_encode import VisualTokens, run_language_model
 from ...esper.answering import LookAnswer, Memory, answer_look, attention_layers
 from ...esper.looks import Looks, first_look, look_again
 from ...esper.prompt import Prompts, leaf_row, looks_mask, text_row
-from ...esper.reading import encode_block, interleave, picture_pyramid
-from ...esper.tower import TowerMemory
+from ...esper.vision_memory import TowerMemory, encode_block, interleave, picture_pyramid
 from ..needle import render
 from .esper_runs import CELL, Models, measuring
 from .machine import Timing, time_in_turns

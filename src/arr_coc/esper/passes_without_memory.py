@@ -19,7 +19,6 @@ from ..pictures import Picture
 from ..values import Answer, Pass
 from .looks import first_look, look_again
 from .passes import enough
-from .picturing import relevance_cells, salient_map
 from .settings import EsperSettings
 from .steering import Traces, glimpse, next_map
 from .story import PassNote, Story
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from .esper import Esper
 
 
-def reask(
+def ask_again(
     esper: Esper,
     picture: Picture,
     query: str,
@@ -42,7 +41,7 @@ def reask(
     """The passes of one picture through `Eye.ask`, with an allocation that grows from pass to pass."""
     from PIL import Image
 
-    from .esper import total_tokens
+    from .esper import relevance_cells, salient_map, total_tokens
 
     eye = esper.eye.set_image(picture.pixels)
     content = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": query}]}]
