@@ -156,8 +156,6 @@ class Esper:
         started = perf_counter()
         budgets = settings.shares(total_tokens(frame.full, budget, keep))
         tree = tree_for(pictured.canvas, budgets[0], cell=pictured.cell, levels=self.eye.levels)
-        if tree.floor > budgets[0]:
-            raise InputError(f"a first look of {budgets[0]} tokens is below the {tree.floor} of the coarsest tiling")
         cells = relevance_cells(source, pictured.pixels, query, frame)
         job = Job(
             pictured.pyramid(model, tree.levels),
@@ -192,7 +190,7 @@ class Esper:
     def _note(self, record: PassRecord, pictured: Pictured) -> PassNote:
         """A record of one picture, in plain arrays and in pixels of the picture as given."""
         said, heat, frame = record.generated, self.eye.temperature, pictured.frame
-        leaves = record.looks.finest()
+        leaves = record.looks.leaves()
         text = self.eye.processor.tokenizer.decode(said.ids[0][said.within[0]], skip_special_tokens=True).strip()
         step = Pass(
             seen_allocation(record, leaves, pictured),
@@ -217,7 +215,7 @@ class Esper:
 
 
 def seen_allocation(record: PassRecord, leaves: torch.Tensor, pictured: Pictured) -> Allocation:
-    """The finest leaves of one picture's looks, each with the mean of the map that the last look followed."""
+    """All leaves of one picture's looks, each with the mean of the map that the last look followed."""
     tree = record.looks.tree
     sums = node_sums(record.steered, tree)[0]
     table = arrays.like(tree.nodes_table, sums)

@@ -72,14 +72,14 @@ def ask_again(
         if looks is None:
             glance = relevance_cells(salient_map(picture), pixels, query, frame) if esper.glance == "salient" else cells
             steered = modulate(glance, arousal) if settings.aroused else glance
-            looks = first_look(steered, tree, max(2 * unit, tree.floor))
+            looks = first_look(steered, tree, max(2 * unit, 1))
         else:
             explored = torch.tensor([exploration])
             steered, point = next_map(cells, looks.levels(), unknown, explored, arousal, fixated, settings)
             looks = look_again(looks, steered, unit)
             if settings.fovea is not None:
                 fixated = torch.maximum(fixated, glimpse(point, frame.grid, settings.fovea))
-        leaves = looks.finest()[0].numpy()
+        leaves = looks.leaves()[0].numpy()
         allocation = frame.allocation(leaves, leaves[:, 2] * 0.0, len(leaves), "esper")
         started = perf_counter()
         answer = eye.ask(query, keep=1.0, allocation=allocation, max_new_tokens=most)
