@@ -183,7 +183,7 @@ def test_a_buffer_of_clips_forgets_the_oldest() -> None:
 
 
 def test_what_was_gained_has_the_right_sign() -> None:
-    before, after = {"clip": [True, False, False, False]}, {"clip": [True, True, True, False]}
+    before, after = {"clip": [True, False, False, False] * 5}, {"clip": [True, True, True, False] * 5}
     found = changes(before, after)["clip"]
     assert found["gained"] == pytest.approx(0.5)
     assert 0 < found["low"] < 0.5 < found["high"]

@@ -165,7 +165,34 @@ def page_words(page: Any, size: tuple[float, float], source: str) -> Words:
     texts = [""] * number
     for place, letter in zip(word.tolist(), letters[inked].tolist(), strict=True):
         texts[place] += chr(letter) if letter < 0x110000 and not 0xD800 <= letter < 0xE000 else "�"
-    return make_words(texts, np.concatenate([lows, highs], 1), size=size, source=source)
+    corners = np.concatenate([lows, highs], axis=1)
+    together = spaced_out(texts, corners)
+    first = np.flatnonzero(np.r_[True, ~together[1:]]) if number else np.zeros(0, int)
+    joined = ["".join(texts[a:b]) for a, b in zip(first, [*first[1:], number], strict=True)]
+    if number:
+        lows, highs = np.minimum.reduceat(lows, first), np.maximum.reduceat(highs, first)
+    return make_words(joined, np.concatenate([lows, highs], 1), size=size, source=source)
+
+
+def spaced_out(texts: Sequence[str], boxes: np.ndarray) -> np.ndarray:
+    """(N,) whether a word only goes on where the one before it ends, as in a heading set "S t o r e  s u r v e y".
+
+    Four and more letters that stand alone, evenly apart, are words; these end where the gap is much wider.
+    """
+    number = len(texts)
+    goes_on = np.zeros(number, bool)
+    short = np.array([len(text) <= 2 and text[:1].isalpha() for text in texts], dtype=bool)
+    gaps = np.full(number, np.inf)
+    if number > 1:
+        high = np.maximum(boxes[1:, 3] - boxes[1:, 1], 1e-6)
+        level = np.abs(boxes[1:, 3] - boxes[:-1, 3]) < 0.3 * high
+        gaps[1:] = np.where(level & short[1:] & short[:-1], (boxes[1:, 0] - boxes[:-1, 2]) / high, np.inf)
+    near = (gaps > 0) & (gaps < 1)
+    ends = np.flatnonzero(np.diff(np.r_[False, near, False].astype(int)))
+    for start, stop in zip(ends[::2], ends[1::2], strict=True):  # runs of letters, of which a page has few
+        if stop - start >= 3:
+            goes_on[start:stop] = gaps[start:stop] < 1.4 * np.median(gaps[start:stop]) + 0.05
+    return goes_on
 
 
 def _char_boxes(raw: Any, layer: Any, count: int) -> np.ndarray:

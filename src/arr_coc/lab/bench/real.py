@@ -326,8 +326,6 @@ def bundled_scorer(folder: Path | None = None) -> ScorerRelevance | None:
     return ScorerRelevance(folder) if (folder / "config.json").is_file() else None
 
 
-# What an allocation or a map is worth on a real picture: coverage of boxes, and agreement with where people looked.
-
 # Blur of the fixations' map, as a share of the picture's longer side: about a degree of sight.
 FIXATION_BLUR = 0.04
 

@@ -84,7 +84,16 @@ def pdf_questions(number: int, seed: int) -> Iterator[Asked]:
             page = make_page(artist, "val", seed, index)
             artist.print(page, path)
             (read,) = pdf_pages(path)
-            yield from _of_page(page, read.picture.size, read.words)
+            for one in _of_page(page, read.picture.size, read.words):
+                if _inked(read.picture.pixels, one.boxes):
+                    yield one
+
+
+def _inked(pixels: np.ndarray, boxes: np.ndarray) -> bool:
+    """Whether something is drawn in every box: what did not fit on the sheet was printed on a second one."""
+    rows, cols = pixels.shape[:2]
+    places = (boxes * [cols, rows, cols, rows]).astype(int)
+    return all(pixels[y0 : y1 + 1, x0 : x1 + 1].std() > 2 for x0, y0, x1, y1 in places)
 
 
 def real_questions(folder: Path, limit: int) -> Iterator[Asked]:
