@@ -79,7 +79,7 @@ def test_a_new_picture_may_come_on_the_same_cache(model: Any, processor: Any) ->
     quiet = {"max_new_tokens": 3, "do_sample": False, "eos_token_id": None}
     first_inputs = prompt(processor, ROWS[:1])
     later = prompt(processor, [([picture(128, 128, 8)], "and this one")])
-    with attach(model, processor, budget=10) as foveation:
+    with attach(model, processor, budget=10, relevance=APART) as foveation:
         first = model.generate(**first_inputs, **quiet, return_dict_in_generate=True)
         chosen = list(foveation.last)
         ids = torch.cat([first.sequences, later["input_ids"]], 1)
