@@ -138,7 +138,7 @@ class ScorerRelevance:
         return Relevance(scores, query=query, participatory=scores)
 
     def of_pixels(self, pixels: np.ndarray, query: str, device: str = "cpu") -> Relevance:
-        """The same for an array (H, W, 3) of uint8; on a processor by the ONNX graph where there is one, without torch."""
+        """The same for an array (H, W, 3) of uint8; on a processor by the ONNX graph; no torch then."""
         if device != "cpu" or not (self.folder / GRAPH_NAME).is_file():
             return self(Scene(pixels, device=device).tensor, query)
         scores = score_picture(self.folder, pixels, query)
