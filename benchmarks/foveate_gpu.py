@@ -216,7 +216,7 @@ class Case:
 
     def steps_by_graph(self, realized: Realized, graphs: Graphs) -> Any:
         length = padded_length(realized.inputs["input_ids"].shape[1]) + NEW_TOKENS
-        return graphs.decoder(length).steps(*self.arguments(realized), NEW_TOKENS, [])
+        return graphs.decoder(length).steps(*self.arguments(realized), most=NEW_TOKENS, ends=[])
 
     def decode(self, realized: Realized, graphs: Graphs | None) -> Tensor:
         """An answer of NEW_TOKENS tokens, from a prompt that is encoded already: (B, NEW_TOKENS)."""

@@ -107,7 +107,7 @@ def test_markers_in_a_question_change_nothing_but_the_words(question: str) -> No
     for marker in ("<|image_pad|>", "<|im_end|>", "<|im_start|>"):
         number = eye.processor.tokenizer.convert_tokens_to_ids(marker)
         assert ids.count(number) == plain.count(number)
-    asked = eye.ask(question, budget=8, max_new_tokens=3, strategy="quadtree")
+    asked = eye.ask(question, budget=8, max_new_tokens=3)
     assert asked.tokens == 8
     once = Esper(eye, "two_pass").set_image(picture(128, 192)).ask(question, budget=8, passes=1, max_new_tokens=3)
     assert once.text == asked.text

@@ -11,7 +11,7 @@ import torch
 from tiny_models import picture, prompt, tiny_model, tiny_processor
 from torch.nn.functional import interpolate
 
-from arr_coc import InputError, attach
+from arr_coc import InputError, Relevance, attach
 from arr_coc.backbones import Glance, backbone_for, glance_relevance
 from arr_coc.backbones.attention_reader import reading_attention
 from arr_coc.backbones.base import VisualGrid
@@ -24,6 +24,7 @@ from arr_coc.backbones.glance import (
     read_view,
     spread_over_cells,
     view_levels,
+    weigh_by_detail,
 )
 from arr_coc.backbones.qwen3_vl import run_language_model
 from arr_coc.realizing import leaves_of
@@ -152,6 +153,16 @@ def test_between_two_tokens_lies_what_lies_between_their_scores() -> None:
     assert first[0, 0].tolist() == [0.0, 1.0, 3.0]
     assert first[0, :, 0].tolist() == [0.0, 2.0, 6.0, 8.0]
     assert second.tolist() == [[[1.0] * 4]]
+
+
+def test_flat_ground_gets_less_than_detail_under_the_same_attention() -> None:
+    picture = torch.full((3, 64, 64), 0.5)
+    picture[:, :32, 32:] = (torch.arange(32) % 2).float()  # stripes in the cell at the top right
+    even = Relevance(np.full((2, 2), 0.5, np.float32), participatory=np.full((2, 2), 0.5, np.float32))
+    weighed = weigh_by_detail(even, picture)
+    assert weighed.map[0, 1] == 1
+    np.testing.assert_allclose(weighed.map[[0, 1, 1], [0, 0, 1]], (0.05 / 1.05) ** 0.5, rtol=1e-3)
+    assert np.array_equal(weighed.participatory, even.participatory)
 
 
 def test_wrong_use_is_one_clear_line() -> None:

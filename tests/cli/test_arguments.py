@@ -26,6 +26,7 @@ NOWHERE = "nowhere/nothing.png"
 CALLS = {
     "look": ("{photo}", "what?"),
     "ask": ("{photo}", "what?"),
+    "calibrate": (),
     "video": ("{photo}", "what?"),
     "microscope": (),
     "demo look": (),
@@ -51,6 +52,10 @@ BAD = {
         *(("--passes", text) for text in ("0", "5", "x", "-1")),
         *(("--budget", "0"), ("--keep", "2"), ("--device", "abacus"), ("--passes", "2", "--strategy", "uniform")),
         *(("--model", text) for text in ("", "no such model", "../..//x", "a/b/c")),
+    ),
+    "calibrate": (
+        *(("--n", text) for text in ("0", "5", "x")),
+        *(("--batch", "0"), ("--size", "1"), ("--device", "abacus"), ("--model", "no such model")),
     ),
     "video": (("--budget", "0"), ("--keep", "x"), ("--reading", "tea leaves"), ("--every", "x"), ("--device", "x")),
     "microscope": (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from esper_models import SIDE, job_of, normalised, pixels_of, tiny_eye
-from tiny_models import picture, tiny_model, tiny_processor
+from esper_models import SIDE, job_of, tiny_eye
+from tiny_models import picture, tiny_model
 
 from arr_coc.attending.tree import build_tree
 from arr_coc.backbones.qwen3_vl_attention import vision_attention
@@ -13,11 +13,10 @@ from arr_coc.backbones.qwen3_vl_encode import VisualTokens, encode_leaves, leaf_
 from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.esper import Esper, EsperSettings
 from arr_coc.esper.answering import LookAnswer, Memory, answer_look, attention_layers
-from arr_coc.esper.looks import Looks, first_look, look_again, outdated
+from arr_coc.esper.looks import Looks, first_look, look_again
 from arr_coc.esper.passes import Job, run_passes
-from arr_coc.esper.prompt import Prompts, leaf_row, looks_mask, text_row
-from arr_coc.esper.reading import encode_block, read_looks
-from arr_coc.esper.tower import TowerMemory
+from arr_coc.esper.prompt import Prompts, leaf_row, text_row
+from arr_coc.esper.vision_memory import TowerMemory, encode_block
 from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches
 
 GRID = (SIDE // 32, SIDE // 32)
@@ -50,9 +49,7 @@ def one_prompt(model, job: Job, looks: Looks, answer: torch.Tensor, **how):
         row = row + leaf_row(leaves, GRID, float(start), model.config.image_token_id)
     tail = torch.cat([job.prompts.tail[:, : int(job.prompts.there.sum())], answer], 1)
     row = row + text_row(tail, torch.ones_like(tail, dtype=torch.bool), float(start + GRID[0]))
-    mask = looks_mask(row.there, blocks, start)
-    if model.config.get_text_config()._attn_implementation == "eager":  # wants numbers to add
-        mask = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)
+    mask = row.there.long()
     tokens = encoded_at_once(model, job, blocks)
     return run_language_model(model, row.ids, tokens, row.positions(), mask, use_cache=False, **how)
 
@@ -82,7 +79,7 @@ def test_caches_change_nothing(moe):
     with torch.no_grad():
         spoken, memory = all_passes(model, job, looks)
         for number, found in enumerate(spoken, start=1):
-            so_far = Looks(looks.tree, looks.split, looks.blocks[:number])
+            so_far = Looks(looks.tree, looks.blocks[:number])
             length = found.generated.ids.shape[1]
             state = one_prompt(model, job, so_far, found.generated.ids[:, :-1]).last_hidden_state[:, -length:]
             assert torch.allclose(model.lm_head(state).float(), found.generated.logits, atol=1e-4)
@@ -111,18 +108,6 @@ def test_every_leaf_passes_through_the_tower_once_and_sees_those_before_it():
     assert not torch.allclose(seeing.embeds, alone.embeds, atol=1e-4)
 
 
-def test_what_is_left_in_sight_is_the_finest_tree():
-    """Two routes: leaves that no later look has split, and the leaves of the tree as it is now."""
-    looks = three_looks(job_of(0, 1, 2))
-    kept = []
-    for number, block in enumerate(looks.blocks):
-        for later in looks.blocks[number + 1 :]:
-            block = torch.where(outdated(block, later)[..., None], -1, block)
-        kept.append(block)
-    for left, finest in zip(torch.cat(kept, 1), looks.finest(), strict=True):
-        assert sorted(left[left[:, 2] >= 0].tolist()) == sorted(finest[finest[:, 2] >= 0].tolist())
-
-
 def test_the_attention_is_the_models_own():
     model = tiny_model(attention="eager")
     job = job_of(0)
@@ -148,30 +133,12 @@ def test_a_picture_says_the_same_alone_and_in_a_padded_batch():
         for number in range(3):
             alone = job_of(number)
             own = [leaves[number][leaves[number, :, 2] >= 0][None] for leaves in looks.blocks]
-            found = all_passes(model, alone, Looks(looks.tree, looks.split[number : number + 1], tuple(own)))[0][-1]
+            found = all_passes(model, alone, Looks(looks.tree, tuple(own)))[0][-1]
             length = found.generated.ids.shape[1]
             assert torch.equal(found.generated.ids[0], together.generated.ids[number, :length])
             assert torch.allclose(found.generated.logits[0], together.generated.logits[number, :length], atol=1e-4)
             there = together.leaves[number, :, 2] >= 0
             assert torch.allclose(found.looked[0], together.looked[number, :length][:, there], atol=1e-5)
-
-
-def test_reading_with_gradients_gives_the_chance_of_what_was_said():
-    model, job = tiny_eye().model, job_of(0, 1, 2)
-    looks = three_looks(job)
-    said = all_passes(model, job, looks, most=4)[0][-1].generated
-    end = tiny_processor().tokenizer.eos_token_id
-    answers = said.ids.masked_fill(said.ids == end, 0)
-    read = read_looks(model, normalised(pixels_of(3)), looks, job.prompts, answers, end)
-    short = said.log_probabilities()[:, :4].sum(1)
-    ended = (said.ids == end).any(1)
-    assert (read.chance.detach() <= short + 1e-4).all()  # the end of the answer is one more token to be sure of
-    assert torch.allclose(read.chance.detach()[ended], short[ended], atol=1e-4)
-    read.answer.backward()
-    gradient = model.model.visual.blocks[0].attn.qkv.weight.grad
-    assert gradient is not None
-    assert gradient.abs().sum() > 0
-    model.zero_grad(set_to_none=True)
 
 
 @pytest.mark.parametrize("grid", [(8, 8), (5, 9)])

@@ -16,11 +16,9 @@ from tiny_models import picture, tiny_model, tiny_processor
 from arr_coc import Eye, InputError
 from arr_coc.balancing.tempering import TemperingPolicy
 from arr_coc.esper import Esper, EsperSettings, pass_statistics
-from arr_coc.esper.convergence import convergence_plot
+from arr_coc.esper.drawing import convergence_plot, strip
 from arr_coc.esper.passes import passes_needed, run_passes
-from arr_coc.esper.story import convergence_rate
-from arr_coc.esper.strip import strip
-from arr_coc.esper.telling import story_table, tell
+from arr_coc.esper.story import convergence_rate, story_table, write_story
 from arr_coc.values import Allocation, Answer, Pass
 
 ALWAYS = EsperSettings(stop=0.0)
@@ -45,8 +43,7 @@ def test_four_passes_within_the_total(story, esper):
         assert (after.allocation.level_map() <= before.allocation.level_map()).all()
     # The leaves of all looks: each counted once, and the finest of them tile the picture.
     assert sum(len(note.added) for note in story.passes) == answer.tokens
-    boxes = answer.allocation.boxes
-    assert int((boxes[:, 2] * boxes[:, 3]).sum()) == SIDE * SIDE
+    assert (answer.allocation.level_map() >= 0).all()
     assert answer.passes[0].exploration == pytest.approx(0.1)
     assert story.passes[0].point is None
     assert all(note.point is not None for note in story.passes[1:])
@@ -56,7 +53,7 @@ def test_one_pass_is_what_the_eye_says(esper):
     """Two routes: the loop with one pass, and `Eye.ask` with the same allocation."""
     once = esper.examine(QUESTIONS[1], budget=25, passes=1, max_new_tokens=5)
     eye = esper.eye.set_image(picture(SIDE, SIDE, 0))
-    asked = eye.ask(QUESTIONS[1], budget=25, strategy="quadtree", max_new_tokens=5)
+    asked = eye.ask(QUESTIONS[1], budget=25, max_new_tokens=5)
     assert once.answer.allocation.level_map().tolist() == asked.allocation.level_map().tolist()
     assert once.answer.text == asked.text
     assert once.answer.uncertainty == pytest.approx(asked.uncertainty, abs=1e-4)
@@ -132,7 +129,7 @@ def test_layouts_agree_on_the_first_look_and_count_what_they_read():
     assert torch.allclose(first[0], first[2], atol=1e-5)
     for layout, records in found.items():
         second = records[1]
-        added, whole = int(second.looks.counts[0, -1]), int((second.looks.finest()[..., 2] >= 0).sum())
+        added, whole = int(second.looks.counts[0, -1]), int((second.looks.leaves()[..., 2] >= 0).sum())
         assert int(second.tokens[0]) == (added if layout == "append" else whole)
     again = [found[layout][1].generated.logits[0, 0] for layout in ("rebuild", "fresh")]
     assert not torch.allclose(again[0], again[1], atol=1e-3)  # leaves encoded apart did not see each other
@@ -178,7 +175,7 @@ def test_the_story_is_told_in_a_table_a_strip_and_numbers(story, tmp_path):
     assert page.shape[1] == 900
     assert page.std() > 20
     assert np.asarray(convergence_plot(story)).std() > 5
-    files = tell(story, tmp_path, truth=story.answer.text)
+    files = write_story(story, tmp_path)
     assert sorted(files) == ["convergence.png", "story.json", "strip.png"]
     document = json.loads((tmp_path / "story.json").read_text(encoding="utf-8"))
     assert document["tokens"] == story.answer.tokens
@@ -246,8 +243,9 @@ def test_the_eyes_coarsest_level_holds_in_every_pass():
     eye = Eye(tiny_eye().model, tiny_eye().processor, relevance=bright, levels=1)
     found = Esper(eye, ALWAYS).set_image(picture(SIDE, SIDE)).examine("how many", keep=1.0, max_new_tokens=1)
     assert found.answer.passes[0].allocation.levels.max() == 1
-    with pytest.raises(InputError, match="coarsest tiling"):
-        Esper(eye, ALWAYS).set_image(picture(SIDE, SIDE)).examine("how many", keep=0.3)
+    small = Esper(eye, ALWAYS).set_image(picture(SIDE, SIDE)).examine("how many", keep=0.1, max_new_tokens=1)
+    assert small.answer.tokens <= 0.1 * small.answer.full  # no tiling is that small, and none is needed
+    assert small.answer.allocation.levels.max() <= 1
 
 
 def test_mistakes_get_one_clear_line(esper):

@@ -13,7 +13,7 @@ from arr_coc.errors import InputError
 from arr_coc.esper.answering import LookAnswer
 from arr_coc.esper.settings import PRESETS, SACCADES, TWO_PASS, EsperSettings, as_settings
 from arr_coc.esper.steering import Traces, examined, gather_around, glimpse, next_map, paint, smooth, traces
-from arr_coc.esper.two_pass import first_pass_tokens, needs_second_pass, second_pass_tokens, within_budget
+from arr_coc.lab.classic.two_pass import first_pass_tokens, needs_second_pass, second_pass_tokens, within_budget
 
 GRID = (8, 8)
 SPREAD = EsperSettings(fovea=None, aroused=False)

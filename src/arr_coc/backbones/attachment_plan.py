@@ -18,7 +18,7 @@ from ..knowing.scene import Scene
 from ..request import Request
 from ..values import Allocation, Relevance
 from .base import Backbone, VisualGrid, require_pictures
-from .glance import Glance, find_glance, glance_relevance
+from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
 from .query import find_questions
 
 if TYPE_CHECKING:
@@ -159,8 +159,11 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     by_row = [rows.get(row, "") for row in range(len(prompt.inputs["input_ids"]))]
     glance = prompt.glance or find_glance(prompt.model)
     glimpse = glance_relevance(backbone, prompt.model, prompt.inputs, by_row, glance)
+    maps = glimpse.relevance
+    if glance.detail:
+        maps = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
     # How coarse the view was says nothing about how coarse the allocation may be.
-    return Maps(list(glimpse.relevance), [None] * len(queries), {"known": glimpse.known} if glance.reuse else {})
+    return Maps(list(maps), [None] * len(queries), {"known": glimpse.known} if glance.reuse else {})
 
 
 def notes_of(relevance: Sequence[Any], request: Request, grids: Sequence[VisualGrid]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from torch import Tensor
 
 from ..attending import build_tree
 from ..errors import InputError
+from ..knowing.propositional import detail_relevance
 from ..values import Allocation, Relevance
 from .attention_reader import attention_modules, reading_attention
 from .base import Backbone, VisualGrid
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 GLANCE_NAME = "glance.json"
+FLAT = 0.05  # what flat ground keeps, beside the picture's most detailed cell at 1; the square root of both is taken
 HOME = "ARR_COC_HOME"
 
 
@@ -47,7 +49,8 @@ class Glance:
 
     least: the coarse view has at least so many tokens, and at least `share` of the picture's own; never more than a
     quarter of them. heads: (layer, head) pairs whose attention is read, as `arr-coc calibrate` finds them; None reads
-    all heads of the layers between two shares of the depth. reuse: keep the encodings of coarse leaves that stay.
+    all heads of the layers between two shares of the depth. detail: flat ground needs no tokens, whoever looks at
+    it. reuse: keep the encodings of coarse leaves that stay.
 
     The last token of the prompt is asked, whose attention is that of a model about to answer. The question's own tokens
     point worse, and dividing by where a token looks that has not read the question does not help (`mini`, 280
@@ -58,6 +61,7 @@ class Glance:
     share: float = 1 / 16
     layers: tuple[float, float] = (0.25, 1.0)
     heads: tuple[tuple[int, int], ...] | None = None
+    detail: bool = True
     reuse: bool = True
 
     def __post_init__(self) -> None:
@@ -223,6 +227,16 @@ def glance_relevance(
         painted = (part / peaks[one]).astype(np.float32)
         maps.append(Relevance(painted, query=queries[grid.row], participatory=painted, notes=(note,)))
     return Glimpse(maps, levels, view.known)
+
+
+def weigh_by_detail(relevance: Relevance, picture: Tensor) -> Relevance:
+    """A glance's map where the picture (3, H, W) has detail to lose; attention alone stays as the participatory map."""
+    rows, cols = relevance.map.shape
+    energy = torch.from_numpy(np.array(detail_relevance(picture).map))[None, None]
+    cells = torch.nn.functional.adaptive_avg_pool2d(energy, (rows, cols))[0, 0].numpy()
+    weight = np.sqrt(FLAT + cells / max(float(cells.max()), 1e-9))
+    weighed = relevance.map * weight
+    return replace(relevance, map=(weighed / max(float(weighed.max()), 1e-9)).astype(np.float32))
 
 
 def glance_layers(model: PreTrainedModel, glance: Glance) -> list[int]:

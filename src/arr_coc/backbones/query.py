@@ -86,7 +86,8 @@ def spells_markers(tokenizer: Any, question: str) -> bool:
 
 def without_markers(tokenizer: Any, question: str) -> str:
     """The question with a gap in every marker, for processors that tokenise whole chats by themselves."""
-    for token in sorted(tokenizer.get_added_vocab(), key=len, reverse=True):
+    markers: list[str] = list(tokenizer.get_added_vocab())
+    for token in sorted(markers, key=lambda token: -len(token)):
         if len(token) > 1:
             question = question.replace(token, f"{token[0]} {token[1:]}")
     return question

@@ -9,7 +9,7 @@ tokens. `video_inputs` makes the stock prompt without torchvision, which the sto
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -50,6 +50,7 @@ class Qwen3VLVideo(Qwen3VL):
         pictures: Tensor | PictureGroups,
         batch: LeafBatch,
         known: tuple[LeafBatch, VisualTokens] | None = None,
+        tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
     ) -> VisualTokens:
         """Groups of frames, normalised, (B, colours · frames, H, W) or by size, and their leaves → visual tokens."""
         if known is not None:
@@ -59,7 +60,7 @@ class Qwen3VLVideo(Qwen3VL):
         pyramid = mip_pyramid(pictures, batch.levels, cell=merge * size, patch_size=size)
         # The frames of a group are channels here, so there is nothing left to repeat in time.
         patches = gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=merge, temporal=1)
-        return encode_leaves(model, patches, batch)
+        return encode_leaves(model, patches, batch) if tower is None else tower(patches, batch)
 
     def splice(
         self, model: PreTrainedModel, inputs: Mapping[str, Any], batch: LeafBatch, tokens: VisualTokens

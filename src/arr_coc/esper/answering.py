@@ -17,7 +17,6 @@ from torch import Tensor
 from ..backbones.attention_reader import reading_attention
 from ..backbones.qwen3_vl_encode import VisualTokens, run_language_model
 from ..decoding import Generated, Prefilled, end_tokens, greedy_steps
-from .looks import outdated
 from .prompt import Prompts, leaf_row, text_row
 
 if TYPE_CHECKING:
@@ -29,12 +28,10 @@ class Memory:
     """What the language model remembers of B pictures; one question or any number may be asked of it.
 
     cache: keys and values of the prompt up to the last visual token. there: (B, P) bool, which of its places are not
-    padding and not hidden. blocks: the leaves of each look, (B, N, 3), -1 for padding. columns: their places in the
-    cache. apart: whether a coarse leaf stays in sight of the looks that split it.
+    padding. blocks: the leaves of each look, (B, N, 3), -1 for padding. columns: their places in the cache.
     """
 
     grid: tuple[int, int]
-    apart: bool = False
     cache: Any = None
     there: Tensor | None = None
     blocks: list[Tensor] = field(default_factory=list)
@@ -44,14 +41,6 @@ class Memory:
     def leaves(self) -> Tensor:
         """(B, V, 3): of all looks, in the order of the visual tokens."""
         return torch.cat(self.blocks, dim=1)
-
-    def hide(self, added: Tensor) -> None:
-        """What leaves (B, N, 3) show more finely is hidden from them, and from all that is read after them."""
-        if self.apart or self.there is None:
-            return
-        columns = torch.tensor(self.columns, device=added.device)
-        old = outdated(self.leaves, added)
-        self.there = self.there.index_copy(1, columns, self.there[:, columns] & ~old)
 
 
 @dataclass(frozen=True)
@@ -95,8 +84,6 @@ def answer_look(
         memory.cache = DynamicCache(config=model.config.get_text_config())
         memory.there = prompts.head.new_zeros(len(prompts), 0, dtype=torch.bool)
         seen = text_row(prompts.head, torch.ones_like(prompts.head, dtype=torch.bool), 0.0) + seen
-    else:
-        memory.hide(leaves)
     end = memory.there.shape[1] + seen.ids.shape[1]
     memory.blocks.append(leaves)
     memory.columns += range(end - leaves.shape[1], end)

@@ -7,31 +7,37 @@ esper.examine("…")                                                            
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .. import arrays
 from ..asking import Eye, check_question
+from ..attending.frame import Frame, to_cells
 from ..attending.gains import node_sums
 from ..attending.tree import check_budget, tree_for
+from ..backbones.attachment_plan import plain_map
 from ..backbones.qwen3_vl import Qwen3VL
 from ..balancing.learned import ArousalEstimator
 from ..balancing.tempering import TemperingPolicy
 from ..bundled import MINI, WEIGHTS
 from ..errors import InputError
+from ..knowing.registry import relevance_for, resolve
+from ..knowing.scene import CHANNELS, SENSE_SIDE, Scene
 from ..looking import check_request
 from ..pictures import Picture, load_picture
+from ..realizing.patches import Pyramid
 from ..values import Allocation, Answer, Pass
 from .passes import Job, PassRecord, run_passes
-from .picturing import Pictured, relevance_cells, relevance_source, salient_map
 from .prompt import Prompts
 from .settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_settings
 from .story import PassNote, Story
+from .vision_memory import picture_pyramid
 
 ESPER_FOLDER = "esper"
 GLANCES = ("relevant", "salient")
@@ -124,9 +130,9 @@ class Esper:
             settings = replace(settings, passes=passes, least=min(settings.least, passes))
         source = relevance_source(self.eye, self.eye.relevance if relevance is None else relevance)
         if self._pictured is None:
-            from .reasking import reask
+            from .passes_without_memory import ask_again
 
-            story = reask(self, self._picture, query, budget, keep, settings, source, max_new_tokens, stop_early)
+            story = ask_again(self, self._picture, query, budget, keep, settings, source, max_new_tokens, stop_early)
         else:
             share = (budget, keep, failures, max_new_tokens, stop_early)
             story = self._incrementally(self._pictured, query, settings, source, *share)
@@ -150,8 +156,6 @@ class Esper:
         started = perf_counter()
         budgets = settings.shares(total_tokens(frame.full, budget, keep))
         tree = tree_for(pictured.canvas, budgets[0], cell=pictured.cell, levels=self.eye.levels)
-        if tree.floor > budgets[0]:
-            raise InputError(f"a first look of {budgets[0]} tokens is below the {tree.floor} of the coarsest tiling")
         cells = relevance_cells(source, pictured.pixels, query, frame)
         job = Job(
             pictured.pyramid(model, tree.levels),
@@ -186,7 +190,7 @@ class Esper:
     def _note(self, record: PassRecord, pictured: Pictured) -> PassNote:
         """A record of one picture, in plain arrays and in pixels of the picture as given."""
         said, heat, frame = record.generated, self.eye.temperature, pictured.frame
-        leaves = record.looks.finest()
+        leaves = record.looks.leaves()
         text = self.eye.processor.tokenizer.decode(said.ids[0][said.within[0]], skip_special_tokens=True).strip()
         step = Pass(
             seen_allocation(record, leaves, pictured),
@@ -211,7 +215,7 @@ class Esper:
 
 
 def seen_allocation(record: PassRecord, leaves: torch.Tensor, pictured: Pictured) -> Allocation:
-    """The finest leaves of one picture's looks, each with the mean of the map that the last look followed."""
+    """All leaves of one picture's looks, each with the mean of the map that the last look followed."""
     tree = record.looks.tree
     sums = node_sums(record.steered, tree)[0]
     table = arrays.like(tree.nodes_table, sums)
@@ -226,3 +230,68 @@ def total_tokens(full: int, budget: int | None, keep: float | None) -> int:
     if budget is not None:
         return check_budget(budget, full)
     return max(1, int((DEFAULT_TOTAL if keep is None else keep) * full + 1e-9))
+
+
+@dataclass
+class Pictured:
+    """A picture as a Qwen3-VL sees it.
+
+    pixels: (3, H, W) float32 in [0, 1], the canvas. normalised: (1, C, H, W). pyramids: by number of levels.
+    """
+
+    picture: Picture
+    pixels: Tensor
+    normalised: Tensor
+    cell: int
+    pyramids: dict[int, Pyramid] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, eye: Eye, picture: Picture) -> Pictured:
+        from PIL import Image
+
+        found = eye.processor.image_processor(images=[Image.fromarray(picture.pixels)], return_tensors="pt")
+        inputs = {name: value.to(eye.model.device) for name, value in found.items() if hasattr(value, "to")}
+        backbone: Any = eye.backbone
+        ((_, normalised),) = backbone.normalised_pixels(eye.model, inputs).values()
+        (pixels,) = backbone.pixels(eye.model, eye.processor, inputs)
+        vision = eye.model.config.vision_config
+        return cls(picture, pixels, normalised, vision.spatial_merge_size * vision.patch_size)
+
+    @property
+    def canvas(self) -> tuple[int, int]:
+        return self.pixels.shape[1], self.pixels.shape[2]
+
+    @property
+    def frame(self) -> Frame:
+        return Frame(self.picture.size, self.cell, self.canvas)
+
+    def pyramid(self, model: Any, levels: int) -> Pyramid:
+        if levels not in self.pyramids:
+            self.pyramids[levels] = picture_pyramid(model, self.normalised, levels)
+        return self.pyramids[levels]
+
+
+def relevance_source(eye: Eye, relevance: Any) -> Any:
+    """What `relevance=` stands for in passes: a function of (picture, question)."""
+    # The model's own attention joins from the second pass on.
+    offered = Scene(lambda: None, scorer=eye.scorer, fallback="detail")
+    resolve(relevance, offered)
+    return lambda pixels, query: relevance_for(relevance, replace(offered, picture=pixels), query)
+
+
+def relevance_cells(source: Any, pixels: Tensor, query: str, frame: Frame) -> Tensor:
+    """(1, rows, cols) float32 in [0, 1] on the grid of the canvas."""
+    found = plain_map(source(pixels, query) if callable(source) else source)
+    maps = torch.tensor(np.asarray(found), dtype=torch.float32)[None]
+    return to_cells(maps.clamp(0, 1), Frame(frame.seen, frame.cell)).to(pixels.device)
+
+
+def salient_map(picture: Picture) -> np.ndarray:
+    """(h, w) float32 in [0, 1]: what stands out to somebody who has not heard the question."""
+    from ..balancing import sharpen
+    from ..knowing import perspectival
+    from ..sensing import Layout, sense_one
+
+    side = min(SENSE_SIDE, max(picture.pixels.shape[:2]))
+    texture = sense_one(picture.pixels, Layout.of("look", CHANNELS), size=side)
+    return np.asarray(sharpen(np.asarray(perspectival(texture))))

@@ -1,9 +1,8 @@
-"""Look, and look again: a tree that only grows, and the blocks of leaves that each look adds.
+"""Look, and look again: leaves that are laid on top of those before, never one twice.
 
-The first look is an ordinary tree. Every later one splits some of its leaves further and adds the new leaves as a block
-of their own; what was seen stays as it is, so no leaf is ever encoded twice, and the coarse parent of a finer leaf
-counts among the tokens (it was paid for). The finest leaves of all places are again an ordinary tree, and tile the
-picture.
+The first look is an overlay: an overview, and finer leaves on top of it. Every later one adds single cells at full
+resolution where they were not seen before. What was seen stays in sight as it was, so no leaf is encoded twice and each
+costs its one token.
 """
 
 from __future__ import annotations
@@ -13,9 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from .. import arrays
-from ..attending.gains import leaf_names, node_sums
-from ..attending.quadtree import select_splits
+from ..attending.overlay import overlay
 from ..attending.tree import Tree
 from ..errors import InputError
 
@@ -24,12 +21,11 @@ from ..errors import InputError
 class Looks:
     """What B pictures have been looked at with, look by look.
 
-    tree: the geometry of all of them. split: (B, M) bool, the nodes that are split by now. blocks: the leaves that each
-    look added, (B, N, 3) int64 row, col, level in raster order; rows beyond a picture's own count are -1.
+    tree: the geometry of all of them. blocks: the leaves that each look added, (B, N, 3) int64 row, col, level in
+    raster order; rows beyond a picture's own count are -1.
     """
 
     tree: Tree
-    split: Tensor
     blocks: tuple[Tensor, ...]
 
     def __len__(self) -> int:
@@ -41,91 +37,56 @@ class Looks:
         return torch.stack([(block[..., 2] >= 0).sum(1) for block in self.blocks], dim=1)
 
     def levels(self) -> Tensor:
-        """(B, rows, cols) int64: the finest level at which each cell has been seen."""
-        tree, batch = self.tree, len(self.split)
-        result = self.split.new_full((batch, *tree.shape(tree.levels)), tree.levels, dtype=torch.int64)
-        for level in range(tree.levels, 0, -1):
-            split = self.split[:, tree.nodes(level)].view(batch, *tree.shape(level))
-            result = torch.where(split & (result == level), level - 1, result)
-            rows, cols = tree.shape(level - 1)
-            result = result.repeat_interleave(2, 1).repeat_interleave(2, 2)[:, :rows, :cols]
+        """(B, rows, cols) int64: the finest level at which each cell has been seen, the coarsest where it was not."""
+        tree, leaves = self.tree, torch.cat(self.blocks, 1)
+        row, col, level = leaves.clamp_min(0).unbind(-1)
+        result = leaves.new_full((len(leaves), tree.rows, tree.cols), tree.levels)
+        for depth in range(tree.levels - 1, -1, -1):
+            high, wide = tree.shape(depth)
+            chosen = (level == depth) & (leaves[..., 2] >= 0)
+            board = leaves.new_zeros(len(leaves), high * wide)
+            board.scatter_add_(1, torch.where(chosen, (row >> depth) * wide + (col >> depth), 0), chosen.long())
+            side = 1 << depth
+            seen = board.view(-1, high, wide).repeat_interleave(side, 1).repeat_interleave(side, 2)
+            result = torch.where(seen[:, : tree.rows, : tree.cols] > 0, depth, result)
         return result
 
-    def finest(self) -> Tensor:
-        """(B, N, 3) int64: the leaves of the tree as it is now, in raster order, -1 beyond a picture's own count."""
-        return _compact(leaf_names(self.split, self.tree), self.tree)
+    def leaves(self) -> Tensor:
+        """(B, N, 3) int64: those of all looks, raster order, coarse before fine, -1 beyond a picture's own count."""
+        return in_raster_order(torch.cat(self.blocks, 1), self.tree)
 
 
 def first_look(relevance: Tensor, tree: Tree, budget: int | Tensor) -> Looks:
-    """(B, rows, cols) relevance → the ordinary tree of this budget, one number or (B,)."""
+    """(B, rows, cols) relevance → the overlay of this budget, one number or (B,)."""
     _check(relevance, tree)
-    split = select_splits(node_sums(relevance, tree)[:, : len(tree.costs)], tree, budget)
-    return Looks(tree, split, (_compact(leaf_names(split, tree), tree),))
+    budgets = torch.as_tensor(budget).expand(len(relevance)).tolist()
+    return Looks(tree, (overlay(relevance, budgets, levels=tree.levels).cells,))
 
 
 def look_again(looks: Looks, relevance: Tensor, budget: int | Tensor) -> Looks:
-    """Split where (B, rows, cols) relevance is highest and adds at most `budget` new leaves, one number or (B,).
-
-    Best first by the relevance inside a node, as in the first look. Splitting a leaf that has been seen adds all its
-    children; splitting one of the new leaves adds one fewer, because that one need not be seen any more.
-    """
+    """The cells where (B, rows, cols) relevance is highest among those not yet seen at full resolution, at most
+    `budget` of them, one number or (B,)."""
     tree = looks.tree
     _check(relevance, tree)
-    batch, device = len(relevance), relevance.device
-    budgets = torch.as_tensor(budget, device=device).expand(batch)
-    gains = node_sums(relevance, tree)[:, : len(tree.costs)]
-    parents = arrays.like(tree.parents, gains)
-    before = looks.split
-    seen = _parent_is(before, parents) & ~before
-    extra = arrays.like(tree.costs, gains)
-    cost = torch.where(before, 0, extra + seen.long())
-    # What is split already comes first and costs nothing; the rest by gain, parents before children on ties.
-    order = gains.masked_fill(before, float("inf")).argsort(dim=1, descending=True, stable=True)
-    taken = cost.gather(1, order).cumsum(1) <= budgets[:, None]
-    split = torch.zeros_like(before).scatter(1, order, taken)
-    split = _fill(split, cost, order, budgets, parents)
-    # A corner with one child costs nothing to see more finely: it is always split, as in the first look.
-    for _ in range(tree.levels if bool((extra == 0).any()) else 0):
-        split = split | ((extra == 0) & _parent_is(split, parents))
-    names = leaf_names(split, tree)
-    added = torch.where(names == leaf_names(before, tree), 0, names)
-    return replace(looks, split=split, blocks=(*looks.blocks, _compact(added, tree)))
+    budgets = torch.as_tensor(budget, device=relevance.device).expand(len(relevance))
+    unseen = (looks.levels() > 0).flatten(1)
+    most = int(torch.minimum(budgets, unseen.sum(1)).max())
+    wanted = relevance.flatten(1).masked_fill(~unseen, float("-inf"))
+    best = wanted.argsort(dim=1, descending=True, stable=True)[:, :most]
+    taken = unseen.gather(1, best) & (torch.arange(most, device=best.device) < budgets[:, None])
+    cells = torch.stack([best // tree.cols, best % tree.cols, torch.zeros_like(best)], dim=-1)
+    block = in_raster_order(cells.masked_fill(~taken[..., None], -1), tree)
+    return replace(looks, blocks=(*looks.blocks, block))
 
 
-def outdated(seen: Tensor, added: Tensor) -> Tensor:
-    """Leaves (B, V, 3) and later ones (B, N, 3), -1 for padding → (B, V) bool: those that were split into later ones.
-
-    A leaf that is split is seen more finely in all its parts, so one later leaf inside it is enough to tell.
-    """
-    level = seen[..., 2].clamp_min(0)[..., None]
-    inside = [(seen[..., None, axis] >> level) == (added[:, None, :, axis] >> level) for axis in range(2)]
-    both = (seen[..., 2] >= 0)[..., None] & (added[..., 2] >= 0)[:, None]
-    return (inside[0] & inside[1] & both).any(-1)
-
-
-def _fill(split: Tensor, cost: Tensor, order: Tensor, budgets: Tensor, parents: Tensor) -> Tensor:
-    """One more split where a cheaper one still fits: the best whose parent is split."""
-    left = budgets - (cost * split).sum(1)
-    may = ~split & _parent_is(split, parents) & (cost <= left[:, None])
-    in_order = may.gather(1, order)
-    first = in_order & (in_order.cumsum(1) == 1)
-    return split | torch.zeros_like(split).scatter(1, order, first)
-
-
-def _parent_is(split: Tensor, parents: Tensor) -> Tensor:
-    """(B, M) bool: nodes whose parent is split; the coarsest have none and always exist."""
-    return torch.where(parents < 0, True, split[:, parents.clamp_min(0)])
-
-
-def _compact(names: Tensor, tree: Tree) -> Tensor:
-    """(B, rows, cols) names of leaves, 0 for none → (B, most, 3) leaves in raster order, -1 beyond the count."""
-    flat = names.flatten(1).long()
-    there = flat > 0
-    most = int(there.sum(1).max())
-    first = (~there).to(torch.int8).argsort(dim=1, stable=True)[:, :most]
-    name = flat.gather(1, first)
-    leaves = arrays.like(tree.nodes_table, name)[(name - 1).clamp_min(0)]
-    return leaves.masked_fill(name[..., None] == 0, -1)
+def in_raster_order(leaves: Tensor, tree: Tree) -> Tensor:
+    """Leaves (B, N, 3) sorted by row, column and then coarse before fine; padding goes to the end and is cut off."""
+    row, col, level = leaves.unbind(-1)
+    there = level >= 0
+    key = (row * tree.cols + col) * (tree.levels + 1) + tree.levels - level
+    order = key.masked_fill(~there, torch.iinfo(key.dtype).max).argsort(dim=1, stable=True)
+    order = order[:, : int(there.sum(1).max())]
+    return leaves.gather(1, order[..., None].expand(-1, -1, 3))
 
 
 def _check(relevance: Tensor, tree: Tree) -> None:

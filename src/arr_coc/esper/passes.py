@@ -21,10 +21,9 @@ from ..realizing.patches import LeafBatch, Pyramid, match_leaves
 from .answering import LookAnswer, Memory, answer_look, attention_layers
 from .looks import Looks, first_look, look_again
 from .prompt import Prompts
-from .reading import encode_block, interleave, picture_pyramid
 from .settings import EsperSettings
 from .steering import Traces, glimpse, next_map, traces
-from .tower import TowerMemory
+from .vision_memory import TowerMemory, encode_block, interleave, picture_pyramid
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -163,7 +162,7 @@ class _Reader:
     def __init__(self, model: PreTrainedModel, job: Job, settings: EsperSettings) -> None:
         self.model, self.job, self.layout = model, job, settings.layout
         self.grid = job.tree.rows, job.tree.cols
-        self.memory = Memory(self.grid, apart=settings.layout == "apart")
+        self.memory = Memory(self.grid)
         self.tower = TowerMemory()
         self.encoded: list[VisualTokens] = []
 
@@ -175,7 +174,7 @@ class _Reader:
             leaves = looks.blocks[-1]
             tokens = self._encode(leaves)
         else:
-            leaves = looks.finest()
+            leaves = looks.leaves()
             tokens = self._whole_tree(looks, leaves)
             self.memory = Memory(self.grid)
         seconds["encode"] = perf_counter() - started
@@ -190,7 +189,7 @@ class _Reader:
         return encode_block(self.model, self.job.pyramid, leaves, self.grid, tower)
 
     def _whole_tree(self, looks: Looks, leaves: Tensor) -> VisualTokens:
-        """The tokens of all finest leaves: encoded together, or looked up among what each look encoded."""
+        """The tokens of all leaves: encoded together, or looked up among what each look encoded."""
         if self.layout == "fresh":
             return self._encode(leaves)
         self.encoded.append(self._encode(looks.blocks[-1]))

@@ -19,7 +19,6 @@ from torch import Tensor
 from ..backbones.query import PLACE, tokenize_prompt
 from ..errors import InputError
 from ..realizing.positions import language_positions
-from .looks import outdated
 
 IMAGE_TOKEN = "<|image_pad|>"  # of every Qwen3-VL
 
@@ -108,22 +107,3 @@ def leaf_row(leaves: Tensor, grid: tuple[int, int], start: float, image_token: i
     places = start + language_positions(leaves.clamp_min(0), torch.tensor(grid, device=leaves.device))
     ids = torch.where(there, image_token, 0)
     return Row(ids, there, places)
-
-
-def looks_mask(there: Tensor, blocks: Sequence[Tensor], start: int) -> Tensor:
-    """Who sees whom in a prompt of several looks: (B, 1, L, L) bool.
-
-    there: (B, L), False for padding; blocks: leaves (B, N, 3) of each look, the first of which begins at column
-    `start`. Attention is causal, and what a later look has seen more finely is hidden from that look on.
-    """
-    length, device = there.shape[1], there.device
-    causal = torch.ones(length, length, dtype=torch.bool, device=device).tril()
-    mask = causal & there[:, None, :]
-    begin = start
-    for number, block in enumerate(blocks):
-        end = begin + block.shape[1]
-        for later in range(number + 1, len(blocks)):
-            first = start + sum(other.shape[1] for other in blocks[:later])
-            mask[:, first:, begin:end] &= ~outdated(block, blocks[later])[:, None]
-        begin = end
-    return mask[:, None]

@@ -32,9 +32,8 @@ class EsperSettings:
     aroused: whether stakes and uncertainty sharpen the map.
     learned: whether to explore as was learned, where that lies beside the weights, and not by the rule.
     more, less: the map's factor where the answer's tokens were unsure (above .5) and sure (at most .2) of a place.
-    layout: append new visual tokens to what was seen, so that they see it in the vision tower and the coarse leaf that
-        they split is hidden ("append") or neither ("apart"); or read the whole tree anew, with the earlier encodings
-        ("rebuild") or encoded together ("fresh").
+    layout: append new visual tokens to what was seen, so that they see it in the vision tower ("append") or not
+        ("apart"); or read all leaves anew, with the earlier encodings ("rebuild") or encoded together ("fresh").
     """
 
     passes: int = 4

@@ -1,17 +1,22 @@
-"""What happened, pass by pass: the record that tables, strips of pictures and statistics are made from."""
+"""What happened, pass by pass: the record, its statistics, its table for the terminal, and the files beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..balancing.arousal import mood
+from ..files import replacing, write_json
 from ..pictures import Picture
 from ..values import Answer, Pass
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,3 +132,66 @@ def pass_statistics(answers: Sequence[Answer]) -> dict[str, Any]:
             for number, steps in enumerate(by_pass, start=1)
         ],
     }
+
+
+def place_words(story: Story, point: tuple[int, int] | None) -> str:
+    """Where a fixation lies, in the words a person would use: "top left", "center"."""
+    if point is None:
+        return "by the map"
+    down = min(2, 3 * point[0] // max(story.picture.height, 1))
+    across = min(2, 3 * point[1] // max(story.picture.width, 1))
+    words = [("top", "", "bottom")[down], ("left", "", "right")[across]]
+    return " ".join(word for word in words if word) or "center"
+
+
+def story_table(story: Story, truth: str | None = None) -> Table:
+    """One row for each pass: where it looked, what it cost, how much was exploration, what it said and how unsure."""
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    # Few lines and little padding: the story should fit a terminal of 80 columns.
+    table = Table(
+        title=escape(story.query), title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    table.add_column("pass", justify="right", no_wrap=True)
+    table.add_column("looked")
+    for heading in ("tokens", "explored"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("mood")
+    table.add_column("said", overflow="fold")
+    for heading in ("unsure", "ms"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for number, note in enumerate(story.passes, start=1):
+        step = note.step
+        table.add_row(
+            str(number),
+            place_words(story, note.point),
+            f"{step.tokens}" if number == 1 else f"+{step.tokens}",
+            f"{100 * step.exploration:.0f} %",
+            note.mood,
+            escape(step.text) or "(nothing)",
+            f"{step.uncertainty or 0.0:.2f}",
+            f"{1000 * sum(note.seconds.values()):.0f}",
+        )
+    table.add_section()
+    answer = story.answer
+    spent = f"{answer.tokens}/{answer.full}"
+    table.add_row(
+        "all", story.ended, spent, "", "", f"[bold]{escape(answer.text)}[/bold]", f"{answer.uncertainty:.2f}", ""
+    )
+    if truth is not None:
+        table.add_row("", "the truth", "", "", "", f"{escape(truth)} ({'right' if answer.text == truth else 'wrong'})")
+    return table
+
+
+def write_story(story: Story, out: Path) -> dict[str, str]:
+    """Write strip.png, convergence.png and story.json into a folder; returns their paths by name."""
+    from .drawing import convergence_plot, strip
+
+    paths = {name: out / name for name in ("strip.png", "convergence.png", "story.json")}
+    for name, picture in (("strip.png", strip(story)), ("convergence.png", convergence_plot(story))):
+        with replacing(paths[name]) as temporary:
+            picture.save(temporary)
+    write_json(paths["story.json"], story.to_json())
+    return {name: str(path) for name, path in paths.items()}

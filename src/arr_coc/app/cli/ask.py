@@ -135,7 +135,7 @@ def command(
                 files = {"homunculus.png": draw_page(out, name, picture, answer, query, scored)}
             files |= write_files(out, name, answer)
             if story is not None and explain:
-                from ...esper.telling import write_story
+                from ...esper.story import write_story
 
                 files |= write_story(story, out)
     if as_json:
@@ -145,7 +145,7 @@ def command(
         say(answer.text)
         return 0
     if story is not None and explain:
-        from ...esper.telling import story_table
+        from ...esper.story import story_table
 
         show(story_table(story))
     print_answer(source.file, query, answer, files)

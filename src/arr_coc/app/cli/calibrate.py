@@ -62,6 +62,11 @@ def command(
     check_device(device)
     eye = Eye.from_pretrained(model, device=device)
     with progress(n, "looking", hidden=as_json) as advance:
+
+        def done(pictures: int) -> None:
+            for _ in range(pictures):
+                advance()
+
         found = measure(
             eye.model,
             eye.processor,
@@ -69,7 +74,7 @@ def command(
             size=shape,
             seed=seed,
             batch_size=batch,
-            advance=lambda done: [advance() for _ in range(done)],
+            advance=done,
         )
     place = out or glance_path(getattr(eye.model.config, "_name_or_path", "") or model)
     if found["points"]:

@@ -215,7 +215,7 @@ def zoo(
         document = {**story.to_json(), "truth": truth, "right": right, "seconds_in_all": seconds, "files": files}
         print_json(document)
         return
-    from ...esper.telling import story_table
+    from ...esper.story import story_table
 
     show(story_table(story, truth))
     say(f"files: {', '.join(files.values())}", f"{seconds:.1f} s in all")
@@ -241,7 +241,7 @@ def write_zoo(story: Any, out: Path) -> dict[str, str]:
     """zoo.png, and what every story is told with."""
     from PIL import Image
 
-    from ...esper.telling import write_story
+    from ...esper.story import write_story
     from ...files import replacing
 
     with replacing(out / "zoo.png") as temporary:

@@ -227,8 +227,8 @@ FEWEST_PASSES = 2
 
 def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> Shown:
     try:
-        from ...esper.strip import mark_look, strip
-        from ...esper.telling import place_words
+        from ...esper.drawing import mark_look, strip
+        from ...esper.story import place_words
     except ImportError as error:
         raise InputError(f"this installation cannot look again ({error}); install arr-coc again") from error
 
@@ -274,7 +274,7 @@ def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
 
 def passes_lines(state: PageState, tokens: int, passes: int, file_name: str) -> str:
     imports, lines = picture_lines(state.picture, file_name)
-    imports += ["from arr_coc.esper import Esper", "from arr_coc.esper.strip import strip"]
+    imports += ["from arr_coc.esper import Esper", "from arr_coc.esper.drawing import strip"]
     lines += [
         f"esper = Esper.from_pretrained({state.model!r}).set_image(picture)",
         f"story = esper.examine({literal(state.q)}, budget={tokens}, passes={passes})",

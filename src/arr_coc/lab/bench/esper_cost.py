@@ -12,9 +12,8 @@ from ...attending.tree import build_tree
 from ...backbones.qwen3_vl_encode import VisualTokens, run_language_model
 from ...esper.answering import LookAnswer, Memory, answer_look, attention_layers
 from ...esper.looks import Looks, first_look, look_again
-from ...esper.prompt import Prompts, leaf_row, looks_mask, text_row
-from ...esper.reading import encode_block, interleave, picture_pyramid
-from ...esper.tower import TowerMemory
+from ...esper.prompt import Prompts, leaf_row, text_row
+from ...esper.vision_memory import TowerMemory, encode_block, interleave, picture_pyramid
 from ..needle import render
 from .esper_runs import CELL, Models, measuring
 from .machine import Timing, time_in_turns
@@ -167,14 +166,13 @@ def sameness(models: Models, size: int = 512) -> Sameness:
             encoded.append(encode_block(model, pyramid, leaves, grid, again))
         row = row + text_row(prompts.tail, prompts.there, float(start + max(grid)))
         seen = interleave(tuple(encoded), tuple(leaves[..., 2] >= 0 for leaves in blocks))
-        mask = looks_mask(row.there, blocks, start)
-        output = run_language_model(model, row.ids, seen, row.positions(), mask, use_cache=False)
+        output = run_language_model(model, row.ids, seen, row.positions(), row.there.long(), use_cache=False)
         return model.lm_head(output.last_hidden_state[0, -1]).float()
 
-    finest = looks.finest()
+    everything = looks.leaves()
     noise = torch.rand(1, *grid, generator=torch.Generator().manual_seed(1)).to(models.device)
-    other = first_look(noise, looks.tree, finest.shape[1]).blocks[0]
-    together = at_once((finest,))
+    other = first_look(noise, looks.tree, everything.shape[1]).blocks[0]
+    together = at_once((everything,))
     return Sameness(
         float((cached - at_once(looks.blocks)).abs().max()),
         float((cached - together).abs().max()),

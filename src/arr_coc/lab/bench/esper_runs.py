@@ -17,8 +17,8 @@ from ...attending.tree import Tree, build_tree
 from ...balancing.tempering import TemperingPolicy
 from ...bundled import MINI, SCORER, Calibration, load_scorer, part_folder
 from ...decoding import end_tokens
+from ...esper.esper import salient_map
 from ...esper.passes import Job, PassRecord, passes_needed, run_passes
-from ...esper.picturing import salient_map
 from ...esper.prompt import Prompts
 from ...esper.settings import EsperSettings
 from ...esper.steering import smooth

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def measure(
     return {
         "schema": 1,
         "kind": "glance",
-        "model": getattr(model.config, "_name_or_path", ""),
+        "model": model_name(model),
         "model_type": model.config.model_type,
         "heads": [list(head) for head in heads],
         "points": gained["low"] > 0,
@@ -99,6 +100,12 @@ def measure(
         **result,
         "asked_minus_unasked": gained,
     }
+
+
+def model_name(model: PreTrainedModel) -> str:
+    """Its name on the hub, or that of its folder."""
+    name = getattr(model.config, "_name_or_path", "") or ""
+    return Path(name).name if Path(name).is_dir() else name
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from ...alphabet import IDS
 from ...attending.quadtree import Leaves
 from ...backbones.qwen3_vl_encode import VisualTokens, leaf_positions, run_language_model
-from ...esper.tower import Rows
+from ...esper.vision_memory import Rows
 from ...realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from ...realizing.positions import position_taps, vision_positions
 from .allocations import LEVELS

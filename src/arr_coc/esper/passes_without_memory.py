@@ -19,7 +19,6 @@ from ..pictures import Picture
 from ..values import Answer, Pass
 from .looks import first_look, look_again
 from .passes import enough
-from .picturing import relevance_cells, salient_map
 from .settings import EsperSettings
 from .steering import Traces, glimpse, next_map
 from .story import PassNote, Story
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from .esper import Esper
 
 
-def reask(
+def ask_again(
     esper: Esper,
     picture: Picture,
     query: str,
@@ -42,7 +41,7 @@ def reask(
     """The passes of one picture through `Eye.ask`, with an allocation that grows from pass to pass."""
     from PIL import Image
 
-    from .esper import total_tokens
+    from .esper import relevance_cells, salient_map, total_tokens
 
     eye = esper.eye.set_image(picture.pixels)
     content = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": query}]}]
@@ -73,14 +72,14 @@ def reask(
         if looks is None:
             glance = relevance_cells(salient_map(picture), pixels, query, frame) if esper.glance == "salient" else cells
             steered = modulate(glance, arousal) if settings.aroused else glance
-            looks = first_look(steered, tree, max(2 * unit, tree.floor))
+            looks = first_look(steered, tree, max(2 * unit, 1))
         else:
             explored = torch.tensor([exploration])
             steered, point = next_map(cells, looks.levels(), unknown, explored, arousal, fixated, settings)
             looks = look_again(looks, steered, unit)
             if settings.fovea is not None:
                 fixated = torch.maximum(fixated, glimpse(point, frame.grid, settings.fovea))
-        leaves = looks.finest()[0].numpy()
+        leaves = looks.leaves()[0].numpy()
         allocation = frame.allocation(leaves, leaves[:, 2] * 0.0, len(leaves), "esper")
         started = perf_counter()
         answer = eye.ask(query, keep=1.0, allocation=allocation, max_new_tokens=most)

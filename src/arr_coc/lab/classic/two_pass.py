@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..attending.classic import LEAST, MOST, check_classic_budget, power_curve_tokens
-from .settings import ENOUGH, LESS, MORE, SURE_UP_TO, UNSURE_ABOVE
+from ...attending.classic import LEAST, MOST, check_classic_budget, power_curve_tokens
+from ...esper.settings import ENOUGH, LESS, MORE, SURE_UP_TO, UNSURE_ABOVE
 
 FIRST_FACTOR = 1.2
 

@@ -7,11 +7,18 @@ with a cache; a leaf that was encoded alone, without the rest of the picture aro
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from ..backbones.qwen3_vl_attention import vision_attention
+from ..backbones.qwen3_vl_encode import VisualTokens, encode_leaves
+from ..realizing.patches import LeafBatch, Pyramid, gather_leaf_patches, mip_pyramid
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 LOOKING_AGAIN = "arr_coc_looking_again"
 
@@ -103,3 +110,42 @@ def look_attention(
     look.memory.seen[module] = keys, values
     mixed = F.scaled_dot_product_attention(asked, keys, values, attn_mask=look.mask, dropout_p=dropout, scale=scaling)
     return look.pack(mixed), None
+
+
+def picture_pyramid(model: PreTrainedModel, pictures: Tensor, levels: int) -> Pyramid:
+    """Pictures (B, C, H, W), normalised as the processor does it → mip levels up to `levels`, once for all looks."""
+    vision = model.config.vision_config
+    cell = vision.spatial_merge_size * vision.patch_size
+    return mip_pyramid(pictures, levels + 1, cell=cell, patch_size=vision.patch_size)
+
+
+def encode_block(
+    model: PreTrainedModel, pyramid: Pyramid, leaves: Tensor, grid: tuple[int, int], tower: TowerMemory | None = None
+) -> VisualTokens:
+    """A block of leaves (B, N, 3), -1 for padding → visual tokens, packed picture after picture.
+
+    tower: with it, the leaves see each other and those of all earlier blocks, which it remembers; without, a block is
+    encoded on its own.
+    """
+    vision = model.config.vision_config
+    merge = vision.spatial_merge_size
+    batch = LeafBatch.equal(leaves, grid, pyramid.levels)
+    there = leaves[..., 2] >= 0
+    if not bool(there.all()):
+        batch = batch.select(there.flatten())
+    patches = gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=merge, temporal=vision.temporal_patch_size)
+    with vision_attention(model, LOOKING_AGAIN, look_attention):
+        return encode_leaves(model, patches, batch, look=Look.of(tower or TowerMemory(), there, merge**2))
+
+
+def interleave(blocks: tuple[VisualTokens, ...], there: tuple[Tensor, ...]) -> VisualTokens:
+    """Blocks, each packed picture after picture, → one, picture after picture. there: (B, N) bool of each block."""
+    if len(blocks) == 1:
+        return blocks[0]
+    # Sorting by picture is stable, so within a picture the blocks keep their order.
+    owner = torch.cat([mask.nonzero()[:, 0] for mask in there])
+    order = owner.argsort(stable=True)
+    planes = zip(*(block.planes for block in blocks), strict=True)
+    return VisualTokens(
+        torch.cat([block.embeds for block in blocks])[order], tuple(torch.cat(plane)[order] for plane in planes)
+    )
