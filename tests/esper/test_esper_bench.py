@@ -13,7 +13,7 @@ import torch
 from arr_coc.balancing.arousal import modulate
 from arr_coc.balancing.learned import ArousalEstimator
 from arr_coc.balancing.tempering import TemperingPolicy
-from arr_coc.bundled import WEIGHTS
+from arr_coc.bundled import WEIGHTS, ScorerRelevance
 from arr_coc.errors import InputError
 from arr_coc.esper import Esper, EsperSettings
 from arr_coc.esper.passes import run_passes
@@ -239,8 +239,9 @@ def test_the_bench_and_esper_answer_alike(weights, models):
 def test_high_stakes_sharpen_the_shipped_scorers_maps_and_casual_ones_leave_them(monkeypatch):
     """Not made-up maps: the shipped scorer's are nearly 0 or 1, and a power alone would leave them as they are."""
     monkeypatch.setattr(esper_runs, "SIZE", (512, 512))
-    scorer, scenes = Scorer.from_pretrained(WEIGHTS / "scorer"), zoo_scenes(4, 21, torch.device("cpu"))
-    maps = scorer.score(scenes.pictures, scenes.question_ids).detach().numpy()
+    scorer, scenes = ScorerRelevance.bundled(), zoo_scenes(4, 21, torch.device("cpu"))
+    asked = zip(scenes.pictures.float().div(255), scenes.questions, strict=True)
+    maps = np.stack([scorer(picture, question).map for picture, question in asked])
     for question, least in (("Which allergens are in this snack?", 0.02), ("What is the cute snack called?", None)):
         after = modulate(maps, ArousalEstimator()(question))
         if least is None:

@@ -1,4 +1,4 @@
-"""Passes for models that cannot keep what they have seen: every pass asks again with a finer tree, and counts in full.
+"""Passes for models that cannot keep what they have seen: every pass asks again with more leaves, and counts in full.
 
 Families that are merged after their encoder do not show their attention here, so the next look goes by relevance,
 uncertainty of the whole answer and ground not examined.
