@@ -60,7 +60,8 @@ def main() -> None:
                     found = read(weights.mini, batch, leaves_of(rule, scores, budget))
                     right[rule, budget] += found.right.tolist()
             number = len(next(iter(right.values())))
-            print(f"\nn = {number}, seed {given.seed}, {perf_counter() - began:.0f} s; exact match %\n")
+            facts = f"n = {number}, seed {given.seed}, weights {weights.name}, {perf_counter() - began:.0f} s"
+            print(f"\n{facts}; exact match %\n")
             print("| rule | " + " | ".join(map(str, given.budgets)) + " |\n|---" + "|--:" * len(given.budgets) + "|")
             for rule in given.rules:
                 cells = (f"{100 * np.mean(right[rule, budget]):.1f}" for budget in given.budgets)

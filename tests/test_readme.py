@@ -86,7 +86,8 @@ def tree_paths() -> set[str]:
 def test_the_tree_names_every_file_of_the_library_and_no_other() -> None:
     package = ROOT / "src" / "arr_coc"
     files = {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
-    doors = {path for path in files if path.endswith(("__init__.py", "__main__.py")) or path.startswith("lab/")}
+    # lab is told by its rooms.
+    doors = {path for path in files if path.endswith(("__init__.py", "__main__.py")) or re.match("lab/.*/", path)}
     assert tree_paths() == files - doors, "run python scripts/map_house.py --write"
 
 

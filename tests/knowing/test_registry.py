@@ -16,10 +16,12 @@ from arr_coc.esper import Esper
 from arr_coc.knowing import Scene, Source, relevance_for, relevance_source, source_names
 from arr_coc.knowing.registry import BUILT_IN, remove_source
 from arr_coc.looking import examine
+from arr_coc.sensing.words import as_words
 from arr_coc.video import VideoStream
 
 QUERY = "what colour is the red square"
 PIXELS = np.asarray(picture(256, 256))
+WORDS = [{"text": "total", "box": [10, 10, 60, 30]}]
 
 
 def corner_map() -> np.ndarray:
@@ -152,7 +154,7 @@ def test_auto_says_what_it_chose_and_why(eye):
 def test_needs_are_met_or_told(decorated):
     @relevance_source("reader", needs=["pixels", "words"])
     def reader(scene: Scene, query: str) -> np.ndarray:
-        assert scene.words == ["a", "word"]
+        assert as_words(scene.words, scene.pixels.shape[:2]).texts == ("total",)
         return corner_map()
 
     before: list[np.ndarray] = []
@@ -164,8 +166,8 @@ def test_needs_are_met_or_told(decorated):
         return corner_map()
 
     try:
-        assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="reader", words=["a", "word"]))
-        assert sees_the_corner(attached_look("reader", words=["a", "word"])[0])
+        assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="reader", words=WORDS))
+        assert sees_the_corner(attached_look("reader", words=WORDS)[0])
         with pytest.raises(InputError, match="needs words with their boxes; give words=; or choose from look, scorer"):
             look(PIXELS, QUERY, relevance="reader")
         with pytest.raises(InputError, match="needs a frame before"):

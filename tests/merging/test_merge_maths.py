@@ -73,7 +73,7 @@ def test_slots_of_leaves_agree_with_painting_them(rows: int, cols: int, keep: fl
     allocation = tree(rows, cols, keep, seed)
     slots = seen_slots([allocation])
     assert np.array_equal(slots, slots_by_hand(allocation))
-    assert len(np.unique(slots)) == allocation.tokens
+    assert len(np.unique(slots[slots >= 0])) == allocation.tokens
 
 
 def test_slots_of_several_pictures_never_meet():

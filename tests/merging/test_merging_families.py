@@ -293,7 +293,7 @@ def test_merged_positions_are_the_middle_of_the_region():
 
 def test_pick_follows_relevance_and_says_so():
     model, inputs = build_model("gemma3"), build_prompts("gemma3", 1)
-    allocations = allocations_for("gemma3", inputs, 0.25)
+    allocations = allocations_for("gemma3", inputs, 0.25, "quadtree")
     relevance = np.zeros((8, 8), np.float32)
     relevance[1::2, 1::2] = 1  # the last cell of every 2 × 2 block
     backbone = adapter("gemma3")

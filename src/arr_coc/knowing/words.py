@@ -248,7 +248,7 @@ def words_relevance(scene: Scene, query: str) -> Relevance:
     words = ocr_words(scene.pixels) if scene.words is None else as_words(scene.words, size)
     if not len(words):
         note = f"no words ({words.source}): what a coarse look would lose"
-        return Relevance(np.asarray(scene_detail(scene, query)), query=query, notes=(note,))
+        return Relevance(scene_detail(scene, query).map, query=query, notes=(note,))
     shares = answer_shares(words, query)
     best = int(shares[:, 0].argmax())
     note = f"{len(words)} words ({words.source}); likeliest {words.texts[best]!r}, {100 * shares[best, 0]:.0f} %"

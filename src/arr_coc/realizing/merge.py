@@ -70,7 +70,7 @@ class MergePlan:
 
     members: (M,) int64: the input tokens that are seen, ascending inside each output token.
     slots: (M,) int64: the output token each of them goes to; every slot has at least one member.
-    weights: (M,) float32: the share of each member; they sum to 1 in every slot.
+    weights: (M,) float64: the share of each member; they sum to 1 in every slot.
     length: N. count: number of output tokens.
     """
 
@@ -156,10 +156,10 @@ def _extent_in_cells(allocations: Sequence[Allocation]) -> np.ndarray:
 def plan_average(members: Members, weights: Tensor | None = None) -> MergePlan:
     """Every output token is the mean of its members, weighted by positive weights (N,) where they are given."""
     tokens, slots, count = _renumber(members)
-    share = torch.ones(len(tokens)) if weights is None else weights.detach().cpu().float()[tokens]
+    share = torch.ones(len(tokens)).double() if weights is None else weights.detach().cpu().double()[tokens]
     if weights is not None and not bool((torch.isfinite(share) & (share > 0)).all()):
         raise InputError("merge weights must be positive, finite numbers")
-    total = torch.zeros(count).index_add(0, slots, share)
+    total = torch.zeros(count).double().index_add(0, slots, share)
     return MergePlan(tokens, slots, share / total[slots], members.length, count)
 
 
