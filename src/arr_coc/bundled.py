@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .errors import InputError
 from .files import write_json
 from .knowing.onnx_scorer import GRAPH_NAME, score_picture
@@ -20,7 +22,6 @@ from .knowing.scene import Scene
 from .values import Relevance
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
 
 
@@ -133,27 +134,38 @@ class ScorerRelevance:
         return cls(part_folder(SCORER))
 
     def __call__(self, picture: torch.Tensor, query: str) -> Relevance:
-        import torch
+        if picture.is_cuda or not self.has_graph:
+            return self._by_torch(picture, query)
+        return self.of_pixels(picture.permute(1, 2, 0).numpy(), query)
 
-        scorer = load_scorer(self.folder, str(picture.device))
-        # Half precision is enough to choose by, and much faster on a GPU.
-        with torch.autocast(picture.device.type, torch.bfloat16, enabled=picture.is_cuda):
-            scores = scorer.score(picture[None], question_ids(query).to(picture.device))[0].float().cpu().numpy()
-        return Relevance(scores, query=query, participatory=scores)
+    @property
+    def has_graph(self) -> bool:
+        return (self.folder / GRAPH_NAME).is_file()
 
     def of_pixels(self, pixels: np.ndarray, query: str, device: str = "cpu") -> Relevance:
         """The same for an array (H, W, 3) of uint8; on a processor by the ONNX graph, where there is one: no torch."""
-        if device != "cpu" or not (self.folder / GRAPH_NAME).is_file():
-            return self(Scene(pixels, device=device).tensor, query)
-        scores = score_picture(self.folder, pixels, query)
+        if device != "cpu" or not self.has_graph:
+            return self._by_torch(Scene(pixels, device=device).tensor, query)
+        return self._found(score_picture(self.folder, pixels, query), query)
+
+    def _by_torch(self, picture: torch.Tensor, query: str) -> Relevance:
+        import torch
+
+        scorer, ids = load_scorer(self.folder, str(picture.device)), question_ids(query).to(picture.device)
+        # Half precision is enough to choose by, and much faster on a GPU.
+        with torch.autocast(picture.device.type, torch.bfloat16, enabled=picture.is_cuda):
+            return self._found(scorer.score(picture[None], ids)[0].float().cpu().numpy(), query)
+
+    @staticmethod
+    def _found(scores: np.ndarray, query: str) -> Relevance:
         return Relevance(scores, query=query, participatory=scores)
 
 
 def scorer_relevance(scene: Scene, query: str) -> Any:
     """The source "scorer": the one that was trained with the model, else the one that comes with the library."""
     scorer = scene.scorer or ScorerRelevance.bundled()
-    if isinstance(scorer, ScorerRelevance):
-        return scorer.of_pixels(scene.pixels, query, str(scene.device))
+    if isinstance(scorer, ScorerRelevance) and isinstance(scene.given, np.ndarray):
+        return scorer.of_pixels(scene.given, query, str(scene.device))
     return scorer(scene.tensor, query)
 
 

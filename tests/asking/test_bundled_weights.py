@@ -14,7 +14,7 @@ from tiny_models import picture
 from tiny_weights import needs_weights, tiny_weights
 
 from arr_coc import Eye, InputError, ask, asking, bundled, look
-from arr_coc.bundled import Calibration, ScorerRelevance, part_folder, question_ids, scorer_beside
+from arr_coc.bundled import WEIGHTS, Calibration, ScorerRelevance, part_folder, question_ids, scorer_beside
 from arr_coc.lab.needle import decode
 from arr_coc.lab.train.allocations import LEVELS, tree_of
 from arr_coc.lab.train.evaluate import evaluation_leaves
@@ -78,7 +78,7 @@ def test_asking_allocates_as_the_evaluation_does(weights, keep):
     batch = render_family("forms", 1, (256, 384), 3, 0, "cpu", None, "validation")
     pixels = batch.pictures[0].permute(1, 2, 0).numpy()
     answer = eye.set_image(pixels).ask(decode(batch.question_ids[0]), keep=keep, max_new_tokens=1)
-    scorer = bundled._load_scorer(weights / "scorer", "cpu")
+    scorer = bundled.load_scorer(weights / "scorer")
     leaves = evaluation_leaves("scorer", keep, batch, tree_of((256, 384)), scorer, torch.Generator())
     assert sorted(map(tuple, answer.allocation.leaf_cells().tolist())) == sorted(map(tuple, leaves[0].tolist()))
     # Six tokens on this canvas are six equal ones, whatever an untrained scorer says.
@@ -186,7 +186,9 @@ def test_what_is_bundled_keeps_to_its_size():
         return total
 
     assert 0 < parameters("mini") <= 30e6
-    assert 0 < parameters("scorer") < 2e6
+    assert 0 < parameters("scorer") <= 10e6
+    shipped = [path for path in WEIGHTS.rglob("*") if path.suffix in (".safetensors", ".onnx", ".npz")]
+    assert sum(path.stat().st_size for path in shipped) <= 60e6
 
 
 @needs_weights

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from arr_coc.app.cli import COMMANDS
-from arr_coc.app.cli.inputs import spend
 from arr_coc.errors import InputError
+from arr_coc.request import check_amount
 
 ArrCoc = Callable[..., Outcome]
 NOWHERE = "nowhere/nothing.png"
@@ -33,6 +33,7 @@ CALLS = {
     "demo answers": (),
     "demo zoo": (),
     "needle": (),
+    "pages": (),
     "train curve": ("{photo}",),
     "bench speed": (),
     "bench needle": (),
@@ -41,7 +42,7 @@ CALLS = {
 EVERYWHERE = (("--no-such-option",), ("--json=maybe",), ("surplus", "surplus", "surplus", "--no"))
 BAD = {
     "look": (
-        *(("--budget", text) for text in ("0", "-3", "2.5", "many", "", "0%", "-5%", "200%", "%", "1e3", "٣٪")),
+        *(("--budget", text) for text in ("0", "-3", "2.5", "many", "", "0%", "-5%", "200%", "%", "1e-3", "٣٪")),
         *(("--keep", text) for text in ("0", "1.5", "nan", "inf", "-0.1", "x", "", "101%")),
         *(("--seed", "x"), ("--strategy", ""), ("--strategy", "magic"), ("--device", "cuda:x"), ("--device", "")),
         *(("--compare", text) for text in ("", ",", "a", "quadtree,", "quadtree,magic", "a,b,c")),
@@ -73,6 +74,7 @@ BAD = {
         ("--family", "dragons"),
         ("--split", "x"),
     ),
+    "pages": (("--n", "0"), ("--n", "x"), ("--families", "dragons"), ("--split", "x"), ("--workers", "0")),
     "bench speed": (("--repeats", "0"),),
     "bench needle": (("--n", "0"), ("--family", "dragons"), ("--size", "x"), ("--from", NOWHERE)),
 }
@@ -124,9 +126,9 @@ def test_words_that_mean_nothing_are_never_a_traceback(arr_coc: ArrCoc, words: l
     [("64", None, (64, None)), ("25%", None, (None, 0.25)), (None, "25%", (None, 0.25)), (None, "0.5", (None, 0.5))],
 )
 def test_budgets_and_shares(budget: str | None, keep: str | None, meant: tuple[int | None, float | None]) -> None:
-    assert spend(budget, keep) == meant
+    assert check_amount(budget, keep) == meant
     with pytest.raises(InputError, match="one of them"):
-        spend(budget or "1", keep or "1")
+        check_amount(budget or "1", keep or "1")
 
 
 # ---- where pictures come from ---------------------------------------------------------------------------------------

@@ -89,7 +89,8 @@ def usable_files(folder: Path) -> dict[str, tuple[Path, tuple[int, int]]]:
 @pytest.mark.parametrize("kind", ["one_pixel", "sixteen_bit", "cmyk", "palette", "alpha", "exif", "animated"])
 def test_unusual_files_that_work(arr_coc: ArrCoc, tmp_path: Path, kind: str) -> None:
     path, (height, width) = usable_files(tmp_path)[kind]
-    outcome = arr_coc("look", path, "the red sign", "--out", tmp_path / "out")
+    # Half of them: below four tokens an overlay has no overview, and may leave ground out.
+    outcome = arr_coc("look", path, "the red sign", "--keep", "0.5", "--out", tmp_path / "out")
     assert outcome.code == 0, outcome.err
     document = json.loads((tmp_path / "out" / f"{path.stem}.allocation.json").read_text())
     assert document["image"] == {"height": height, "width": width}

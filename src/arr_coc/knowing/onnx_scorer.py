@@ -39,7 +39,7 @@ def session(folder: Path) -> Any:
 
 
 def score_picture(folder: Path, pixels: np.ndarray, query: str) -> np.ndarray:
-    """(H, W, 3) uint8 and a question → relevance of every 32×32 cell (⌈H / 32⌉, ⌈W / 32⌉) float32 in [0, 1].
+    """(H, W, 3) uint8, or float in [0, 1], and a question → (⌈H / 32⌉, ⌈W / 32⌉) float32: relevance of every cell.
 
     A picture of more than `MOST_PIXELS` is read reduced, and has as many cells as the reduced one.
     """
@@ -48,9 +48,10 @@ def score_picture(folder: Path, pixels: np.ndarray, query: str) -> np.ndarray:
 
 
 def canvas_of(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8 → (1, 3, H', W') float32 in [0, 1], sides multiples of 32, the edge repeated."""
+    """(H, W, 3) uint8 or in [0, 1] → (1, 3, H', W') float32 in [0, 1], sides multiples of 32, the edge repeated."""
     import cv2
 
+    pixels = np.ascontiguousarray(pixels)
     height, width = pixels.shape[:2]
     scale = math.sqrt(MOST_PIXELS / (height * width))
     if scale < 1:
@@ -58,7 +59,8 @@ def canvas_of(pixels: np.ndarray) -> np.ndarray:
         pixels = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
     height, width = pixels.shape[:2]
     pixels = cv2.copyMakeBorder(pixels, 0, -height % CELL, 0, -width % CELL, cv2.BORDER_REPLICATE)
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], dtype=np.float32) / 255
+    canvas = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], dtype=np.float32)
+    return canvas / 255 if pixels.dtype == np.uint8 else canvas
 
 
 def question_of(query: str) -> np.ndarray:
