@@ -144,7 +144,7 @@ def test_every_door_takes_every_name_or_says_what_is_missing(eye, folder, door):
 def test_auto_says_what_it_chose_and_why(eye):
     taken = {name: doors(eye)[name]("auto")[0] for name in ("look", "ask", "attach", "video")}
     assert taken["look"].startswith("relevance 'look', chosen because")
-    assert taken["ask"].startswith("relevance 'scorer', chosen because it was trained with this model")
+    assert taken["ask"].startswith("relevance 'scorer', chosen because it comes with this model")
     assert taken["attach"].startswith("relevance 'glance', chosen because")
     assert taken["video"].startswith("relevance 'look', chosen because")
     everything = eye.set_image(PIXELS).ask(QUERY, keep=1.0, max_new_tokens=1).notes[0]

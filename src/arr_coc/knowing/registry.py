@@ -241,7 +241,7 @@ def choose_source(scene: Scene) -> tuple[Source, str]:
     if scene.words is not None:
         return BUILT_IN["words"], "the words of the picture are known"
     if scene.scorer is not None:
-        return BUILT_IN["scorer"], "it was trained with this model"
+        return BUILT_IN["scorer"], "it comes with this model"
     if scene.prompt is not None:
         if scene.prompt.can_glance:
             return BUILT_IN["glance"], "this model can say where it looks"
