@@ -47,8 +47,8 @@ def package_of(module: str, path: Path) -> str:
 def imports_of(module: str, path: Path, known: Mapping[str, Path]) -> Iterator[tuple[str, int, bool]]:
     """(module, line, whether it runs at import) of every import of the package in a file, also those of strings.
 
-    A string counts where it is the argument of `import_module` or the value of a table of lazily resolved names: the
-    literal parts that come before anything computed say at least which room is meant.
+    A string counts where it is the argument of `import_module`, the value of a table of lazily resolved names, or says
+    "arr_coc.module:name": the literal parts that come before anything computed say at least which room is meant.
     """
     package = package_of(module, path)
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -78,6 +78,10 @@ def imports_of(module: str, path: Path, known: Mapping[str, Path]) -> Iterator[t
             name = _absolute(level, target.lstrip("."), package) if level else target
             if name.split(".")[0] == PACKAGE:
                 yield name.rstrip("."), node.lineno, at_once
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(f"{PACKAGE}."):
+            module_named, colon, _ = node.value.partition(":")
+            if colon and module_named in known:
+                yield module_named, node.lineno, False
         elif isinstance(node, ast.Call) and _called(node) == "resolve_lazily":
             for text in ast.walk(node):
                 if isinstance(text, ast.Constant) and isinstance(text.value, str):
