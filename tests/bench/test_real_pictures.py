@@ -242,7 +242,6 @@ def test_everything_is_compared_with_the_first():
         ("uniform", "centre overlay"),
         ("random overlay", "centre overlay"),
         ("centre quadtree", "centre overlay"),
-        ("random quadtree", "centre quadtree"),
         ("random quadtree", "random overlay"),
     ]
 

@@ -155,14 +155,10 @@ def _quantity(estimate: Estimate, factor: float, unit: str, within: tuple[float,
 
 
 def pairs_of(systems: Sequence[System]) -> Iterator[tuple[System, System]]:
-    """What is compared: every relevance with the first that was named, every strategy with the first."""
+    """What is compared: every system with the first of its relevance, or, where it is that, with the first of all."""
     for system in systems[1:]:
-        ahead = [one for one in systems if one.strategy == system.strategy or system.relevance == UNIFORM]
-        if ahead[0].relevance != system.relevance:
-            yield system, ahead[0]
         alike = next(one for one in systems if one.relevance == system.relevance)
-        if alike != system:
-            yield system, alike
+        yield system, systems[0] if alike == system else alike
 
 
 def _differences(
