@@ -78,7 +78,9 @@ def real(
     records = load_records(data, limits, tuple(source or ()), seed)
     kept = None if out is None else out / "real_questions.json"
     measured = Measured.begun(kept, data, shares, seed)
-    facts = {"photo map": "takes part in `look`" if photos_installed() else "not installed: `look` is without it"}
+    drawn = ", ".join(f"at most {number} of {name or 'each source'}" for name, number in limits.items())
+    facts = {"drawn": f"{drawn}; seed {seed}"} if limits else {}
+    facts |= {"photo map": "takes part in `look`" if photos_installed() else "not installed: `look` is without it"}
 
     def keep(done: int, total: int) -> None:
         # A long run that is stopped leaves what it has measured, and says how much of it.
