@@ -111,7 +111,8 @@ def real_tables(
     tokens = {"tokens": (TOKENS, 1.0, 1.0, ""), "share": (TOKEN_SHARE, 1.0, 100.0, "%")}
     tables.insert(2, _table(TOKENS, values, systems, {"tokens": "tokens", "share": "of full"}, tokens))
     gaze = {"correlation": (CORRELATION, 1.0, 1.0, ""), "saliency": (SALIENCY, 1.0, 1.0, "")}
-    tables.append(_table("gaze", values, systems, {"correlation": "correlation", "saliency": "saliency"}, gaze))
+    maps = list({system.relevance: system for system in reversed(systems)}.values())[::-1]  # whatever the strategy
+    tables.append(_table("gaze", values, maps, {"correlation": "correlation", "saliency": "saliency"}, gaze))
     tables.append(_differences(values, systems, keeps, budgets))
     tables = [table for table in tables if table.rows]
     if tables:
