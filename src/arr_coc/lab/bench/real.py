@@ -218,7 +218,8 @@ class Views:
             looked = fixation_map(record.fixations, (relevance.shape[0], relevance.shape[1]))
             found[CORRELATION] = [correlation(relevance, looked)]
             found[SALIENCY] = [scanpath_saliency(relevance, record.fixations)]
-        return {name: [round(value, 5) for value in values] for name, values in found.items()}
+        known = {name: values for name, values in found.items() if not any(map(math.isnan, values))}
+        return {name: [round(value, 5) for value in values] for name, values in known.items()}
 
 
 # ---- all records, on any number of processes -------------------------------------------------------------------------
