@@ -6,6 +6,7 @@ Importing torch takes longer than reading a page; this imports onnxruntime only.
 from __future__ import annotations
 
 import math
+import os
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -31,6 +32,9 @@ def session(folder: Path) -> Any:
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
+    # Of itself the runtime takes every core; several processes of it on one machine then wait for one another.
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
     try:
         return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the runtime raises a dozen kinds of its own, none of them public

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -12,76 +13,134 @@ import typer
 
 from ...errors import InputError
 from ...files import write_json
-from .console import writing
+from .console import print_json, progress, say, show, writing
 
 QUICK = 12
 
 
 def real(
     data: Annotated[Path, typer.Option(help="Folder with records.jsonl and its pictures.")],
-    quick: Annotated[bool, typer.Option("--quick", help=f"At most {QUICK} questions of each source.")] = False,
-    limit: Annotated[int | None, typer.Option(help="At most so many of each source.", show_default=False)] = None,
-    source: Annotated[list[str] | None, typer.Option(help="Only this source; may be repeated.")] = None,
-    scorer: Annotated[
-        Path | None, typer.Option(help="Folder of a scorer; the bundled one by default.", show_default=False)
+    relevance: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A source by name, the folder of a scorer, or a control: centre, uniform, random, saliency, "
+            "text regions; may be repeated. [default: look, scorer and the first four]"
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for real.json.", show_default=False)] = None,
+    strategy: Annotated[
+        list[str] | None, typer.Option(help="overlay or quadtree; may be repeated. [default: overlay]")
+    ] = None,
+    source: Annotated[list[str] | None, typer.Option(help="Only these records; may be repeated.")] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N|SOURCE=N", help="At most so many of each source, drawn by the seed; may be repeated."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help=f"At most {QUICK} questions of each source.")] = False,
+    keeps: Annotated[str, typer.Option(help="Shares of the full tokens.")] = "1/4 1/8 1/16 1/32",
+    seed: Annotated[int, typer.Option(help="Of the drawn questions and of the control random.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes, each on one thread.")] = 1,
+    worst: Annotated[
+        Path | None, typer.Option(help="Folder for pages of the questions of which least is seen.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for real.json and real_questions.json; goes on where it stopped.", show_default=False
+        ),
+    ] = None,
     page: Annotated[
-        Path | None, typer.Option(help="A Markdown page whose table is made anew.", show_default=False)
+        Path | None, typer.Option(help="A Markdown page whose tables are made anew.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
 ) -> None:
-    """How much of what a question needs is seen in full detail, by source, budget and system; no model answers.
+    """How much of what a question needs is seen in full detail, and how many tokens that takes; no model answers.
 
-    Where the folder is not there, it says so and does nothing: the pictures do not come with the library.
+    The pictures do not come with the library: any folder will do whose records.jsonl has, on each line, source, image,
+    query and boxes (x0, y0, x1, y1 in 0–1).
+
+    \b
+    Examples:
+      arr-coc bench real --data DIR --quick
+      arr-coc bench real --data DIR --relevance scorer --relevance words --limit 100 --limit forms=400
+      arr-coc bench real --data DIR --workers 2 --out out/real --worst out/real --page docs/real.md
     """
-    from .bench import report
-    from .console import progress
-
-    if limit is not None and limit < 1:
-        raise InputError(f"--limit {limit} leaves nothing to measure; give at least 1")
-    if not data.exists():
-        typer.echo(f"skipped: {data} does not exist; real pictures do not come with the library", err=True)
-        return
+    if workers < 1:
+        raise InputError(f"--workers {workers} measures nothing; give at least 1")
+    shares, limits = parse_keeps(keeps), parse_limits([str(QUICK)] if quick else limit or [])
+    if not data.is_dir():
+        raise InputError(f"--data {data} is no folder; give one with records.jsonl and its pictures")
     from ...knowing.photos import photos_installed
-    from ...lab.bench.real import Values, bundled_scorer, load_records, measure_real, narrow_table, real_table, steps_of
+    from ...lab.bench.real import RELEVANCE, SHAPES, Measured, load_records, measure_real, systems_of
+    from ...lab.bench.real_report import document, narrow_table, real_tables, write_worst
     from ...lab.bench.table import fill_page
-    from ...lab.train.run import torch_scope
 
-    records = load_records(data, QUICK if quick else limit, tuple(source or ()))
-    facts = {
-        "scorer": "not there: no row" if bundled_scorer(scorer) is None else "given" if scorer else "the bundled one",
-        "photo map": "EfficientNet-Lite0 and WordLlama, a stand-in for an image-text encoder"
-        if photos_installed()
-        else "not installed (pip install 'arr-coc[photos]'): no row",
-    }
-    steps = steps_of(records)
+    systems = systems_of(relevance or RELEVANCE, strategy or SHAPES[:1])
+    records = load_records(data, limits, tuple(source or ()), seed)
+    kept = None if out is None else out / "real_questions.json"
+    measured = Measured.begun(kept, data, shares, seed)
+    drawn = ", ".join(f"at most {number} of {name or 'each source'}" for name, number in limits.items())
+    facts = {"drawn": f"{drawn}; seed {seed}"} if limits else {}
+    facts |= {"photo map": "takes part in `look`" if photos_installed() else "not installed: `look` is without it"}
 
-    def keep(values: Values, pictures: int) -> None:
+    def keep(done: int, total: int) -> None:
         # A long run that is stopped leaves what it has measured, and says how much of it.
-        if out is not None:
-            so_far = {**facts, "so far": f"{pictures} of {len(steps)} pictures"}
+        if out is not None and kept is not None:
+            so_far = {"so far": f"{done} of {total} pictures"} if done < total else {}
             with writing(out):
-                write_json(out / "real.json", real_table(values, so_far).to_json())
+                write_json(kept, {"settings": measured.settings, "questions": measured.questions})
+                write_json(out / "real.json", document(real_tables(measured, records, systems, {**facts, **so_far})))
 
-    # Maps of a few hundred cells: a second thread only waits for the first, and on a busy machine for much longer.
-    with torch_scope(threads=1), progress(steps, "measuring", hidden=as_json) as advance:
-        values = measure_real(records, scorer, telling(advance), keep)
-    table = real_table(values, facts)
+    pictures = len({(record.source, record.image) for record in records})
+    with progress(pictures, "measuring", hidden=as_json) as advance:
+        measure_real(records, systems, measured, workers=workers, advance=telling(advance, as_json), keep=keep)
+    keep(1, 1)
+    tables = real_tables(measured, records, systems, facts)
+    if worst is not None:
+        with writing(worst):
+            pages = write_worst(worst, measured, records, systems)
     if page is not None:
-        fill_page(page, "real", table)
-    report(table, out, "real", as_json, narrow_table(table))
+        fill_page(page, "real", *tables)
+    if as_json:
+        print_json(document(tables))
+        return
+    show(*(narrow_table(table).to_rich() for table in tables))
+    say(*(f"{key}: {value}" for table in tables for key, value in table.facts.items()))
+    files = [*([] if out is None else [out / "real.json"]), *([] if worst is None else pages)]
+    if files:
+        say(f"files: {', '.join(map(str, files))}")
 
 
-def telling(advance: Callable[[str], None]) -> Callable[[str], None]:
-    """Where nobody watches a bar, a line for each source as it begins, with the seconds so far."""
-    began, told = perf_counter(), set[str]()
+def parse_keeps(text: str) -> tuple[float, ...]:
+    """ "1/4 1/8" or "0.25,0.125" → shares, largest first."""
+    try:
+        shares = {float(Fraction(one)) for one in text.replace(",", " ").split()}
+    except (ValueError, ZeroDivisionError) as error:
+        raise InputError(f'--keeps {text!r} is no list of shares; give for example "1/4 1/8"') from error
+    if len(shares) < 2 or not all(0 < share <= 1 for share in shares):
+        raise InputError(f"--keeps {text!r} needs two or more shares above 0 and at most 1")
+    return tuple(sorted(shares, reverse=True))
+
+
+def parse_limits(given: Sequence[str]) -> dict[str, int]:
+    """N for every source, SOURCE=N for one → by source, "" for the others."""
+    limits = {}
+    for one in given:
+        source, _, number = one.rpartition("=")
+        if not number.isdecimal() or int(number) < 1:
+            raise InputError(f"--limit {one} leaves nothing to measure; give at least 1, or SOURCE=N")
+        limits[source] = int(number)
+    return limits
+
+
+def telling(advance: Callable[..., None], quiet: bool) -> Callable[[str], None]:
+    """Where nobody watches a bar, a line for every 25 pictures of a source, with the seconds so far."""
+    began, told = perf_counter(), 0
 
     def tell(step: str) -> None:
-        advance(step)
-        source = step.partition(",")[0]
-        if source not in told and not sys.stderr.isatty():
-            typer.echo(f"{perf_counter() - began:.0f} s: {source}", err=True)
-        told.add(source)
+        nonlocal told
+        advance()
+        if told % 25 == 0 and not quiet and not sys.stderr.isatty():
+            typer.echo(f"{perf_counter() - began:.0f} s: {step}", err=True)
+        told += 1
 
     return tell

@@ -1,65 +1,66 @@
 """`bench real`: how much of what a question needs is seen in full detail, on real pictures with known boxes.
 
-No model answers here. For every record and budget the question is whether the allocation shows the relevant box at
-level 0 (coverage), and, where people's eyes were followed, whether it looks where they looked. The pictures are read
-from a folder of records (`records.jsonl` and its pictures); nothing of them is kept.
+No model answers here. For every record, source of relevance, strategy and budget the question is whether the allocation
+shows the relevant box at level 0 (coverage), how many tokens that takes, and, where eyes were followed, whether
+it looks where people looked. The pictures are read from a folder of records (`records.jsonl` and its pictures); of them
+nothing is kept but the numbers.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import multiprocessing
+import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
-from scipy.ndimage import gaussian_filter
 
 from ...attending.allocate import allocate
 from ...attending.tree import tokens_for
 from ...balancing.tension import sharpen
-from ...balancing.three_ways import relevance_of
-from ...bundled import SCORER, WEIGHTS, ScorerRelevance
 from ...errors import InputError
-from ...knowing.lexical import Coupling
-from ...knowing.photo_words import worth_asking
-from ...knowing.photos import PhotoEncoder, find_photo_encoder
+from ...knowing.registry import check_relevance, relevance_for, source_names
 from ...looking import Prepared, prepare
-from ...values import Allocation
-from ..statistics import Estimate, mean
-from .table import Cell, Quantity, Table, written
+from ...values import DEFAULT_CELL, Allocation
+from .real_measures import (
+    center_map,
+    correlation,
+    coverage,
+    fixation_map,
+    scanpath_hits,
+    scanpath_saliency,
+    tokens_to_reach,
+)
 
-KEEPS = (1 / 4, 1 / 8, 1 / 16)
+KEEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32)
 RECORDS = "records.jsonl"
 KEPT_EVERY = 25
 # Measure → the coarsest level that counts as seen. Uniform shows nothing at level 0 and, at a quarter, all at level 1.
 COVERAGES = {"coverage": 0, "coverage at half size": 1}
-COLUMNS = {
-    "source": "source",
-    "measure": "measure",
-    "system": "system",
-    "quarter": "1/4",
-    "eighth": "1/8",
-    "sixteenth": "1/16",
-    "n": "questions",
-    "pictures": "pictures",
-}
-# In a terminal of 80 columns the intervals stand below their values.
-NARROW = {"where": "source", "what": "system, measure", "quarter": "1/4", "eighth": "1/8", "sixteenth": "1/16"}
-TUNED = (
-    "not held out for `look`, `saliency` and `text regions`: their sharpness was chosen on 150 of these records and "
-    "looked at on 150 others, the thresholds of the text regions on samples of funsd, chartqa and coco128. The scorer "
-    "saw no real picture. The photo map's one temperature was set by judgement; its sign was checked on 40 of coco128"
-)
+REACHED = 0.9
+TOKENS, TOKEN_SHARE = "tokens to 90 %", "share of tokens to 90 %"
+HITS, CORRELATION, SALIENCY = "scanpath hits", "correlation with fixations", "normalised scanpath saliency"
+# Maps that no question changes, made here; every other name is a source of relevance of the library or of the user.
+UNIFORM = "uniform"
+CONTROLS = ("centre", UNIFORM, "random", "saliency", "text regions")
+RELEVANCE = ("look", "scorer", "centre", UNIFORM, "random", "saliency")
+SHAPES = ("overlay", "quadtree")
+MAP_SIDE = 256
 
 
 @dataclass(frozen=True)
 class Record:
-    """One question about one picture, as `records.jsonl` has it."""
+    """One question about one picture, as `records.jsonl` has it. name: of the question. scene: of the clip whose frame
+    the picture is, else of the picture: what is told of one scene is no independent sample."""
 
     source: str
     image: Path
@@ -68,134 +69,60 @@ class Record:
     any_of: bool = False
     fixations: np.ndarray | None = None
     scanpaths: list[Any] | None = None
+    name: str = ""
+    scene: str = ""
 
 
-def load_records(folder: Path, limit: int | None = None, sources: Sequence[str] = ()) -> list[Record]:
-    """The records of a folder; limit: at most so many of each source, spread evenly over it."""
-    path = folder / RECORDS
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InputError(
-            f"no {RECORDS} in {folder} ({error.strerror or error}); give the folder with --data"
-        ) from error
+def load_records(
+    folder: Path, limit: int | Mapping[str, int] | None = None, sources: Sequence[str] = (), seed: int = 0
+) -> list[Record]:
+    """The records of a folder; limit: at most so many of each source, or by source ("" for the others), drawn by the
+    seed: a larger limit draws the same ones and more, whatever the other sources are."""
     found: dict[str, list[Record]] = defaultdict(list)
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_text(folder).splitlines(), 1):
         if not line.strip():
             continue
         try:
             entry = json.loads(line)
-            gaze = entry.get("fixations")
+            gaze, image = entry.get("fixations"), folder / entry["image"]
             record = Record(
                 source=entry["source"],
-                image=folder / entry["image"],
+                image=image,
                 query=entry["query"],
                 boxes=np.array(entry.get("boxes") or [], dtype=float).reshape(-1, 4),
                 any_of=bool(entry.get("any_of")),
                 fixations=np.array(gaze, dtype=float).reshape(-1, 3) if gaze else None,
                 scanpaths=entry.get("scanpaths"),
+                name=f"{entry['source']} {number}",
+                scene=entry.get("video") or image.name,
             )
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"line {number} of {path} is not a record ({type(error).__name__}: {error})") from error
-        if not sources or record.source in sources:
-            found[record.source].append(record)
-    if not found:
-        raise InputError(f"{path} holds no record" + (f" of {', '.join(sources)}" if sources else ""))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            where = f"line {number} of {folder / RECORDS}"
+            raise InputError(f"{where} is not a record ({type(error).__name__}: {error})") from error
+        found[record.source].append(record)
+    limits = limit if isinstance(limit, Mapping) else {} if limit is None else {"": limit}
+    unknown = [name for name in (*sources, *filter(None, limits)) if name not in found]
+    if unknown or not found:
+        of = f" of {unknown[0]}; choose from {', '.join(found)}" if unknown and found else ""
+        raise InputError(f"{folder / RECORDS} holds no record{of}")
     chosen = []
-    for several in found.values():
-        if limit is not None and len(several) > limit:
-            places = np.linspace(0, len(several) - 1, limit).round().astype(int)
-            several = [several[place] for place in places]
-        chosen += several
+    for source, several in found.items():
+        if not sources or source in sources:
+            chosen += _drawn(several, limits.get(source, limits.get("", len(several))), seed)
     return chosen
 
 
-@dataclass
-class Values:
-    """Values by (source, measure, system, budget), each with the picture it came from."""
-
-    found: dict[tuple[str, str, str, float], list[tuple[str, float]]] = field(default_factory=lambda: defaultdict(list))
-
-    def add(self, source: str, measure: str, system: str, keep: float, picture: Path, value: float) -> None:
-        if not math.isnan(value):
-            self.found[source, measure, system, keep].append((picture.name, value))
-
-    def estimate(self, key: tuple[str, str, str, float]) -> tuple[Estimate, int, int] | None:
-        """Mean and interval over pictures (questions about one picture are no independent sample), and the counts."""
-        entries = self.found.get(key)
-        if not entries:
-            return None
-        pictures: dict[str, list[float]] = defaultdict(list)
-        for picture, value in entries:
-            pictures[picture].append(value)
-        means = np.array([np.mean(values) for values in pictures.values()])
-        return mean(means), len(entries), len(pictures)
+def _text(folder: Path) -> str:
+    try:
+        return (folder / RECORDS).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"no {RECORDS} in {folder} ({reason}); give the folder with --data") from error
 
 
-def measure_record(values: Values, record: Record, maps: PictureMaps) -> None:
-    """All maps, all budgets, all measures that the record allows."""
-    size = maps.prepared.picture.size
-    full = tokens_for(size)
-    found = maps.of(record.query)
-    for keep in KEEPS:
-        budget = max(1, math.floor(keep * full + 1e-9))
-        for system in (*CONTROLS, *found) if len(record.boxes) or record.scanpaths else ():
-            if system in CONTROLS:
-                allocation = maps.control(system, budget)
-            else:
-                allocation = allocate(found[system], budget, image_size=size)
-            for measure, level in COVERAGES.items() if len(record.boxes) else ():
-                share = coverage(allocation, record.boxes, record.any_of, level)
-                values.add(record.source, measure, system, keep, record.image, share)
-            if record.scanpaths:
-                hits = scanpath_hits(allocation, record.scanpaths)
-                values.add(record.source, "scanpath hits", system, keep, record.image, hits)
-    if record.fixations is not None:
-        for system, relevance in {"center": center_map(size), **found}.items():
-            looked = fixation_map(record.fixations, (relevance.shape[0], relevance.shape[1]))
-            agreement = correlation(relevance, looked)
-            values.add(record.source, "correlation with fixations", system, 1.0, record.image, agreement)
-            scanpath = scanpath_saliency(relevance, record.fixations)
-            values.add(record.source, "normalised scanpath saliency", system, 1.0, record.image, scanpath)
-
-
-def center_map(size: tuple[int, int], side: int = 64) -> np.ndarray:
-    """Closeness to the middle: the control that human gaze is hard to beat with."""
-    scale = side / max(size)
-    y = (np.arange(max(1, round(size[0] * scale))) + 0.5) / max(1, round(size[0] * scale)) - 0.5
-    x = (np.arange(max(1, round(size[1] * scale))) + 0.5) / max(1, round(size[1] * scale)) - 0.5
-    return np.exp(-(y[:, None] ** 2 + x[None, :] ** 2) / (2 * 0.25**2)).astype(np.float32)
-
-
-def steps_of(records: Sequence[Record]) -> list[str]:
-    """What `measure_real` will announce, in order: every picture of every source."""
-    sources = [several[0].source for _, several in by_picture(records)]
-    seen: Counter[str] = Counter()
-    steps = []
-    for source in sources:
-        seen[source] += 1
-        steps.append(f"{source}, picture {seen[source]} of {sources.count(source)}")
-    return steps
-
-
-def measure_real(
-    records: Sequence[Record],
-    scorer: Path | None = None,
-    advance: Callable[[str], None] = lambda step: None,
-    keep: Callable[[Values, int], None] = lambda values, pictures: None,
-) -> Values:
-    """Every record; records of one picture share its sensing. advance: called with each picture's step as it begins.
-    keep: called with all values and the number of pictures so far, every `KEPT_EVERY` pictures."""
-    values = Values()
-    shipped = bundled_scorer(scorer)
-    for number, (step, (picture, several)) in enumerate(zip(steps_of(records), by_picture(records), strict=True)):
-        if number and number % KEPT_EVERY == 0:
-            keep(values, number)
-        advance(step)
-        maps = PictureMaps(prepare(picture), several[0].source, shipped)
-        for record in several:
-            measure_record(values, record, maps)
-    return values
+def _drawn(several: list[Record], number: int, seed: int) -> list[Record]:
+    order = np.random.default_rng([seed, crc32(several[0].source.encode())]).permutation(len(several))
+    return [several[place] for place in sorted(order[:number])]
 
 
 def by_picture(records: Sequence[Record]) -> Iterator[tuple[Path, list[Record]]]:
@@ -208,192 +135,192 @@ def by_picture(records: Sequence[Record]) -> Iterator[tuple[Path, list[Record]]]
         yield image, grouped[source, image]
 
 
-def real_table(values: Values, facts: dict[str, str] | None = None) -> Table:
-    """Systems down by source and measure, budgets across."""
-    rows: list[dict[str, Cell]] = []
-    for source, measure, system in dict.fromkeys(key[:3] for key in values.found):
-        row: dict[str, Cell] = {"source": source, "measure": measure, "system": system}
-        columns = zip(("quarter", "eighth", "sixteenth"), KEEPS, strict=True)
-        plain = "fixations" in measure or "saliency" in measure
-        for column, keep in columns if not plain else (("quarter", 1.0),):
-            found = values.estimate((source, measure, system, keep))
-            if found is not None:
-                estimate, row["n"], row["pictures"] = found
-                scale, unit = (1.0, "") if plain else (100.0, "%")
-                low, high = (estimate.low, estimate.high) if plain else np.clip((estimate.low, estimate.high), 0, 1)
-                bounds = (scale * float(low), scale * float(high)) if math.isfinite(estimate.low) else (None, None)
-                row[column] = Quantity(scale * estimate.value, unit, *bounds)
-        rows.append(row)
-    notes = {
-        "coverage": "share of the relevant boxes seen at level 0 (at half size: level 1 or 0), by share of full tokens",
-        "fixations": "correlation and normalised scanpath saliency need no budget; they stand in the first column",
-        "intervals": "95 %, over pictures",
-        "tuned": TUNED,
-        **(facts or {}),
-    }
-    return Table("real pictures", COLUMNS, tuple(rows), notes)
+# ---- the systems, and what each shows of a picture -------------------------------------------------------------------
 
 
-def narrow_table(table: Table) -> Table:
-    """The same for a terminal."""
-    rows: list[dict[str, Cell]] = []
-    for row in table.rows:
-        shown: dict[str, Cell] = {
-            "where": f"{row['source']}\nn {row['n']}",
-            "what": f"{row['system']}\n{row['measure']}",
-        }
-        for name in ("quarter", "eighth", "sixteenth"):
-            value, _, interval = written(row.get(name)).partition(" [")
-            shown[name] = f"{value}\n[{interval.removesuffix(' %')}" if interval else value
-        rows.append(shown)
-    return Table(table.title, NARROW, tuple(rows), table.facts)
+class System(NamedTuple):
+    """A source of relevance and the strategy that lays it out. `uniform` is both: the whole picture, evenly reduced."""
+
+    relevance: str
+    strategy: str
+
+    @property
+    def name(self) -> str:
+        return " ".join(dict.fromkeys(self))
 
 
-# ---- The maps that `bench real` compares, of one picture and its questions -------------------------------------------
-# Every map that is not a control is sharpened as `look` does it (`balancing.SHARPNESS`), except the scorer's, which is
-# used as it was trained to be.
+def systems_of(relevance: Sequence[str] = RELEVANCE, strategies: Sequence[str] = SHAPES[:1]) -> list[System]:
+    """All pairs, checked before any picture is read."""
+    for strategy in strategies:
+        if strategy not in SHAPES:
+            raise InputError(f"unknown strategy {strategy!r}; choose from {', '.join(SHAPES)}")
+    for name in relevance:
+        if name not in CONTROLS:
+            if name not in source_names() and not Path(name).is_dir():
+                known = ", ".join((*source_names()[1:], *CONTROLS))
+                raise InputError(f"unknown relevance {name!r}; choose from {known}, or give the folder of a scorer")
+            check_relevance(name)
+    pairs = [System(one, UNIFORM if one == UNIFORM else how) for how in strategies for one in relevance]
+    return list(dict.fromkeys(pairs))
 
-# Where the photo map is tried: natural pictures whose questions name things.
-PHOTO_SOURCES = frozenset({"coco128", "search_mcs", "camvid", "ccp"})
-CONTROLS = ("uniform", "center")
-MAP_SIDE = 256
 
+class Views:
+    """One picture's maps (h, w) in [0, 1] and allocations; what does not depend on the question is made once."""
 
-@dataclass(eq=False)
-class PictureMaps:
-    """Maps (h, w) in [0, 1] by name; what does not depend on the question is computed once."""
+    def __init__(self, prepared: Prepared, seed: int = 0) -> None:
+        self.prepared, self.size = prepared, prepared.picture.size
+        self.full = tokens_for(self.size)
+        self.seed = [seed, crc32(prepared.picture.name.encode())]
+        self.map = cache(self._map)
+        self.allocation = cache(self._allocation)
 
-    prepared: Prepared
-    source: str
-    scorer: ScorerRelevance | None = None
-    _classes: dict[str, Any] = field(default_factory=dict)
-    _controls: dict[tuple[str, int], Allocation] = field(default_factory=dict)
-
-    @cached_property
-    def texture(self) -> Any:
-        return self.prepared.scene.texture
-
-    def _channel(self, name: str) -> np.ndarray:
-        plane = np.asarray(self.texture[name])
+    def _map(self, relevance: str, query: str) -> np.ndarray:
+        """The library's own are as `look` has them, the controls of the senses sharpened as it does it."""
+        if relevance not in CONTROLS:
+            return np.asarray(relevance_for(relevance, self.prepared.scene, query).map)
+        if relevance == "centre":
+            return center_map(self.size)
+        if relevance == "random":
+            rows, cols = (-(-side // DEFAULT_CELL) for side in self.size)
+            return np.random.default_rng(self.seed).random((rows, cols)).astype(np.float32)
+        texture = self.prepared.scene.texture
+        plane = np.asarray(texture[relevance.replace(" ", "_")])
         scale = min(1.0, MAP_SIDE / max(plane.shape))
-        size = (max(1, round(plane.shape[0] * scale)), max(1, round(plane.shape[1] * scale)))
-        return np.asarray(self.texture.ops.shrink(plane, size))
+        shape = (max(1, round(plane.shape[0] * scale)), max(1, round(plane.shape[1] * scale)))
+        return sharpen(np.asarray(texture.ops.shrink(plane, shape)))
 
-    @cached_property
-    def plain(self) -> dict[str, np.ndarray]:
-        """Maps that no question changes."""
+    def _allocation(self, system: System, query: str, budget: int) -> Allocation:
+        flat = system.relevance == UNIFORM
+        relevance = np.ones((8, 8), np.float32) if flat else self.map(system.relevance, query)
+        return allocate(relevance, budget, strategy=system.strategy, image_size=self.size)
+
+    def seen(self, record: Record, system: System, budget: int) -> Allocation:
+        query = "" if system.relevance in CONTROLS else record.query
+        return self.allocation(system, query, budget)
+
+    def measure(self, record: Record, system: System, keeps: Sequence[float]) -> dict[str, list[float]]:
+        """Measure → a value for each budget, or one alone: all that the record allows."""
+        found: dict[str, list[float]] = {}
+        shown = [self.seen(record, system, max(1, math.floor(keep * self.full + 1e-9))) for keep in keeps]
+        if len(record.boxes):
+            for measure, level in COVERAGES.items():
+                found[measure] = [coverage(one, record.boxes, record.any_of, level) for one in shown]
+            tokens = tokens_to_reach(
+                lambda budget: coverage(self.seen(record, system, budget), record.boxes, record.any_of),
+                self.full,
+                REACHED,
+            )
+            found |= {TOKENS: [tokens], TOKEN_SHARE: [tokens / self.full]}
+        if record.scanpaths:
+            found[HITS] = [scanpath_hits(one, record.scanpaths) for one in shown]
+        if record.fixations is not None and system.relevance != UNIFORM:
+            relevance = self.map(system.relevance, "" if system.relevance in CONTROLS else record.query)
+            looked = fixation_map(record.fixations, (relevance.shape[0], relevance.shape[1]))
+            found[CORRELATION] = [correlation(relevance, looked)]
+            found[SALIENCY] = [scanpath_saliency(relevance, record.fixations)]
+        known = {name: values for name, values in found.items() if not any(map(math.isnan, values))}
+        return {name: [round(value, 5) for value in values] for name, values in known.items()}
+
+
+# ---- all records, on any number of processes -------------------------------------------------------------------------
+
+
+@dataclass
+class Measured:
+    """questions: question's name → system's name → measure → values. settings: what all of them were measured with."""
+
+    settings: dict[str, Any]
+    questions: dict[str, dict[str, dict[str, list[float]]]] = field(default_factory=dict)
+
+    @classmethod
+    def begun(cls, path: Path | None, folder: Path, keeps: Sequence[float], seed: int) -> Measured:
+        """What a run that was stopped has left, or nothing yet; refused where it measured something else."""
+        digest = sha256(_text(folder).encode()).hexdigest()[:16]
+        settings = {"records": digest, "keeps": list(keeps), "reached": REACHED, "seed": seed}
+        if path is None or not path.exists():
+            return cls(settings)
+        try:
+            saved = json.loads(path.read_text(encoding="utf-8"))
+            begun = cls(saved["settings"], saved["questions"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path} is not what `bench real` left ({error}); remove it or choose another --out"
+            ) from error
+        other = [name for name, value in settings.items() if begun.settings.get(name) != value]
+        if other:
+            raise InputError(f"{path} was measured with other {', '.join(other)}; remove it or choose another --out")
+        return begun
+
+    def waiting(self, record: Record, systems: Sequence[System]) -> list[System]:
+        known = self.questions.get(record.name, {})
+        return [system for system in systems if system.name not in known]
+
+
+class Job(NamedTuple):
+    """The questions of one picture, each with the systems that it waits for."""
+
+    picture: Path
+    asked: list[tuple[Record, list[System]]]
+    keeps: tuple[float, ...]
+    seed: int
+
+    def done(self) -> dict[str, dict[str, dict[str, list[float]]]]:
+        """Question's name → system's name → measures."""
+        views = Views(prepare(self.picture), self.seed)
         return {
-            "saliency": sharpen(self._channel("saliency")),
-            "text regions": sharpen(self._channel("text_regions")),
+            record.name: {system.name: views.measure(record, system, self.keeps) for system in systems}
+            for record, systems in self.asked
         }
 
-    def control(self, strategy: str, budget: int) -> Allocation:
-        """What a control does with a budget, whatever is asked."""
-        if (strategy, budget) not in self._controls:
-            flat = np.ones((8, 8), np.float32)
-            size = self.prepared.picture.size
-            self._controls[strategy, budget] = allocate(flat, budget, strategy=strategy, image_size=size)
-        return self._controls[strategy, budget]
 
-    def of(self, query: str) -> dict[str, np.ndarray]:
-        """Every map for a question. `look` is what comes without the extra `[photos]`, `look with photos` what comes
-        with it: the same where the photo map has nothing to say."""
-        maps = dict(self.plain)
-        maps["look"] = relevance_of(self.texture, query).map
-        if self.scorer is not None:
-            maps["scorer"] = self.scorer.of_pixels(self.prepared.picture.pixels, query).map
-        encoder = find_photo_encoder() if self.source in PHOTO_SOURCES else None
-        if encoder is not None:
-            coupled = encoder.couple_logits(self._class_logits(encoder), query)[0].numpy()
-            maps["photo map"] = sharpen(coupled)
-            joined = relevance_of(self.texture, query, Coupling(coupled, ())) if worth_asking(query) else None
-            maps["look with photos"] = maps["look"] if joined is None else joined.map
-        return maps
+def measure_real(
+    records: Sequence[Record],
+    systems: Sequence[System],
+    measured: Measured,
+    *,
+    workers: int = 1,
+    advance: Callable[[str], None] = lambda step: None,
+    keep: Callable[[int, int], None] = lambda done, total: None,
+) -> Measured:
+    """Every record that is not measured yet, into `measured`; records of one picture share its sensing.
 
-    def _class_logits(self, encoder: PhotoEncoder) -> Any:
-        """A picture is classified once, and asked about many times."""
-        import torch
-
-        if "logits" not in self._classes:
-            pixels = torch.from_numpy(np.ascontiguousarray(self.prepared.picture.pixels))
-            self._classes["logits"] = encoder.class_logits(pixels.permute(2, 0, 1)[None] / 255)
-        return self._classes["logits"]
-
-
-def bundled_scorer(folder: Path | None = None) -> ScorerRelevance | None:
-    """The shipped scorer where there is one."""
-    folder = folder or WEIGHTS / SCORER
-    return ScorerRelevance(folder) if (folder / "config.json").is_file() else None
-
-
-# Blur of the fixations' map, as a share of the picture's longer side: about a degree of sight.
-FIXATION_BLUR = 0.04
-
-
-def coverage(allocation: Allocation, boxes: np.ndarray, any_of: bool = False, level: int = 0) -> float:
-    """Share of the relevant boxes (K, 4: x0, y0, x1, y1 in 0–1) that is seen at a level or finer; with any_of, of the
-    best one. What leaves cover of a box adds up, those left out that lie under or on another one that counts. Several
-    boxes count by their area."""
-    scale = np.array([allocation.width, allocation.height] * 2, dtype=float)
-    x0, y0, x1, y1 = (np.asarray(boxes, dtype=float).reshape(-1, 4) * scale).T[:, None]
-    fine = allocation.boxes[_outermost(allocation, level)].astype(float)
-    top, left, height, width = fine.T[:, :, None]
-    down = np.clip(np.minimum(y1, top + height) - np.maximum(y0, top), 0, None)
-    across = np.clip(np.minimum(x1, left + width) - np.maximum(x0, left), 0, None)
-    seen = (down * across).sum(0)
-    area = np.maximum(((x1 - x0) * (y1 - y0))[0], 1e-9)
-    return float((seen / area).max()) if any_of else float(seen.sum() / area.sum())
-
-
-def _outermost(allocation: Allocation, level: int) -> np.ndarray:
-    """(N,) bool: leaves of a level or finer that lie in no other such leaf."""
-    row, col, own = allocation.leaf_cells().T
-    alone = own <= level
-    for coarse in range(1, level + 1):
-        name = ((row >> coarse) << 32) | (col >> coarse)
-        alone &= ~((own < coarse) & np.isin(name, name[own == coarse]))
-    return alone
-
-
-def scanpath_hits(allocation: Allocation, scanpaths: list[list[list[float]]]) -> float:
-    """Share of the fixations (x, y in 0–1) of people searching that fall where the picture is seen at level 0.
-
-    The first fixation of each path is where the trial put the eyes: it does not count.
+    advance: called with each picture's step as it is done. keep: called with the pictures done and their number, every
+    `KEPT_EVERY` pictures.
     """
-    points = np.array([point[:2] for path in scanpaths for point in path[1:]], dtype=float).reshape(-1, 2)
-    points = points[((points >= 0) & (points < 1)).all(1)]
-    if not len(points):
-        return float("nan")
-    fine = allocation.boxes[allocation.levels == 0].astype(float)
-    top, left, height, width = fine.T[:, :, None]
-    x, y = (points * (allocation.width, allocation.height)).T
-    inside = (x >= left) & (x < left + width) & (y >= top) & (y < top + height)
-    return float(inside.any(0).mean())
+    keeps, seed = tuple(measured.settings["keeps"]), measured.settings["seed"]
+    jobs = []
+    for picture, several in by_picture(records):
+        asked = [(record, measured.waiting(record, systems)) for record in several]
+        if any(waiting for _, waiting in asked):
+            jobs.append(Job(picture, [pair for pair in asked if pair[1]], keeps, seed))
+    totals = Counter(job.asked[0][0].source for job in jobs)
+    seen: Counter[str] = Counter()
+    for number, (job, found) in enumerate(_results(jobs, workers), 1):
+        for question, values in found.items():
+            measured.questions.setdefault(question, {}).update(values)
+        source = job.asked[0][0].source
+        seen[source] += 1
+        advance(f"{source}, picture {seen[source]} of {totals[source]}")
+        if number % KEPT_EVERY == 0 and number < len(jobs):
+            keep(number, len(jobs))
+    return measured
 
 
-def fixation_map(fixations: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """(F, 3) fixations x, y in 0–1 and milliseconds → (rows, cols): how long people looked there, blurred."""
-    rows, cols = size
-    known = fixations[((fixations[:, :2] >= 0) & (fixations[:, :2] < 1)).all(1)]
-    total, _, _ = np.histogram2d(
-        known[:, 1] * rows, known[:, 0] * cols, bins=size, range=((0, rows), (0, cols)), weights=known[:, 2]
-    )
-    return gaussian_filter(total, FIXATION_BLUR * max(size), mode="constant")
+def _results(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+    if workers == 1 or len(jobs) < 2:
+        yield from ((job, job.done()) for job in jobs)
+        return
+    # A fresh interpreter each, on one thread: pools of threads that share the cores only wait for one another.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(jobs)), context, _one_thread) as pool:
+        sent = {pool.submit(job.done): job for job in jobs}
+        try:
+            for finished in as_completed(sent):
+                yield sent[finished], finished.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
-def correlation(first: np.ndarray, second: np.ndarray) -> float:
-    """Pearson's, over all places; not a number where one of them is flat."""
-    a, b = first.ravel() - first.mean(), second.ravel() - second.mean()
-    length = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / length if length > 1e-12 else float("nan")
-
-
-def scanpath_saliency(relevance: np.ndarray, fixations: np.ndarray) -> float:
-    """Normalised scanpath saliency: the map in standard deviations above its mean, at the fixated places."""
-    rows, cols = relevance.shape
-    known = fixations[((fixations[:, :2] >= 0) & (fixations[:, :2] < 1)).all(1)]
-    spread = float(relevance.std())
-    if spread < 1e-9 or not len(known):
-        return float("nan")
-    place = (known[:, 1] * rows).astype(int), (known[:, 0] * cols).astype(int)
-    return float(((relevance[place] - relevance.mean()) / spread).mean())
+def _one_thread() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"

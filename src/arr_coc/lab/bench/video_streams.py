@@ -21,7 +21,8 @@ from ...video.stream import VideoStream
 from ..needle.clips import render_clip
 from ..statistics import Estimate, resampled
 from .machine import processors
-from .real import Record, coverage, load_records
+from .real import Record, load_records
+from .real_measures import coverage
 from .table import Cell, Quantity
 
 SOURCE = "davis"

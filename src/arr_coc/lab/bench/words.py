@@ -29,7 +29,9 @@ from ..pages.pack import picture_of, read_pack
 from ..pages.page import Page
 from ..train.options import option, parse
 from ..train.run import door
-from .real import KEEPS, Values, by_picture, coverage, load_records
+from .real import KEEPS, by_picture, load_records
+from .real_measures import coverage
+from .real_report import Values
 
 DOCUMENTS = ("funsd", "chartqa")
 
@@ -113,8 +115,8 @@ def measure(questions: Iterable[Asked], strategy: str = "overlay") -> Values:
             allocation = allocate(found, max(1, int(keep * full)), strategy=strategy, image_size=one.size)
             share = coverage(allocation, one.boxes, one.any_of)
             for group in (one.group, "all"):
-                values.add(group, "coverage", "words", keep, Path(one.name), share)
-                values.add(group, "seen whole", "words", keep, Path(one.name), float(share > 0.99))
+                values.add(group, "coverage", "words", keep, one.name, share)
+                values.add(group, "seen whole", "words", keep, one.name, float(share > 0.99))
     return values
 
 
