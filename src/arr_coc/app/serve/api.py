@@ -9,7 +9,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -62,7 +62,7 @@ class Metrics:
 
     def __init__(self, engine: Engine) -> None:
         self.registry = CollectorRegistry()
-        own = {"registry": self.registry}
+        own: dict[str, Any] = {"registry": self.registry}
         self.requests = Counter("arr_coc_requests_total", "Chat completions by status.", ["status"], **own)
         self.visual = Counter(
             "arr_coc_visual_tokens_total", "Visual tokens: spent, and of whole pictures.", ["kind"], **own
@@ -261,7 +261,7 @@ def build_api(
     engine.observe = metrics.batch
 
     @asynccontextmanager
-    async def life(application: FastAPI) -> AsyncIterator[None]:
+    async def life(application: FastAPI) -> AsyncGenerator[None]:
         engine.start()
         yield
         await asyncio.to_thread(engine.close, GRACE)

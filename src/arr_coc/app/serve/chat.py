@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from ...checks import whole
 from ...decoding import LONGEST_ANSWER
@@ -232,7 +232,7 @@ def flag(value: Any, name: str) -> bool:
 class _Stay(HTTPRedirectHandler):
     """A host that is allowed must not send us to one that is not."""
 
-    def redirect_request(self, *request: Any) -> None:
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
         return None
 
 
@@ -254,7 +254,7 @@ def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> by
     if parts.scheme not in ("http", "https") or host is None or host not in {name.lower() for name in hosts}:
         raise InputError("image_url must be a data: URL; this server fetches nothing from that address")
     try:
-        opener = build_opener(_Stay, ProxyHandler())
+        opener = build_opener(_Stay)
         with opener.open(Request(address, headers={"User-Agent": "arr-coc"}), timeout=FETCH_SECONDS) as answer:
             data = answer.read(limits.upload + 1)
     except (OSError, ValueError) as error:

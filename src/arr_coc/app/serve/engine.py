@@ -122,6 +122,7 @@ class Engine(threading.Thread):
             self.join(seconds)
 
     def run(self) -> None:
+        batch: list[Job] = []
         try:
             while batch := self._take():
                 started = perf_counter()
@@ -131,7 +132,7 @@ class Engine(threading.Thread):
         finally:  # whatever ended it, nobody waits for ever
             with self._changed:
                 self._closing = True
-                for job in self._jobs:
+                for job in (*batch, *self._jobs):
                     job.tell(Closed())
                 self._jobs.clear()
 
