@@ -3,6 +3,7 @@
 eye = Eye.from_pretrained("mini")                     comes with the library; or a folder, or a name on the hub
 eye.set_image("street.png")                           once: decoded, resized and cut into patches
 eye.ask("What does the red sign say?", budget=64)     many times: every question gets an allocation of its own
+for piece in eye.stream("What does it say?"): …       the same answer while it is spoken
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from .attending import Frame
 from .attending.strategies import DEFAULT_STRATEGY, check_strategy
-from .backbones.attachment_plan import Settings, plan_prompt
+from .backbones.attachment_plan import Plan, Settings, plan_prompt
 from .backbones.base import backbone_for
 from .backbones.query import PLACE, tokenize_prompt, without_markers
 from .bundled import MINI, Calibration, ScorerRelevance, part_folder, scorer_beside
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
 
     from .backbones.base import Realized
     from .backbones.qwen3_vl_graph import Graphs
-    from .decoding import Generated
     from .request import Budget, Share, StrategyOptions
 
 # (picture (3, height, width) in [0, 1], question) → where the question needs detail
@@ -48,6 +49,15 @@ KEYWORDS = ("query", "relevance", "allocation", "words", "max_new_tokens", "mode
 OFFERS = ("pixels", "texture", "model", "words")
 # Characters of a question. A whole document does not belong into one: a language model reads it at every step.
 LONGEST_QUESTION = 4000
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """A question that was looked at and is not yet answered. inputs: its whole prompt, (1, L). seconds: so far."""
+
+    inputs: dict[str, Any]
+    plan: Plan
+    seconds: dict[str, float]
 
 
 class Eye:
@@ -160,15 +170,76 @@ class Eye:
         with their boxes, as for `look`; a page of a PDF brings its own. options: for the strategy, such as `boxes`
         (oracle).
         """
+        from .decoding import generate
+
+        how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, **options}
+        looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
+        with self._own_graphs() as graphs:
+            with timed(looked.seconds, "encode"):
+                realized = self.realize(looked, **({} if graphs is None else {"tower": graphs.tower}))
+            with timed(looked.seconds, "answer"):
+                said = generate(self.model, realized, max_new_tokens, graphs)
+        text = self.processor.tokenizer.decode(said.ids[0][said.within[0]], skip_special_tokens=True).strip()
+        sure = {"confidence": said.confidence, "entropy": said.entropy, "margin": said.margin}
+        spent = self.visual_tokens(realized.inputs)
+        return self.conclude(looked, text, spent, **{name: float(of(self.temperature)) for name, of in sure.items()})
+
+    def stream(
+        self,
+        query: str,
+        budget: Budget | None = None,
+        keep: Share | None = None,
+        *,
+        max_new_tokens: int = 64,
+        **how: Any,
+    ) -> Generator[str, None, Answer]:
+        """`ask`, in pieces of text as they are spoken; together they are the answer's text. The generator returns the
+        `Answer`. A model that merges tokens behind its encoder speaks in one piece."""
+        looked = self.prepare(query, budget, keep, **how)
+        with timed(looked.seconds, "encode"):
+            realized = self.realize(looked)
+        return self._spoken(looked, realized, max_new_tokens)
+
+    def _spoken(self, looked: Looked, realized: Realized, most: int) -> Generator[str, None, Answer]:
+        from .decoding import Spelling, Sureness, end_tokens, steps
+
+        spelling = Spelling(self.processor.tokenizer, end_tokens(self.model))
+        sureness = Sureness(1, self.temperature, self.model.device)
+        started = perf_counter()
+        for step in steps(self.model, realized, most):
+            sureness.add(*step)
+            if piece := spelling.add(int(step[0])):
+                yield piece
+            if spelling.ended:
+                break
+        if piece := spelling.rest():
+            yield piece
+        looked.seconds["answer"] = perf_counter() - started
+        return self.conclude(looked, spelling.text, self.visual_tokens(realized.inputs), **sureness.row(0))
+
+    def prepare(
+        self,
+        query: str,
+        budget: Budget | None = None,
+        keep: Share | None = None,
+        *,
+        relevance: Any = None,
+        allocation: Allocation | None = None,
+        words: Any = None,
+        look_for: str | None = None,
+        **how: Any,
+    ) -> Looked:
+        """All of `ask` before the picture is encoded. look_for: what tokens are spent on, where that is not `query`."""
         if self._picture is None:
             raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
         check_request([query], budget, keep)
         check_question(query)
-        levels, strategy = self.levels if levels is None else levels, strategy or self.strategy
+        own = {"levels": self.levels, "strategy": self.strategy}
+        how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
         known = self._words if words is None else as_words(words, self._picture.size)
         settings = Settings(
-            Request.of(budget, keep, keywords=KEYWORDS, strategy=strategy, levels=levels, seed=seed, **options),
-            query=query,
+            Request.of(budget, keep, keywords=KEYWORDS, **how),
+            query=look_for or query,
             allocation=allocation,
             relevance=self.relevance if relevance is None else relevance,
             scorer=self.scorer,
@@ -180,23 +251,24 @@ class Eye:
             self._check(inputs)
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
-        with self._own_graphs() as graphs:
-            with timed(seconds, "encode"):
-                tower = {} if graphs is None else {"tower": graphs.tower}
-                realized = self.backbone.realize(
-                    self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options, **tower
-                )
-            with timed(seconds, "answer"):
-                said = self._generate(realized, max_new_tokens, graphs)
-        text = self.processor.tokenizer.decode(said.ids[0][said.within[0]], skip_special_tokens=True).strip()
-        heat = self.temperature
-        uncertainty = 1.0 - float(said.confidence(heat))
-        unsure = {"entropy": float(said.entropy(heat)), "margin": float(said.margin(heat))}
-        # What counts is what the prompts hold, not what was planned.
-        spent, full = (self._visual_tokens(prompt) for prompt in (realized.inputs, inputs))
-        seen = self._in_picture(plan.allocations[0])
-        only = Pass(seen, spent, text=text, uncertainty=uncertainty, **unsure)
-        return Answer(text, uncertainty, (only,), seconds, full, (*self._picture.notes, *plan.notes))
+        return Looked(inputs, plan, seconds)
+
+    def realize(self, looked: Looked, **tower: Any) -> Realized:
+        """The shortened prompt with its visual tokens."""
+        plan = looked.plan
+        return self.backbone.realize(
+            self.model, looked.inputs, plan.allocations, relevance=plan.relevance, **plan.options, **tower
+        )
+
+    def conclude(
+        self, looked: Looked, text: str, spent: int, *, confidence: float, entropy: float, margin: float
+    ) -> Answer:
+        """The answer to what was looked at. spent: what the prompt holds counts, not what was planned."""
+        assert self._picture is not None
+        seen, uncertainty = self._in_picture(looked.plan.allocations[0]), 1.0 - confidence
+        only = Pass(seen, spent, text=text, uncertainty=uncertainty, entropy=entropy, margin=margin)
+        full, notes = self.visual_tokens(looked.inputs), (*self._picture.notes, *looked.plan.notes)
+        return Answer(text, uncertainty, (only,), looked.seconds, full, notes)
 
     def scored(self, query: str) -> Relevance | None:
         """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
@@ -204,7 +276,7 @@ class Eye:
             return None
         return self.scorer.of_pixels(self._picture.pixels, query)
 
-    def _visual_tokens(self, prompt: Mapping[str, Any]) -> int:
+    def visual_tokens(self, prompt: Mapping[str, Any]) -> int:
         return int((prompt["input_ids"] == self.backbone.image_token_id(self.model)).sum())
 
     def _prompt(self, query: str) -> dict[str, Any]:
@@ -241,33 +313,12 @@ class Eye:
                 "lie; use attach(), which gives an allocation for each"
             )
 
-    def _generate(self, realized: Realized, max_new_tokens: int, graphs: Graphs | None = None) -> Generated:
-        """The greedy answer and the logits it came from; by the lean loop where that gives the same words."""
-        import torch
-
-        from .decoding import Generated, end_tokens, generate_greedily, is_plain
-
-        inputs = realized.inputs
-        if self.backbone.before_encoder and is_plain(self.model.generation_config):
-            assert realized.next_position is not None
-            prompt = (inputs["input_ids"], realized.notes["tokens"], inputs["position_ids"], realized.next_position)
-            return generate_greedily(self.model, *prompt, inputs["attention_mask"], max_new_tokens, graphs)
-        with torch.inference_mode():
-            output = self.model.generate(
-                **inputs,
-                max_new_tokens=max_new_tokens,
-                do_sample=False,
-                return_dict_in_generate=True,
-                output_logits=True,
-            )
-        return Generated.of_generate(output, inputs["input_ids"].shape[1], end_tokens(self.model))
-
     def _captured(self, wanted: bool | None) -> Graphs | None:
         """The graphs of this model, where they are wanted and possible."""
         from .backbones.qwen3_vl_graph import Graphs
-        from .decoding import is_plain
+        from .decoding import is_lean
 
-        safe = self.backbone.before_encoder and Graphs.safe(self.model) and is_plain(self.model.generation_config)
+        safe = is_lean(self.model) and Graphs.safe(self.model)
         if wanted and not safe:
             raise InputError(f"graphs=True needs a dense Qwen3-VL on one CUDA device, greedy; {self.name} is not")
         return None if wanted is False or not safe else Graphs(self.model)
@@ -332,7 +383,7 @@ def ask(
     Request.of(budget, keep, strategy=strategy or DEFAULT_STRATEGY, **how, **(options if strategy else {}))
     how |= {"strategy": strategy, "relevance": relevance, "allocation": allocation, "words": words, **options}
     how["max_new_tokens"] = max_new_tokens
-    eye = model if isinstance(model, Eye) else _another(_loaded(model, device))
+    eye = model if isinstance(model, Eye) else copy(_loaded(model, device))  # a copy: several threads may ask at once
     return eye.set_image(image).ask(query, budget, keep, **how)
 
 
@@ -340,11 +391,6 @@ def ask(
 def _loaded(name: str, device: str) -> Eye:
     """The model of the last `ask`, so that the next one does not read it again. Never shown a picture itself."""
     return Eye.from_pretrained(name, device=device)
-
-
-def _another(eye: Eye) -> Eye:
-    """An eye of its own on the same weights: several threads may ask at once."""
-    return copy(eye)
 
 
 @contextmanager

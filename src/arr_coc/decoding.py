@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .backbones.base import Realized, backbone_for
 from .backbones.qwen3_vl_encode import VisualTokens, run_language_model
 from .backbones.qwen3_vl_graph import Graphs, padded_length
 
@@ -76,6 +77,68 @@ class Step(NamedTuple):
 
     ids: Tensor
     logits: Tensor
+
+
+class Sureness:
+    """What `Generated` tells of all steps at once, kept while they are made: no logits are held.
+
+    within, as in `Generated`: a row's tokens count up to the one that ends it, or until its consumer ends it."""
+
+    def __init__(self, rows: int, temperature: float = 1.0, device: Any = None) -> None:
+        self.temperature = temperature
+        self.logs, self.spread, self.count = torch.zeros(3, rows, device=device)
+        self.least = torch.ones(rows, device=device)
+
+    def add(self, ids: Tensor, logits: Tensor, within: Tensor | None = None) -> None:
+        """One step. ids, within: (B,). logits: (B, vocabulary)."""
+        within = torch.ones_like(ids, dtype=torch.bool) if within is None else within
+        said = Generated(ids[:, None], logits[:, None], within[:, None])
+        self.logs = self.logs + said.log_probabilities(self.temperature)[:, 0]
+        self.spread = self.spread + said.entropy(self.temperature)
+        self.least = self.least.minimum(said.margin(self.temperature))
+        self.count = self.count + within
+
+    def row(self, number: int) -> dict[str, float]:
+        """confidence, entropy and margin of one row, as in `Generated`."""
+        confidence = float(self.logs[number].exp().clamp(0, 1))
+        spread = float(self.spread[number] / self.count[number].clamp_min(1))
+        return {"confidence": confidence, "entropy": spread, "margin": float(self.least[number])}
+
+
+class Spelling:
+    """The text of one answer while its tokens arrive, trimmed; `add` and `rest` give what is new.
+
+    stop: texts that end the answer and are no part of it. ended: by a token of `ends` or by a stop."""
+
+    def __init__(self, tokenizer: Any, ends: Sequence[int], stop: Sequence[str] = ()) -> None:
+        self.tokenizer, self.ends, self.stop = tokenizer, frozenset(ends), tuple(stop)
+        self.ids: list[int] = []
+        self.text, self.ended = "", False
+
+    def add(self, token: int) -> str:
+        """What can no longer change: not half a character, not a space that may be the last, not half a stop."""
+        self.ids.append(token)
+        whole = self._whole()
+        self.ended = token in self.ends or any(stop in whole for stop in self.stop)
+        if self.ended:
+            return self.rest()
+        whole = whole.rstrip().rstrip("\ufffd")
+        starts = [stop[:length] for stop in self.stop for length in range(1, len(stop))]
+        held = max((len(start) for start in starts if whole.endswith(start)), default=0)
+        return self._new(whole[: len(whole) - held].rstrip())
+
+    def rest(self) -> str:
+        """What was held back, once nothing follows."""
+        whole = self._whole()
+        cut = min((place for stop in self.stop if (place := whole.find(stop)) >= 0), default=len(whole))
+        return self._new(whole[:cut].rstrip())
+
+    def _whole(self) -> str:
+        return self.tokenizer.decode(self.ids, skip_special_tokens=True).lstrip()
+
+    def _new(self, text: str) -> str:
+        piece, self.text = text[len(self.text) :], max(self.text, text, key=len)
+        return piece
 
 
 @dataclass(frozen=True)
@@ -202,3 +265,38 @@ def generate_greedily(
         return Generated.of_steps(decoder.steps(*prompt, most, end_tokens(model)), end_tokens(model))
     prefilled = prefill(model, input_ids, tokens, position_ids, next_position, attention_mask)
     return Generated.of_steps(greedy_steps(model, prefilled, most), end_tokens(model))
+
+
+def is_lean(model: PreTrainedModel) -> bool:
+    """Does `greedy_steps` give the words of the model's own `generate`?"""
+    return backbone_for(model).before_encoder and is_plain(model.generation_config)
+
+
+def lean_prompt(realized: Realized) -> tuple[Any, ...]:
+    """What `prefill` reads."""
+    inputs = realized.inputs
+    assert realized.next_position is not None
+    prompt = (inputs["input_ids"], realized.notes["tokens"], inputs["position_ids"], realized.next_position)
+    return (*prompt, inputs["attention_mask"])
+
+
+def generate(model: PreTrainedModel, realized: Realized, most: int, graphs: Graphs | None = None) -> Generated:
+    """The greedy answer and the logits it came from; by the lean loop where that gives the same words."""
+    if is_lean(model):
+        return generate_greedily(model, *lean_prompt(realized), most, graphs)
+    how: dict[str, Any] = {"max_new_tokens": most, "do_sample": False, "output_logits": True}
+    with torch.inference_mode():
+        speak: Any = model.generate
+        output = speak(**realized.inputs, **how, return_dict_in_generate=True)
+    return Generated.of_generate(output, realized.inputs["input_ids"].shape[1], end_tokens(model))
+
+
+def steps(model: PreTrainedModel, realized: Realized, most: int) -> Generator[Step, Tensor | None]:
+    """As `greedy_steps`; where that does not give the model's words, all is said before the first step, and to end a
+    row saves nothing."""
+    if is_lean(model):
+        yield from greedy_steps(model, prefill(model, *lean_prompt(realized)), most)
+        return
+    said = generate(model, realized, most)
+    for ids, logits in zip(said.ids.unbind(1), said.logits.unbind(1), strict=True):
+        yield Step(ids, logits)

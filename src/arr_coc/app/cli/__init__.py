@@ -34,6 +34,7 @@ COMMANDS: dict[str, Command] = {
     "calibrate": Command("calibrate", "Which heads of a model point at what is asked."),
     "video": Command("video", "Where a clip's tokens go, frame by frame, and an answer."),
     "microscope": Command("microscope", "The web page: see what it sees."),
+    "serve": Command("serve", "An OpenAI-compatible server, a budget in each request."),
     "demo": Command("demo", "The library at work on the pictures that come with it."),
     "needle": Command("needle", "Pictures with small things in them, questions, true boxes."),
     "pages": Command("pages", "Pages drawn by a browser, questions, true boxes."),

@@ -50,8 +50,7 @@ def command(
     from ..microscope.serving import Limits, check_exposure, serve
     from .inputs import check_model
 
-    if not 0 <= port <= MOST_PORT:
-        raise InputError(f"--port {port} does not exist; give 0 (any that is free) to {MOST_PORT}")
+    check_port(port)
     password = read_password(password_file)
     check_exposure(host, password)
     check_device(device)
@@ -78,6 +77,11 @@ def command(
         limits=limits,
         ready=ready,
     )
+
+
+def check_port(port: int) -> None:
+    if not 0 <= port <= MOST_PORT:
+        raise InputError(f"--port {port} does not exist; give 0 (any that is free) to {MOST_PORT}")
 
 
 def read_password(file: Path | None) -> str | None:

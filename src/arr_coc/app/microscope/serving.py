@@ -7,32 +7,24 @@ Loopback unless told otherwise, and then only with a password. Gradio brings man
 from __future__ import annotations
 
 import base64
-import ipaddress
 import json
-import logging
 import os
 import re
 import secrets
 import signal
 import threading
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError
+from .. import web
+from ..web import LOOPBACK, Application, Receive, Scope, Send
 from .desk import MOST_PIXELS, Desk
 from .kit import gradio, log
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-LOOPBACK = "127.0.0.1"
 PORT = 7860
-SHORTEST_PASSWORD = 8
 USER = "arr-coc"
 # Multipart boundaries and headers around the one file of an upload.
 ENVELOPE = 64 * 1024
@@ -69,29 +61,13 @@ class Limits:
     queue: int = 64
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value < 1:
-                raise InputError(f"the limit {name}={value} lets nothing through; give at least 1")
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+        web.check_limits(self)
 
 
 def check_exposure(host: str, password: str | None) -> None:
     """Beyond this machine only with a password. Raises `InputError`."""
-    if password is not None and len(password) < SHORTEST_PASSWORD:
-        raise InputError(f"the password has {len(password)} characters; give at least {SHORTEST_PASSWORD}")
-    if not is_loopback(host) and password is None:
-        raise InputError(
-            f"--host {host} lets other machines in: also set a password, in the variable ARR_COC_PASSWORD or a file "
-            f"with --password-file, or stay on {LOOPBACK}"
-        )
+    remedy = "in the variable ARR_COC_PASSWORD or a file with --password-file"
+    web.check_exposure(host, password, "password", remedy)
 
 
 class Guard:
@@ -108,8 +84,7 @@ class Guard:
         """uploaded: called before every upload, to make room for it."""
         self.application, self.limits, self.password = application, limits, password
         self.uploaded = uploaded
-        # A page of another site could reach a loopback server through a name of its own; only ours are answered.
-        self.hosts = {"localhost", LOOPBACK, "[::1]"} if is_loopback(host) else None
+        self.hosts = web.own_names(host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # lifespan; there are no web sockets here
@@ -117,7 +92,7 @@ class Guard:
                 await self.application(scope, receive, send)
             return
         headers = {key.lower(): value for key, value in scope["headers"]}
-        name = re.sub(rb":\d+$", b"", headers.get(b"host", b"")).decode("latin-1")
+        name = web.called_name(headers)
         path = scope["path"]
         if self.hosts is not None and name not in self.hosts:
             await refuse(send, 403, "this microscope answers on its own machine only")
@@ -249,37 +224,6 @@ def serve(
     try:
         application = build_app(desk, host=host, password=password, limits=limits)
         warming.join()
-        run(application, host, port, ready)
+        web.run(application, host, port, ready)
     finally:
         desk.close()
-
-
-def run(application: Application, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """The server itself; a port that is taken is told in one line."""
-    uvicorn = import_module("uvicorn")
-    family = "[" + host.strip("[]") + "]" if ":" in host else host
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets=sockets)
-            if self.started:
-                ready(f"http://{family}:{self.servers[0].sockets[0].getsockname()[1]}/")
-
-        async def shutdown(self, sockets: Any = None) -> None:
-            # Open pages hold streams that never end by themselves; that they are cut off is no news.
-            logger = logging.getLogger("uvicorn.error")
-            before = logger.level
-            logger.setLevel(logging.CRITICAL)
-            try:
-                await super().shutdown(sockets=sockets)
-            finally:
-                logger.setLevel(before)
-
-    settings = uvicorn.Config(
-        application, host=host.strip("[]"), port=port, log_level="warning", ws="none", server_header=False,
-        timeout_keep_alive=30, timeout_graceful_shutdown=2,
-    )  # fmt: skip
-    try:
-        Server(settings).run()
-    except SystemExit as error:
-        raise InputError(f"port {port} of {host} cannot be used; choose another with --port") from error

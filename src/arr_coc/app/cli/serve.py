@@ -1,0 +1,74 @@
+"""`arr-coc serve`: an OpenAI-compatible server whose requests carry a budget of visual tokens."""
+
+from __future__ import annotations
+
+import logging
+import os
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from ...errors import InputError
+
+PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
+
+
+def command(
+    model: Annotated[str, typer.Option("--model", "-m", help="mini, a folder, or a name on the hub.")] = "mini",
+    port: Annotated[int, typer.Option(help="0 takes any that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="Another address than this machine's own needs a key.")] = "127.0.0.1",
+    api_key: Annotated[
+        str | None, typer.Option(help="Clients must send it; better set ARR_COC_API_KEY, which nobody else can read.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Of requests that give none: tokens, or a share such as 25%. [default: 25%]")
+    ] = None,
+    allow_media: Annotated[
+        list[str] | None,
+        typer.Option(help="A host that pictures may be fetched from; may be repeated. [default: none]"),
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Requests that are answered at once.")] = 8,
+    queue: Annotated[int, typer.Option(help="Requests that may wait; others get 429.")] = 64,
+    upload: Annotated[float, typer.Option(help="Largest request, in megabytes; others get 413.")] = 24,
+    pixels: Annotated[float, typer.Option(help="Largest picture, in megapixels.")] = 40,
+    new_tokens: Annotated[int, typer.Option(help="Longest answer that may be asked for.")] = 512,
+    seconds: Annotated[float, typer.Option(help="Longest time for one request; then it gets 504.")] = 120,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+) -> None:
+    """Answer OpenAI clients: POST /v1/chat/completions, GET /v1/models, /health, /metrics.
+
+    The field arr_coc of a request carries budget or keep, query, relevance, strategy, words, allocation, want; the
+    answer's tells tokens, full, uncertainty, seconds. Pictures come as data: URLs. For this machine only, unless
+    another --host is given, which needs a key. Needs 'arr-coc[serve]'.
+
+    \b
+    Examples:
+      arr-coc serve
+      arr-coc serve --model ./my-qwen3-vl --device cuda --budget 256
+      ARR_COC_API_KEY=… arr-coc serve --host 0.0.0.0
+    """
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise InputError(f"arr-coc serve needs {', '.join(missing)}; install: pip install 'arr-coc[serve]'")
+    from ...request import Request, check_device
+    from ..serve.api import check_exposure, serve
+    from ..serve.chat import Limits
+    from .inputs import check_model
+    from .microscope import check_port
+
+    check_port(port)
+    key = api_key or os.environ.get("ARR_COC_API_KEY") or None
+    check_exposure(host, key)
+    Request.of(budget)
+    limits = Limits(int(upload * 2**20), int(pixels * 1e6), new_tokens, queue, batch, seconds)
+    check_device(device)
+    check_model(model)
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+    logging.getLogger("arr_coc.serve").setLevel(logging.INFO)
+
+    def ready(address: str) -> None:
+        print(f"{model} answers at {address}v1 (Ctrl-C ends it)", flush=True)
+
+    how = {"host": host, "port": port, "key": key, "device": device, "limits": limits, "media": allow_media or ()}
+    serve(model, **how, default={} if budget is None else {"budget": budget}, ready=ready)

@@ -1,0 +1,265 @@
+"""The body of a chat completion → `Asked`, every field checked. What would change the words and is not done here is
+refused, never ignored."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from ...checks import whole
+from ...decoding import LONGEST_ANSWER
+from ...errors import InputError
+from ...knowing.registry import source_names
+from ...pictures import MAX_PIXELS, Picture, load_picture
+from ...values import Allocation
+from .. import web
+
+FETCH_SECONDS = 10
+MOST_STOPS = 4
+# Of the field `arr_coc`.
+OPTIONS = ("budget", "keep", "query", "relevance", "strategy", "words", "allocation", "want")
+WANTED = ("allocation",)
+# Fields of the protocol that leave greedy words as they are.
+HARMLESS = ("user", "seed", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
+# Fields that would change them, with the values that do not.
+NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    "temperature": (0,),
+    "top_p": (1,),
+    "n": (1,),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "logit_bias": ({},),
+    "response_format": ({"type": "text"},),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "parallel_tool_calls": (True, False),
+    "modalities": (["text"],),
+}
+KNOWN = ("model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "stop", "arr_coc")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """upload: bytes of one request. pixels: of one picture, refused by its header. new_tokens: of one answer. queue:
+    requests that may wait. batch: those that are answered at once. seconds: from arrival to the last token."""
+
+    upload: int = 24 * 1024 * 1024
+    pixels: int = 40_000_000
+    new_tokens: int = 512
+    queue: int = 64
+    batch: int = 8
+    seconds: float = 120
+
+    def __post_init__(self) -> None:
+        web.check_limits(self)
+        if self.pixels > MAX_PIXELS:
+            raise InputError(f"the limit pixels={self.pixels} is not safe; give at most {MAX_PIXELS}")
+
+
+class UnknownModel(InputError):
+    """Another model than the one that is served."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One request, checked. how: keywords of `Eye.prepare`. want: what the answer shall carry beside its numbers."""
+
+    picture: Picture
+    question: str
+    how: dict[str, Any] = field(default_factory=dict)
+    new_tokens: int = LONGEST_ANSWER
+    stop: tuple[str, ...] = ()
+    stream: bool = False
+    usage: bool = False
+    want: frozenset[str] = frozenset()
+
+
+def read_chat(
+    body: bytes, model: str, limits: Limits, hosts: Sequence[str] = (), default: Mapping[str, Any] | None = None
+) -> Asked:
+    """Raises `InputError`. hosts: those that pictures may be fetched from. default: budget or keep, where a request
+    gives neither."""
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InputError("the request is not JSON; send an object with model and messages") from error
+    if not isinstance(given, dict):
+        raise InputError("the request is not a JSON object; send one with model and messages")
+    check_fields(given)
+    if given.get("model") != model:
+        raise UnknownModel(f"model {given.get('model')!r} is not served here; this is {model!r}")
+    own = options_of(given.get("arr_coc"))
+    address, question = question_of(given.get("messages"))
+    picture = load_picture(picture_bytes(address, limits, hosts), max_pixels=limits.pixels)
+    amount = {name: own[name] for name in ("budget", "keep") if own.get(name) is not None}
+    how = {**(amount or default or {}), **how_of(own, picture)}
+    return Asked(
+        picture,
+        question,
+        how,
+        new_tokens_of(given, limits.new_tokens),
+        stops_of(given.get("stop")),
+        flag(given.get("stream"), "stream"),
+        flag(mapping(given.get("stream_options"), "stream_options").get("include_usage"), "include_usage"),
+        frozenset(wants_of(own.get("want"))),
+    )
+
+
+def check_fields(given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if name in KNOWN or name in HARMLESS or value is None:
+            continue
+        if name not in NEUTRAL:
+            raise InputError(f"the field {name!r} is unknown here; leave it out")
+        # JSON's true is no 1, nor false a 0.
+        if not any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in NEUTRAL[name]):
+            neutral = " or ".join(map(json.dumps, NEUTRAL[name]))
+            raise InputError(f"{name}={json.dumps(value)[:60]} is not served: answers are greedy; send {neutral}")
+
+
+def question_of(messages: Any) -> tuple[str, str]:
+    """(address of the picture, question) of a chat with one turn."""
+    if not isinstance(messages, list) or len(messages) != 1 or mapping(messages[0], "a message").get("role") != "user":
+        raise InputError("messages must be one message of the role user; earlier turns and system texts are not read")
+    content = messages[0].get("content")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        raise InputError("content must be a list of an image_url and a text")
+    pictures, texts = [], []
+    for part in content:
+        kind = mapping(part, "a part of content").get("type")
+        if kind == "text":
+            texts.append(text_of(part.get("text"), "text"))
+        elif kind == "image_url":
+            pictures.append(text_of(mapping(part.get("image_url"), "image_url").get("url"), "image_url.url"))
+        else:
+            raise InputError(f"content of the type {kind!r} is not read; send image_url and text")
+    if len(pictures) != 1:
+        raise InputError(f"one picture is answered at a time, got {len(pictures)}; send one image_url for each request")
+    return pictures[0], "\n".join(texts)
+
+
+def options_of(given: Any) -> Mapping[str, Any]:
+    own = mapping(given, "arr_coc")
+    unknown = sorted(own.keys() - set(OPTIONS))
+    if unknown:
+        raise InputError(f"arr_coc.{unknown[0]} is unknown; choose from {', '.join(OPTIONS)}")
+    return own
+
+
+def how_of(own: Mapping[str, Any], picture: Picture) -> dict[str, Any]:
+    """Keywords of `Eye.prepare`. Names only: a path would let a client read this machine's files."""
+    how: dict[str, Any] = {}
+    if own.get("query") is not None:
+        how["look_for"] = text_of(own["query"], "arr_coc.query")
+    if own.get("strategy") is not None:
+        how["strategy"] = text_of(own["strategy"], "arr_coc.strategy")
+    if own.get("relevance") is not None:
+        name = text_of(own["relevance"], "arr_coc.relevance")
+        if name not in source_names():
+            raise InputError(f"arr_coc.relevance {name[:60]!r} is unknown; use {', '.join(source_names())}")
+        how["relevance"] = name
+    if own.get("words") is not None:
+        if not isinstance(own["words"], list | dict):
+            raise InputError("arr_coc.words must be a list of {text, box}")
+        how["words"] = own["words"]
+    if own.get("allocation") is not None:
+        allocation = Allocation.from_json(mapping(own["allocation"], "arr_coc.allocation"))
+        if (allocation.height, allocation.width) != picture.size:
+            raise InputError(
+                f"arr_coc.allocation is of a picture of {allocation.width}×{allocation.height}, "
+                f"this one has {picture.width}×{picture.height}"
+            )
+        if allocation.tokens > allocation.full:
+            raise InputError(f"arr_coc.allocation spends {allocation.tokens} of {allocation.full} tokens; send fewer")
+        how["allocation"] = allocation
+    return how
+
+
+def wants_of(given: Any) -> list[str]:
+    wanted = [] if given is None else given
+    if not isinstance(wanted, list) or any(one not in WANTED for one in wanted):
+        raise InputError(f"arr_coc.want must be a list, of {', '.join(WANTED)}")
+    return wanted
+
+
+def new_tokens_of(given: Mapping[str, Any], most: int) -> int:
+    wanted = given.get("max_completion_tokens")
+    wanted = given.get("max_tokens") if wanted is None else wanted
+    if wanted is None:
+        return min(LONGEST_ANSWER, most)
+    wanted = whole(wanted, "max_tokens", 1)
+    if wanted > most:
+        raise InputError(f"max_tokens {wanted} is above this server's {most}; ask for fewer")
+    return wanted
+
+
+def stops_of(given: Any) -> tuple[str, ...]:
+    stops = [] if given is None else [given] if isinstance(given, str) else given
+    if not isinstance(stops, list) or len(stops) > MOST_STOPS or not all(isinstance(s, str) and s for s in stops):
+        raise InputError(f"stop must be a text or up to {MOST_STOPS} of them, none empty")
+    return tuple(stops)
+
+
+def mapping(value: Any, name: str) -> dict[str, Any]:
+    if value is not None and not isinstance(value, dict):
+        raise InputError(f"{name} must be an object, got {type(value).__name__}")
+    return value or {}
+
+
+def text_of(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be a text, got {type(value).__name__}")
+    return value
+
+
+def flag(value: Any, name: str) -> bool:
+    if value is not None and not isinstance(value, bool):
+        raise InputError(f"{name} must be true or false")
+    return bool(value)
+
+
+class _Stay(HTTPRedirectHandler):
+    """A host that is allowed must not send us to one that is not."""
+
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
+        return None
+
+
+def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> bytes:
+    """What a data: URL holds, or what an allowed host sends."""
+    if address[:5].lower() == "data:":
+        head, comma, data = address.partition(",")
+        if not comma or not head.lower().endswith(";base64"):
+            raise InputError("a data: URL must read data:image/png;base64,…")
+        try:
+            return base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InputError("the data: URL is not base64; send data:image/png;base64,…") from error
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname
+    except ValueError:
+        parts, host = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or host is None or host not in {name.lower() for name in hosts}:
+        raise InputError("image_url must be a data: URL; this server fetches nothing from that address")
+    try:
+        opener = build_opener(_Stay)
+        with opener.open(Request(address, headers={"User-Agent": "arr-coc"}), timeout=FETCH_SECONDS) as answer:
+            data = answer.read(limits.upload + 1)
+    except (OSError, ValueError) as error:
+        reason = error.reason if isinstance(error, URLError) else error
+        raise InputError(f"the picture cannot be fetched from {host} ({reason}); send it as a data: URL") from error
+    if len(data) > limits.upload:
+        raise InputError(f"the picture at {host} has more than {limits.upload / 2**20:g} MB; make it smaller first")
+    return data

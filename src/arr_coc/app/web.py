@@ -1,0 +1,93 @@
+"""What both servers, the microscope and `arr-coc serve`, hold to: who may reach them, and how a port is taken."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from importlib import import_module
+from typing import Any
+
+from ..errors import InputError
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK = "127.0.0.1"
+SHORTEST_SECRET = 8
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def own_names(host: str) -> set[str] | None:
+    """Names by which a loopback server may be called: a page of another site could reach it through a name of its own.
+    None: any."""
+    return {"localhost", LOOPBACK, "[::1]"} if is_loopback(host) else None
+
+
+def called_name(headers: Mapping[bytes, bytes]) -> str:
+    """The name that a request calls its server by, without the port."""
+    return re.sub(rb":\d+$", b"", headers.get(b"host", b"")).decode("latin-1")
+
+
+def check_exposure(host: str, secret: str | None, kind: str, remedy: str) -> None:
+    """Beyond this machine only with a secret. kind: what it is called. remedy: how one is given."""
+    if secret is not None and len(secret) < SHORTEST_SECRET:
+        raise InputError(f"the {kind} has {len(secret)} characters; give at least {SHORTEST_SECRET}")
+    if not is_loopback(host) and secret is None:
+        raise InputError(f"--host {host} lets other machines in: also set a {kind}, {remedy}, or stay on {LOOPBACK}")
+
+
+def check_limits(limits: Any) -> None:
+    for name, value in vars(limits).items():
+        if value < 1:
+            raise InputError(f"the limit {name}={value} lets nothing through; give at least 1")
+
+
+def run(
+    application: Application,
+    host: str,
+    port: int,
+    ready: Callable[[str], None],
+    grace: int = 2,
+    **settings: Any,
+) -> None:
+    """Serve until interrupted. ready: gets the address. grace: seconds that open answers have at the end. A port that
+    is taken is told in one line."""
+    uvicorn = import_module("uvicorn")
+    family = "[" + host.strip("[]") + "]" if ":" in host else host
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets=sockets)
+            if self.started:
+                ready(f"http://{family}:{self.servers[0].sockets[0].getsockname()[1]}/")
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            # Open pages hold streams that never end by themselves; that they are cut off is no news.
+            logger = logging.getLogger("uvicorn.error")
+            before = logger.level
+            logger.setLevel(logging.CRITICAL)
+            try:
+                await super().shutdown(sockets=sockets)
+            finally:
+                logger.setLevel(before)
+
+    configuration = uvicorn.Config(
+        application, host=host.strip("[]"), port=port, log_level="warning", ws="none", server_header=False,
+        timeout_keep_alive=30, timeout_graceful_shutdown=grace, **settings,
+    )  # fmt: skip
+    try:
+        Server(configuration).run()
+    except SystemExit as error:
+        raise InputError(f"port {port} of {host} cannot be used; choose another with --port") from error

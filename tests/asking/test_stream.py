@@ -1,0 +1,73 @@
+"""An answer in pieces: the same text, the same uncertainty, and nothing said that must be taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_weights import needs_weights
+
+import arr_coc
+from arr_coc import Eye, InputError
+from arr_coc.decoding import Generated, Spelling, Sureness, until_end
+
+END = 0
+STREET = Path(arr_coc.__file__).parent / "examples" / "street.png"
+
+
+class Letters:
+    """A tokenizer of bytes; 0 ends."""
+
+    def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
+        return bytes(one for one in ids if one != END).decode("utf-8", errors="replace")
+
+
+@given(st.text(alphabet="ab é\n€", max_size=24), st.lists(st.text(alphabet="ab ", min_size=1, max_size=3), max_size=2))
+def test_pieces_are_the_whole_answer_before_the_first_stop(text: str, stop: list[str]) -> None:
+    spelling, said = Spelling(Letters(), [END], stop), ""
+    for token in [*text.encode(), END]:
+        said += spelling.add(token)
+        if spelling.ended:
+            break
+    said += spelling.rest()
+    trimmed = text.lstrip()
+    cuts = [trimmed.find(one) for one in stop if one in trimmed]
+    assert said == spelling.text == trimmed[: min(cuts, default=len(trimmed))].rstrip()
+    assert spelling.ended
+
+
+def test_sureness_step_by_step_is_that_of_the_whole() -> None:
+    logits = torch.randn(3, 5, 7, generator=torch.Generator().manual_seed(0)) * 3
+    ids = logits.argmax(-1)
+    within = until_end(ids, [int(ids[1, 2])])
+    whole, sureness = Generated(ids, logits, within), Sureness(3, 1.5)
+    for step in range(5):
+        sureness.add(ids[:, step], logits[:, step], within[:, step])
+    for row in range(3):
+        found = sureness.row(row)
+        for name in ("confidence", "entropy", "margin"):
+            assert found[name] == pytest.approx(float(getattr(whole, name)(1.5)[row]), abs=1e-5)
+
+
+@needs_weights
+def test_a_streamed_answer_is_the_asked_one() -> None:
+    eye = Eye.from_pretrained("mini").set_image(STREET)
+    wanted = eye.ask("What does the pink sign say?", budget=192)
+    pieces, speaking = [], eye.stream("What does the pink sign say?", budget=192)
+    while True:
+        try:
+            pieces.append(next(speaking))
+        except StopIteration as end:
+            answer = end.value
+            break
+    assert len(pieces) > 1
+    assert "".join(pieces) == answer.text == wanted.text
+    assert answer.allocation == wanted.allocation
+    assert (answer.tokens, answer.full, answer.notes) == (wanted.tokens, wanted.full, wanted.notes)
+    assert answer.uncertainty == pytest.approx(wanted.uncertainty, abs=1e-5)
+    assert set(answer.seconds) == set(wanted.seconds)
+    with pytest.raises(InputError):  # before anything is spoken
+        eye.stream("What does the pink sign say?", budget=0)

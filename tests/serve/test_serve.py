@@ -1,0 +1,382 @@
+"""`arr-coc serve` as OpenAI's own client sees it: the words of `Eye.ask`, whatever else is going on."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from serve_client import PINK, SIGNS, STREET, Gate, Served, data_url, messages, until
+
+from arr_coc.knowing.registry import relevance_source, remove_source
+
+GRAY = "What does the gray sign say?"
+
+
+@pytest.fixture(scope="module")
+def wanted(eye: Any) -> Callable[..., Any]:
+    """`Eye.ask` on the same picture, each question once."""
+    own, known = copy(eye).set_image(SIGNS), {}
+
+    def ask(question: str, **how: Any) -> Any:
+        key = (question, *how.items())
+        if key not in known:
+            known[key] = own.ask(question, **how)
+        return known[key]
+
+    return ask
+
+
+def picture_of(height: int, width: int) -> str:
+    memory = io.BytesIO()
+    Image.fromarray(np.zeros((height, width, 3), np.uint8)).save(memory, "PNG")
+    return data_url(memory.getvalue())
+
+
+def refusal(served: Served, *arguments: Any, **how: Any) -> tuple[int, str]:
+    from openai import APIStatusError
+
+    with pytest.raises(APIStatusError) as raised:
+        served.ask(*arguments, **how)
+    words = raised.value.response.json()["error"]["message"]
+    assert "\n" not in words
+    assert "Traceback" not in words
+    return raised.value.status_code, words
+
+
+def test_models_and_health(server: Served) -> None:
+    import httpx
+
+    assert [model.id for model in server.client.models.list()] == ["mini"]
+    assert httpx.get(f"{server.address}/health").status_code == 200
+    # A page of another site that calls itself by this machine's address is not answered.
+    assert httpx.get(f"{server.address}/health", headers={"Host": "evil.example"}).status_code == 403
+
+
+def test_an_answer_is_that_of_ask_and_says_what_it_cost(server: Served, eye: Any, wanted: Callable[..., Any]) -> None:
+    said, answer = server.ask(own={"budget": 48, "want": ["allocation"]}), wanted(PINK, budget=48)
+    own = said.arr_coc
+    assert said.choices[0].message.content == answer.text == "COFFEE"
+    assert said.choices[0].finish_reason == "stop"
+    assert (own["tokens"], own["full"]) == (answer.tokens, answer.full) == (48, 96)
+    assert own["uncertainty"] == pytest.approx(answer.uncertainty, abs=1e-4)
+    assert own["relevance"] == answer.notes[0]
+    assert set(own["seconds"]) == {*answer.seconds, "wait"}
+    assert own["allocation"] == answer.allocation.to_json()
+    text = eye.processor.tokenizer(PINK).input_ids
+    assert said.usage.prompt_tokens >= 48 + len(text)
+    assert said.usage.completion_tokens == len(eye.processor.tokenizer("COFFEE").input_ids) + 1
+    assert said.usage.total_tokens == said.usage.prompt_tokens + said.usage.completion_tokens
+
+
+def test_a_stream_is_the_same_answer_in_pieces(server: Served, wanted: Callable[..., Any]) -> None:
+    own = {"keep": 0.25, "want": ["allocation"]}
+    chunks = list(server.ask(own=own, stream=True, stream_options={"include_usage": True}))
+    answer = wanted(PINK, keep=0.25)
+    pieces = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices and chunk.choices[0].delta.content]
+    assert "".join(pieces) == answer.text
+    assert len(pieces) > 1
+    assert chunks[0].arr_coc["tokens"] == answer.tokens
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    assert chunks[-2].arr_coc["uncertainty"] == pytest.approx(answer.uncertainty, abs=1e-4)
+    assert chunks[-2].arr_coc["allocation"] == answer.allocation.to_json()
+    assert chunks[-1].usage.prompt_tokens > answer.tokens
+
+
+def test_answers_end_where_they_are_told_to(server: Served) -> None:
+    short = server.ask(max_tokens=2, own={"budget": 48})
+    assert (short.choices[0].message.content, short.choices[0].finish_reason) == ("CO", "length")
+    assert short.usage.completion_tokens == 2
+    stopped = server.ask(stop=["FE"], own={"budget": 48})
+    assert (stopped.choices[0].message.content, stopped.choices[0].finish_reason) == ("COF", "stop")
+
+
+def test_a_caller_may_say_where_to_look(server: Served, wanted: Callable[..., Any]) -> None:
+    other = wanted(GRAY, budget=24)
+    own = {"budget": 24, "query": GRAY, "want": ["allocation"]}
+    assert server.ask(own=own).arr_coc["allocation"] == other.allocation.to_json()
+    again = server.ask(GRAY, own={"allocation": other.allocation.to_json()})
+    assert again.choices[0].message.content == other.text
+    assert again.arr_coc["relevance"] == "the caller's allocation"
+    named = server.ask(own={"budget": 24, "relevance": "detail", "strategy": "quadtree"})
+    assert named.arr_coc["relevance"].startswith("relevance 'detail'")
+    words = [{"text": "coffee", "box": [0.1, 0.1, 0.2, 0.15]}]
+    assert server.ask(own={"budget": 24, "words": words}).arr_coc["relevance"].startswith("relevance 'words'")
+
+
+def test_what_cannot_be_answered_is_one_line(server: Served) -> None:
+    address = "http://127.0.0.1:9/x.png"
+    for own, part in (
+        ({"budget": 0}, "budget"),
+        ({"budget": "x"}, "budget"),
+        ({"keep": 2}, "keep"),
+        ({"budget": 9, "keep": 0.5}, "both"),
+        ({"strategy": "magic"}, "magic"),
+        ({"relevance": "/etc"}, "relevance"),
+        ({"words": "/etc/passwd"}, "words"),
+        ({"allocation": {"schema": 1}}, "allocation"),
+        ({"want": ["weights"]}, "want"),
+        ({"tokens": 9}, "arr_coc.tokens"),
+    ):
+        status, words = refusal(server, own=own)
+        assert (status, part in words) == (400, True), words
+    for how, part in (
+        ({"temperature": 0.7}, "temperature"),
+        ({"n": 2}, "n=2"),
+        ({"max_tokens": 65}, "64"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"stop": ["a"] * 5}, "stop"),
+        ({"logprobs": True}, "logprobs"),
+    ):
+        status, words = refusal(server, **how)
+        assert (status, part in words) == (400, True), words
+    for pictures, part in (
+        ((address,), "data:"),
+        (("file:///etc/passwd",), "data:"),
+        (("data:image/png;base64,???",), "base64"),
+        ((data_url(b"no picture"),), "picture"),
+        ((data_url(SIGNS[:5000]),), "the bytes given"),
+        ((picture_of(1500, 1500),), "pixels"),
+        ((picture_of(64, 64), picture_of(64, 64)), "one picture"),
+    ):
+        status, words = refusal(server, PINK, *pictures)
+        assert (status, part in words) == (400, True), words
+    assert refusal(server, "")[0] == 400
+    assert refusal(server, model="gpt")[0] == 404
+    assert refusal(server, PINK, data_url(bytes(3 * 2**20)))[0] == 413
+
+
+def test_bodies_that_are_no_chat(server: Served) -> None:
+    import httpx
+
+    address = f"{server.address}/v1/chat/completions"
+    for body in (b"", b"{", b"[]", b"[" * 100_000, b'{"model": "mini"}', b'{"model": "mini", "messages": [1]}'):
+        answer = httpx.post(address, content=body)
+        assert answer.status_code == 400, body[:20]
+        assert answer.json()["error"]["message"]
+    turns = {"model": "mini", "messages": [{"role": "system", "content": "Be brief."}, *messages()]}
+    assert "one message" in httpx.post(address, json=turns).json()["error"]["message"]
+    assert httpx.post(address, content=iter([b"{}"])).status_code == 411
+
+
+def test_twelve_at_once_all_get_their_own_answer(server: Served, wanted: Callable[..., Any], gate: Gate) -> None:
+    """While the engine is held up, all of them come to wait, and are answered eight and four at a time."""
+    questions = [(PINK, 48), (GRAY, 24), (PINK, 24)] * 4
+    street = data_url(STREET.read_bytes())
+    before = server.counted("arr_coc_batch_size_count")
+    with ThreadPoolExecutor(13) as pool:
+        held = pool.submit(server.ask, own={"budget": 12, "relevance": "gate"})
+        assert gate.reached.wait(60)
+        asked = [pool.submit(server.ask, question, own={"budget": budget}) for question, budget in questions[:-1]]
+        larger = pool.submit(server.ask, PINK, street, own={"budget": 192})
+        until(lambda: server.engine.waiting == 12)
+        assert server.counted("arr_coc_waiting") == 12
+        gate.opened.set()
+        said = [one.result() for one in asked]
+        assert larger.result().choices[0].message.content == "COFFEE"
+        assert larger.result().arr_coc["tokens"] == 192
+        held.result()
+    assert server.counted("arr_coc_batch_size_count") == before + 3
+    assert sorted(one.arr_coc["batch"] for one in (*said, larger.result())) == [4] * 4 + [8] * 8
+    for (question, budget), one in zip(questions, said, strict=False):
+        answer = wanted(question, budget=budget)
+        assert (one.choices[0].message.content, one.arr_coc["tokens"]) == (answer.text, answer.tokens)
+        assert one.arr_coc["uncertainty"] == pytest.approx(answer.uncertainty, abs=1e-3)
+
+
+def test_one_that_goes_wrong_takes_nobody_along(server: Served, wanted: Callable[..., Any], gate: Gate) -> None:
+    from arr_coc import look
+
+    def broken(scene: Any, question: str) -> Any:
+        raise RuntimeError("a secret")
+
+    relevance_source("broken")(broken)
+    misfit = look(SIGNS, PINK, budget=12, cell=64).to_json()
+    try:
+        with ThreadPoolExecutor(5) as pool:
+            held = pool.submit(server.ask, own={"budget": 12, "relevance": "gate"})
+            assert gate.reached.wait(60)
+            wrong = pool.submit(refusal, server, own={"relevance": "broken"})
+            unfit = pool.submit(refusal, server, own={"allocation": misfit})
+            right = [pool.submit(server.ask, PINK, own={"budget": budget}) for budget in (48, 24)]
+            until(lambda: server.engine.waiting == 4)
+            gate.opened.set()
+            held.result()
+            assert wrong.result() == (500, "something went wrong inside")
+            assert unfit.result()[0] == 400
+            for one, budget in zip(right, (48, 24), strict=True):
+                assert one.result().choices[0].message.content == wanted(PINK, budget=budget).text
+    finally:
+        remove_source("broken")
+
+
+def test_limits_of_queue_and_time(serving: Callable[..., Any], gate: Gate) -> None:
+    from openai import RateLimitError
+
+    with serving(queue=1, seconds=1.5) as served, ThreadPoolExecutor(3) as pool:
+        held = pool.submit(refusal, served, own={"budget": 12, "relevance": "gate"})
+        assert gate.reached.wait(60)
+        queued = pool.submit(refusal, served)
+        until(lambda: served.engine.waiting == 1)
+        with pytest.raises(RateLimitError) as raised:
+            served.ask()
+        assert int(raised.value.response.headers["retry-after"]) >= 1
+        assert held.result()[0] == 504
+        assert queued.result()[0] == 504
+        assert served.engine.waiting == 0  # nobody listens: its place is free
+        gate.opened.set()
+        assert served.counted('arr_coc_requests_total{status="504"}') == 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_gives_up_its_place(server: Served, gate: Gate, stream: bool) -> None:
+    from openai import APITimeoutError
+
+    before = server.counted("arr_coc_batch_size_sum")
+    with ThreadPoolExecutor(2) as pool:
+        held = pool.submit(server.ask, own={"budget": 12, "relevance": "gate"})
+        assert gate.reached.wait(60)
+        with pytest.raises(APITimeoutError):
+            server.ask(stream=stream, timeout=0.5)
+        until(lambda: server.engine.waiting == 0)
+        gate.opened.set()
+        held.result()
+    server.ask(own={"budget": 12})
+    assert server.counted("arr_coc_batch_size_sum") == before + 2
+    assert server.counted('arr_coc_requests_total{status="499"}') >= 1
+
+
+def test_a_row_ends_when_its_reader_is_gone(eye: Any) -> None:
+    from arr_coc.app.serve.chat import Asked
+    from arr_coc.app.serve.engine import Done, Engine, Job
+    from arr_coc.pictures import load_picture
+
+    told: list[list[Any]] = [[], []]
+    jobs = [
+        Job(Asked(load_picture(SIGNS), PINK, {"budget": 48}), lambda item, heard=heard: heard.append(item))
+        for heard in told
+    ]
+    listen = jobs[0].tell
+
+    def leave(item: Any) -> None:
+        listen(item)
+        jobs[0].gone = isinstance(item, str)
+
+    jobs[0].tell = leave
+    engine = Engine(copy(eye))
+    engine._jobs.extend(jobs)
+    engine.start()
+    until(lambda: any(isinstance(item, Done) for item in told[1]))
+    engine.close()
+    assert [item for item in told[0] if isinstance(item, str)] == ["C"]
+    assert not any(isinstance(item, Done) for item in told[0])
+    assert told[1][-1].answer.text == "COFFEE"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_dead_engine_is_told(serving: Callable[..., Any]) -> None:
+    import httpx
+
+    def deadly(scene: Any, question: str) -> Any:
+        raise SystemExit
+
+    relevance_source("deadly")(deadly)
+    try:
+        with serving() as served:
+            assert refusal(served, own={"relevance": "deadly"})[0] == 503
+            until(lambda: not served.engine.is_alive())
+            assert httpx.get(f"{served.address}/health").status_code == 503
+            assert refusal(served)[0] == 503
+    finally:
+        remove_source("deadly")
+
+
+def test_a_key_opens_everything_but_health(serving: Callable[..., Any]) -> None:
+    import httpx
+    from openai import AuthenticationError
+
+    with serving(key="long enough") as served:
+        assert [model.id for model in served.client.models.list()] == ["mini"]
+        with pytest.raises(AuthenticationError):
+            served.client.with_options(api_key="long enougH").models.list()
+        assert httpx.get(f"{served.address}/metrics").status_code == 401
+        assert httpx.get(f"{served.address}/health").status_code == 200
+
+
+@pytest.fixture
+def pictures() -> Iterator[int]:
+    """A host with a picture, and an address that leads elsewhere."""
+
+    class Host(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            away = self.path == "/away"
+            self.send_response(302 if away else 200)
+            if away:
+                self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/street.png")
+            self.end_headers()
+            if not away:
+                self.wfile.write(STREET.read_bytes())
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            pass
+
+    host = HTTPServer(("127.0.0.1", 0), Host)
+    threading.Thread(target=host.serve_forever, daemon=True).start()
+    yield host.server_address[1]
+    host.shutdown()
+    host.server_close()
+
+
+def test_pictures_are_fetched_from_allowed_hosts_only(pictures: int) -> None:
+    pytest.importorskip("torch")
+    from arr_coc import InputError
+    from arr_coc.app.serve.chat import Limits, picture_bytes
+
+    address = f"http://127.0.0.1:{pictures}/street.png"
+    assert picture_bytes(address, Limits(), ["127.0.0.1"]) == STREET.read_bytes()
+    for wrong, limits, hosts in (
+        (address, Limits(), []),
+        (address, Limits(), ["example.org"]),
+        (address, Limits(upload=1000), ["127.0.0.1"]),
+        (f"http://127.0.0.1:{pictures}/away", Limits(), ["127.0.0.1"]),
+        (f"http://127.0.0.1@localhost:{pictures}/street.png", Limits(), ["127.0.0.1"]),
+        ("ftp://127.0.0.1/street.png", Limits(), ["127.0.0.1"]),
+        ("http://[", Limits(), ["127.0.0.1"]),
+    ):
+        with pytest.raises(InputError):
+            picture_bytes(wrong, limits, hosts)
+
+
+def test_told_to_end_it_finishes_what_it_says(eye: Any) -> None:
+    """The command itself; eye: only for its skips."""
+    call = [sys.executable, "-m", "arr_coc", "serve", "--port", "0"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+            assert found
+            pieces = []
+            for chunk in Served(found[0], None).ask(own={"budget": 48}, stream=True):
+                if not pieces:  # where the tokens went is told; no word is said yet
+                    process.send_signal(signal.SIGTERM)
+                pieces.append(chunk.choices[0].delta.content or "")
+            _, log = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert "".join(pieces) == "COFFEE"
+    assert process.returncode == 0
+    assert "Traceback" not in log
+    assert re.search(r"POST /v1/chat/completions 200 .*tokens=48 full=96", log)
