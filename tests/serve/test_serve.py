@@ -258,31 +258,68 @@ def test_a_client_that_leaves_gives_up_its_place(server: Served, gate: Gate, str
     assert server.counted('arr_coc_requests_total{status="499"}') >= 1
 
 
-def test_a_row_ends_when_its_reader_is_gone(eye: Any) -> None:
-    from arr_coc.app.serve.chat import Asked
-    from arr_coc.app.serve.engine import Done, Engine, Job
-    from arr_coc.pictures import load_picture
+def answered(eye: Any, asked: list[Any], leave: int | None = None) -> list[list[Any]]:
+    """What the engine tells of requests that it takes as one batch. leave: the one whose reader goes at a word."""
+    from arr_coc.app.serve import Engine
+    from arr_coc.app.serve.engine import Job
 
-    told: list[list[Any]] = [[], []]
-    jobs = [
-        Job(Asked(load_picture(SIGNS), PINK, {"budget": 48}), lambda item, heard=heard: heard.append(item))
-        for heard in told
-    ]
-    listen = jobs[0].tell
+    told: list[list[Any]] = [[] for _ in asked]
+    jobs: list[Job] = []
 
-    def leave(item: Any) -> None:
-        listen(item)
-        jobs[0].gone = isinstance(item, str)
+    def tell(number: int, item: Any) -> None:
+        told[number].append(item)
+        jobs[number].gone = number == leave and isinstance(item, str)
 
-    jobs[0].tell = leave
-    engine = Engine(copy(eye))
+    jobs += [Job(one, lambda item, number=number: tell(number, item)) for number, one in enumerate(asked)]
+    engine = Engine(eye)
     engine._jobs.extend(jobs)
     engine.start()
-    until(lambda: any(isinstance(item, Done) for item in told[1]))
-    engine.close()
-    assert [item for item in told[0] if isinstance(item, str)] == ["C"]
-    assert not any(isinstance(item, Done) for item in told[0])
-    assert told[1][-1].answer.text == "COFFEE"
+    engine.close(60)
+    return told
+
+
+def test_a_row_ends_when_its_reader_is_gone(eye: Any) -> None:
+    from arr_coc.app.serve.chat import Asked
+    from arr_coc.app.serve.engine import Done
+    from arr_coc.pictures import load_picture
+
+    left, stayed = answered(copy(eye), [Asked(load_picture(SIGNS), PINK, {"budget": 48})] * 2, leave=0)
+    assert [item for item in left if isinstance(item, str)] == ["C"]
+    assert not any(isinstance(item, Done) for item in left)
+    assert stayed[-1].answer.text == "COFFEE"
+
+
+def test_the_models_own_glances_are_batched_too(eye: Any, wanted: Callable[..., Any]) -> None:
+    from arr_coc.app.serve.chat import Asked
+    from arr_coc.pictures import load_picture
+
+    picture, how = load_picture(SIGNS), {"budget": 48, "relevance": "glance"}
+    told = answered(copy(eye), [Asked(picture, question, how) for question in (PINK, GRAY)])
+    for question, items in zip((PINK, GRAY), told, strict=True):
+        answer = wanted(question, **how)
+        assert items[0].batch == 2
+        assert items[-1].answer.text == answer.text
+        assert items[-1].answer.allocation == answer.allocation
+
+
+def test_a_model_that_needs_its_own_generate_is_served_one_by_one() -> None:
+    pytest.importorskip("torch")
+    from tiny_models import tiny_model, tiny_processor
+
+    from arr_coc import Eye
+    from arr_coc.app.serve.chat import Asked
+    from arr_coc.pictures import load_picture
+
+    model = tiny_model()
+    model.generation_config.repetition_penalty = 1.5  # which the lean loop does not know
+    eye = Eye(model, tiny_processor(), relevance="detail")
+    how = {"budget": 12}
+    told = answered(eye, [Asked(load_picture(SIGNS), PINK, how, new_tokens=number) for number in (5, 9)])
+    for number, items in zip((5, 9), told, strict=True):
+        answer = copy(eye).set_image(SIGNS).ask(PINK, max_new_tokens=number, **how)
+        assert items[-1].answer.text == answer.text
+        assert items[-1].answer.uncertainty == pytest.approx(answer.uncertainty, abs=1e-5)
+        assert (items[0].tokens, items[0].batch) == (answer.tokens, 1) == (12, 1)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -84,7 +84,9 @@ def page_key(pixels: np.ndarray) -> str:
 
 def _read(engine: Any, pixels: np.ndarray) -> dict[str, list[Any]]:
     """Every word of every line that was recognised, in pixels; the first and the last reach the line's ends."""
-    result = engine(np.ascontiguousarray(pixels[..., ::-1]), return_word_box=True)
+    picture = np.ascontiguousarray(pixels[..., ::-1])
+    # Every step is asked for by name: the engine remembers what the call before it left out.
+    result = engine(picture, use_det=True, use_cls=True, use_rec=True, return_word_box=True)
     texts: list[str] = []
     boxes: list[list[float]] = []
     lines: list[int] = []

@@ -45,6 +45,11 @@ FEATURES = (
     Feature("clips", {"av": "av", "matplotlib": "matplotlib"}, extra("video")),
     Feature("microscope", {"gradio": "gradio", "matplotlib": "matplotlib", "av": "av"}, extra("microscope")),
     Feature(
+        "serve",
+        {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"},
+        extra("serve"),
+    ),
+    Feature(
         "photo map",
         {
             "efficientnet_lite_pytorch": "efficientnet-lite-pytorch",

@@ -31,7 +31,7 @@ def command(
     batch: Annotated[int, typer.Option(help="Requests that are answered at once.")] = 8,
     queue: Annotated[int, typer.Option(help="Requests that may wait; others get 429.")] = 64,
     upload: Annotated[float, typer.Option(help="Largest request, in megabytes; others get 413.")] = 24,
-    pixels: Annotated[float, typer.Option(help="Largest picture, in megapixels.")] = 40,
+    pixels: Annotated[float, typer.Option(help="Largest picture, in megapixels.")] = 20,
     new_tokens: Annotated[int, typer.Option(help="Longest answer that may be asked for.")] = 512,
     seconds: Annotated[float, typer.Option(help="Longest time for one request; then it gets 504.")] = 120,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",

@@ -16,6 +16,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.requests import ClientDisconnect
 
 from ...asking import Eye
 from ...errors import InputError
@@ -40,7 +41,8 @@ class Refused(Exception):
         self.status, self.words, self.more = status, words, dict(more or {})
 
     def body(self) -> dict[str, Any]:
-        kind = "invalid_request_error" if self.status < 429 else "server_error"
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        kind = "rate_limit_error" if self.status == 429 else kind
         return {"error": {"message": self.words, "type": kind, "param": None, "code": self.status}}
 
     @classmethod
@@ -86,6 +88,7 @@ class Guard:
     ) -> None:
         self.application, self.key, self.limits, self.metrics = application, key, limits, metrics
         self.hosts = web.own_names(host)
+        self.open = 0
 
     async def __call__(self, scope: web.Scope, receive: web.Receive, send: web.Send) -> None:
         if scope["type"] != "http":
@@ -102,18 +105,21 @@ class Guard:
             await send(message)
 
         refusal = self._refusal(scope)
+        self.open += 1
         try:
             if refusal is None:
                 await self.application(scope, receive, noting)
             else:
                 await answer_of(refusal)(scope, receive, noting)
         finally:
+            self.open -= 1
             seconds, status = time.perf_counter() - started, notes.pop("status", status)
             if scope["path"] == CHAT:
                 self.metrics.requests.labels(str(status)).inc()
                 self.metrics.seconds.observe(seconds)
             told = " ".join(f"{name}={value}" for name, value in notes.items())
-            log.info("%s %s %d %.2fs %s", scope["method"], scope["path"], status, seconds, told)
+            path = scope["path"] if scope["path"].isprintable() else "?"
+            log.info("%s %s %d %.2fs %s", scope["method"], path, status, seconds, told)
 
     def _refusal(self, scope: web.Scope) -> Refused | None:
         headers = {key.lower(): value for key, value in scope["headers"]}
@@ -124,6 +130,9 @@ class Guard:
             if kind.lower() != b"bearer" or not secrets.compare_digest(given.strip(), self.key.encode()):
                 return Refused(401, "a key is needed: Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
         if scope["method"] == "POST":
+            # Before a byte of a picture is taken in: what waits at all is bounded, and with it the memory.
+            if self.open >= 2 * (self.limits.queue + self.limits.batch):
+                return Refused.of(Full(1))
             told = headers.get(b"content-length", b"")
             if not told.isdigit():
                 return Refused(411, "a request must say how long it is")
@@ -278,8 +287,16 @@ def build_api(
 
     async def completion(request: Request) -> Response:
         notes = request.scope["arr_coc"]
+        try:
+            async with asyncio.timeout(limits.seconds):
+                body = await request.body()
+        except TimeoutError as error:
+            raise Refused(408, f"the request did not arrive within {limits.seconds:g} s") from error
+        except ClientDisconnect as error:
+            raise Refused(GONE, "the client has left") from error
+        engine.check_room()
         # Reading a large picture would hold up everybody else's words.
-        asked = await asyncio.to_thread(read_chat, await request.body(), name, limits, media, default)
+        asked = await asyncio.to_thread(read_chat, body, name, limits, media, default)
         call = Call(asked, limits.seconds)
         engine.submit(call.job)
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}

@@ -53,7 +53,7 @@ class Limits:
     requests that may wait. batch: those that are answered at once. seconds: from arrival to the last token."""
 
     upload: int = 24 * 1024 * 1024
-    pixels: int = 40_000_000
+    pixels: int = 20_000_000
     new_tokens: int = 512
     queue: int = 64
     batch: int = 8

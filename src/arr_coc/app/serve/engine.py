@@ -105,13 +105,17 @@ class Engine(threading.Thread):
     def submit(self, job: Job) -> None:
         """Raises `Full` or `Closed`."""
         with self._changed:
-            if self._closing or not self.is_alive():
-                raise Closed
-            waiting = self.waiting
-            if waiting >= self.limits.queue:
-                raise Full(max(1, math.ceil(self._took * waiting / self.limits.batch)))
+            self.check_room()
             self._jobs.append(job)
             self._changed.notify()
+
+    def check_room(self) -> None:
+        """Would a job be taken now? Raises `Full` or `Closed`."""
+        if self._closing or not self.is_alive():
+            raise Closed
+        waiting = self.waiting
+        if waiting >= self.limits.queue:
+            raise Full(max(1, math.ceil(self._took * waiting / self.limits.batch)))
 
     def close(self, seconds: float | None = None) -> None:
         """Take nothing more, answer what waits, end."""
@@ -208,9 +212,9 @@ class Engine(threading.Thread):
                 step = None
 
     def _tell_seen(self, rows: Sequence[Row], realized: Realized, batch: int) -> None:
-        ids, mask = realized.inputs["input_ids"], realized.inputs["attention_mask"]
-        spent = (ids == self.eye.backbone.image_token_id(self.eye.model)).sum(1).tolist()
-        for row, tokens, prompt in zip(rows, spent, mask.sum(1).tolist(), strict=True):
+        visual = realized.inputs["input_ids"] == self.eye.backbone.image_token_id(self.eye.model)
+        counts = visual.sum(1).tolist(), (realized.index >= 0).sum(1).tolist()
+        for row, tokens, prompt in zip(rows, *counts, strict=True):
             row.spent = tokens
             notes = row.looked.plan.notes
             relevance = notes[0] if notes and notes[0].startswith("relevance") else "the caller's allocation"
