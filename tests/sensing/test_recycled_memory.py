@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from threading import Thread
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,6 +54,30 @@ def test_too_large_a_block_is_not_kept_and_a_much_smaller_wish_gets_its_own():
     assert len(roomy._free) == 1
     roomy.forget()
     assert not roomy._free
+
+
+def test_garbage_collected_while_a_block_is_taken_does_not_wait_for_itself():
+    """A texture in a cycle comes back whenever the collector runs, also inside `take`."""
+    memory = RecycledMemory()
+
+    class Collecting(list):
+        def __iter__(self):
+            gc.collect()
+            return super().__iter__()
+
+    memory._free = Collecting()
+    cycle: list[Any] = [memory.take((100,))]
+    address = cycle[0].ctypes.data
+    cycle.append(cycle)
+    del cycle
+    taking = Thread(target=memory.take, args=((100,),), daemon=True)
+    taking.start()
+    taking.join(10)
+    assert not taking.is_alive()
+    gc.collect()
+    assert memory.take((100,)).ctypes.data == address or memory.take((100,)).ctypes.data == address, (
+        "and it is used again"
+    )
 
 
 def test_channels_of_a_living_texture_survive_many_others():

@@ -6,6 +6,7 @@ Maps are (H, W) float32. Every function means exactly what its namesake in `back
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from functools import lru_cache
 from math import prod
 from threading import Lock
@@ -221,12 +222,14 @@ class RecycledMemory:
     def __init__(self, most_kept: int = MOST_KEPT) -> None:
         self._most_kept = most_kept
         self._free: list[np.ndarray] = []
+        self._returned: deque[np.ndarray] = deque()
         self._lock = Lock()
 
     def take(self, shape: tuple[int, ...]) -> np.ndarray:
         """An array of that shape with arbitrary contents."""
         wanted = prod(shape)
         with self._lock:
+            self._settle()
             fitting = [place for place, block in enumerate(self._free) if wanted <= block.size <= 2 * wanted]
             block = self._free.pop(fitting[0]) if fitting else None
         if block is None:
@@ -237,14 +240,25 @@ class RecycledMemory:
         return array
 
     def _give_back(self, block: np.ndarray) -> None:
-        with self._lock:
-            self._free.append(block)
-            while sum(kept.nbytes for kept in self._free) > self._most_kept:
-                self._free.pop(0)
+        # Garbage is collected at any time, also in a thread that holds the lock: waiting for it here could be for ever.
+        self._returned.append(block)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._settle()
+            finally:
+                self._lock.release()
+
+    def _settle(self) -> None:
+        """What came back is free, the oldest of it forgotten where that is too much; the lock is held."""
+        while self._returned:
+            self._free.append(self._returned.popleft())
+        while sum(kept.nbytes for kept in self._free) > self._most_kept:
+            self._free.pop(0)
 
     def forget(self) -> None:
         """Let go of everything kept."""
         with self._lock:
+            self._settle()
             self._free.clear()
 
 

@@ -16,7 +16,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -171,10 +170,16 @@ class Views:
         self.prepared, self.size = prepared, prepared.picture.size
         self.full = tokens_for(self.size)
         self.seed = [seed, crc32(prepared.picture.name.encode())]
-        self.map = cache(self._map)
-        self.allocation = cache(self._allocation)
+        self._maps: dict[tuple[str, str], np.ndarray] = {}
+        self._allocations: dict[tuple[System, str, int], Allocation] = {}
 
-    def _map(self, relevance: str, query: str) -> np.ndarray:
+    def map(self, relevance: str, query: str) -> np.ndarray:
+        key = relevance, "" if relevance in CONTROLS else query
+        if key not in self._maps:
+            self._maps[key] = self._made(*key)
+        return self._maps[key]
+
+    def _made(self, relevance: str, query: str) -> np.ndarray:
         """The library's own are as `look` has them, the controls of the senses sharpened as it does it."""
         if relevance not in CONTROLS:
             return np.asarray(relevance_for(relevance, self.prepared.scene, query).map)
@@ -189,14 +194,13 @@ class Views:
         shape = (max(1, round(plane.shape[0] * scale)), max(1, round(plane.shape[1] * scale)))
         return sharpen(np.asarray(texture.ops.shrink(plane, shape)))
 
-    def _allocation(self, system: System, query: str, budget: int) -> Allocation:
-        flat = system.relevance == UNIFORM
-        relevance = np.ones((8, 8), np.float32) if flat else self.map(system.relevance, query)
-        return allocate(relevance, budget, strategy=system.strategy, image_size=self.size)
-
     def seen(self, record: Record, system: System, budget: int) -> Allocation:
-        query = "" if system.relevance in CONTROLS else record.query
-        return self.allocation(system, query, budget)
+        key = system, "" if system.relevance in CONTROLS else record.query, budget
+        if key not in self._allocations:
+            flat = system.relevance == UNIFORM
+            relevance = np.ones((8, 8), np.float32) if flat else self.map(system.relevance, record.query)
+            self._allocations[key] = allocate(relevance, budget, strategy=system.strategy, image_size=self.size)
+        return self._allocations[key]
 
     def measure(self, record: Record, system: System, keeps: Sequence[float]) -> dict[str, list[float]]:
         """Measure → a value for each budget, or one alone: all that the record allows."""
@@ -214,7 +218,7 @@ class Views:
         if record.scanpaths:
             found[HITS] = [scanpath_hits(one, record.scanpaths) for one in shown]
         if record.fixations is not None and system.relevance != UNIFORM:
-            relevance = self.map(system.relevance, "" if system.relevance in CONTROLS else record.query)
+            relevance = self.map(system.relevance, record.query)
             looked = fixation_map(record.fixations, (relevance.shape[0], relevance.shape[1]))
             found[CORRELATION] = [correlation(relevance, looked)]
             found[SALIENCY] = [scanpath_saliency(relevance, record.fixations)]
