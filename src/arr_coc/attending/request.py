@@ -57,7 +57,7 @@ class Request:
     """One call of `allocate_batch`.
 
     maps: (B, h, w) relevance as given, at its own resolution. cells: (B, rows, cols) the same on level-0 cells.
-    budgets: tokens for each picture. options: what a strategy takes by name (criterion, boxes, k, labels, …).
+    budgets: tokens for each picture. options: what a strategy takes by name (`strategies.OPTIONS`).
     """
 
     maps: Tensor

@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from .typefaces import PACKAGES, missing
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Browser
+Browser = Any  # of playwright, which need not be installed
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -91,8 +92,8 @@ READ = """H => {
 def check_tools() -> str:
     """The path of Chromium; one clear line where a tool or most typefaces are missing."""
     try:
-        import faker  # noqa: F401
-        import playwright  # noqa: F401
+        for package in ("faker", "playwright"):
+            import_module(package)
     except ImportError as error:
         raise InputError(f"drawing pages needs {error.name}; install it with: pip install 'arr-coc[pages]'") from error
     path = next((found for found in map(shutil.which, BROWSERS) if found), None)
@@ -111,9 +112,7 @@ def check_tools() -> str:
 def browser() -> Generator[Browser]:
     """Headless Chromium from the system's packages."""
     path = check_tools()
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as started:
+    with import_module("playwright.sync_api").sync_playwright() as started:
         running = started.chromium.launch(executable_path=path, args=list(FLAGS))
         try:
             yield running

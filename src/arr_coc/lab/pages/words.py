@@ -7,11 +7,9 @@ import string
 from collections.abc import Callable
 from datetime import date
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from faker import Faker
+from typing import Any
 
 FIRST_DAY, LAST_DAY = date(1958, 1, 1).toordinal(), date(2025, 12, 31).toordinal()
 ASSETS = Path(__file__).with_name("assets")
@@ -108,11 +106,9 @@ def label_kinds() -> dict[str, str]:
 
 
 @cache
-def faker_for(locale: str) -> Faker:
+def faker_for(locale: str) -> Any:
     """One Faker a language and process; whoever draws a page seeds it first."""
-    from faker import Faker
-
-    return Faker(locale)
+    return import_module("faker").Faker(locale)
 
 
 class Words:
