@@ -133,6 +133,9 @@ def test_every_door_takes_every_name_or_says_what_is_missing(eye, folder, door):
         if name == "glance" and door in ("look", "video", "passes"):
             with pytest.raises(InputError, match=r"^relevance='glance' needs a model that reads the picture; use ask"):
                 enter(relevance)
+        elif name == "words" and ocr_missing():
+            with pytest.raises(InputError, match=r"^relevance='words': give words=, or let them be read"):
+                enter(relevance)
         else:
             assert enter(relevance)[0].startswith("relevance"), name
     with pytest.raises(InputError, match="did you mean 'scorer'"):
@@ -186,7 +189,10 @@ def test_packages_that_are_missing_are_named():
     assert absent.available() == "relevance='far' needs no_such_package; install: pip install 'arr-coc[far]'"
     with pytest.raises(InputError, match=r"arr-coc\[far\]"):
         look(PIXELS, QUERY, relevance=absent)
-    assert all(source.summary and source.available() is None for source in BUILT_IN.values())
+    for name, source in BUILT_IN.items():
+        assert source.summary
+        # Of the library's own, only words may lack something: the optional OCR, and it says so.
+        assert (source.available() is None) == (name != "words" or ocr_missing() is None), name
 
 
 def test_what_cannot_be_a_source_is_refused():
