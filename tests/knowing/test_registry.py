@@ -16,6 +16,7 @@ from arr_coc.esper import Esper
 from arr_coc.knowing import Scene, Source, relevance_for, relevance_source, source_names
 from arr_coc.knowing.registry import BUILT_IN, remove_source
 from arr_coc.looking import examine
+from arr_coc.sensing.ocr import ocr_missing
 from arr_coc.sensing.words import as_words
 from arr_coc.video import VideoStream
 
