@@ -246,3 +246,13 @@ def test_shuffled_has_leaves_of_the_same_sizes():
     own = allocate(relevance, 40).tokens_by_level()
     for seed in range(8):
         assert allocate(relevance, 40, strategy="shuffled", seed=seed).tokens_by_level() == own
+
+
+def test_as_many_values_as_cells_are_one_for_each_cell():
+    """Also where the last cells reach beyond the picture: stretched over it, a value would stray to its neighbour."""
+    relevance = np.zeros((24, 32), np.float32)
+    relevance[22, 30] = 1
+    allocation = allocate(relevance, 8, image_size=(754, 1000))
+    finest = allocation.leaf_cells()[allocation.scores.argmax()]
+    assert finest.tolist() == [22, 30, 0]
+    assert allocation.scores.max() == 1

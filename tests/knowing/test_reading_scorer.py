@@ -57,6 +57,13 @@ def test_two_questions_give_two_maps_and_two_places_two_scores():
     assert maps[0].std() > 1e-6
 
 
+def test_capitals_are_read_as_small_letters():
+    """Needle World's identifiers come as they are written, not through `question_row`."""
+    scorer, pictures = small_scorer(), torch.rand(1, 3, 64, 64)
+    capital, small = (torch.tensor([[IDS[letter] for letter in text]]) for text in ("TOTAL", "total"))
+    assert torch.equal(scorer(pictures, capital), scorer(pictures, small))
+
+
 def test_padding_of_the_question_changes_nothing():
     scorer, pictures = small_scorer(), torch.rand(1, 3, 64, 64)
     row = question_row("total?")
