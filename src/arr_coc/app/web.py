@@ -50,7 +50,7 @@ def check_exposure(host: str, secret: str | None, kind: str, remedy: str) -> Non
 
 def check_limits(limits: Any) -> None:
     for name, value in vars(limits).items():
-        if value < 1:
+        if value is not None and value < 1:
             raise InputError(f"the limit {name}={value} lets nothing through; give at least 1")
 
 

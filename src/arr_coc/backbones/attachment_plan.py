@@ -179,11 +179,11 @@ def token_budgets(grids: Sequence[VisualGrid], request: Request, tiled: bool = F
     if isinstance(request.budget, Sequence):
         if len(request.budget) != len(grids):
             raise InputError(f"got {len(request.budget)} budgets for {len(grids)} pictures; give one, or one for each")
-        return [min(one, budget) for one, budget in zip(full, request.budget, strict=True)]
+        return [request.capped(min(one, budget)) for one, budget in zip(full, request.budget, strict=True)]
     if not tiled or request.budget is None:
         return [min(request.tokens(one), one) for one in full]
     rows, sizes = np.array([grid.row for grid in grids]), np.array(full)
-    shared = np.floor(request.budget * sizes / np.bincount(rows, weights=sizes)[rows])
+    shared = np.floor(request.capped(request.budget) * sizes / np.bincount(rows, weights=sizes)[rows])
     return np.clip(shared, 1, sizes).astype(int).tolist()
 
 
