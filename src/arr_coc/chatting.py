@@ -225,13 +225,7 @@ def joined(looked: Sequence[Looked]) -> Looked:
         )
         for name in inputs[0]
     }
-    relevance = [one.plan.relevance for one in looked]
-    plan = replace(
-        looked[0].plan,
-        allocations=[allocation for one in looked for allocation in one.plan.allocations],
-        relevance=None if any(one is None for one in relevance) else [item for one in relevance for item in one or ()],
-        options={},  # tokens that a glance has left are those of one prompt
-    )
+    plan = Plan.joined([one.plan for one in looked])
     return Looked(together, plan, {}, tuple(view for one in looked for view in one.views))
 
 
