@@ -6,7 +6,7 @@
 The server is a process of its own, on `mini`. Ratios are taken between neighbours in time: each round asks the same
 questions in every way, one way after the other, in changing order; intervals are over the rounds. Under overload, what
 is offered follows what was answered in the last seconds, twofold, so that a machine whose other work comes and goes
-stays overloaded. Every answer is held against `Eye.ask` in this process; every status but 200 and 429 counts as a failure.
+stays overloaded. Every answer is held against `Eye.ask` in this process; every status but 200 and 429 is a failure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class Server:
 
 
 @contextmanager
-def served(*options: str) -> Iterator[Server]:
+def served(*options: str) -> Generator[Server]:
     call = [sys.executable, "-m", "arr_coc", "serve", "--port", "0", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)

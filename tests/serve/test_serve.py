@@ -294,14 +294,16 @@ def test_a_row_ends_when_its_reader_is_gone(eye: Any) -> None:
 
 
 def test_the_models_own_glances_are_batched_too(eye: Any, wanted: Callable[..., Any]) -> None:
-
-    how = {"budget": 48, "relevance": "glance"}
-    told = answered(copy(eye), [asked_of(question, how) for question in (PINK, GRAY)])
-    for question, items in zip((PINK, GRAY), told, strict=True):
+    """Each row with options of its own: what its glance has encoded stays its own, and is used, as alone."""
+    glance, plain = {"budget": 48, "relevance": "glance"}, {"budget": 48}
+    kinds = [(PINK, plain), (GRAY, glance), (PINK, glance), (GRAY, plain)]
+    told = answered(copy(eye), [asked_of(question, how) for question, how in kinds])
+    for (question, how), items in zip(kinds, told, strict=True):
         answer = wanted(question, **how)
-        assert items[0].batch == 2
+        assert items[0].batch == 4
         assert items[-1].answer.text == answer.text
         assert items[-1].answer.allocation == answer.allocation
+        assert items[-1].answer.uncertainty == pytest.approx(answer.uncertainty, abs=1e-5)
 
 
 def test_a_model_that_needs_its_own_generate_is_served_one_by_one() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import Request
 
 from ...chatting import ASSISTANT, SYSTEM, USER, Turn, check_question, check_turns
 from ...checks import whole
@@ -294,13 +294,6 @@ def flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
-class _Stay(HTTPRedirectHandler):
-    """A host that is allowed must not send us to one that is not."""
-
-    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
-        return None
-
-
 def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> bytes:
     """What a data: URL holds, or what an allowed host sends."""
     if address[:5].lower() == "data:":
@@ -319,8 +312,7 @@ def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> by
     if parts.scheme not in ("http", "https") or host is None or host not in {name.lower() for name in hosts}:
         raise InputError("image_url must be a data: URL; this server fetches nothing from that address")
     try:
-        opener = build_opener(_Stay)
-        with opener.open(Request(address, headers={"User-Agent": "arr-coc"}), timeout=FETCH_SECONDS) as answer:
+        with web.open_directly(Request(address, headers={"User-Agent": "arr-coc"}), FETCH_SECONDS) as answer:
             data = answer.read(limits.upload + 1)
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
