@@ -207,7 +207,7 @@ class Tally:
         return not self.wrong and not self.without_retry and set(self.statuses) <= {200, 429} and self.statuses[200] > 0
 
 
-def cases(eye: arr_coc.Eye) -> list[tuple[bytes, str, int]]:
+def cases(eye: arr_coc.Eye, signs: Sequence[str] = SIGNS) -> list[tuple[bytes, str, int]]:
     """(body, the words and the tokens of `Eye.ask`): pictures, budgets, sources and conversations of several kinds."""
     boxes = ((229, 0, 613, 256), (100, 50, 420, 274), (300, 0, 620, 320))
     kinds: list[dict[str, Any]] = [{"budget": 24}, {"keep": 0.5}, {"budget": 30, "relevance": "detail"}]
@@ -215,7 +215,7 @@ def cases(eye: arr_coc.Eye) -> list[tuple[bytes, str, int]]:
     found = []
     for picture in pictures:
         eye.set_image(picture)
-        for sign in SIGNS[:3]:
+        for sign in signs:
             for own in kinds:
                 answer = eye.ask(say(sign), **own, max_new_tokens=16)
                 found.append((body_of([message(say(sign), picture)], own), answer.text, answer.tokens))
@@ -227,13 +227,15 @@ def cases(eye: arr_coc.Eye) -> list[tuple[bytes, str, int]]:
     return found
 
 
-def overload(seconds: float, times: float, queue: int = 16) -> tuple[Tally, dict[str, Any]]:
+def overload(
+    seconds: float, times: float, queue: int = 16, signs: Sequence[str] = SIGNS
+) -> tuple[Tally, dict[str, Any]]:
     eye = arr_coc.Eye.from_pretrained("mini")
-    known, tally = cases(eye), Tally()
+    known, tally = cases(eye, signs), Tally()
     with served("--queue", str(queue), "--seconds", "300") as server:
         for body, *_ in known[:3]:
             server.post(body)
-        rate = times * per_second(server, [body for body, *_ in known], 8, 24)
+        rate = times * per_second(server, [body for body, *_ in known], min(8, queue), 16)
         started = time.perf_counter()
 
         def one(number: int) -> None:

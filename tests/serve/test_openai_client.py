@@ -27,6 +27,7 @@ def part_of_street(*box: int) -> bytes:
 
 OTHER = part_of_street(100, 50, 420, 274)
 SMALL = part_of_street(300, 100, 428, 164)
+MIDDLE = part_of_street(400, 60, 592, 188)
 
 
 def text(words: str) -> dict[str, Any]:
@@ -235,13 +236,17 @@ def test_budgets_have_a_default_and_a_ceiling(serving: Callable[..., Any], eye: 
 
 def test_fifty_at_once(serving: Callable[..., Any], eye: Any) -> None:
     """All kinds together: questions, budgets, sources, conversations, streams; everyone gets what is theirs."""
-    own = copy(eye).set_image(SIGNS)
+    own = copy(eye).set_image(MIDDLE)
     chat, budget = CHATS["a second turn"]
     kinds: list[tuple[Any, Any, bool]] = [
-        ([user(image(SIGNS), text(question))], how, stream)
-        for question in (PINK, GRAY)
-        for how in ({"budget": 24}, {"budget": 40}, {"budget": 24, "relevance": "glance"})
-        for stream in (False, True)
+        ([user(image(MIDDLE), text(question))], how, stream)
+        for question, how, stream in (
+            (PINK, {"budget": 8}, False),
+            (GRAY, {"budget": 12}, True),
+            (PINK, {"budget": 12, "relevance": "glance"}, True),
+            (GRAY, {"budget": 8, "relevance": "glance"}, False),
+            (GRAY, {"keep": 1.0}, False),
+        )
     ]
     kinds.append((chat, {"budget": budget}, False))
     wanted = [own.ask(messages[-1]["content"][-1]["text"], **how) for messages, how, _ in kinds[:-1]]
