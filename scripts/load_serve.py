@@ -218,18 +218,17 @@ class Tally:
         return not self.wrong and not self.without_retry and set(self.statuses) <= {200, 429} and self.statuses[200] > 0
 
 
-def cases(eye: arr_coc.Eye, signs: Sequence[str] = SIGNS) -> list[tuple[bytes, str, int]]:
+def cases(eye: arr_coc.Eye) -> list[tuple[bytes, str, int]]:
     """(body, the words and the tokens of `Eye.ask`): pictures, budgets, sources and conversations of several kinds."""
     boxes = ((229, 0, 613, 256), (100, 50, 420, 274), (300, 0, 620, 320))
     kinds: list[dict[str, Any]] = [{"budget": 24}, {"keep": 0.5}, {"budget": 30, "relevance": "detail"}]
     pictures = [png(box) for box in boxes]
     found = []
-    for picture in pictures:
+    for sign, picture in zip(SIGNS, pictures, strict=False):
         eye.set_image(picture)
-        for sign in signs:
-            for own in kinds:
-                answer = eye.ask(say(sign), **own, max_new_tokens=16)
-                found.append((body_of([message(say(sign), picture)], own), answer.text, answer.tokens))
+        for own in kinds:
+            answer = eye.ask(say(sign), **own, max_new_tokens=16)
+            found.append((body_of([message(say(sign), picture)], own), answer.text, answer.tokens))
     chat = [message(say("pink"), pictures[0]), {"role": "assistant", "content": "COFFEE"}]
     chat += [message(say("gray"), pictures[1])]
     turns = [Turn("user", (pictures[0], say("pink"))), Turn("assistant", ("COFFEE",))]
@@ -238,11 +237,9 @@ def cases(eye: arr_coc.Eye, signs: Sequence[str] = SIGNS) -> list[tuple[bytes, s
     return found
 
 
-def overload(
-    seconds: float, times: float, queue: int = 16, signs: Sequence[str] = SIGNS
-) -> tuple[Tally, dict[str, Any]]:
+def overload(seconds: float, times: float, queue: int = 16) -> tuple[Tally, dict[str, Any]]:
     eye = arr_coc.Eye.from_pretrained("mini")
-    known, tally = cases(eye, signs), Tally()
+    known, tally = cases(eye), Tally()
     with served("--queue", str(queue), "--seconds", "300") as server:
         for body, *_ in known[:3]:
             server.post(body)

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 def test_overloaded_it_answers_right_or_says_later(eye: Any) -> None:
     """eye: only for its skips."""
     load = pytest.importorskip("load_serve")
-    tally, report = load.overload(20, 2, queue=4, signs=load.SIGNS[:1])
+    tally, report = load.overload(20, 2, queue=4)
     assert not tally.wrong, tally.wrong[:3]
     assert tally.held(), report
     assert tally.statuses[200] >= 8
