@@ -83,3 +83,16 @@ def test_type_checkers_know_the_options_that_strategies_take():
     # A share to keep is the request's own; how many places clusters keep is told to `allocate` alone.
     assert sorted(typed) == sorted({name for names in OPTIONS.values() for name in names} - {"keep"})
     assert set(OPTIONS) <= set(STRATEGIES)
+
+
+def test_a_ceiling_lowers_every_way_of_asking_and_says_so():
+    for asked in ({"budget": 64}, {"keep": 0.5}, {"budget": "50%"}, {}):
+        request = Request.of(**asked, ceiling=10)
+        assert request.tokens(100) == 10
+        assert "10 tokens" in request.notes(100)[0]
+        assert request.tokens(8) == Request.of(**asked).tokens(8), "a picture that costs less is left alone"
+        assert Request.of(**asked, ceiling=8).notes(8) == Request.of(**asked).notes(8)
+    assert Request.of([4, 64], ceiling=10).notes(100)
+    assert not Request.of([4, 6], ceiling=10).notes(100)
+    with pytest.raises(InputError, match="ceiling"):
+        Request.of(4, ceiling=0)

@@ -29,6 +29,15 @@ WRONG = """
     arr_coc.ask("a.png", "what?", bugdet=3)
     arr_coc.ask("a.png", "what?").answer
     eye.ask("what?", allocation="here")
+    eye.ask_many(["a.png"], ["what?"], bugdet=3)
+    eye.ask_many(["a.png"], ["what?"], words=[])
+    eye.ask_many(["a.png"], 3)
+    eye.chat("a.png").ask("what?", bugdet=3)
+    eye.chat("a.png").ask("what?", budget=None).answer
+    eye.chat(sytem="be brief")
+    eye.stream("what?", bugdet=3)
+    eye.aask("what?", bugdet=3)
+    eye.aask("what?").text
     arr_coc.Eye.from_pretrained(3)
     arr_coc.attach(model, processor, relevence="look")
     arr_coc.attach(model, processor, merge=3)
@@ -43,6 +52,10 @@ RIGHT = """
     prepare("a.png").look("what?", relevance=lambda picture, question: picture)
     arr_coc.ask("a.png", "what?", 64, model=eye, relevance="glance").allocation.tokens
     eye.set_image("a.png").ask("what?", keep="10%", seed=3).text
+    eye.ask_many(["a.png", "b.png"], "what?", [3, 4], strategy="quadtree", max_new_tokens=3)[0].text
+    eye.chat("a.png", system="be brief").show("b.png").ask("what?", [3, 4], words=[None, []]).tokens
+    next(eye.stream("what?", 3, relevance="look")).upper()
+    _later = lambda: eye.aask("what?", 3, image="a.png").send(None)
     arr_coc.attach(model, processor, [3, 4], relevance="look", merge="pick").last[0].tokens
     watch(frames, "what?", keep=0.1, relevance="scorer").tokens
 """

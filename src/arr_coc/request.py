@@ -60,7 +60,8 @@ class Request:
     budget: tokens that a picture may cost (several pictures: one number, or one for each), or "25%". keep: the share of
     its full count, or "25%". Neither: a quarter. strategy, options: see `attending.STRATEGIES`. levels: the coarsest
     level of detail; None leaves it to the allocator. cell, canvas: pixels of one token, and (height, width) that the
-    backbone resizes to. seed: for strategies that draw lots.
+    backbone resizes to. seed: for strategies that draw lots. ceiling: tokens that no picture may cost, whatever was
+    asked for; a note tells where it held.
     """
 
     budget: int | Sequence[int] | None = None
@@ -71,6 +72,7 @@ class Request:
     canvas: tuple[int, int] | None = None
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
+    ceiling: int | None = None
 
     def __post_init__(self) -> None:
         budget, keep = check_amount(self.budget, self.keep)
@@ -87,6 +89,7 @@ class Request:
             "cell": whole(self.cell, "cell", 1),
             "canvas": None if self.canvas is None else whole_size(self.canvas, "canvas"),
             "seed": whole(self.seed, "seed", -(1 << 63)),
+            "ceiling": None if self.ceiling is None else whole(self.ceiling, "ceiling", 1),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -122,10 +125,16 @@ class Request:
 
     def tokens(self, full: int) -> int:
         """Tokens to spend on such a picture: a budget above its full count means all of it."""
-        return self.wanted(full) if self.strategy in CLASSIC_SCALE else min(self.wanted(full), full)
+        return self.capped(self.wanted(full) if self.strategy in CLASSIC_SCALE else min(self.wanted(full), full))
+
+    def capped(self, tokens: int) -> int:
+        return tokens if self.ceiling is None else min(tokens, self.ceiling)
 
     def notes(self, full: int, name: str = "the whole picture") -> tuple[str, ...]:
         """What a reader should know: this picture does not reach the budget."""
+        asked = self.budget if isinstance(self.budget, Sequence) else [self.wanted(full)]
+        if self.ceiling is not None and max(min(one, full) for one in asked) > self.ceiling:
+            return (f"no picture may cost more than {self.ceiling} tokens here: the budget was lowered to that",)
         above = isinstance(self.budget, int) and self.strategy not in CLASSIC_SCALE and self.budget > full
         return (f"budget {self.budget} is above the {full} tokens of {name}: all of it is seen",) if above else ()
 

@@ -130,7 +130,7 @@ def test_one_shot_questions_do_not_share_a_picture(weights):
     second = ask(large, "x", 8, model=name, max_new_tokens=2)
     assert (first.full, second.full) == (16, 64)
     assert ask(small, "x", 8, model=name, max_new_tokens=2).allocation == first.allocation
-    assert asking._loaded(name, "cpu")._picture is None, "what is shared never sees a picture"
+    assert asking._loaded(name, "cpu")._view is None, "what is shared never sees a picture"
     assert asking._loaded.cache_info().misses == before + 1, "read once"
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -333,3 +334,39 @@ def words(generator: np.random.Generator, count: int) -> list[int]:
 
 def shapes(grids: Sequence[Any]) -> list[tuple[int, int]]:
     return [(grid.rows, grid.cols) for grid in grids]
+
+
+def save_family(folder: Path, name: str) -> Path:
+    """A tiny merged family in a folder, with its stock processor and a tokenizer of numbered words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlavaNextProcessor, PreTrainedTokenizerFast
+    from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    build_model(name).save_pretrained(folder)
+    token = {"llava_next": "<image>", "qwen2_5_vl": "<|image_pad|>"}[name]
+    words = {"[pad]": PAD, token: IMAGE} | {f"w{i}": i for i in range(2, VOCABULARY - 1)} | {"?": VOCABULARY - 1}
+    plain = Tokenizer(models.WordLevel(words, unk_token="?"))
+    plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    special = {"image_token": token, "video_token": "w3", "vision_start_token": "w4", "vision_end_token": "w5"}
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=plain, pad_token="[pad]", unk_token="?", extra_special_tokens=special
+    )
+    chat = "{% for m in messages %}{% for c in m['content'] %}{{ c['text'] if c['type'] == 'text' else 'IMAGE' }} "
+    tokenizer.chat_template = (chat + "{% endfor %}{% endfor %}").replace("IMAGE", token)
+    colours = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    if name == "qwen2_5_vl":
+        tokenizer.save_pretrained(folder)
+        sizes = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2, "min_pixels": 64, "max_pixels": 4096}
+        Qwen2VLImageProcessorPil(**sizes, **colours).save_pretrained(folder)
+    else:
+        sizes = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}
+        LlavaNextProcessor(
+            image_processor=LlavaNextImageProcessorPil(image_grid_pinpoints=PINPOINTS, **sizes, **colours),
+            tokenizer=tokenizer,
+            patch_size=4,
+            vision_feature_select_strategy="default",
+            num_additional_image_tokens=1,
+            chat_template=tokenizer.chat_template,
+        ).save_pretrained(folder)
+    return folder

@@ -29,16 +29,19 @@ def eye() -> Any:
 
 @pytest.fixture(scope="session")
 def serving(eye: Any) -> Callable[..., Any]:
-    """A server for the length of a `with`; limits by name, the rest is `build_api`'s."""
+    """A server for the length of a `with`; limits by name, the rest is `build_api`'s. model: another eye than mini."""
 
     @contextmanager
-    def start(key: str | None = None, media: tuple[str, ...] = (), **limits: Any) -> Iterator[Served]:
+    def start(
+        key: str | None = None, media: tuple[str, ...] = (), model: Any = None, default: Any = None, **limits: Any
+    ) -> Iterator[Served]:
         import uvicorn
 
         from arr_coc.app.serve import Engine, Limits, build_api
 
-        engine = Engine(copy(eye), Limits(**limits))
-        config = uvicorn.Config(build_api(engine, key=key, media=media), port=0, log_level="warning")
+        engine = Engine(copy(eye) if model is None else model, Limits(**limits))
+        api = build_api(engine, key=key, media=media, default=default)
+        config = uvicorn.Config(api, port=0, log_level="warning")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()

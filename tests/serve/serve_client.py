@@ -50,9 +50,12 @@ class Served:
         self.client = OpenAI(base_url=f"{address}/v1", api_key=key, max_retries=0, timeout=120)
 
     def ask(self, question: str = PINK, *pictures: str, own: dict[str, Any] | None = None, **how: Any) -> Any:
-        how = {"model": "mini", "temperature": 0, **how}
+        return self.talk(messages(question, *pictures), own, **how)
+
+    def talk(self, chat: list[Any], own: dict[str, Any] | None = None, **how: Any) -> Any:
+        how = {"model": self.engine.eye.name if self.engine else "mini", "temperature": 0, **how}
         extra = {"arr_coc": {"budget": 24} if own is None else own}
-        return self.client.chat.completions.create(messages=messages(question, *pictures), extra_body=extra, **how)
+        return self.client.chat.completions.create(messages=chat, extra_body=extra, **how)
 
     def counted(self, name: str) -> float:
         import httpx

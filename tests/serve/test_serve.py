@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from serve_client import PINK, SIGNS, STREET, Gate, Served, data_url, messages, until
+from serve_client import PINK, SIGNS, STREET, Gate, Served, data_url, until
 
 from arr_coc.knowing.registry import relevance_source, remove_source
 
@@ -149,7 +149,9 @@ def test_what_cannot_be_answered_is_one_line(server: Served) -> None:
         ((data_url(b"no picture"),), "picture"),
         ((data_url(SIGNS[:5000]),), "the bytes given"),
         ((picture_of(1500, 1500),), "pixels"),
-        ((picture_of(64, 64), picture_of(64, 64)), "one picture"),
+        ((picture_of(1500, 1500)[:200],), "pixels"),  # by its header: the rest never came
+        ((picture_of(1000, 1500), picture_of(1000, 1500)), "pixels"),
+        ((picture_of(64, 64),) * 9, "9 pictures"),
     ):
         status, words = refusal(server, PINK, *pictures)
         assert (status, part in words) == (400, True), words
@@ -166,8 +168,6 @@ def test_bodies_that_are_no_chat(server: Served) -> None:
         answer = httpx.post(address, content=body)
         assert answer.status_code == 400, body[:20]
         assert answer.json()["error"]["message"]
-    turns = {"model": "mini", "messages": [{"role": "system", "content": "Be brief."}, *messages()]}
-    assert "one message" in httpx.post(address, json=turns).json()["error"]["message"]
     assert httpx.post(address, content=iter([b"{}"])).status_code == 411
 
 
@@ -258,6 +258,13 @@ def test_a_client_that_leaves_gives_up_its_place(server: Served, gate: Gate, str
     assert server.counted('arr_coc_requests_total{status="499"}') >= 1
 
 
+def asked_of(question: str, how: dict[str, Any], picture: Any = SIGNS, **more: Any) -> Any:
+    from arr_coc.app.serve.chat import Asked
+    from arr_coc.chatting import Turn
+
+    return Asked((Turn("user", (picture, question)),), how, **more)
+
+
 def answered(eye: Any, asked: list[Any], leave: int | None = None) -> list[list[Any]]:
     """What the engine tells of requests that it takes as one batch. leave: the one whose reader goes at a word."""
     from arr_coc.app.serve import Engine
@@ -279,27 +286,25 @@ def answered(eye: Any, asked: list[Any], leave: int | None = None) -> list[list[
 
 
 def test_a_row_ends_when_its_reader_is_gone(eye: Any) -> None:
-    from arr_coc.app.serve.chat import Asked
     from arr_coc.app.serve.engine import Done
-    from arr_coc.pictures import load_picture
 
-    left, stayed = answered(copy(eye), [Asked(load_picture(SIGNS), PINK, {"budget": 48})] * 2, leave=0)
+    left, stayed = answered(copy(eye), [asked_of(PINK, {"budget": 48})] * 2, leave=0)
     assert [item for item in left if isinstance(item, str)] == ["C"]
     assert not any(isinstance(item, Done) for item in left)
     assert stayed[-1].answer.text == "COFFEE"
 
 
 def test_the_models_own_glances_are_batched_too(eye: Any, wanted: Callable[..., Any]) -> None:
-    from arr_coc.app.serve.chat import Asked
-    from arr_coc.pictures import load_picture
-
-    picture, how = load_picture(SIGNS), {"budget": 48, "relevance": "glance"}
-    told = answered(copy(eye), [Asked(picture, question, how) for question in (PINK, GRAY)])
-    for question, items in zip((PINK, GRAY), told, strict=True):
+    """Each row with options of its own: what its glance has encoded stays its own, and is used, as alone."""
+    glance, plain = {"budget": 48, "relevance": "glance"}, {"budget": 48}
+    kinds = [(PINK, plain), (GRAY, glance), (PINK, glance), (GRAY, plain)]
+    told = answered(copy(eye), [asked_of(question, how) for question, how in kinds])
+    for (question, how), items in zip(kinds, told, strict=True):
         answer = wanted(question, **how)
-        assert items[0].batch == 2
+        assert items[0].batch == 4
         assert items[-1].answer.text == answer.text
         assert items[-1].answer.allocation == answer.allocation
+        assert items[-1].answer.uncertainty == pytest.approx(answer.uncertainty, abs=1e-5)
 
 
 def test_a_model_that_needs_its_own_generate_is_served_one_by_one() -> None:
@@ -307,14 +312,12 @@ def test_a_model_that_needs_its_own_generate_is_served_one_by_one() -> None:
     from tiny_models import tiny_model, tiny_processor
 
     from arr_coc import Eye
-    from arr_coc.app.serve.chat import Asked
-    from arr_coc.pictures import load_picture
 
     model = tiny_model()
     model.generation_config.repetition_penalty = 1.5  # which the lean loop does not know
     eye = Eye(model, tiny_processor(), relevance="detail")
     how = {"budget": 12}
-    told = answered(eye, [Asked(load_picture(SIGNS), PINK, how, new_tokens=number) for number in (5, 9)])
+    told = answered(eye, [asked_of(PINK, how, new_tokens=number) for number in (5, 9)])
     for number, items in zip((5, 9), told, strict=True):
         answer = copy(eye).set_image(SIGNS).ask(PINK, max_new_tokens=number, **how)
         assert items[-1].answer.text == answer.text

@@ -8,6 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from importlib import import_module
 from typing import Any
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from ..errors import InputError
 
@@ -48,9 +49,21 @@ def check_exposure(host: str, secret: str | None, kind: str, remedy: str) -> Non
         raise InputError(f"--host {host} lets other machines in: also set a {kind}, {remedy}, or stay on {LOOPBACK}")
 
 
+class _Stay(HTTPRedirectHandler):
+    """A host that was named must not send us, and a key, to one that was not."""
+
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
+        return None
+
+
+def open_directly(request: Request, seconds: float) -> Any:
+    """The answer of the very host that is named: no redirection is followed, no proxy asked."""
+    return build_opener(_Stay, ProxyHandler({})).open(request, timeout=seconds)
+
+
 def check_limits(limits: Any) -> None:
     for name, value in vars(limits).items():
-        if value < 1:
+        if value is not None and value < 1:
             raise InputError(f"the limit {name}={value} lets nothing through; give at least 1")
 
 

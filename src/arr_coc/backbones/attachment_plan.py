@@ -79,6 +79,19 @@ class Plan:
     options: dict[str, Any]
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def joined(cls, plans: Sequence[Plan]) -> Plan:
+        """Of prompts that become rows of one batch, foveated before its encoder."""
+        from .qwen3_vl_encode import join_known
+
+        known = join_known([plan.options.get("known") for plan in plans], [plan.allocations for plan in plans])
+        maps = [plan.relevance for plan in plans]
+        return cls(
+            [allocation for plan in plans for allocation in plan.allocations],
+            None if any(one is None for one in maps) else [item for one in maps for item in one or ()],
+            {**plans[0].options, "known": known},
+        )
+
 
 def plan_prompt(
     backbone: Backbone,
@@ -179,11 +192,11 @@ def token_budgets(grids: Sequence[VisualGrid], request: Request, tiled: bool = F
     if isinstance(request.budget, Sequence):
         if len(request.budget) != len(grids):
             raise InputError(f"got {len(request.budget)} budgets for {len(grids)} pictures; give one, or one for each")
-        return [min(one, budget) for one, budget in zip(full, request.budget, strict=True)]
+        return [request.capped(min(one, budget)) for one, budget in zip(full, request.budget, strict=True)]
     if not tiled or request.budget is None:
         return [min(request.tokens(one), one) for one in full]
     rows, sizes = np.array([grid.row for grid in grids]), np.array(full)
-    shared = np.floor(request.budget * sizes / np.bincount(rows, weights=sizes)[rows])
+    shared = np.floor(request.capped(request.budget) * sizes / np.bincount(rows, weights=sizes)[rows])
     return np.clip(shared, 1, sizes).astype(int).tolist()
 
 

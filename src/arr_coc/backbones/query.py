@@ -69,14 +69,17 @@ def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Mappin
     return [text.strip() for text in processor.tokenizer.batch_decode(words, skip_special_tokens=False)]
 
 
-def tokenize_prompt(tokenizer: Any, chat: str, question: str) -> list[int]:
-    """The tokens of a chat that has PLACE where the question goes; the question is nothing but text, whatever markers
-    it spells out."""
-    if not spells_markers(tokenizer, question):
-        return tokenizer(chat.replace(PLACE, question)).input_ids
-    before, _, after = chat.partition(PLACE)
-    asked = tokenizer(question, add_special_tokens=False, split_special_tokens=True).input_ids
-    return [*tokenizer(before).input_ids, *asked, *tokenizer(after, add_special_tokens=False).input_ids]
+def tokenize_prompt(tokenizer: Any, chat: str, *texts: str) -> list[int]:
+    """The tokens of a chat that has PLACE where each of the texts goes; those are nothing but text, whatever markers
+    they spell out."""
+    first, *rest = chat.split(PLACE)
+    if not any(spells_markers(tokenizer, text) for text in texts):
+        return tokenizer(first + "".join(text + after for text, after in zip(texts, rest, strict=True))).input_ids
+    ids = [*tokenizer(first).input_ids]
+    for text, after in zip(texts, rest, strict=True):
+        ids += tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids
+        ids += tokenizer(after, add_special_tokens=False).input_ids
+    return ids
 
 
 def spells_markers(tokenizer: Any, question: str) -> bool:

@@ -6,7 +6,7 @@ it. `attach` is built on them, and a training loop can call them directly, with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..realizing.patches import LeafBatch, PictureGroups, gather_leaf_patches, match_leaves, mip_pyramid
 from ..realizing.positions import language_positions, position_taps, prompt_positions, vision_positions
+from ..values import Allocation
 from .qwen3_vl_attention import DENSE
 
 if TYPE_CHECKING:
@@ -107,6 +108,26 @@ def foveate(
     place = torch.where(found, where, len(old.embeds) + (~found).cumsum(0) - 1)
     planes = tuple(torch.cat([before, after])[place] for before, after in zip(old.planes, new.planes, strict=True))
     return VisualTokens(torch.cat([old.embeds, new.embeds])[place], planes)
+
+
+def join_known(
+    known: Sequence[tuple[LeafBatch, VisualTokens] | None], allocations: Sequence[Sequence[Allocation]]
+) -> tuple[LeafBatch, VisualTokens] | None:
+    """What was encoded before for several prompts, as for one that holds them all; None where nothing was.
+
+    allocations: of the pictures of each prompt. Without the encodings that its glance has left, a prompt in a batch
+    would see other tokens than alone.
+    """
+    given = [one for one in known if one is not None]
+    if not given:
+        return None
+    parts = []
+    for one, planned in zip(known, allocations, strict=True):
+        leaves = LeafBatch.of(planned, given[0][0].leaves.device) if one is None else one[0]
+        parts.append(leaves.select(torch.zeros_like(leaves.owner, dtype=torch.bool)) if one is None else leaves)
+    planes = zip(*(tokens.planes for _, tokens in given), strict=True)
+    tokens = VisualTokens(torch.cat([one.embeds for _, one in given]), tuple(torch.cat(plane) for plane in planes))
+    return LeafBatch.joined(parts), tokens
 
 
 def leaf_positions(

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .. import arrays
-from ..asking import Eye, check_question
+from ..asking import Eye
 from ..attending.frame import Frame, to_cells
 from ..attending.gains import node_sums
 from ..attending.tree import check_budget, tree_for
@@ -26,6 +26,7 @@ from ..backbones.qwen3_vl import Qwen3VL
 from ..balancing.learned import ArousalEstimator
 from ..balancing.tempering import TemperingPolicy
 from ..bundled import MINI, WEIGHTS
+from ..chatting import check_question
 from ..errors import InputError
 from ..knowing.registry import relevance_for, resolve
 from ..knowing.scene import CHANNELS, SENSE_SIDE, Scene

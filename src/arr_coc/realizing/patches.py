@@ -119,6 +119,15 @@ class LeafBatch:
         counts = torch.bincount(owner, minlength=len(self.counts)).tolist()
         return LeafBatch(self.leaves[chosen], owner, self.grid, tuple(counts), self.levels)
 
+    @classmethod
+    def joined(cls, parts: Sequence[LeafBatch]) -> LeafBatch:
+        """Several batches as one: the pictures of the first, then those of the second, and so on."""
+        starts = np.cumsum([0, *(len(part.counts) for part in parts)]).tolist()
+        owner = torch.cat([part.owner + start for part, start in zip(parts, starts, strict=False)])
+        leaves, grid = torch.cat([part.leaves for part in parts]), torch.cat([part.grid for part in parts])
+        counts = tuple(count for part in parts for count in part.counts)
+        return cls(leaves, owner, grid, counts, max(part.levels for part in parts))
+
     @property
     def spans(self) -> Tensor:
         """(pictures,) how far text moves on after each picture: the longer side of its level-0 grid."""

@@ -20,6 +20,10 @@ def command(
         list[str] | None,
         typer.Option("--model", "-m", help="A model that visitors may choose; may be repeated. [default: mini]"),
     ] = None,
+    server: Annotated[
+        str | None, typer.Option(help="Address of a running arr-coc serve, whose model answers instead of one here.")
+    ] = None,
+    api_key: Annotated[str | None, typer.Option(help="Of that server; better set ARR_COC_API_KEY.")] = None,
     port: Annotated[int, typer.Option(help="0 takes any that is free.")] = 7860,
     host: Annotated[str, typer.Option(help="Another address than this machine's own needs a password.")] = "127.0.0.1",
     password_file: Annotated[
@@ -37,16 +41,19 @@ def command(
     """A web page: ask, the three ways, textures, comparisons, passes, video, and the measured numbers.
 
     For this machine only, unless another --host is given, which needs a password; visitors are then asked for the
-    name arr-coc and that password. Nothing is fetched from or sent to anywhere. Needs 'arr-coc[microscope]'.
+    name arr-coc and that password. Nothing is fetched from or sent to anywhere, but to the --server that is named.
+    Needs 'arr-coc[microscope]'.
 
     \b
     Examples:
       arr-coc microscope
       arr-coc microscope --open --port 0
       arr-coc microscope --model mini --model ./my-qwen3-vl
+      arr-coc microscope --server http://127.0.0.1:8000
       ARR_COC_PASSWORD=… arr-coc microscope --host 0.0.0.0
     """
     from ...looking import check_device
+    from ..microscope.remote import Remote
     from ..microscope.serving import Limits, check_exposure, serve
     from .inputs import check_model
 
@@ -67,12 +74,14 @@ def command(
 
             webbrowser.open(address)
 
+    remote = None if server is None else Remote(server, api_key or os.environ.get("ARR_COC_API_KEY") or None)
     serve(
-        tuple(model or [MINI]),
+        tuple(model or ([MINI] if remote is None else [])),
         host=host,
         port=port,
         password=password,
         device=device,
+        server=remote,
         numbers=numbers,
         limits=limits,
         ready=ready,

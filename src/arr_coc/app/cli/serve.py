@@ -24,6 +24,9 @@ def command(
     budget: Annotated[
         str | None, typer.Option(help="Of requests that give none: tokens, or a share such as 25%. [default: 25%]")
     ] = None,
+    max_budget: Annotated[
+        int | None, typer.Option(help="Tokens that a picture may cost; larger budgets are lowered. [default: any]")
+    ] = None,
     allow_media: Annotated[
         list[str] | None,
         typer.Option(help="A host that pictures may be fetched from; may be repeated. [default: none]"),
@@ -31,7 +34,8 @@ def command(
     batch: Annotated[int, typer.Option(help="Requests that are answered at once.")] = 8,
     queue: Annotated[int, typer.Option(help="Requests that may wait; others get 429.")] = 64,
     upload: Annotated[float, typer.Option(help="Largest request, in megabytes; others get 413.")] = 24,
-    pixels: Annotated[float, typer.Option(help="Largest picture, in megapixels.")] = 20,
+    pixels: Annotated[float, typer.Option(help="Of all pictures of a request, in megapixels.")] = 20,
+    pictures: Annotated[int, typer.Option(help="Pictures of one request.")] = 8,
     new_tokens: Annotated[int, typer.Option(help="Longest answer that may be asked for.")] = 512,
     seconds: Annotated[float, typer.Option(help="Longest time for one request; then it gets 504.")] = 120,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
@@ -61,7 +65,8 @@ def command(
     key = api_key or os.environ.get("ARR_COC_API_KEY") or None
     check_exposure(host, key)
     Request.of(budget)
-    limits = Limits(int(upload * 2**20), int(pixels * 1e6), new_tokens, queue, batch, seconds)
+    sizes = {"upload": int(upload * 2**20), "pixels": int(pixels * 1e6), "pictures": pictures, "max_budget": max_budget}
+    limits = Limits(**sizes, new_tokens=new_tokens, queue=queue, batch=batch, seconds=seconds)
     check_device(device)
     check_model(model)
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)

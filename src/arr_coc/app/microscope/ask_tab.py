@@ -66,7 +66,7 @@ def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
         html,
         lambda: homunculus(picture, answer.allocation, relevance, state.q),
         lambda: {"query": state.q, "model": state.model, "answer": answer.to_json(), **answer.allocation.to_json()},
-        answer_lines(state, tokens, picture.name),
+        answer_lines(state, tokens, picture.name, desk),
         state.link(),
         answer,
     )
@@ -172,10 +172,18 @@ def _milliseconds(seconds: Mapping[str, float], stage: str) -> str:
     return f"{1000 * seconds[stage]:.0f} ms" if stage in seconds else "–"
 
 
-def answer_lines(state: PageState, tokens: int, file_name: str) -> str:
+def answer_lines(state: PageState, tokens: int, file_name: str, desk: Desk) -> str:
     imports, lines = picture_lines(state.picture, file_name)
     query = literal(state.q)
-    if state.passes == 1:
+    if desk.server is not None and state.model in desk.served:
+        imports += ["from arr_coc.app.microscope.remote import Remote"]
+        imports += [] if desk.server.key is None else ["import os"]
+        key = "" if desk.server.key is None else ", os.environ['ARR_COC_API_KEY']"
+        lines += [
+            f"eye = Remote({desk.server.address!r}{key}).eye({desk.served[state.model]!r}).set_image(picture)",
+            f"answer = eye.ask({query}, budget={tokens})",
+        ]
+    elif state.passes == 1:
         imports += ["from arr_coc.asking import Eye"]
         lines += [
             f"eye = Eye.from_pretrained({state.model!r}).set_image(picture)",

@@ -30,6 +30,7 @@ from .linking import FIRST_QUERY, FIRST_SOURCE, UPLOAD, Source, open_source
 if TYPE_CHECKING:
     from ...asking import Eye
     from ...esper import Esper
+    from .remote import Remote, RemoteEye
 
 Found = TypeVar("Found")
 # A photo of a good camera; a larger one is told to be resized, before any pixel of it is decoded.
@@ -65,20 +66,25 @@ class Recent:
 
 
 class Desk:
-    """models: names that visitors may choose from: "mini", folders, names on the hub. numbers: a folder with
-    needle.json and hypotheses.json to show instead of those that come with the library."""
+    """models: names that visitors may choose from: "mini", folders, names on the hub. server: whose models stand before
+    these. numbers: a folder with needle.json and hypotheses.json to show instead of those that come with the library.
+    """
 
     def __init__(
         self,
         models: Sequence[str] = (MINI,),
         *,
         device: str = "cpu",
+        server: Remote | None = None,
         numbers: Path | None = None,
         most_pixels: int = MOST_PIXELS,
     ) -> None:
-        if not models:
+        self.server = server
+        self.served = {} if server is None else {f"{name} @ {server.place}": name for name in server.models()}
+        self.local = tuple(dict.fromkeys(models))
+        if not self.served and not self.local:
             raise InputError("the microscope needs at least one model to choose from; give for example mini")
-        self.models = tuple(dict.fromkeys(models))
+        self.models = (*self.served, *self.local)
         self.device = device
         self.numbers = numbers
         self.most_pixels = most_pixels
@@ -158,12 +164,19 @@ class Desk:
 
     def esper(self, model: str) -> Esper:
         """An Esper of one's own, on weights that everyone shares."""
+        if model in self.served:
+            raise InputError(f"{model} looks once for each question; set passes to 1, or start with --model as well")
         lent = copy(self._model(model))
         lent.eye = copy(lent.eye)
         return lent
 
-    def eye(self, model: str) -> Eye:
-        """An Eye of one's own, on weights that everyone shares."""
+    def eye(self, model: str) -> Eye | RemoteEye:
+        """An Eye of one's own, on weights that everyone shares, or on the server's."""
+        if self.server is not None and model in self.served:
+            return self.server.eye(self.served[model])
+        return self.local_eye(model)
+
+    def local_eye(self, model: str) -> Eye:
         return self.esper(model).eye
 
     def _model(self, model: str) -> Esper:

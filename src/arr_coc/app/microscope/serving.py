@@ -23,6 +23,7 @@ from .. import web
 from ..web import LOOPBACK, Application, Receive, Scope, Send
 from .desk import MOST_PIXELS, Desk
 from .kit import gradio, log
+from .remote import Remote
 
 PORT = 7860
 USER = "arr-coc"
@@ -207,15 +208,17 @@ def serve(
     port: int = PORT,
     password: str | None = None,
     device: str = "cpu",
+    server: Remote | None = None,
     numbers: Path | None = None,
     limits: Limits | None = None,
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve until interrupted. ready: called with the address once the page can be opened."""
+    """Serve until interrupted. server: a running `arr-coc serve`, whose models are offered first. ready: called with
+    the address once the page can be opened."""
     check_exposure(host, password)
     silence_gradio()
     gradio()  # before any thread is started: one that is cut off while it imports torch takes the process with it
-    desk = Desk(models, device=device, numbers=numbers)
+    desk = Desk(models, device=device, server=server, numbers=numbers)
     if threading.current_thread() is threading.main_thread():
         # Told to end, it ends as after Ctrl-C: visitors' files are removed first.
         signal.signal(signal.SIGTERM, signal.default_int_handler)

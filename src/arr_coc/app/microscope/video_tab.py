@@ -106,7 +106,7 @@ def watch_clip(
     from ...video.film import homunculus_frames
 
     every = frames_between(path, desk.most_pixels)
-    eye = desk.eye(model) if model else None
+    eye = desk.local_eye(model) if model else None
     frames: list[np.ndarray] = []
     seconds: list[float] = []
 
@@ -276,7 +276,7 @@ def video_tab(page: Page) -> None:
         return (*example, "") if example is not None else (gr.skip(), gr.skip(), None, words)
 
     def watched(path: str | None, words: str, share: float, known: str | None, progress: Any) -> tuple[Any, ...]:
-        model = page.desk.models[0]
+        model = page.desk.local[0] if page.desk.local else None  # a server answers about pictures
         clip_seen, complaint = in_a_sentence(
             lambda: watch_clip(page.desk, path, (words or "").strip(), float(share) / 100, model, progress)
         )

@@ -215,7 +215,8 @@ def told_of(seen: Seen, done: Done | None = None, want: frozenset[str] = frozens
         told |= {"uncertainty": done.answer.uncertainty, "seconds": dict(done.answer.seconds)}
         told |= {"notes": list(done.answer.notes), "batch": seen.batch}
         if "allocation" in want:
-            told["allocation"] = done.answer.allocation.to_json()
+            allocations = [look.allocation.to_json() for look in done.answer.passes]
+            told["allocation"] = allocations[0] if len(allocations) == 1 else allocations
     return told
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import Request
 
+from ...chatting import ASSISTANT, SYSTEM, USER, Turn, check_question, check_turns
 from ...checks import whole
 from ...decoding import LONGEST_ANSWER
 from ...errors import InputError
@@ -44,13 +45,15 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "parallel_tool_calls": (True, False),
     "modalities": (["text"],),
 }
+ROLES = {"system": SYSTEM, "developer": SYSTEM, "user": USER, "assistant": ASSISTANT}
 KNOWN = ("model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "stop", "arr_coc")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """upload: bytes of one request. pixels: of one picture, refused by its header. new_tokens: of one answer. queue:
-    requests that may wait. batch: those that are answered at once. seconds: from arrival to the last token."""
+    """upload: bytes of one request. pixels: of all its pictures, refused by their headers. new_tokens: of one answer.
+    queue: requests that may wait. batch: those that are answered at once. seconds: from arrival to the last token.
+    pictures: of one request. max_budget: visual tokens that one picture may cost; None: any number."""
 
     upload: int = 24 * 1024 * 1024
     pixels: int = 20_000_000
@@ -58,6 +61,8 @@ class Limits:
     queue: int = 64
     batch: int = 8
     seconds: float = 120
+    pictures: int = 8
+    max_budget: int | None = None
 
     def __post_init__(self) -> None:
         web.check_limits(self)
@@ -69,12 +74,19 @@ class UnknownModel(InputError):
     """Another model than the one that is served."""
 
 
+@dataclass(frozen=True)
+class Address:
+    """Where a picture is, until it is loaded."""
+
+    url: str
+
+
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """One request, checked. how: keywords of `Eye.prepare`. want: what the answer shall carry beside its numbers."""
+    """One request, checked. turns: the conversation, its pictures decoded. how: keywords of `Eye.prepare`. want: what
+    the answer shall carry beside its numbers."""
 
-    picture: Picture
-    question: str
+    turns: tuple[Turn, ...]
     how: dict[str, Any] = field(default_factory=dict)
     new_tokens: int = LONGEST_ANSWER
     stop: tuple[str, ...] = ()
@@ -98,13 +110,12 @@ def read_chat(
     if given.get("model") != model:
         raise UnknownModel(f"model {given.get('model')!r} is not served here; this is {model!r}")
     own = options_of(given.get("arr_coc"))
-    address, question = question_of(given.get("messages"))
-    picture = load_picture(picture_bytes(address, limits, hosts), max_pixels=limits.pixels)
+    turns = loaded(turns_of(given.get("messages")), limits, hosts)
+    pictures = [part for turn in turns for part in turn.parts if isinstance(part, Picture)]
     amount = {name: own[name] for name in ("budget", "keep") if own.get(name) is not None}
-    how = {**(amount or default or {}), **how_of(own, picture)}
+    how = {**(amount or default or {}), **how_of(own, pictures, limits.max_budget)}
     return Asked(
-        picture,
-        question,
+        turns,
         how,
         new_tokens_of(given, limits.new_tokens),
         stops_of(given.get("stop")),
@@ -126,27 +137,63 @@ def check_fields(given: Mapping[str, Any]) -> None:
             raise InputError(f"{name}={json.dumps(value)[:60]} is not served: answers are greedy; send {neutral}")
 
 
-def question_of(messages: Any) -> tuple[str, str]:
-    """(address of the picture, question) of a chat with one turn."""
-    if not isinstance(messages, list) or len(messages) != 1 or mapping(messages[0], "a message").get("role") != "user":
-        raise InputError("messages must be one message of the role user; earlier turns and system texts are not read")
-    content = messages[0].get("content")
+def turns_of(messages: Any) -> list[Turn]:
+    """The conversation, with the addresses of its pictures."""
+    if not isinstance(messages, list) or not messages:
+        raise InputError("messages must be a list; send at least one message of the role user")
+    turns = []
+    for message in messages:
+        given = {name: value for name, value in mapping(message, "a message").items() if value is not None}
+        role = ROLES.get(str(given.get("role")))
+        if role is None:
+            raise InputError(f"a message of the role {given.get('role')!r} is not read; use {', '.join(ROLES)}")
+        if unknown := sorted(given.keys() - {"role", "content", "name"}):
+            raise InputError(f"the field {unknown[0]!r} of a message is not read; leave it out")
+        turns.append(Turn(role, parts_of(given.get("content"))))
+    check_turns(turns)
+    return turns
+
+
+def parts_of(content: Any) -> tuple[str | Address, ...]:
+    """Texts and pictures in their order; texts that stand together are one. Pictures that no text follows come first,
+    as models are taught."""
     if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
+        return (content,)
     if not isinstance(content, list):
-        raise InputError("content must be a list of an image_url and a text")
-    pictures, texts = [], []
+        raise InputError("content must be a text, or a list of image_url and text")
+    parts: list[str | Address] = []
     for part in content:
         kind = mapping(part, "a part of content").get("type")
         if kind == "text":
-            texts.append(text_of(part.get("text"), "text"))
+            text = text_of(part.get("text"), "text")
+            parts[-1:] = [f"{parts[-1]}\n{text}"] if parts and isinstance(parts[-1], str) else [*parts[-1:], text]
         elif kind == "image_url":
-            pictures.append(text_of(mapping(part.get("image_url"), "image_url").get("url"), "image_url.url"))
+            parts.append(Address(text_of(mapping(part.get("image_url"), "image_url").get("url"), "image_url.url")))
         else:
             raise InputError(f"content of the type {kind!r} is not read; send image_url and text")
-    if len(pictures) != 1:
-        raise InputError(f"one picture is answered at a time, got {len(pictures)}; send one image_url for each request")
-    return pictures[0], "\n".join(texts)
+    if parts and isinstance(parts[-1], Address):
+        parts.sort(key=lambda part: isinstance(part, str))
+    return tuple(parts)
+
+
+def loaded(turns: Sequence[Turn], limits: Limits, hosts: Sequence[str]) -> tuple[Turn, ...]:
+    """With its pictures decoded; what they have in pixels together is bounded, and so is the memory of a queue."""
+    count = sum(isinstance(part, Address) for turn in turns for part in turn.parts)
+    if count > limits.pictures:
+        raise InputError(f"the request shows {count} pictures; {limits.pictures} are answered about at a time")
+    left = limits.pixels
+
+    def load(part: str | Address) -> str | Picture:
+        nonlocal left
+        if isinstance(part, str):
+            return part
+        if left < 1:
+            raise InputError(f"the pictures have more than {limits.pixels} pixels together; make them smaller")
+        picture = load_picture(picture_bytes(part.url, limits, hosts), max_pixels=left)
+        left -= picture.height * picture.width
+        return picture
+
+    return tuple(Turn(turn.role, tuple(load(part) for part in turn.parts)) for turn in turns)
 
 
 def options_of(given: Any) -> Mapping[str, Any]:
@@ -157,11 +204,13 @@ def options_of(given: Any) -> Mapping[str, Any]:
     return own
 
 
-def how_of(own: Mapping[str, Any], picture: Picture) -> dict[str, Any]:
-    """Keywords of `Eye.prepare`. Names only: a path would let a client read this machine's files."""
-    how: dict[str, Any] = {}
+def how_of(own: Mapping[str, Any], pictures: Sequence[Picture], most: int | None) -> dict[str, Any]:
+    """Keywords of `Eye.prepare`. Names only: a path would let a client read this machine's files. most: tokens that a
+    picture may cost."""
+    how: dict[str, Any] = {"ceiling": most}
     if own.get("query") is not None:
         how["look_for"] = text_of(own["query"], "arr_coc.query")
+        check_question(how["look_for"])
     if own.get("strategy") is not None:
         how["strategy"] = text_of(own["strategy"], "arr_coc.strategy")
     if own.get("relevance") is not None:
@@ -170,20 +219,36 @@ def how_of(own: Mapping[str, Any], picture: Picture) -> dict[str, Any]:
             raise InputError(f"arr_coc.relevance {name[:60]!r} is unknown; use {', '.join(source_names())}")
         how["relevance"] = name
     if own.get("words") is not None:
-        if not isinstance(own["words"], list | dict):
-            raise InputError("arr_coc.words must be a list of {text, box}")
-        how["words"] = own["words"]
+        words = for_each(own["words"], pictures, "words")
+        if not all(one is None or isinstance(one, list | dict) for one in words):
+            raise InputError("arr_coc.words must be a list of {text, box}; of several pictures, one such list for each")
+        how["words"] = words[0] if len(pictures) == 1 else words
     if own.get("allocation") is not None:
-        allocation = Allocation.from_json(mapping(own["allocation"], "arr_coc.allocation"))
-        if (allocation.height, allocation.width) != picture.size:
-            raise InputError(
-                f"arr_coc.allocation is of a picture of {allocation.width}×{allocation.height}, "
-                f"this one has {picture.width}×{picture.height}"
-            )
-        if allocation.tokens > allocation.full:
-            raise InputError(f"arr_coc.allocation spends {allocation.tokens} of {allocation.full} tokens; send fewer")
-        how["allocation"] = allocation
+        given = for_each(own["allocation"], pictures, "allocation")
+        how["allocation"] = [allocation_of(*one, most) for one in zip(given, pictures, strict=True)]
     return how
+
+
+def for_each(given: Any, pictures: Sequence[Picture], name: str) -> list[Any]:
+    """One value for the only picture, or a list with one for each."""
+    if len(pictures) == 1:
+        return [given]
+    if not isinstance(given, list) or len(given) != len(pictures):
+        raise InputError(f"arr_coc.{name} must be a list with one entry for each of {len(pictures)} pictures")
+    return given
+
+
+def allocation_of(given: Any, picture: Picture, most: int | None) -> Allocation:
+    allocation = Allocation.from_json(mapping(given, "arr_coc.allocation"))
+    if (allocation.height, allocation.width) != picture.size:
+        raise InputError(
+            f"arr_coc.allocation is of a picture of {allocation.width}×{allocation.height}, "
+            f"this one has {picture.width}×{picture.height}"
+        )
+    full = allocation.full if most is None else min(most, allocation.full)
+    if allocation.tokens > full:
+        raise InputError(f"arr_coc.allocation spends {allocation.tokens} tokens; at most {full} are answered here")
+    return allocation
 
 
 def wants_of(given: Any) -> list[str]:
@@ -229,13 +294,6 @@ def flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
-class _Stay(HTTPRedirectHandler):
-    """A host that is allowed must not send us to one that is not."""
-
-    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
-        return None
-
-
 def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> bytes:
     """What a data: URL holds, or what an allowed host sends."""
     if address[:5].lower() == "data:":
@@ -254,8 +312,7 @@ def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> by
     if parts.scheme not in ("http", "https") or host is None or host not in {name.lower() for name in hosts}:
         raise InputError("image_url must be a data: URL; this server fetches nothing from that address")
     try:
-        opener = build_opener(_Stay)
-        with opener.open(Request(address, headers={"User-Agent": "arr-coc"}), timeout=FETCH_SECONDS) as answer:
+        with web.open_directly(Request(address, headers={"User-Agent": "arr-coc"}), FETCH_SECONDS) as answer:
             data = answer.read(limits.upload + 1)
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error

@@ -10,18 +10,18 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import torch
-from torch.nn.functional import pad
 
-from ...asking import Eye, Looked, timed
+from ...asking import Eye
 from ...backbones.base import Realized
+from ...chatting import Looked, joined
 from ...decoding import Spelling, Sureness, end_tokens, is_lean, steps
 from ...errors import InputError
+from ...sight import timed
 from ...values import Answer
 from .chat import Asked, Limits
 
@@ -74,10 +74,9 @@ class Job:
 
 @dataclass(eq=False)
 class Row:
-    """A job in a batch: its own eye on the shared weights, what was looked at, and what was said so far."""
+    """A job in a batch: what was looked at, and what was said so far."""
 
     job: Job
-    eye: Eye
     looked: Looked
     spelling: Spelling
     spent: int = 0
@@ -181,17 +180,16 @@ class Engine(threading.Thread):
 
     def _look(self, job: Job) -> Row:
         started = perf_counter()
-        eye = copy(self.eye).set_image(job.asked.picture)
-        looked = eye.prepare(job.asked.question, **job.asked.how)
+        looked = self.eye.prepare(job.asked.turns, **job.asked.how)
         looked.seconds["wait"] = started - job.arrived
-        return Row(job, eye, looked, Spelling(eye.processor.tokenizer, self.ends, job.asked.stop))
+        return Row(job, looked, Spelling(self.eye.processor.tokenizer, self.ends, job.asked.stop))
 
     @torch.inference_mode()
     def _speak(self, rows: list[Row], batch: int) -> None:
         """Encode, and tell every row its words step by step."""
         eye, seconds = self.eye, {}
         with timed(seconds, "encode"):
-            realized = eye.realize(rows[0].looked if len(rows) == 1 else joined([row.looked for row in rows]))
+            realized = eye.realize(joined([row.looked for row in rows]))
         self._tell_seen(rows, realized, batch)
         sureness = Sureness(len(rows), eye.temperature, eye.model.device)
         started = perf_counter()
@@ -218,7 +216,7 @@ class Engine(threading.Thread):
             row.spent = tokens
             notes = row.looked.plan.notes
             relevance = notes[0] if notes and notes[0].startswith("relevance") else "the caller's allocation"
-            full = row.eye.visual_tokens(row.looked.inputs)
+            full = self.eye.visual_tokens(row.looked.inputs)
             row.job.tell(Seen(tokens, full, prompt, relevance, batch))
 
     def _word(self, row: Row, token: int) -> bool:
@@ -235,30 +233,5 @@ class Engine(threading.Thread):
         spelling = row.spelling
         if piece := spelling.rest():
             row.job.tell(piece)
-        answer = row.eye.conclude(row.looked, spelling.text, row.spent, **sure)
+        answer = self.eye.conclude(row.looked, spelling.text, row.spent, **sure)
         row.job.tell(Done(answer, "stop" if spelling.ended else "length", len(spelling.ids)))
-
-
-def joined(looked: Sequence[Looked]) -> Looked:
-    """Prompts of one row each as one prompt of several, padded on the left."""
-    inputs = [one.inputs for one in looked]
-    longest = max(one["input_ids"].shape[1] for one in inputs)
-    together = {
-        name: torch.cat(
-            [
-                pad(one[name], (longest - one[name].shape[1], 0))
-                if name in ("input_ids", "attention_mask")
-                else one[name]
-                for one in inputs
-            ]
-        )
-        for name in inputs[0]
-    }
-    relevance = [one.plan.relevance for one in looked]
-    plan = replace(
-        looked[0].plan,
-        allocations=[allocation for one in looked for allocation in one.plan.allocations],
-        relevance=None if any(one is None for one in relevance) else [item for one in relevance for item in one or ()],
-        options={},  # tokens that a glance has left are those of one prompt
-    )
-    return Looked(together, plan, {})
