@@ -120,7 +120,7 @@ def test_folders_globs_and_lists_are_batches(arr_coc: ArrCoc, tmp_path: Path) ->
 
 
 def test_ctrl_c_keeps_what_was_written(arr_coc: ArrCoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import arr_coc.app.cli.batch as batch
+    import arr_coc.app.cli.looks as looks
 
     for name in ("a.png", "b.png", "c.png"):
         Image.fromarray(street()).save(tmp_path / name)
@@ -130,7 +130,7 @@ def test_ctrl_c_keeps_what_was_written(arr_coc: ArrCoc, tmp_path: Path, monkeypa
             raise KeyboardInterrupt
         return prepare(path)
 
-    monkeypatch.setattr(batch, "prepare", impatient)
+    monkeypatch.setattr(looks, "prepare", impatient)
     outcome = arr_coc("look", tmp_path / "*.png", "the red sign", "--out", tmp_path / "out")
     assert outcome.code == 130
     assert "stopped; 1 results" in outcome.err

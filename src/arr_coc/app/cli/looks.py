@@ -41,17 +41,20 @@ class Job:
 
 @dataclass
 class Report:
-    """What came of a job. looks: one for each picture, question and strategy, with the files written for it.
+    """What came of a job. kept: what `keep` made of each look, which must not hold its picture: there may be thousands.
 
-    tell: called with each entry of the JSON as soon as there is one.
+    keep: called with source, look and the files written for it; None keeps nothing. tell: called with each entry of the
+    JSON as soon as there is one.
     """
 
     pictures: int
-    looks: list[tuple[Source, Look, dict[str, str]]] = field(default_factory=list)
+    keep: Callable[[Source, Look, dict[str, str]], Any] | None = None
+    tell: Callable[[dict[str, Any]], None] | None = None
+    number: int = 0
+    kept: list[Any] = field(default_factory=list)
     pages: list[str] = field(default_factory=list)
     errors: list[tuple[str, str]] = field(default_factory=list)
     interrupted: bool = False
-    tell: Callable[[dict[str, Any]], None] = lambda entry: None
 
     @property
     def exit_code(self) -> int:
@@ -62,15 +65,20 @@ class Report:
     def failed(self, source: Source, error: InputError) -> None:
         self.errors.append((source.name, str(error)))
         complain(str(error))
-        self.tell(error_entry(*self.errors[-1]))
+        if self.tell is not None:
+            self.tell(error_entry(*self.errors[-1]))
 
     def succeeded(self, source: Source, look: Look, files: dict[str, str]) -> None:
-        self.looks.append((source, look, files))
-        self.tell(look_entry(*self.looks[-1]))
+        self.number += 1
+        if self.keep is not None:
+            self.kept.append(self.keep(source, look, files))
+        if self.tell is not None:
+            self.tell(look_entry(source, look, files))
 
     def to_json(self) -> dict[str, Any]:
+        """Where `look_entry` was kept."""
         return {
-            "looks": [look_entry(*one) for one in self.looks],
+            "looks": self.kept,
             "comparisons": self.pages,
             "errors": [error_entry(*one) for one in self.errors],
         }
@@ -96,8 +104,14 @@ def error_entry(name: str, line: str) -> dict[str, str]:
     return {"image": name, "error": line}
 
 
-def run_batch(job: Job, *, quiet: bool = False, tell: Callable[[dict[str, Any]], None] = lambda entry: None) -> Report:
-    """Look at every picture of `job`. quiet: no progress bar. tell: see `Report`."""
+def look_at_all(
+    job: Job,
+    *,
+    quiet: bool = False,
+    keep: Callable[[Source, Look, dict[str, str]], Any] | None = None,
+    tell: Callable[[dict[str, Any]], None] | None = None,
+) -> Report:
+    """Look at every picture of `job`. quiet: no progress bar. keep, tell: see `Report`."""
     check_request(job.queries, job.budget, job.keep)
     known = job.words is not None or any(isinstance(source.place, PdfPlace) for source in job.sources)
     check_relevance(job.relevance, ("pixels", "texture", *(("words",) if known else ())))
@@ -105,7 +119,7 @@ def run_batch(job: Job, *, quiet: bool = False, tell: Callable[[dict[str, Any]],
         raise InputError(f"--words {job.words} is of one picture, not of {len(job.sources)}; give one picture")
     if job.relevance == "words" and not known and not quiet:
         complain("reading words by OCR: some seconds for every picture that was not read before")
-    report = Report(pictures=len(job.sources), tell=tell)
+    report = Report(len(job.sources), keep, tell)
     many = len(job.sources) > 1
     with progress(len(job.sources), "looking", hidden=quiet or not many) as advance:
         try:
@@ -114,7 +128,7 @@ def run_batch(job: Job, *, quiet: bool = False, tell: Callable[[dict[str, Any]],
                 advance()
         except KeyboardInterrupt:
             report.interrupted = True
-            complain(f"stopped; {len(report.looks)} results are in {job.out}")
+            complain(f"stopped; {report.number} results are in {job.out}")
     return report
 
 
