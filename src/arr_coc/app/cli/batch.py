@@ -1,0 +1,218 @@
+"""`arr-coc batch`: folders of millions, row by row, by processes of this machine or by Ray."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from ...bundled import MINI
+from ...errors import InputError
+from .console import INTERRUPTED, complain, print_json, progress, say, writing
+
+ENGINES = ("local", "ray")
+# Rows that a worker takes at a time: what is done again where it dies.
+AT_ONCE = 16
+# Seconds between lines about the progress, where nobody watches a bar.
+TELL_EVERY = 30.0
+
+
+def command(
+    place: Annotated[
+        str,
+        typer.Argument(metavar="IN", help="A folder, a glob, or a table: jsonl or parquet of paths or pictures."),
+    ],
+    questions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='Lines like {"query": "…"}, with "path" for one picture only.'),
+    ] = None,
+    query: Annotated[
+        list[str] | None, typer.Option("--query", "-q", help="A question to every picture; may be repeated.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results; what is in it is not done again.")] = Path("out"),
+    engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: Ray Data.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray that runs, or auto; without it one is started.", show_default=False)
+    ] = None,
+    ask: Annotated[bool, typer.Option("--ask", help="Let a model answer, too.")] = False,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="With --ask: mini, a folder, a name.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TOKENS", help="Tokens that may be spent, 256 or 25%.", show_default=False)
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
+    ] = None,
+    relevance: Annotated[
+        str | None, typer.Option(help="look, scorer, detail, … [default: look; with --ask auto]", show_default=False)
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="How relevance becomes regions of one token each.", show_default=False)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="[default: one for each core; with --ask 1]", show_default=False)
+    ] = None,
+    at_once: Annotated[int, typer.Option(help="Rows that a worker takes at a time.")] = AT_ONCE,
+    every: Annotated[float, typer.Option(metavar="SECONDS", help="What is done is written so often.")] = 20.0,
+    new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 64,
+    seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; with Ray one GPU for each worker.")] = "cpu",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but what went wrong.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Only a line of JSON about the run on the output.")] = False,
+) -> int:
+    """Rows of where the tokens go (and, with --ask, of answers) for any number of pictures, each written once.
+
+    Writes part-NNNNNN.jsonl and, where pyarrow is installed, part-NNNNNN.parquet: path, query, tokens, full, leaves,
+    scores, text, uncertainty, seconds, source, error. Stopped or killed, the same line goes on where it was. A picture
+    that cannot be used is a row with an error.
+
+    \b
+    Examples:
+      arr-coc batch photos -q "Where is the clock?" --out clocks
+      arr-coc batch "scans/**/*.png" --questions questions.jsonl --budget 128 --out scans.out --workers 8
+      arr-coc batch rows.jsonl --out answers --ask --model Qwen/Qwen3-VL-2B-Instruct --device cuda
+      arr-coc batch "docvqa/*.parquet" --out docvqa.out --engine ray --address auto
+      cat clocks/part-*.jsonl | jq -c 'select(.error == "") | [.path, .tokens]'
+    """
+    from ..batch.local import look_locally
+    from ..batch.looker import Ways
+    from ..batch.on_ray import look_on_ray
+    from ..batch.store import Store
+    from ..batch.todo import Todo, read_questions
+    from .inputs import SUFFIXES
+
+    check_numbers(workers=workers, at_once=at_once, new_tokens=new_tokens)
+    if not every >= 0:
+        raise InputError(f"--every {every} is no time; give seconds")
+    everywhere, own = read_questions(questions) if questions is not None else ((), {})
+    todo = Todo(place, (*everywhere, *(query or ())), own, SUFFIXES)
+    ways = Ways(
+        **checked(budget, keep, relevance, strategy, engine, address, ask, model, device),
+        **{"ask": ask, "device": device, "seed": seed, "new_tokens": new_tokens},
+        threads=max(1, (os.cpu_count() or 1) // (workers or 1)) if ask else 1,
+    )
+    todo.check()
+    with writing(out):
+        store = Store(out, ways.settings(), seconds=every)
+    started, total = perf_counter(), todo.count()
+    stopped = False
+    try:
+        waiting = (row for row in todo.rows() if row.key not in store.keys)
+        first = next(waiting, None)
+        found: Iterator[Any] = iter(())
+        if first is not None and engine == "ray":
+            found = look_on_ray(todo, store.keys.array(), ways, workers, at_once, address)
+        elif first is not None:
+            crew = workers or (1 if ask else os.cpu_count() or 1)
+            found = look_locally(chain([first], waiting), ways, crew, at_once)
+        left = max(0, total - store.before)
+        with progress(left, "looking", hidden=as_json or quiet) as advance:
+            tell = telling(left, as_json or quiet)
+            for columns in found:
+                with writing(out):
+                    new = store.add(columns)
+                advance(done=new)
+                tell(new)
+    except KeyboardInterrupt:
+        stopped = True
+        complain(f"stopped; what is done is in {out}, and the same line goes on from there")
+    finally:
+        with writing(out):
+            store.close()
+    done = len(store.keys) - store.before
+    summary = {
+        "rows": len(store.keys), "before": store.before, "done": done, "errors": store.errors, "tokens": store.tokens,
+        "full": store.full, "seconds": round(perf_counter() - started, 3), "engine": engine, "out": str(out),
+        "stopped": stopped,
+    }  # fmt: skip
+    if as_json:
+        print_json(summary)
+    elif not quiet:
+        print_summary(summary)
+    return INTERRUPTED if stopped else 0
+
+
+def check_numbers(**given: int | None) -> None:
+    for name, value in given.items():
+        if value is not None and value < 1:
+            raise InputError(f"--{name.replace('_', '-')} {value} does nothing; give at least 1")
+
+
+def checked(
+    budget: str | None,
+    keep: str | None,
+    relevance: str | None,
+    strategy: str | None,
+    engine: str,
+    address: str | None,
+    ask: bool,
+    model: str | None,
+    device: str,
+) -> dict[str, Any]:
+    """What the rows are made with, told to be wrong before any is made."""
+    from ...attending.strategies import LEAF_OPTIONS, check_strategy
+    from ...knowing.registry import check_relevance
+    from ...request import check_amount, check_device
+    from ..batch.on_ray import ray_missing
+    from .inputs import check_model
+
+    if engine not in ENGINES:
+        raise InputError(f"unknown --engine {engine!r}; choose from {', '.join(ENGINES)}")
+    if engine == "ray" and ray_missing():
+        raise InputError(ray_missing())
+    if address is not None and engine != "ray":
+        raise InputError(f"--address {address} is of a Ray; add --engine ray")
+    if model is not None and not ask:
+        raise InputError(f"--model {model} answers nothing without --ask; add it, or leave out --model")
+    if strategy is not None and check_strategy(strategy) not in LEAF_OPTIONS:
+        raise InputError(f"--strategy {strategy} makes no leaves; choose from {', '.join(LEAF_OPTIONS)}")
+    tokens, share = check_amount(budget, keep)
+    if relevance is not None:
+        offers = ("pixels", "texture", *(("model", "words") if ask else ()))
+        check_relevance(relevance, offers)
+    check_device(device)
+    if ask:
+        check_model(model or MINI)
+    return {"budget": tokens, "keep": share, "relevance": relevance, "strategy": strategy, "model": model or MINI}
+
+
+def telling(left: int, quiet: bool) -> Callable[[int], None]:
+    """Where nobody watches a bar, a line now and then, with the time that is left at the speed so far."""
+    done = first = 0
+    began = told = 0.0
+
+    def tell(new: int) -> None:
+        nonlocal told, done, began, first
+        done, now = done + new, perf_counter()
+        if not began:  # workers load before their first batch, which says nothing about the others
+            began, told, first = now, now, new
+        if quiet or sys.stderr.isatty() or now - told < TELL_EVERY:
+            return
+        told, speed = now, (done - first) / (now - began)
+        rest = duration((left - done) / speed) if speed else "unknown time"
+        typer.echo(f"{done} of {left} rows, {speed:.1f} a second, {rest} left", err=True)
+
+    return tell
+
+
+def duration(seconds: float) -> str:
+    """ "3 h 20 min", "4 min", "12 s"."""
+    minutes = int(max(0.0, seconds)) // 60
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min" if minutes else f"{max(0.0, seconds):.0f} s"
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    done, seconds = summary["done"], summary["seconds"]
+    before = f", {summary['before']} were there before" if summary["before"] else ""
+    say(f"{done} rows in {seconds:.1f} s{before}; {summary['errors']} with an error")
+    if summary["full"]:
+        share = 100 * summary["tokens"] / summary["full"]
+        say(f"tokens: {summary['tokens']} of {summary['full']} ({share:.1f} %)")
+    say(f"files: {summary['out']}")
