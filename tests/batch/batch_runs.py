@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +73,24 @@ def wait_for_parts(out: Path, number: int, driver: subprocess.Popen[bytes], seco
         time.sleep(0.005)
 
 
-def gone(pids: list[int], seconds: float = 30) -> bool:
-    """Whether these processes end by themselves in time."""
+def alive(pids: Iterable[int]) -> list[str]:
+    """Which of these processes still are, as their status says; what is dead and only not yet counted is not."""
+    found = []
+    for pid in pids:
+        try:
+            status = Path(f"/proc/{pid}/status").read_text().splitlines()
+        except OSError:
+            continue
+        found += [f"{pid} {status[0]}"] if not any(line.startswith("State:\tZ") for line in status) else []
+    return found
+
+
+def still_alive(pids: Iterable[int], seconds: float = 30) -> list[str]:
+    """Those that have not ended by themselves in time."""
     limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
-            return True
+    while (left := alive(pids)) and time.monotonic() < limit:
         time.sleep(0.05)
-    return False
+    return left
 
 
 def run_killed(line: list[str], out: Path, worker: str, parts: tuple[int, int]) -> list[int]:

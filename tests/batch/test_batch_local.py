@@ -15,9 +15,9 @@ from batch_runs import (
     QUESTIONS,
     arguments,
     expected,
-    gone,
     rows_of,
     run_killed,
+    still_alive,
     write_pictures,
     written,
 )
@@ -48,7 +48,7 @@ def test_a_killed_worker_and_a_killed_driver_lose_and_double_nothing(tmp_path: P
     orphans = run_killed(line, out, "spawn_main", (3, 9))
     before = rows_of(out)
     assert 0 < len(before) < len(expected(folder)), "killed in the middle"
-    assert gone(orphans), "workers end with their driver"
+    assert not still_alive(orphans), "workers end with their driver"
     (out / "part-000999.parquet").write_bytes(b"of a part that never came to be")
     done = subprocess.run([*line, "--json"], capture_output=True, check=True)
     summary = json.loads(done.stdout)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from ...files import replacing, write_json, write_text
+from ...files import replacing, same_settings, write_text
 from ...records import arrow, has_parquet
 from .looker import COLUMNS
 from .todo import Keys, key_of
@@ -38,7 +38,7 @@ class Store:
         self.folder, self.rows, self.seconds = folder, rows, seconds
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = self._locked()
-        self._settle(dict(settings))
+        same_settings(folder / SETTINGS, settings)
         self.keys = Keys(self._written())
         self.before = len(self.keys)
         self.errors = self.tokens = self.full = 0
@@ -57,20 +57,6 @@ class Store:
                 file.close()
                 raise InputError(f"another batch writes into {self.folder}; wait for it or choose another --out") from error
         return file
-
-    def _settle(self, settings: dict[str, Any]) -> None:
-        path = self.folder / SETTINGS
-        if not path.exists():
-            write_json(path, settings)
-            return
-        try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-            other = [name for name in {**settings, **before} if settings.get(name) != before.get(name)]
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} is not what a batch left ({error}); choose another --out") from error
-        if other:
-            said = ", ".join(f"{name} {before.get(name)}" for name in other)
-            raise InputError(f"{self.folder} holds rows made with {said}; give the same, or choose another --out")
 
     def _written(self) -> np.ndarray:
         """(n,) uint64: keys of all parts; what a driver that was killed has left unfinished is removed."""
