@@ -14,7 +14,19 @@ PACKAGE = Path(__file__).parents[1] / "src" / "arr_coc"
 # Ground floor first, storey by storey. A room may import itself and what stands before it.
 ORDER = {
     "library": (
-        *("errors", "lazy", "files", "records", "arrays", "checks", "notebook", "alphabet", "values", "pretrained", "pictures"),
+        *(
+            "errors",
+            "lazy",
+            "files",
+            "records",
+            "arrays",
+            "checks",
+            "notebook",
+            "alphabet",
+            "values",
+            "pretrained",
+            "pictures",
+        ),
         *("sensing", "knowing", "balancing", "attending", "request", "draw", "realizing", "backbones", "bundled"),
         *("looking", "decoding", "asking", "esper", "video"),
     ),

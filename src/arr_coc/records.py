@@ -1,4 +1,4 @@
-"""Rows of JSON lines and of parquet (pyarrow, extra `[batch]`), one after another, so that a file may have any length."""
+"""Rows of JSON lines and of parquet (pyarrow, extra `[batch]`), one after another: a file may have any length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two thousand rows by Ray and by processes, a worker and the driver killed: every row exactly once. `make test-ray`."""
+"""Two thousand rows by Ray and by processes, a worker and the driver killed: each exactly once. `make test-ray`."""
 
 from __future__ import annotations
 

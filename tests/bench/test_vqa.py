@@ -46,7 +46,7 @@ HUB: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("nokia",) * 10,
     ),
     "vqav2": (
-        {"question_type": "what is", "multiple_choice_answer": "down", "image_id": 1, "question_id": 2, "image": PICTURE,
+        {"question_type": "what", "multiple_choice_answer": "down", "image_id": 1, "question_id": 2, "image": PICTURE,
          "answers": [{"answer": "down", "answer_confidence": "yes", "answer_id": n} for n in range(1, 11)],
          "question": "Where is he looking?"},
         ("down",) * 10,
@@ -195,7 +195,9 @@ def test_a_picture_that_cannot_be_used_is_left_out(tmp_path: Path, signs: Path) 
     eye, answers = Eye.from_pretrained("mini"), Answers(tmp_path / "a.jsonl")
     cells, asking = [Cell(FULL, 1.0), Cell(OURS, 0.25), Cell("uniform", 0.25)], Asking(TASKS["needle"], "")
     good = list(questions_of(str(signs / "set.parquet"), 2))
-    names = measure_vqa(lambda: eye, iter([Question("bad", b"no picture", "what?", ("x",)), *good]), cells, asking, answers)
+    names = measure_vqa(
+        lambda: eye, iter([Question("bad", b"no picture", "what?", ("x",)), *good]), cells, asking, answers
+    )
     table = score_table("t", answers, names, cells, {})
     assert table.facts["questions"] == "2, and 1 whose picture cannot be used"
     assert len(answers.rows) == 9

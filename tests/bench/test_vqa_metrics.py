@@ -96,9 +96,7 @@ def test_normalised_as_the_official_evaluation_does_it(text: str, found: str) ->
     assert normalised(text) == found
 
 
-@pytest.mark.parametrize(
-    ("agreeing", "score"), [(0, 0.0), (1, 0.3), (2, 0.6), (3, 0.9), (4, 1.0), (10, 1.0)]
-)
+@pytest.mark.parametrize(("agreeing", "score"), [(0, 0.0), (1, 0.3), (2, 0.6), (3, 0.9), (4, 1.0), (10, 1.0)])
 def test_vqa_accuracy_of_ten_people(agreeing: int, score: float) -> None:
     """With n of ten agreeing, leaving one out leaves n − 1 for those n and n for the others, over three."""
     answers = ["yes"] * agreeing + [f"other {place}" for place in range(10 - agreeing)]

@@ -28,7 +28,12 @@ def test_a_local_task_runs_offline_and_answers_as_ask_does(tmp_path: Path) -> No
     given = f"pretrained=mini,budget={BUDGET},tokens={tmp_path / 'tokens.json'}"
     line = [sys.executable, "-m", "lmms_eval", "--model", "arr_coc", "--model_args", given, "--tasks", "needle_local"]
     line += ["--include_path", str(TASKS), "--output_path", str(tmp_path / "out"), "--log_samples"]
-    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf"), "OMP_NUM_THREADS": "2"}
+    offline = {
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "HF_HOME": str(tmp_path / "hf"),
+        "OMP_NUM_THREADS": "2",
+    }
     ran = subprocess.run(line, cwd=tmp_path, env={**os.environ, **offline}, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr[-3000:]
     (found,) = (tmp_path / "out").rglob("*_results.json")
@@ -77,7 +82,12 @@ def test_metrics_agree_with_those_of_lmms_eval() -> None:
     from lmms_eval.tasks.chartqa.utils import relaxed_correctness
 
     theirs, draw = EvalAIAnswerProcessor(), random.Random(0)
-    words = [*theirs.CONTRACTIONS, *theirs.CONTRACTIONS.values(), *theirs.NUMBER_MAP, *("a", "The", "3,000", "3.5", "U.S.")]
+    words = [
+        *theirs.CONTRACTIONS,
+        *theirs.CONTRACTIONS.values(),
+        *theirs.NUMBER_MAP,
+        *("a", "The", "3,000", "3.5", "U.S."),
+    ]
     words += ["N/A", "yes.", "what?", "it-is", "x , y", "dog's", "($5)", "50%", ".5", "5.", "Red", ";", "12", "-3", "0"]
     for _ in range(5000):
         said, true = (" ".join(draw.choices(words, k=draw.randint(1, 3))) for _ in range(2))

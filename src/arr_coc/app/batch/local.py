@@ -81,7 +81,7 @@ def look_locally(rows: Iterator[Row], ways: Ways, workers: int, at_once: int) ->
                         give(worker, batch, again)
             if not again and not any(worker.batch for worker in crew) and any(worker.ready for worker in crew):
                 return
-            by_pipe = {worker.pipe: worker for worker in crew}
+            by_pipe: dict[Any, Worker] = {worker.pipe: worker for worker in crew}
             for pipe in wait([worker.pipe for worker in crew if worker.batch or not worker.ready]):
                 worker = by_pipe[pipe]
                 try:

@@ -50,7 +50,7 @@ class Ways:
 class Looker:
     """Loads when it is made, once in a process; then takes any number of batches.
 
-    Columns in: path, query, and data (bytes of the picture; empty where its path is to be read). Columns out: `COLUMNS`,
+    Columns in: path, query, and data (bytes of the picture; empty where its path is read). Columns out: `COLUMNS`,
     one row for each that came in. leaves: (N, 3) int16 in bytes: row, column and level of each token; scores: (N,)
     float32 in bytes. A picture that cannot be used is a row with an error.
     """

@@ -63,7 +63,7 @@ def look_on_ray(
             override_num_blocks=readers,
             num_cpus=READER_CPUS,
         )
-        # Ray joins small blocks to large ones, of which one worker would have many rows for itself, and lose them whole.
+        # Ray joins small blocks to large ones, which one worker then has for itself and loses whole.
         rows = rows.repartition(target_num_rows_per_block=at_once)
         found = rows.map_batches(
             Looker,

@@ -32,9 +32,7 @@ class Store:
     """settings: how rows are made; a folder with rows that were made otherwise is refused. rows, seconds: a part is
     written when it has so many rows, or when its first row is so old."""
 
-    def __init__(
-        self, folder: Path, settings: Mapping[str, Any], *, rows: int = ROWS, seconds: float = 0.0
-    ) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, Any], *, rows: int = ROWS, seconds: float = 0.0) -> None:
         self.folder, self.rows, self.seconds = folder, rows, seconds
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = self._locked()
@@ -55,7 +53,9 @@ class Store:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 file.close()
-                raise InputError(f"another batch writes into {self.folder}; wait for it or choose another --out") from error
+                raise InputError(
+                    f"another batch writes into {self.folder}; wait for it or choose another --out"
+                ) from error
         return file
 
     def _written(self) -> np.ndarray:
@@ -144,5 +144,3 @@ def read_results(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("part-*.jsonl")):
         with path.open(encoding="utf-8") as lines:
             yield from map(json.loads, lines)
-
-

@@ -78,7 +78,9 @@ class Todo:
         check_request(self.queries)
         first = next(self.rows(), None)
         if first is None:
-            raise InputError(f"{self.place} holds no picture with a question; give --questions or --query, and pictures")
+            raise InputError(
+                f"{self.place} holds no picture with a question; give --questions or --query, and pictures"
+            )
 
     def rows(self, share: Share = WHOLE) -> Iterator[Row]:
         """share: which of several readers this is; together they go through everything once."""
@@ -123,7 +125,9 @@ class Todo:
         elif place.is_file():
             yield self.place
         else:
-            raise InputError(f"{self.place} is neither a folder, a file nor a pattern; give pictures or a table of them")
+            raise InputError(
+                f"{self.place} is neither a folder, a file nor a pattern; give pictures or a table of them"
+            )
 
     def _asked(self, path: str, given: Sequence[str]) -> Sequence[str]:
         own = (*self.own.get(path, ()), *self.own.get(os.path.basename(path), ())) if self.own else ()

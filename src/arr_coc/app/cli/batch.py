@@ -91,11 +91,9 @@ def command(
         raise InputError(f"--every {every} is no time; give seconds")
     everywhere, own = read_questions(questions) if questions is not None else ((), {})
     todo = Todo(place, (*everywhere, *(query or ())), own, SUFFIXES)
-    ways = Ways(
-        **checked(budget, keep, relevance, strategy, engine, address, ask, model, device),
-        **{"ask": ask, "device": device, "seed": seed, "new_tokens": new_tokens},
-        threads=max(1, (os.cpu_count() or 1) // (workers or 1)) if ask else 1,
-    )
+    made = checked(budget, keep, relevance, strategy, engine, address, ask, model, device)
+    threads = max(1, (os.cpu_count() or 1) // (workers or 1)) if ask else 1
+    ways = Ways(ask, device=device, seed=seed, new_tokens=new_tokens, threads=threads, **made)
     todo.check()
     with writing(out):
         store = Store(out, ways.settings(), seconds=every)

@@ -143,11 +143,23 @@ def progress(steps: Sequence[str] | int | None, verb: str, *, hidden: bool = Fal
     if hidden or not sys.stderr.isatty():
         yield lambda name="", done=1: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     names = [] if steps is None or isinstance(steps, int) else list(steps)
     total = steps if isinstance(steps, int) else len(names) or None
-    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    columns: list[Any] = [
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    ]
     if isinstance(steps, int):
         columns += [TextColumn("left"), TimeRemainingColumn()]
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:

@@ -169,7 +169,7 @@ def full_tokens(eye: Eye, text: str) -> int:
 
 
 def show_smaller(eye: Eye, image: bytes | Path, budget: int) -> None:
-    """The picture itself reduced until the stock model takes no more than the budget for it: what one does without us."""
+    """The picture itself, reduced until the stock model takes no more than the budget: what one does without us."""
     from PIL import Image
 
     pixels = Image.fromarray(load_picture(image).pixels)
@@ -215,7 +215,7 @@ def measure_vqa(
     answers: Answers,
     advance: Callable[[], None] = lambda: None,
 ) -> list[str]:
-    """Ask what is not answered yet; the names of all questions. eye: gives the model, loaded when it is first needed."""
+    """Ask what is not answered yet; the names of all questions. eye: gives the model, loaded when first needed."""
     names: list[str] = []
     for question in questions:
         names.append(question.name)

@@ -133,5 +133,9 @@ def write_page(path: Path, table: Table, sheet: Path | None) -> None:
     """One page: the table, its facts, and the worst pictures; prose of somebody's own in it is left alone."""
     if not path.exists():
         write_text(path, PAGE.format(title=table.title))
-    worst = [] if sheet is None else [f"### What was lost\n\n![Questions that full answers and ours does not]({sheet.name})"]
+    worst = (
+        []
+        if sheet is None
+        else [f"### What was lost\n\n![Questions that full answers and ours does not]({sheet.name})"]
+    )
     fill_page(path, "vqa", table.section(titled=False), *worst)
