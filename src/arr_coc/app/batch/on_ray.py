@@ -79,6 +79,11 @@ def look_on_ray(
             max_task_retries=RETRIES,
         )
         yield from found.iter_batches(batch_size=None, batch_format="numpy", prefetch_batches=1)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "ray":
+            raise
+        reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
+        raise InputError(f"Ray gave up ({reason.strip()[:300]}); what is written stays, try --engine local") from error
     finally:
         ray.shutdown()
 

@@ -90,8 +90,9 @@ class Todo:
                 yield from self._table(path, share)
             return
         part, parts = share
-        for number, path in enumerate(self._pictures()):
-            if number % parts == part:
+        for path in self._pictures():
+            # By name, not by number: two machines may list a folder in two orders.
+            if key_of(path, "") % parts == part:
                 for query in self._asked(path, ()):
                     yield Row(path, query)
 

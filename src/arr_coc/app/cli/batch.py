@@ -123,6 +123,8 @@ def command(
         with writing(out):
             store.close()
     done = len(store.keys) - store.before
+    # Rows that are there twice are counted twice, so fewer than expected need not be too few.
+    short = not stopped and len(store.keys) < total and any(row.key not in store.keys for row in todo.rows())
     summary = {
         "rows": len(store.keys), "before": store.before, "done": done, "errors": store.errors, "tokens": store.tokens,
         "full": store.full, "seconds": round(perf_counter() - started, 3), "engine": engine, "out": str(out),
@@ -132,6 +134,8 @@ def command(
         print_json(summary)
     elif not quiet:
         print_summary(summary)
+    if short:
+        return complain(f"some rows of {place} are missing in {out}; give the same line again")
     return INTERRUPTED if stopped else 0
 
 
