@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
 
-.PHONY: setup demo test test-browser lint format bench clean pages-setup
+.PHONY: setup demo test test-browser test-ray test-lmms lint format bench clean pages-setup
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -11,6 +11,8 @@ help:
 	@echo "make demo    install, show where the tokens of example pictures go, and answer questions about them"
 	@echo "make test    install, lint, run the tests"
 	@echo "make test-browser   the web page's tests, in a headless Chromium that this installs where it can"
+	@echo "make test-ray       two thousand rows by Ray and by processes, workers and drivers killed (minutes)"
+	@echo "make test-lmms      lmms-eval, offline, in an environment of its own"
 	@echo "make lint    ruff and the type checker"
 	@echo "make bench   the speed table (minutes)"
 	@echo "make pages-setup   what arr-coc pages needs: Chromium and typefaces from Debian's packages (as root)"
@@ -48,11 +50,32 @@ test-browser: setup
 		fonts-dejavu-core >/dev/null; } || $(BIN)/python -m playwright install chromium || true
 	ARR_COC_BROWSER=all $(BIN)/python -m pytest -rs tests/microscope
 
+test-ray: setup
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,ray]"
+	ARR_COC_RAY=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs --durations=5 tests/batch
+
+# lmms-eval wants other versions of much that we need, and most of it only for tasks that fetch: so it gets an environment
+# of its own, beside ours, without what it asks for but the little that a local task imports.
+LMMS := .venv-lmms
+$(LMMS)/.installed: pyproject.toml .venv/.installed
+	test -x $(LMMS)/bin/python || $(BIN)/python -m venv $(LMMS)
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > \
+	  "$$($(LMMS)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/beside.pth"
+	$(LMMS)/bin/python -m pip install --quiet --no-deps "lmms-eval==0.7.3"
+	$(LMMS)/bin/python -m pip install --quiet --constraint constraints.txt "datasets>=3" evaluate loguru sacrebleu \
+	  sqlitedict pytablewriter tenacity numexpr
+	$(LMMS)/bin/python -m pip install --quiet --no-deps --editable .
+	touch $@
+
+test-lmms: setup
+	$(MAKE) $(LMMS)/.installed || { echo "skipped: an environment with lmms-eval 0.7.3 cannot be built here"; exit 0; }; \
+	  ! test -e $(LMMS)/.installed || OMP_NUM_THREADS=2 $(LMMS)/bin/python -m pytest -rs -s tests/lmms
+
 bench: setup
 	$(BIN)/arr-coc bench speed
 
 clean:
-	rm -rf .venv out build dist src/*.egg-info
+	rm -rf .venv .venv-lmms out build dist src/*.egg-info
 
 pages-setup: setup
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[pages]"

@@ -14,12 +14,24 @@ PACKAGE = Path(__file__).parents[1] / "src" / "arr_coc"
 # Ground floor first, storey by storey. A room may import itself and what stands before it.
 ORDER = {
     "library": (
-        *("errors", "lazy", "files", "arrays", "checks", "notebook", "alphabet", "values", "pretrained", "pictures"),
+        *(
+            "errors",
+            "lazy",
+            "files",
+            "records",
+            "arrays",
+            "checks",
+            "notebook",
+            "alphabet",
+            "values",
+            "pretrained",
+            "pictures",
+        ),
         *("sensing", "knowing", "balancing", "attending", "request", "draw", "realizing", "backbones", "bundled"),
         *("looking", "decoding", "chatting", "sight", "asking", "esper", "video"),
     ),
     "lab": ("statistics", "needle", "pages", "train", "bench", "classic"),
-    "app": ("web", "microscope", "serve", "cli"),
+    "app": ("web", "microscope", "serve", "batch", "cli"),
 }
 ROOMS = [("library", room) for room in ORDER["library"]]
 ROOMS += [(storey, room) for storey in ("lab", "app") for room in ORDER[storey]]

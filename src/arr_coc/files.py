@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from .errors import InputError
 
 
 @contextmanager
@@ -40,3 +42,18 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def same_settings(path: Path, settings: Mapping[str, Any]) -> None:
+    """Write how a run that can be stopped makes its results; where a run before it made them otherwise, refuse."""
+    given = json.loads(json.dumps(dict(settings)))
+    if not path.exists():
+        write_json(path, given)
+        return
+    try:
+        before = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path} is not what a run left ({error}); choose another --out") from error
+    other = [f"{name} {before.get(name)}" for name in {**given, **before} if given.get(name) != before.get(name)]
+    if other:
+        raise InputError(f"{path.parent} holds results made with {', '.join(other)}; give the same or another --out")

@@ -26,6 +26,7 @@ NOWHERE = "nowhere/nothing.png"
 CALLS = {
     "look": ("{photo}", "what?"),
     "ask": ("{photo}", "what?"),
+    "batch": ("{photo}",),
     "calibrate": (),
     "video": ("{photo}", "what?"),
     "microscope": (),
@@ -38,6 +39,7 @@ CALLS = {
     "train curve": ("{photo}",),
     "bench speed": (),
     "bench needle": (),
+    "bench vqa": ("--data", "{photo}", "--task", "needle"),
     "doctor": (),
 }
 EVERYWHERE = (("--no-such-option",), ("--json=maybe",), ("surplus", "surplus", "surplus", "--no"))
@@ -55,6 +57,11 @@ BAD = {
         *(("--budget", "0"), ("--keep", "2"), ("--device", "abacus"), ("--passes", "2", "--strategy", "uniform")),
         *(("--model", text) for text in ("", "no such model", "../..//x", "a/b/c")),
     ),
+    "batch": (
+        *(("--workers", text) for text in ("0", "-1", "x")),
+        *(("--engine", ""), ("--questions", NOWHERE), ("--query", ""), ("--budget", "0"), ("--device", "abacus"), ()),
+    ),
+    "bench vqa": (("--task", ""), ("--keeps", "x"), ("--limit", "0"), ("--model", "no such model"), ()),
     "calibrate": (
         *(("--n", text) for text in ("0", "5", "x")),
         *(("--batch", "0"), ("--size", "1"), ("--device", "abacus"), ("--model", "no such model")),

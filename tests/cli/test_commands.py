@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from arr_coc.app.cli.inputs import expand, result_names
 from arr_coc.app.cli.look import parse_compare, split_inputs
 from arr_coc.errors import InputError
 from arr_coc.looking import examine, prepare
+from arr_coc.pictures import Picture
 from arr_coc.request import DEFAULT_KEEP, Request
 
 ArrCoc = Callable[..., Outcome]
@@ -120,7 +122,7 @@ def test_folders_globs_and_lists_are_batches(arr_coc: ArrCoc, tmp_path: Path) ->
 
 
 def test_ctrl_c_keeps_what_was_written(arr_coc: ArrCoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import arr_coc.app.cli.batch as batch
+    import arr_coc.app.cli.looks as looks
 
     for name in ("a.png", "b.png", "c.png"):
         Image.fromarray(street()).save(tmp_path / name)
@@ -130,11 +132,39 @@ def test_ctrl_c_keeps_what_was_written(arr_coc: ArrCoc, tmp_path: Path, monkeypa
             raise KeyboardInterrupt
         return prepare(path)
 
-    monkeypatch.setattr(batch, "prepare", impatient)
+    monkeypatch.setattr(looks, "prepare", impatient)
     outcome = arr_coc("look", tmp_path / "*.png", "the red sign", "--out", tmp_path / "out")
     assert outcome.code == 130
     assert "stopped; 1 results" in outcome.err
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.allocation.json", "a.homunculus.png"]
+
+
+@pytest.mark.parametrize("printed", [(), ("--json",), ("--jsonl",), ("--quiet",)])
+def test_a_folder_of_pictures_is_not_kept(
+    arr_coc: ArrCoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: tuple[str, ...]
+) -> None:
+    """While the sixth picture is looked at, the first four are gone."""
+    import gc
+
+    import arr_coc.app.cli.looks as looks
+
+    held: list[int] = []
+    seen: list[weakref.ref[Picture]] = []
+
+    def watched(path: Path):  # type: ignore[no-untyped-def]
+        gc.collect()
+        held.append(sum(picture() is not None for picture in seen))
+        prepared = prepare(path)
+        seen.append(weakref.ref(prepared.picture))
+        return prepared
+
+    for number in range(6):
+        Image.fromarray(street()).save(tmp_path / f"{number}.png")
+    monkeypatch.setattr(looks, "prepare", watched)
+    arguments = ("look", tmp_path / "*.png", "the red sign", "--no-draw", "--out", tmp_path / "out", *printed)
+    assert arr_coc(*arguments).code == 0
+    assert len(held) == 6
+    assert max(held) <= 1
 
 
 def test_needle_writes_pictures_and_records(arr_coc: ArrCoc, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "look": Command("look", "Where would the tokens go? Needs no language model."),
     "ask": Command("ask", "A vision-language model's answer, from a budget of tokens."),
+    "batch": Command("batch", "Folders of millions, resumable, by processes or by Ray."),
     "calibrate": Command("calibrate", "Which heads of a model point at what is asked."),
     "video": Command("video", "Where a clip's tokens go, frame by frame, and an answer."),
     "microscope": Command("microscope", "The web page: see what it sees."),

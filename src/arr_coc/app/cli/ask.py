@@ -163,7 +163,7 @@ def write_files(out: Path, name: str, answer: Any) -> dict[str, str]:
 
 def draw_page(out: Path, name: str, picture: Any, answer: Any, query: str, relevance: Any = None) -> str:
     from ...draw import homunculus
-    from .batch import save_png
+    from .looks import save_png
 
     page = out / f"{name}.homunculus.png"
     save_png(homunculus(picture, answer.allocation, relevance, query), page)

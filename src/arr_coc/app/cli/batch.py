@@ -1,206 +1,220 @@
-"""Looking at one picture or many: one that fails is reported, the others go on, files are written as they come."""
+"""`arr-coc batch`: folders of millions, row by row, by processes of this machine or by Ray."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
-from zlib import Z_RLE
+from typing import Annotated, Any
 
+import typer
+
+from ...bundled import MINI
 from ...errors import InputError
-from ...files import replacing, write_json
-from ...looking import Look, Prepared, check_relevance, check_request, check_strategies, import_rooms, prepare
-from ...sensing.pdf import PdfPlace
-from .console import INTERRUPTED, USAGE_ERROR, complain, progress, writing
-from .inputs import Source, quiet_decoder, result_names
+from .console import INTERRUPTED, complain, print_json, progress, say, writing
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-
-@dataclass(frozen=True)
-class Job:
-    """draw: whether pages are drawn beside the allocations. words: a file of words, of the one picture."""
-
-    sources: list[Source]
-    queries: list[str]
-    strategies: list[str]
-    budget: int | None
-    keep: float | None
-    seed: int
-    device: str
-    out: Path
-    relevance: str = "look"
-    photos: bool = True
-    draw: bool = True
-    words: Path | None = None
+ENGINES = ("local", "ray")
+# Rows that a worker takes at a time: what is done again where it dies.
+AT_ONCE = 16
+# Seconds between lines about the progress, where nobody watches a bar.
+TELL_EVERY = 30.0
 
 
-@dataclass
-class Report:
-    """What came of a job. looks: one for each picture, question and strategy, with the files written for it.
+def command(
+    place: Annotated[
+        str,
+        typer.Argument(metavar="IN", help="A folder, a glob, or a table: jsonl or parquet of paths or pictures."),
+    ],
+    questions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='Lines like {"query": "…"}, with "path" for one picture only.'),
+    ] = None,
+    query: Annotated[
+        list[str] | None, typer.Option("--query", "-q", help="A question to every picture; may be repeated.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results; what is in it is not done again.")] = Path("out"),
+    engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: Ray Data.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray that runs, or auto; without it one is started.", show_default=False)
+    ] = None,
+    ask: Annotated[bool, typer.Option("--ask", help="Let a model answer, too.")] = False,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="With --ask: mini, a folder, a name.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TOKENS", help="Tokens that may be spent, 256 or 25%.", show_default=False)
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
+    ] = None,
+    relevance: Annotated[
+        str | None, typer.Option(help="look, scorer, detail, … [default: look; with --ask auto]", show_default=False)
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="How relevance becomes regions of one token each.", show_default=False)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="[default: one for each core; with --ask 1]", show_default=False)
+    ] = None,
+    at_once: Annotated[int, typer.Option(help="Rows that a worker takes at a time.")] = AT_ONCE,
+    every: Annotated[float, typer.Option(metavar="SECONDS", help="What is done is written so often.")] = 20.0,
+    new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 64,
+    seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; with Ray one GPU for each worker.")] = "cpu",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but what went wrong.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Only a line of JSON about the run on the output.")] = False,
+) -> int:
+    """Rows of where the tokens go (and, with --ask, of answers) for any number of pictures, each written once.
 
-    tell: called with each entry of the JSON as soon as there is one.
+    Writes part-NNNNNN.jsonl and, where pyarrow is installed, part-NNNNNN.parquet: path, query, tokens, full, leaves,
+    scores, text, uncertainty, seconds, source, error. Stopped or killed, the same line goes on where it was. A picture
+    that cannot be used is a row with an error.
+
+    \b
+    Examples:
+      arr-coc batch photos -q "Where is the clock?" --out clocks
+      arr-coc batch "scans/**/*.png" --questions questions.jsonl --budget 128 --out scans.out --workers 8
+      arr-coc batch rows.jsonl --out answers --ask --model Qwen/Qwen3-VL-2B-Instruct --device cuda
+      arr-coc batch "docvqa/*.parquet" --out docvqa.out --engine ray --address auto
+      cat clocks/part-*.jsonl | jq -c 'select(.error == "") | [.path, .tokens]'
     """
+    from ..batch.local import look_locally
+    from ..batch.looker import Ways
+    from ..batch.on_ray import look_on_ray
+    from ..batch.store import Store
+    from ..batch.todo import Todo, read_questions
+    from .inputs import SUFFIXES
 
-    pictures: int
-    looks: list[tuple[Source, Look, dict[str, str]]] = field(default_factory=list)
-    pages: list[str] = field(default_factory=list)
-    errors: list[tuple[str, str]] = field(default_factory=list)
-    interrupted: bool = False
-    tell: Callable[[dict[str, Any]], None] = lambda entry: None
-
-    @property
-    def exit_code(self) -> int:
-        if self.interrupted:
-            return INTERRUPTED
-        return USAGE_ERROR if self.errors else 0
-
-    def failed(self, source: Source, error: InputError) -> None:
-        self.errors.append((source.name, str(error)))
-        complain(str(error))
-        self.tell(error_entry(*self.errors[-1]))
-
-    def succeeded(self, source: Source, look: Look, files: dict[str, str]) -> None:
-        self.looks.append((source, look, files))
-        self.tell(look_entry(*self.looks[-1]))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "looks": [look_entry(*one) for one in self.looks],
-            "comparisons": self.pages,
-            "errors": [error_entry(*one) for one in self.errors],
-        }
-
-
-def look_entry(source: Source, look: Look, files: dict[str, str]) -> dict[str, Any]:
-    return {
-        "image": source.name,
-        "query": look.relevance.query,
-        "strategy": look.allocation.strategy,
-        "budget": look.allocation.budget,
-        "tokens": look.allocation.tokens,
-        "full": look.allocation.full,
-        "tokens_by_level": {str(level): n for level, n in look.allocation.tokens_by_level().items()},
-        "seconds": dict(look.seconds),
-        "notes": list(look.notes),
-        "files": files,
-        "allocation": look.allocation.to_json(),
-    }
-
-
-def error_entry(name: str, line: str) -> dict[str, str]:
-    return {"image": name, "error": line}
-
-
-def run_batch(job: Job, *, quiet: bool = False, tell: Callable[[dict[str, Any]], None] = lambda entry: None) -> Report:
-    """Look at every picture of `job`. quiet: no progress bar. tell: see `Report`."""
-    check_request(job.queries, job.budget, job.keep)
-    known = job.words is not None or any(isinstance(source.place, PdfPlace) for source in job.sources)
-    check_relevance(job.relevance, ("pixels", "texture", *(("words",) if known else ())))
-    if job.words is not None and len(job.sources) > 1:
-        raise InputError(f"--words {job.words} is of one picture, not of {len(job.sources)}; give one picture")
-    if job.relevance == "words" and not known and not quiet:
-        complain("reading words by OCR: some seconds for every picture that was not read before")
-    report = Report(pictures=len(job.sources), tell=tell)
-    many = len(job.sources) > 1
-    with progress(len(job.sources), "looking", hidden=quiet or not many) as advance:
-        try:
-            for source, name in zip(job.sources, result_names(job.sources), strict=True):
-                _one_picture(job, source, name, report)
-                advance()
-        except KeyboardInterrupt:
-            report.interrupted = True
-            complain(f"stopped; {len(report.looks)} results are in {job.out}")
-    return report
-
-
-def _one_picture(job: Job, source: Source, name: str, report: Report) -> None:
-    """Look, draw and write; a picture that cannot be used is reported, a job that cannot be done stops everything."""
+    check_numbers(workers=workers, at_once=at_once, new_tokens=new_tokens)
+    if not every >= 0:
+        raise InputError(f"--every {every} is no time; give seconds")
+    everywhere, own = read_questions(questions) if questions is not None else ((), {})
+    todo = Todo(place, (*everywhere, *(query or ())), own, SUFFIXES)
+    made = checked(budget, keep, relevance, strategy, engine, address, ask, model, device)
+    threads = max(1, (os.cpu_count() or 1) // (workers or 1)) if ask else 1
+    ways = Ways(ask, device=device, seed=seed, new_tokens=new_tokens, threads=threads, **made)
+    todo.check()
+    with writing(out):
+        store = Store(out, ways.settings(), seconds=every)
+    started, total = perf_counter(), todo.count()
+    stopped = False
     try:
-        with quiet_decoder(source):
-            prepared = prepare(source.place)
-    except InputError as error:
-        report.failed(source, error)
-        return
-    started = perf_counter()
-    check_strategies(job.strategies, job.device)
-    for strategy in job.strategies:
-        import_rooms(strategy, job.device, job.relevance)
-    _one_thread()
-    importing = perf_counter() - started
-    try:
-        looks = [look.timed("import", importing + look.seconds["import"]) for look in _looks(job, prepared)]
-    except InputError as error:
-        report.failed(source, error)
-        return
-    _write_results(job, source, name, looks, report)
+        waiting = (row for row in todo.rows() if row.key not in store.keys)
+        first = next(waiting, None)
+        found: Iterator[Any] = iter(())
+        if first is not None and engine == "ray":
+            found = look_on_ray(todo, store.keys.array(), ways, workers, at_once, address)
+        elif first is not None:
+            crew = workers or (1 if ask else os.cpu_count() or 1)
+            found = look_locally(chain([first], waiting), ways, crew, at_once)
+        left = max(0, total - store.before)
+        with progress(left, "looking", hidden=as_json or quiet) as advance:
+            tell = telling(left, as_json or quiet)
+            for columns in found:
+                with writing(out):
+                    new = store.add(columns)
+                advance(done=new)
+                tell(new)
+    except KeyboardInterrupt:
+        stopped = True
+        complain(f"stopped; what is done is in {out}, and the same line goes on from there")
+    finally:
+        with writing(out):
+            store.close()
+    done = len(store.keys) - store.before
+    # Rows that are there twice are counted twice, so fewer than expected need not be too few.
+    short = not stopped and len(store.keys) < total and any(row.key not in store.keys for row in todo.rows())
+    summary = {
+        "rows": len(store.keys), "before": store.before, "done": done, "errors": store.errors, "tokens": store.tokens,
+        "full": store.full, "seconds": round(perf_counter() - started, 3), "engine": engine, "out": str(out),
+        "stopped": stopped,
+    }  # fmt: skip
+    if as_json:
+        print_json(summary)
+    elif not quiet:
+        print_summary(summary)
+    if short:
+        return complain(f"some rows of {place} are missing in {out}; give the same line again")
+    return INTERRUPTED if stopped else 0
 
 
-def _one_thread() -> None:
-    """Maps of a few hundred pixels a side take a millisecond; waking and waiting for threads takes longer than that.
-
-    Says nothing to a torch that was not imported: one picture's quadtree does without.
-    """
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
+def check_numbers(**given: int | None) -> None:
+    for name, value in given.items():
+        if value is not None and value < 1:
+            raise InputError(f"--{name.replace('_', '-')} {value} does nothing; give at least 1")
 
 
-def _write_results(job: Job, source: Source, name: str, looks: list[Look], report: Report) -> None:
-    """Named after the picture, so that a second picture does not take the place of the first."""
-    for number, look in enumerate(looks, start=1):
-        # Several questions are told apart by number, several strategies by name.
-        tag = "" if len(looks) == 1 else f".{look.allocation.strategy}" if len(job.strategies) > 1 else f".{number}"
-        files = {}
-        if job.draw:
-            from ...draw import homunculus
+def checked(
+    budget: str | None,
+    keep: str | None,
+    relevance: str | None,
+    strategy: str | None,
+    engine: str,
+    address: str | None,
+    ask: bool,
+    model: str | None,
+    device: str,
+) -> dict[str, Any]:
+    """What the rows are made with, told to be wrong before any is made."""
+    from ...attending.strategies import LEAF_OPTIONS, check_strategy
+    from ...knowing.registry import check_relevance
+    from ...request import check_amount, check_device
+    from ..batch.on_ray import ray_missing
+    from .inputs import check_model
 
-            page = job.out / f"{name}.homunculus{tag}.png"
-            started = perf_counter()
-            drawn = homunculus(look.picture, look.allocation, look.relevance, look.relevance.query)
-            look = look.timed("draw", perf_counter() - started)
-            files["homunculus"] = str(page)
-        started = perf_counter()
-        with writing(job.out):
-            if job.draw:
-                save_png(drawn, page)
-            document = job.out / f"{name}.allocation{tag}.json"
-            write_json(document, look.allocation.to_json())
-        files["allocation"] = str(document)
-        look = look.timed("save", perf_counter() - started)
-        report.succeeded(source, look, files)
-    if len(looks) == 2 and job.draw:
-        from ...draw import comparison
-
-        by_strategy = len(job.strategies) > 1
-        page = job.out / f"{name}.comparison.png"
-        drawn = comparison(
-            looks[0].picture,
-            [look.allocation for look in looks],
-            job.strategies if by_strategy else job.queries,
-            job.queries[0] if by_strategy else "",
-        )
-        with writing(job.out):
-            save_png(drawn, page)
-        report.pages.append(str(page))
-
-
-def _looks(job: Job, prepared: Prepared) -> list[Look]:
-    """Every question with every strategy; strategies that are compared get what the first of them spent."""
-    looks: list[Look] = []
-    for query in job.queries:
-        for number, strategy in enumerate(job.strategies):
-            budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)
-            how: dict[str, Any] = {"seed": job.seed, "device": job.device, "relevance": job.relevance}
-            how |= {"photos": job.photos, "words": job.words}
-            looks.append(prepared.look(query, budget=budget, keep=keep, strategy=strategy, **how))
-    return looks
+    if engine not in ENGINES:
+        raise InputError(f"unknown --engine {engine!r}; choose from {', '.join(ENGINES)}")
+    if engine == "ray" and ray_missing():
+        raise InputError(ray_missing())
+    if address is not None and engine != "ray":
+        raise InputError(f"--address {address} is of a Ray; add --engine ray")
+    if model is not None and not ask:
+        raise InputError(f"--model {model} answers nothing without --ask; add it, or leave out --model")
+    if strategy is not None and check_strategy(strategy) not in LEAF_OPTIONS:
+        raise InputError(f"--strategy {strategy} makes no leaves; choose from {', '.join(LEAF_OPTIONS)}")
+    tokens, share = check_amount(budget, keep)
+    if relevance is not None:
+        offers = ("pixels", "texture", *(("model", "words") if ask else ()))
+        check_relevance(relevance, offers)
+    check_device(device)
+    if ask:
+        check_model(model or MINI)
+    return {"budget": tokens, "keep": share, "relevance": relevance, "strategy": strategy, "model": model or MINI}
 
 
-def save_png(image: Image, path: Path) -> None:
-    with replacing(path) as temporary:
-        # Run lengths at level 1 take a fraction of the default's time, and the file is hardly larger.
-        image.save(temporary, compress_level=1, compress_type=Z_RLE)
+def telling(left: int, quiet: bool) -> Callable[[int], None]:
+    """Where nobody watches a bar, a line now and then, with the time that is left at the speed so far."""
+    done = first = 0
+    began = told = 0.0
+
+    def tell(new: int) -> None:
+        nonlocal told, done, began, first
+        done, now = done + new, perf_counter()
+        if not began:  # workers load before their first batch, which says nothing about the others
+            began, told, first = now, now, new
+        if quiet or sys.stderr.isatty() or now - told < TELL_EVERY:
+            return
+        told, speed = now, (done - first) / (now - began)
+        rest = duration((left - done) / speed) if speed else "unknown time"
+        typer.echo(f"{done} of {left} rows, {speed:.1f} a second, {rest} left", err=True)
+
+    return tell
+
+
+def duration(seconds: float) -> str:
+    """ "3 h 20 min", "4 min", "12 s"."""
+    minutes = int(max(0.0, seconds)) // 60
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min" if minutes else f"{max(0.0, seconds):.0f} s"
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    done, seconds = summary["done"], summary["seconds"]
+    before = f", {summary['before']} were there before" if summary["before"] else ""
+    say(f"{done} rows in {seconds:.1f} s{before}; {summary['errors']} with an error")
+    if summary["full"]:
+        share = 100 * summary["tokens"] / summary["full"]
+        say(f"tokens: {summary['tokens']} of {summary['full']} ({share:.1f} %)")
+    say(f"files: {summary['out']}")

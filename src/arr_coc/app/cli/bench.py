@@ -14,6 +14,7 @@ from .bench_hypotheses import hypotheses
 from .bench_peers import peers
 from .bench_real import real
 from .bench_video import command as video
+from .bench_vqa import vqa
 from .console import print_json, progress, say, show, wait_asleep, writing
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ app.command("real")(real)
 app.command("peers")(peers)
 app.command("esper")(esper)
 app.command("video")(video)
+app.command("vqa")(vqa)
 
 
 @app.callback()
@@ -41,6 +43,7 @@ def bench() -> None:
       arr-coc bench hypotheses --quick
       arr-coc bench real --data DIR
       arr-coc bench peers --quick
+      arr-coc bench vqa --data signs --task needle
     """
 
 

@@ -111,13 +111,21 @@ def real(
 
 
 def parse_keeps(text: str) -> tuple[float, ...]:
+    """Two shares or more, largest first."""
+    shares = parse_shares(text)
+    if len(shares) < 2:
+        raise InputError(f"--keeps {text!r} needs two or more shares above 0 and at most 1")
+    return shares
+
+
+def parse_shares(text: str) -> tuple[float, ...]:
     """ "1/4 1/8" or "0.25,0.125" → shares, largest first."""
     try:
         shares = {float(Fraction(one)) for one in text.replace(",", " ").split()}
     except (ValueError, ZeroDivisionError) as error:
         raise InputError(f'--keeps {text!r} is no list of shares; give for example "1/4 1/8"') from error
-    if len(shares) < 2 or not all(0 < share <= 1 for share in shares):
-        raise InputError(f"--keeps {text!r} needs two or more shares above 0 and at most 1")
+    if not shares or not all(0 < share <= 1 for share in shares):
+        raise InputError(f"--keeps {text!r} needs shares above 0 and at most 1")
     return tuple(sorted(shares, reverse=True))
 
 

@@ -137,25 +137,40 @@ def progress(steps: Sequence[str] | int | None, verb: str, *, hidden: bool = Fal
     """A bar on the standard error, only where somebody watches.
 
     steps: their names, and the result is called with each as it begins; or how many there are, and it is called
-    without a name after each. None or no names: the bar only shows that something is going on.
+    without a name after each, or with how many were done. None or no names: the bar only shows that something is going
+    on.
     """
     if hidden or not sys.stderr.isatty():
-        yield lambda name="": None
+        yield lambda name="", done=1: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     names = [] if steps is None or isinstance(steps, int) else list(steps)
     total = steps if isinstance(steps, int) else len(names) or None
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns: list[Any] = [
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    ]
+    if isinstance(steps, int):
+        columns += [TextColumn("left"), TimeRemainingColumn()]
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(verb, total=total)
 
-        def advance(name: str = "") -> None:
+        def advance(name: str = "", done: int = 1) -> None:
             if name:
                 place = names.index(name) if name in names else None
                 bar.update(task, description=f"{verb} {name}".strip(), completed=place)
             else:
-                bar.advance(task)
+                bar.advance(task, done)
 
         yield advance
 

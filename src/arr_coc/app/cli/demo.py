@@ -112,7 +112,7 @@ def draw_looks(shown: Shown, looks: list[Any], out: Path) -> dict[str, Any]:
     from ...draw import comparison, homunculus
     from ...files import write_json
     from ...values import compare
-    from .batch import save_png
+    from .looks import save_png
 
     stem = Path(shown.picture).stem
     first, second = looks

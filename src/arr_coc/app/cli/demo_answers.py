@@ -16,8 +16,8 @@ from ...lab.needle.export import picture
 from ...looking import check_device, check_request
 from ...pictures import Picture, load_picture
 from ..microscope.linking import EXAMPLES, example_questions
-from .batch import save_png
 from .console import print_json, progress, say, show, table, writing
+from .looks import save_png
 
 SIZE = (512, 512)
 

@@ -49,6 +49,9 @@ FEATURES = (
         {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"},
         extra("serve"),
     ),
+    Feature("parquet", {"pyarrow": "pyarrow"}, extra("batch")),
+    Feature("batch --engine ray", {"ray": "ray", "pyarrow": "pyarrow"}, extra("ray")),
+    Feature("lmms-eval", {"lmms_eval": "lmms-eval"}, "make test-lmms, or docs/vqa.md: an environment of its own"),
     Feature(
         "photo map",
         {

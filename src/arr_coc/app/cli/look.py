@@ -14,7 +14,8 @@ from .console import print_json, say, seconds_line, show, table
 
 if TYPE_CHECKING:
     from ...looking import Look
-    from .batch import Report
+    from .inputs import Source
+    from .looks import Report
 
 
 def command(
@@ -85,8 +86,8 @@ def command(
       cat form.png | arr-coc look - "What is the date?"
     """
     from ...request import check_amount
-    from .batch import Job, run_batch
     from .inputs import expand
+    from .looks import Job, look_at_all, look_entry
 
     images, queries = split_inputs(inputs, query)
     strategies = parse_compare(compare) if compare is not None else [strategy]
@@ -108,12 +109,14 @@ def command(
         words=words,
     )
     if lines:
-        return run_batch(job, quiet=True, tell=print_json).exit_code
-    report = run_batch(job, quiet=as_json or quiet)
+        return look_at_all(job, quiet=True, tell=print_json).exit_code
+    one = len(job.sources) == 1
+    kept = look_entry if as_json else None if quiet else (lambda *found: found) if one else summary_row
+    report = look_at_all(job, quiet=as_json or quiet, keep=kept)
     if as_json:
         print_json(report.to_json())
     elif not quiet:
-        print_report(report)
+        print_report(report, len(queries) > 1, out)
     return report.exit_code
 
 
@@ -142,12 +145,13 @@ def parse_compare(text: str) -> list[str]:
 # ---- what is printed ------------------------------------------------------------------------------------------------
 
 
-def print_report(report: Report) -> None:
+def print_report(report: Report, several: bool, out: Path) -> None:
+    """several: whether there are several questions."""
     if report.pictures == 1:
-        for source, look, files in report.looks:
+        for source, look, files in report.kept:
             print_look(source.file, look, files)
-    elif report.looks:
-        print_summary(report)
+    elif report.kept:
+        print_summary(report, several, out)
     say(*(f"side by side: {page}" for page in report.pages[:3]))
 
 
@@ -178,29 +182,29 @@ def print_look(name: str, look: Look, files: Mapping[str, str]) -> None:
     )
 
 
-def print_summary(report: Report) -> None:
-    """One row for each picture, question and strategy."""
+def summary_row(source: Source, look: Look, files: Mapping[str, str]) -> tuple[str, ...]:
+    """A line of the table of many pictures: nothing but texts, so that no picture is kept for it."""
     from ...draw.legend import level_rows
 
-    several = len({look.relevance.query for _, look, _ in report.looks}) > 1
+    allocation, finest = look.allocation, level_rows(look.allocation)[0]
+    return (
+        source.file,
+        look.relevance.query,
+        allocation.strategy,
+        str(allocation.tokens),
+        f"{100 * allocation.keep:.1f} %",
+        f"level {finest.level}",
+        f"{100 * finest.area:.1f} %",
+        f"{sum(look.seconds.values()):.2f}",
+    )
+
+
+def print_summary(report: Report, several: bool, out: Path) -> None:
+    """One row for each picture, question and strategy."""
     columns = {"picture": "fold", **({"question": "left"} if several else {}), "strategy": "left"}
     columns |= dict.fromkeys(("tokens", "of full", "finest", "area finest", "seconds"), "right")
-    rows = []
-    for source, look, _ in report.looks:
-        allocation, finest = look.allocation, level_rows(look.allocation)[0]
-        rows.append(
-            (
-                source.file,
-                *([look.relevance.query] if several else []),
-                allocation.strategy,
-                str(allocation.tokens),
-                f"{100 * allocation.keep:.1f} %",
-                f"level {finest.level}",
-                f"{100 * finest.area:.1f} %",
-                f"{sum(look.seconds.values()):.2f}",
-            )
-        )
+    rows = [row if several else (row[0], *row[2:]) for row in report.kept]
     show(table(f"{report.pictures} pictures", columns, rows))
-    say(f"files: {Path(report.looks[0][2]['allocation']).parent}")
+    say(f"files: {out}")
     if report.errors:
         say(f"{len(report.errors)} of {report.pictures} pictures could not be used; see above")

@@ -1,0 +1,1 @@
+"""Folders of millions: the same rows by processes of this machine or by Ray, written once each."""

@@ -1,0 +1,146 @@
+"""`Looker`: columns of pictures and questions in, columns of results out. One class for every engine."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...bundled import MINI
+from ...errors import InputError
+from ...values import Allocation
+
+if TYPE_CHECKING:
+    from ...asking import Eye
+
+COLUMNS = (
+    *("path", "query", "tokens", "full", "leaves", "scores", "text", "uncertainty", "seconds", "source", "error"),
+)
+Columns = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How all rows of a job are looked at. ask: let a model answer, too. threads: of each worker."""
+
+    ask: bool = False
+    model: str = MINI
+    device: str = "cpu"
+    budget: int | None = None
+    keep: float | None = None
+    strategy: str | None = None
+    relevance: str | None = None
+    seed: int = 0
+    new_tokens: int = 64
+    threads: int = 1
+
+    def settings(self) -> dict[str, Any]:
+        """What the rows of one folder of results have in common; where they were computed is not part of it."""
+        given = asdict(self)
+        return {name: given[name] for name in given if name not in ("device", "threads")}
+
+
+class Looker:
+    """Loads when it is made, once in a process; then takes any number of batches.
+
+    Columns in: path, query, and data (bytes of the picture; empty where its path is read). Columns out: `COLUMNS`,
+    one row for each that came in. leaves: (N, 3) int16 in bytes: row, column and level of each token; scores: (N,)
+    float32 in bytes. A picture that cannot be used is a row with an error.
+    """
+
+    def __init__(self, ways: Ways) -> None:
+        # Before anything is imported that makes a pool of them.
+        os.environ.setdefault("OMP_NUM_THREADS", str(ways.threads))
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        self.ways = ways
+        self._shown: tuple[str, Any] | None = None
+        if ways.ask:
+            import torch
+
+            torch.set_num_threads(ways.threads)
+            _ = self.eye
+
+    @cached_property
+    def eye(self) -> Eye:
+        from ...asking import Eye
+
+        return Eye.from_pretrained(self.ways.model, device=self.ways.device, relevance=self.ways.relevance or "auto")
+
+    def __call__(self, columns: Mapping[str, Sequence[Any]]) -> Columns:
+        data = columns["data"] if "data" in columns else [b""] * len(columns["path"])
+        rows = [
+            self.row(str(path), str(query), bytes(held))
+            for path, query, held in zip(columns["path"], columns["query"], data, strict=True)
+        ]
+        if "torch" in sys.modules and not self.ways.ask:
+            sys.modules["torch"].set_num_threads(self.ways.threads)
+        return {name: column([row[name] for row in rows]) for name in COLUMNS}
+
+    def row(self, path: str, query: str, data: bytes = b"") -> dict[str, Any]:
+        started = perf_counter()
+        row = failed(path, query, "")
+        try:
+            row |= self._answered(path, query, data) if self.ways.ask else self._looked(path, query, data)
+        except InputError as error:
+            row["error"] = str(error)
+        except Exception as error:  # whatever one picture does, the others are looked at
+            row["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return row | {"seconds": perf_counter() - started}
+
+    def _looked(self, path: str, query: str, data: bytes) -> dict[str, Any]:
+        from ...attending.strategies import DEFAULT_STRATEGY
+        from ...looking import prepare
+
+        if self._shown is None or self._shown[0] != path:  # several questions about a picture: it is sensed once
+            self._shown = None
+            self._shown = path, prepare(data or path)
+        ways = self.ways
+        how: dict[str, Any] = {"strategy": ways.strategy or DEFAULT_STRATEGY, "relevance": ways.relevance or "look"}
+        look = self._shown[1].look(query, ways.budget, ways.keep, seed=ways.seed, device=ways.device, **how)
+        return placed(look.allocation) | {"source": source_of(look.notes, how["relevance"])}
+
+    def _answered(self, path: str, query: str, data: bytes) -> dict[str, Any]:
+        ways = self.ways
+        if self._shown is None or self._shown[0] != path:
+            self._shown = None
+            self.eye.set_image(data or path)
+            self._shown = path, None
+        how: dict[str, Any] = {"strategy": ways.strategy, "seed": ways.seed, "max_new_tokens": ways.new_tokens}
+        answer = self.eye.ask(query, ways.budget, ways.keep, **how)
+        said = {"text": answer.text, "uncertainty": answer.uncertainty, "full": answer.full, "tokens": answer.tokens}
+        return placed(answer.allocation) | said | {"source": source_of(answer.notes, ways.relevance or "auto")}
+
+
+def placed(allocation: Allocation) -> dict[str, Any]:
+    return {
+        "tokens": allocation.tokens,
+        "full": allocation.full,
+        "leaves": allocation.leaf_cells().astype("<i2").tobytes(),
+        "scores": allocation.scores.astype("<f4").tobytes(),
+    }
+
+
+def failed(path: str, query: str, error: str) -> dict[str, Any]:
+    """A row about which nothing is known but what went wrong."""
+    row: dict[str, Any] = {"path": path, "query": query, "tokens": 0, "full": 0, "leaves": b"", "scores": b""}
+    return row | {"text": "", "uncertainty": np.nan, "seconds": 0.0, "source": "", "error": error}
+
+
+def source_of(notes: Sequence[str], asked: str) -> str:
+    """Where the relevance came from, as the notes say; else what was asked for."""
+    found = (re.match(r"relevance '([^']+)'", note) for note in notes)
+    return next((match[1] for match in found if match), asked)
+
+
+def column(values: Sequence[Any]) -> np.ndarray:
+    """Numbers as numbers, everything else as objects, which is what a table of any engine takes."""
+    if values and isinstance(values[0], int | float):
+        return np.asarray(values)
+    return np.fromiter(values, dtype=object, count=len(values))

@@ -1,0 +1,146 @@
+"""The folder of results: parts that are whole or not there, and what is written already.
+
+Only the driver writes, whichever engine works: a worker that dies takes nothing with it, and a row that is done twice
+is written once. A part's JSON lines are what counts: its parquet is written before them and is nothing without them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ...files import replacing, same_settings, write_text
+from ...records import arrow, has_parquet
+from .looker import COLUMNS
+from .todo import Keys, key_of
+
+SETTINGS, LOCK, KEYS = "batch.json", ".lock", ".keys"
+# Rows of a part, at most about.
+ROWS = 1000
+DIGITS = 5
+
+
+class Store:
+    """settings: how rows are made; a folder with rows that were made otherwise is refused. rows, seconds: a part is
+    written when it has so many rows, or when its first row is so old."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], *, rows: int = ROWS, seconds: float = 0.0) -> None:
+        self.folder, self.rows, self.seconds = folder, rows, seconds
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = self._locked()
+        same_settings(folder / SETTINGS, settings)
+        self.keys = Keys(self._written())
+        self.before = len(self.keys)
+        self.errors = self.tokens = self.full = 0
+        self._waiting: list[dict[str, Any]] = []
+        self._since = 0.0
+        self._next = 1 + max((int(path.stem.split("-")[1]) for path in folder.glob("part-*.jsonl")), default=0)
+
+    def _locked(self) -> Any:
+        """One driver at a time: two would do everything twice. The lock goes with the process, however it ends."""
+        file = (self.folder / LOCK).open("w")
+        if find_spec("fcntl") is not None:
+            fcntl: Any = import_module("fcntl")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                file.close()
+                raise InputError(
+                    f"another batch writes into {self.folder}; wait for it or choose another --out"
+                ) from error
+        return file
+
+    def _written(self) -> np.ndarray:
+        """(n,) uint64: keys of all parts; what a driver that was killed has left unfinished is removed."""
+        for path in self.folder.glob(".part-*"):
+            path.unlink()
+        for path in self.folder.glob("part-*.parquet"):
+            if not path.with_suffix(".jsonl").exists():
+                path.unlink()
+        parts = sorted(self.folder.glob("part-*.jsonl"))
+        return np.concatenate([np.zeros(0, np.uint64), *map(self._keys_of, parts)])
+
+    def _keys_of(self, part: Path) -> np.ndarray:
+        beside = self.folder / KEYS / part.stem
+        if beside.exists():  # lines are long, and reading those of a million rows takes minutes
+            return np.fromfile(beside, np.uint64)
+        rows = (json.loads(line) for line in part.read_text(encoding="utf-8").splitlines())
+        return np.array([key_of(row["path"], row["query"]) for row in rows], np.uint64)
+
+    def add(self, columns: Mapping[str, Sequence[Any]]) -> int:
+        """Rows that are not written yet; how many they are."""
+        new = 0
+        for values in zip(*(columns[name] for name in COLUMNS), strict=True):
+            row = dict(zip(COLUMNS, values, strict=True))
+            key = key_of(str(row["path"]), str(row["query"]))
+            if key in self.keys:
+                continue
+            if not self._waiting:
+                self._since = monotonic()
+            self.keys.add(key)
+            self._waiting.append(row)
+            self.errors += bool(row["error"])
+            self.tokens += int(row["tokens"])
+            self.full += int(row["full"])
+            new += 1
+        if len(self._waiting) >= self.rows or (self._waiting and monotonic() - self._since >= self.seconds):
+            self.flush()
+        return new
+
+    def flush(self) -> None:
+        if not self._waiting:
+            return
+        name = f"part-{self._next:06d}"
+        rows, self._waiting = self._waiting, []
+        if has_parquet():
+            write_parquet(self.folder / f"{name}.parquet", rows)
+        text = "".join(json.dumps(plain(row), ensure_ascii=False) + "\n" for row in rows)
+        write_text(self.folder / f"{name}.jsonl", text)
+        (self.folder / KEYS).mkdir(exist_ok=True)
+        with replacing(self.folder / KEYS / name) as temporary:
+            np.array([key_of(str(row["path"]), str(row["query"])) for row in rows], np.uint64).tofile(temporary)
+        self._next += 1
+
+    def close(self) -> None:
+        try:
+            self.flush()
+        finally:
+            self._lock.close()
+
+
+def plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row for JSON: leaves as [row, column, level], scores as numbers."""
+    leaves = np.frombuffer(row["leaves"], "<i2").reshape(-1, 3).tolist()
+    scores = np.frombuffer(row["scores"], "<f4").astype(float).round(DIGITS).tolist()
+    uncertainty = float(row["uncertainty"])
+    numbers = {"tokens": int(row["tokens"]), "full": int(row["full"]), "seconds": round(float(row["seconds"]), DIGITS)}
+    known = {"uncertainty": None if np.isnan(uncertainty) else round(uncertainty, DIGITS)}
+    texts = {name: str(row[name]) for name in ("path", "query", "text", "source", "error")}
+    made = {**texts, **numbers, **known, "leaves": leaves, "scores": scores}
+    return {name: made[name] for name in COLUMNS}
+
+
+def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    pa, parquet = arrow(), arrow("pyarrow.parquet")
+    kinds = {"leaves": pa.binary(), "scores": pa.binary(), "tokens": pa.int32(), "full": pa.int32()}
+    kinds |= {"uncertainty": pa.float32(), "seconds": pa.float32()}
+    columns = {
+        name: pa.array([row[name] for row in rows], kinds.get(name, pa.string()), from_pandas=True) for name in COLUMNS
+    }
+    with replacing(path) as temporary:
+        parquet.write_table(pa.table(columns), temporary)
+
+
+def read_results(folder: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a folder of results, as their JSON lines have them."""
+    for path in sorted(folder.glob("part-*.jsonl")):
+        with path.open(encoding="utf-8") as lines:
+            yield from map(json.loads, lines)

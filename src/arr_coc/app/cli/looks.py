@@ -1,0 +1,220 @@
+"""Looking at one picture or many: one that fails is reported, the others go on, files are written as they come."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+from zlib import Z_RLE
+
+from ...errors import InputError
+from ...files import replacing, write_json
+from ...looking import Look, Prepared, check_relevance, check_request, check_strategies, import_rooms, prepare
+from ...sensing.pdf import PdfPlace
+from .console import INTERRUPTED, USAGE_ERROR, complain, progress, writing
+from .inputs import Source, quiet_decoder, result_names
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True)
+class Job:
+    """draw: whether pages are drawn beside the allocations. words: a file of words, of the one picture."""
+
+    sources: list[Source]
+    queries: list[str]
+    strategies: list[str]
+    budget: int | None
+    keep: float | None
+    seed: int
+    device: str
+    out: Path
+    relevance: str = "look"
+    photos: bool = True
+    draw: bool = True
+    words: Path | None = None
+
+
+@dataclass
+class Report:
+    """What came of a job. kept: what `keep` made of each look, which must not hold its picture: there may be thousands.
+
+    keep: called with source, look and the files written for it; None keeps nothing. tell: called with each entry of the
+    JSON as soon as there is one.
+    """
+
+    pictures: int
+    keep: Callable[[Source, Look, dict[str, str]], Any] | None = None
+    tell: Callable[[dict[str, Any]], None] | None = None
+    number: int = 0
+    kept: list[Any] = field(default_factory=list)
+    pages: list[str] = field(default_factory=list)
+    errors: list[tuple[str, str]] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        if self.interrupted:
+            return INTERRUPTED
+        return USAGE_ERROR if self.errors else 0
+
+    def failed(self, source: Source, error: InputError) -> None:
+        self.errors.append((source.name, str(error)))
+        complain(str(error))
+        if self.tell is not None:
+            self.tell(error_entry(*self.errors[-1]))
+
+    def succeeded(self, source: Source, look: Look, files: dict[str, str]) -> None:
+        self.number += 1
+        if self.keep is not None:
+            self.kept.append(self.keep(source, look, files))
+        if self.tell is not None:
+            self.tell(look_entry(source, look, files))
+
+    def to_json(self) -> dict[str, Any]:
+        """Where `look_entry` was kept."""
+        return {
+            "looks": self.kept,
+            "comparisons": self.pages,
+            "errors": [error_entry(*one) for one in self.errors],
+        }
+
+
+def look_entry(source: Source, look: Look, files: dict[str, str]) -> dict[str, Any]:
+    return {
+        "image": source.name,
+        "query": look.relevance.query,
+        "strategy": look.allocation.strategy,
+        "budget": look.allocation.budget,
+        "tokens": look.allocation.tokens,
+        "full": look.allocation.full,
+        "tokens_by_level": {str(level): n for level, n in look.allocation.tokens_by_level().items()},
+        "seconds": dict(look.seconds),
+        "notes": list(look.notes),
+        "files": files,
+        "allocation": look.allocation.to_json(),
+    }
+
+
+def error_entry(name: str, line: str) -> dict[str, str]:
+    return {"image": name, "error": line}
+
+
+def look_at_all(
+    job: Job,
+    *,
+    quiet: bool = False,
+    keep: Callable[[Source, Look, dict[str, str]], Any] | None = None,
+    tell: Callable[[dict[str, Any]], None] | None = None,
+) -> Report:
+    """Look at every picture of `job`. quiet: no progress bar. keep, tell: see `Report`."""
+    check_request(job.queries, job.budget, job.keep)
+    known = job.words is not None or any(isinstance(source.place, PdfPlace) for source in job.sources)
+    check_relevance(job.relevance, ("pixels", "texture", *(("words",) if known else ())))
+    if job.words is not None and len(job.sources) > 1:
+        raise InputError(f"--words {job.words} is of one picture, not of {len(job.sources)}; give one picture")
+    if job.relevance == "words" and not known and not quiet:
+        complain("reading words by OCR: some seconds for every picture that was not read before")
+    report = Report(len(job.sources), keep, tell)
+    many = len(job.sources) > 1
+    with progress(len(job.sources), "looking", hidden=quiet or not many) as advance:
+        try:
+            for source, name in zip(job.sources, result_names(job.sources), strict=True):
+                _one_picture(job, source, name, report)
+                advance()
+        except KeyboardInterrupt:
+            report.interrupted = True
+            complain(f"stopped; {report.number} results are in {job.out}")
+    return report
+
+
+def _one_picture(job: Job, source: Source, name: str, report: Report) -> None:
+    """Look, draw and write; a picture that cannot be used is reported, a job that cannot be done stops everything."""
+    try:
+        with quiet_decoder(source):
+            prepared = prepare(source.place)
+    except InputError as error:
+        report.failed(source, error)
+        return
+    started = perf_counter()
+    check_strategies(job.strategies, job.device)
+    for strategy in job.strategies:
+        import_rooms(strategy, job.device, job.relevance)
+    _one_thread()
+    importing = perf_counter() - started
+    try:
+        looks = [look.timed("import", importing + look.seconds["import"]) for look in _looks(job, prepared)]
+    except InputError as error:
+        report.failed(source, error)
+        return
+    _write_results(job, source, name, looks, report)
+
+
+def _one_thread() -> None:
+    """Maps of a few hundred pixels a side take a millisecond; waking and waiting for threads takes longer than that.
+
+    Says nothing to a torch that was not imported: one picture's quadtree does without.
+    """
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+def _write_results(job: Job, source: Source, name: str, looks: list[Look], report: Report) -> None:
+    """Named after the picture, so that a second picture does not take the place of the first."""
+    for number, look in enumerate(looks, start=1):
+        # Several questions are told apart by number, several strategies by name.
+        tag = "" if len(looks) == 1 else f".{look.allocation.strategy}" if len(job.strategies) > 1 else f".{number}"
+        files = {}
+        if job.draw:
+            from ...draw import homunculus
+
+            page = job.out / f"{name}.homunculus{tag}.png"
+            started = perf_counter()
+            drawn = homunculus(look.picture, look.allocation, look.relevance, look.relevance.query)
+            look = look.timed("draw", perf_counter() - started)
+            files["homunculus"] = str(page)
+        started = perf_counter()
+        with writing(job.out):
+            if job.draw:
+                save_png(drawn, page)
+            document = job.out / f"{name}.allocation{tag}.json"
+            write_json(document, look.allocation.to_json())
+        files["allocation"] = str(document)
+        look = look.timed("save", perf_counter() - started)
+        report.succeeded(source, look, files)
+    if len(looks) == 2 and job.draw:
+        from ...draw import comparison
+
+        by_strategy = len(job.strategies) > 1
+        page = job.out / f"{name}.comparison.png"
+        drawn = comparison(
+            looks[0].picture,
+            [look.allocation for look in looks],
+            job.strategies if by_strategy else job.queries,
+            job.queries[0] if by_strategy else "",
+        )
+        with writing(job.out):
+            save_png(drawn, page)
+        report.pages.append(str(page))
+
+
+def _looks(job: Job, prepared: Prepared) -> list[Look]:
+    """Every question with every strategy; strategies that are compared get what the first of them spent."""
+    looks: list[Look] = []
+    for query in job.queries:
+        for number, strategy in enumerate(job.strategies):
+            budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)
+            how: dict[str, Any] = {"seed": job.seed, "device": job.device, "relevance": job.relevance}
+            how |= {"photos": job.photos, "words": job.words}
+            looks.append(prepared.look(query, budget=budget, keep=keep, strategy=strategy, **how))
+    return looks
+
+
+def save_png(image: Image, path: Path) -> None:
+    with replacing(path) as temporary:
+        # Run lengths at level 1 take a fraction of the default's time, and the file is hardly larger.
+        image.save(temporary, compress_level=1, compress_type=Z_RLE)

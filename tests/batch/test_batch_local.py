@@ -1,0 +1,241 @@
+"""`arr-coc batch`: every row exactly once, whoever is killed on the way; and what it takes and refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from batch_runs import (
+    BROKEN,
+    QUESTIONS,
+    arguments,
+    expected,
+    rows_of,
+    run_killed,
+    still_alive,
+    write_pictures,
+    written,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from arr_coc import look
+from arr_coc.app.batch.local import look_locally
+from arr_coc.app.batch.looker import COLUMNS, Looker, Ways, failed
+from arr_coc.app.batch.store import Store
+from arr_coc.app.batch.todo import Keys, Row, Todo, key_of, read_questions
+from arr_coc.app.cli import main
+from arr_coc.errors import InputError
+
+PNG = frozenset({".png"})
+
+
+def batch(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main(["batch", *map(str, arguments)])
+    return int(stopped.value.code or 0)
+
+
+def test_a_killed_worker_and_a_killed_driver_lose_and_double_nothing(tmp_path: Path) -> None:
+    folder, out = write_pictures(tmp_path / "in", 29), tmp_path / "out"
+    line = arguments(folder, out, "--workers", "2", "--at-once", "2", "--every", "0")
+    orphans = run_killed(line, out, "spawn_main", (3, 9))
+    before = rows_of(out)
+    assert 0 < len(before) < len(expected(folder)), "killed in the middle"
+    assert not still_alive(orphans), "workers end with their driver"
+    (out / "part-000999.parquet").write_bytes(b"of a part that never came to be")
+    done = subprocess.run([*line, "--json"], capture_output=True, check=True)
+    summary = json.loads(done.stdout)
+    assert summary["before"] == len(before)
+    assert summary["done"] == len(expected(folder)) - len(before)
+    assert rows_of(out) == expected(folder)
+    assert sum(bool(row["error"]) for row in written(out)) == len(QUESTIONS)
+    assert not list(out.glob(".part-*"))
+
+
+def test_parquet_and_lines_hold_the_same_rows(tmp_path: Path) -> None:
+    parquet: Any = pytest.importorskip("pyarrow.parquet")
+    store = Store(tmp_path, {})
+    street = Path(__file__).parents[2] / "src" / "arr_coc" / "examples" / "street.png"
+    looker = Looker(Ways(budget=64))
+    store.add(looker({"path": [str(street), "nowhere.png"], "query": ["the red sign", "what?"]}))
+    store.close()
+    (good, bad), lines = parquet.read_table(tmp_path / "part-000001.parquet").to_pylist(), written(tmp_path)
+    assert list(good) == list(lines[0]) == list(COLUMNS)
+    leaves = np.frombuffer(good["leaves"], "<i2").reshape(-1, 3)
+    assert leaves.tolist() == lines[0]["leaves"]
+    assert np.allclose(np.frombuffer(good["scores"], "<f4"), lines[0]["scores"], atol=1e-4)
+    # The same as a single look gives.
+    alone = look(street, "the red sign", 64)
+    assert np.array_equal(leaves, alone.leaf_cells())
+    assert good["tokens"] == alone.tokens == 64
+    assert good["source"] == "look"
+    assert not good["error"]
+    assert bad["error"].startswith("nowhere.png") or "nowhere.png" in bad["error"]
+    assert bad["tokens"] == 0
+    assert bad["uncertainty"] is None
+
+
+def test_asking_answers_as_ask_does(tmp_path: Path) -> None:
+    from arr_coc import ask
+
+    street = Path(__file__).parents[2] / "src" / "arr_coc" / "examples" / "street.png"
+    query = "What does the pink sign say?"
+    found = Looker(Ways(ask=True, budget=192))({"path": [str(street)], "query": [query]})
+    alone = ask(street, query, 192)
+    assert found["text"][0] == alone.text
+    assert found["tokens"][0] == alone.tokens
+    assert found["uncertainty"][0] == pytest.approx(alone.uncertainty, abs=1e-5)
+    assert found["source"][0] == "scorer"
+
+
+def test_a_picture_that_kills_is_a_row_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that ends without a word, whatever it is sent, is the machine's fault; in the middle, the picture's."""
+    (tmp_path / "lethal").mkdir()
+    # What a worker imports when it looks ends it, for one picture only.
+    (tmp_path / "lethal" / "sitecustomize.py").write_text(
+        "import os, PIL.Image\n"
+        "real = PIL.Image.open\n"
+        "PIL.Image.open = lambda place, *a, **k: os._exit(9) if 'lethal' in str(place) else real(place, *a, **k)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lethal"), prepend=":")
+    names = ["a.png", "lethal.png", "b.png", "c.png"]
+    for name in names:
+        Image.new("RGB", (64, 64), "red").save(tmp_path / name)
+    rows = iter([Row(str(tmp_path / name), "what?") for name in names])
+    found = [dict(zip(one, values, strict=True)) for one in look_locally(rows, Ways(), 1, 4)
+             for values in zip(*one.values(), strict=True)]  # fmt: skip
+    assert sorted(Path(row["path"]).name for row in found) == sorted(names)
+    assert [Path(row["path"]).name for row in found if row["error"]] == ["lethal.png"]
+    assert "died 2 times" in next(row["error"] for row in found if row["error"])
+
+
+def test_memory_does_not_grow_with_the_number_of_pictures(tmp_path: Path) -> None:
+    """Peak memory of a worker's whole life on 5 and on 40 pictures of 1.7 MB each."""
+    picture = tmp_path / "large.png"
+    Image.effect_noise((768, 768), 60).convert("RGB").save(picture, compress_level=0)
+    script = (
+        "import resource, sys\n"
+        "from arr_coc.app.batch.looker import Looker, Ways\n"
+        "from pathlib import Path\n"
+        "data, looker = Path(sys.argv[1]).read_bytes(), Looker(Ways(budget=16))\n"
+        "for n in range(int(sys.argv[2])):\n"
+        "    looker({'path': [str(n)], 'query': ['what?'], 'data': [data]})\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    peaks = [
+        int(subprocess.run([sys.executable, "-c", script, str(picture), n], capture_output=True, check=True).stdout)
+        for n in ("5", "40")
+    ]
+    assert peaks[1] - peaks[0] < 20_000, f"{peaks} kB"
+
+
+def test_tables_bring_their_own_questions_and_pictures(tmp_path: Path) -> None:
+    pa: Any = pytest.importorskip("pyarrow")
+    parquet: Any = pytest.importorskip("pyarrow.parquet")
+    Image.new("RGB", (40, 30), "blue").save(tmp_path / "a.png")
+    lines = [{"path": "a.png", "query": "x?"}, {"image": "a.png", "question": "y?"}, {"path": "a.png"}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    todo = Todo(str(tmp_path / "rows.jsonl"), ("z?",))
+    assert [row.query for row in todo.rows()] == ["x?", "y?", "z?"]
+    assert {row.path for row in todo.rows()} == {str(tmp_path / "a.png")}
+    assert todo.count() == 3
+    data = (tmp_path / "a.png").read_bytes()
+    hub = [{"image": {"bytes": data, "path": "same.png"}, "question": f"{n}?"} for n in range(7)]
+    parquet.write_table(pa.Table.from_pylist(hub), tmp_path / "hub.parquet", row_group_size=3)
+    todo = Todo(str(tmp_path / "*.parquet"))
+    rows = list(todo.rows())
+    assert todo.count() == 7
+    assert [row.query for row in rows] == [f"{n}?" for n in range(7)]
+    assert len({row.path for row in rows}) == 7, "names inside the hub's pictures are not unique"
+    assert all(row.data == data for row in rows)
+    shares = [row for part in range(3) for row in todo.rows((part, 3))]
+    assert sorted(shares) == sorted(rows)
+
+
+def test_shares_of_a_folder_are_all_of_it_once(tmp_path: Path) -> None:
+    folder = write_pictures(tmp_path / "in", 11, (8, 8))
+    (tmp_path / "q.jsonl").write_text('{"query": "what?"}\n{"path": "00003.png", "query": "own?"}\n')
+    queries, own = read_questions(tmp_path / "q.jsonl")
+    todo = Todo(str(folder), queries, own, PNG)
+    rows = list(todo.rows())
+    assert len(rows) == todo.count() == 13
+    assert [row.path for row in rows if row.query == "own?"] == [str(folder / "00003.png")]
+    assert sorted(row for part in range(4) for row in todo.rows((part, 4))) == sorted(rows)
+    assert sorted(Todo(str(folder / "*.png"), queries, own, PNG).rows()) == sorted(rows)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1)), st.lists(st.integers(0, 2**64 - 1)))
+def test_keys_are_a_set(first: list[int], second: list[int]) -> None:
+    keys = Keys(np.array(first, np.uint64))
+    for key in second:
+        keys.add(key)
+    assert len(keys) == len({*first, *second})
+    assert all(key in keys for key in (*first, *second))
+    assert keys.array().tolist() == sorted({*first, *second})
+    assert all((key + 1) % 2**64 in {*first, *second} or (key + 1) % 2**64 not in keys for key in first)
+
+
+def test_a_row_that_comes_twice_is_written_once_also_after_a_restart(tmp_path: Path) -> None:
+    def columns(*names: str) -> dict[str, Any]:
+        rows = [failed(name, "what?", "") for name in names]
+        return {name: [row[name] for row in rows] for name in COLUMNS}
+
+    store = Store(tmp_path, {"budget": 4})
+    assert store.add(columns("a", "b", "a")) == 2
+    with pytest.raises(InputError, match="another batch"):
+        Store(tmp_path, {"budget": 4})
+    store.close()
+    (tmp_path / ".keys" / "part-000001").unlink()  # a cache: without it the lines are read
+    store = Store(tmp_path, {"budget": 4})
+    assert store.before == 2
+    assert store.add(columns("b", "c")) == 1
+    store.close()
+    assert sorted(row["path"] for row in written(tmp_path)) == ["a", "b", "c"]
+    with pytest.raises(InputError, match="budget 4"):
+        Store(tmp_path, {"budget": 5})
+    assert key_of("a", "b") != key_of("ab", "")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--engine", "abacus"), "engine"),
+        (("--workers", "0"), "workers"),
+        (("--at-once", "0"), "at-once"),
+        (("--every", "-1"), "every"),
+        (("--budget", "0"), "budget"),
+        (("--model", "mini"), "--ask"),
+        (("--address", "auto"), "--engine ray"),
+        (("--strategy", "lod"), "leaves"),
+        (("--relevance", "glance"), "glance"),
+        (("--questions", "nowhere.jsonl"), "nowhere.jsonl"),
+    ],
+)
+def test_what_cannot_be_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], said: str
+) -> None:
+    folder = write_pictures(tmp_path / "in", 1, (8, 8))
+    assert batch(folder, "-q", "what?", "--out", tmp_path / "out", *more) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_inputs_that_hold_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_pictures(tmp_path / "in", 1, (8, 8))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "torn.jsonl").write_text('{"path": "a.png"\n')
+    (tmp_path / "none.jsonl").write_text("{}\n")
+    for place in (folder, tmp_path / "nowhere", tmp_path / "empty", tmp_path / "torn.jsonl", tmp_path / "none.jsonl"):
+        asked = () if place == folder else ("-q", "what?")
+        assert batch(place, *asked, "--out", tmp_path / "out") == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert BROKEN in {path.name for path in folder.iterdir()}
