@@ -87,7 +87,7 @@ def test_the_prompt_and_the_logits_are_the_stock_models(mini, clips, tmp_path) -
 
 def test_frames_of_different_numbers_are_encoded_as_the_stock_tower_does_it(mini, clips, maps) -> None:
     """One padded pass with a mask, against the stock class on each frame alone: values and gradients."""
-    leaves = clip_leaves("temporal", maps, 0.2, torch.Generator(), TREE)
+    leaves = clip_leaves("temporal", maps, 0.2, torch.Generator())
     assert len(set(leaves.lengths.tolist())) > 1
     pictures = clips.pictures.flatten(0, 1)
     weight = mini.model.visual.blocks[0].attn.qkv.weight
@@ -109,7 +109,7 @@ def test_frames_of_different_numbers_are_encoded_as_the_stock_tower_does_it(mini
 def test_readings_agree_where_there_is_one_frame(mini, clips, maps) -> None:
     one = Clips(clips.pictures[:, :1], clips.question_ids, clips.answer_ids)
     first = ClipMaps(*(part[:, :1] for part in (maps.scores, maps.relevance, maps.same_ground)))
-    leaves = clip_leaves("frame by frame", first, 0.3, torch.Generator(), TREE)
+    leaves = clip_leaves("frame by frame", first, 0.3, torch.Generator())
     evidence = evidence_of(first.relevance, leaves)
     clearest, pooled = (read(mini, one, leaves, evidence) for read in (read_clearest, read_pooled))
     assert torch.allclose(clearest.loss, pooled.loss, atol=1e-5)
@@ -120,7 +120,7 @@ def test_readings_agree_where_there_is_one_frame(mini, clips, maps) -> None:
 @torch.no_grad()
 def test_pooling_weighs_frames_by_their_evidence(mini, clips, maps) -> None:
     """All weight on one frame: what that frame alone says."""
-    leaves = clip_leaves("frame by frame", maps, 0.3, torch.Generator(), TREE)
+    leaves = clip_leaves("frame by frame", maps, 0.3, torch.Generator())
     evidence = torch.zeros(2, FRAMES)
     evidence[0, 1] = evidence[1, 2] = 1.0
     assert torch.allclose(
@@ -131,9 +131,7 @@ def test_pooling_weighs_frames_by_their_evidence(mini, clips, maps) -> None:
 def test_every_system_costs_the_same(maps) -> None:
     for keep in (1 / 16, 1 / 8, 1 / 4):
         totals = {
-            system: clip_leaves(system, maps, keep, torch.Generator().manual_seed(0), TREE)
-            .lengths.view(2, FRAMES)
-            .sum(1)
+            system: clip_leaves(system, maps, keep, torch.Generator().manual_seed(0)).lengths.view(2, FRAMES).sum(1)
             for system in SYSTEMS
             if system != "full"
         }
@@ -141,14 +139,14 @@ def test_every_system_costs_the_same(maps) -> None:
 
 
 def test_evidence_is_the_relevance_seen_in_detail(maps) -> None:
-    full = clip_leaves("full", maps, 1.0, torch.Generator(), TREE)
+    full = clip_leaves("full", maps, 1.0, torch.Generator())
     assert torch.allclose(evidence_of(maps.relevance, full), torch.ones(2, FRAMES), atol=1e-5)
-    temporal = evidence_of(maps.relevance, clip_leaves("temporal", maps, 0.2, torch.Generator(), TREE))
+    temporal = evidence_of(maps.relevance, clip_leaves("temporal", maps, 0.2, torch.Generator()))
     assert bool((temporal.argmax(1) == 0).all()), "the first look shows most"
 
 
 def test_video_reading_learns(mini, clips, maps) -> None:
-    leaves = clip_leaves("temporal", maps, 0.2, torch.Generator(), TREE)
+    leaves = clip_leaves("temporal", maps, 0.2, torch.Generator())
     read_video(mini, clips, leaves).loss.backward()
     weight = mini.model.visual.patch_embed.proj.weight
     assert weight.grad is not None

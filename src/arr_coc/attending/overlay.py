@@ -73,11 +73,13 @@ def overlay(
     levels: int | None = None,
     overview: int | None = None,
     coarse_gain: float = COARSE_GAIN,
+    scored: Array | None = None,
 ) -> Leaves:
     """(B, rows, cols) relevance of level-0 cells, numpy or torch → the leaves of each picture, exactly on its budget.
 
     budgets: one for each picture, 1 to full. levels: the coarsest level allowed. overview: the most tokens that the
-    overview may have, a quarter of the budget where None. coarse_gain: see `COARSE_GAIN`.
+    overview may have, a quarter of the budget where None. coarse_gain: see `COARSE_GAIN`. scored: (B, rows, cols), the
+    map whose means are the leaves' scores, where it is not the one that decides.
     """
     rows, cols = relevance.shape[1:]
     overview = None if overview is None else whole(overview, "overview")
@@ -86,7 +88,22 @@ def overlay(
     sums = node_sums(relevance, tree)
     wanted = node_order(node_gains(sums, tree, coarse_gain), tree, views)
     chosen = visible_leaves(wanted, tree, budgets)
-    return gather_nodes(chosen, sums, tree, budgets)
+    return gather_nodes(chosen, sums if scored is None else node_sums(scored, tree), tree, budgets)
+
+
+def token_gains(relevance: Array) -> Array:
+    """(B, rows, cols) relevance → (B, full): what each token of a picture gains, the first first; it never rises.
+
+    Without an overview, which belongs to a budget: what a token of this picture is worth beside one of another.
+    """
+    library, (batch, rows, cols) = arrays.namespace(relevance), relevance.shape
+    tree = build_tree(rows, cols, COARSEST_LEVEL)
+    gains = node_gains(node_sums(relevance, tree), tree)
+    order = node_order(gains, tree, [Overview(tree.levels, False)] * batch)
+    cost, _, _ = _costs(order, tree)
+    # A node adds a token, or takes the place of one that it hides. Those that add one come first, in their order.
+    adds = library.concatenate([cost[:, :1], cost[:, 1:] - cost[:, :-1]], axis=1)
+    return arrays.take(arrays.take(gains, order), arrays.largest_first(adds, tree.full))
 
 
 def node_gains(sums: Array, tree: Tree, coarse_gain: float = COARSE_GAIN) -> Array:
@@ -123,19 +140,8 @@ def node_order(gains: Array, tree: Tree, views: Sequence[Overview]) -> Array:
 
 def visible_leaves(order: Array, tree: Tree, budgets: Sequence[int]) -> Array:
     """(B, nodes) order → (B, nodes) bool: what is seen of the longest beginning of it that the budget pays for."""
-    library, (batch, number) = arrays.namespace(order), order.shape
-    time = arrays.ranks(order)
-    # When the ground of a node is wholly covered by nodes inside it: after that, the node itself is seen no more.
-    covered = [_grid(time, tree, 0)]
-    hidden = []
-    for level in range(1, tree.levels + 1):
-        hidden.append(pool(covered[-1], "max"))
-        covered.append(library.minimum(_grid(time, tree, level), hidden[-1]))
-    never = library.zeros_like(covered[0]) + number
-    ends = library.concatenate([grid.reshape(batch, -1) for grid in (*hidden[::-1], never)], axis=1)
-    seen = time < ends
-    # Every node adds one token and hides at most one other, so the cost never falls and rises by at most one.
-    cost = arrays.take(seen, order).cumsum(1) - arrays.marked(library.where(seen, ends, number), number).cumsum(1)
+    library, batch = arrays.namespace(order), len(order)
+    cost, time, covered = _costs(order, tree)
     allowed = arrays.like(np.array(budgets)[:, None], order)
     taken = (cost <= allowed).sum(1)[:, None]
     present, leaves = time < taken, []
@@ -149,6 +155,25 @@ def visible_leaves(order: Array, tree: Tree, budgets: Sequence[int]) -> Array:
         moved = arrays.doubled(here & (quarters == 1), *tree.shape(level - 1)) & bare
     leaves.append((_grid(present, tree, 0) | moved).reshape(batch, -1))
     return library.concatenate(leaves, axis=1)
+
+
+def _costs(order: Array, tree: Tree) -> tuple[Array, Array, list[Array]]:
+    """(B, nodes) order → (B, nodes): tokens of what is seen once so many nodes are laid; (B, nodes): the place of each
+    node in the order; by level (B, rows, cols): when the ground of a node is covered, by itself or from inside."""
+    library, (batch, number) = arrays.namespace(order), order.shape
+    time = arrays.ranks(order)
+    # When the ground of a node is wholly covered by nodes inside it: after that, the node itself is seen no more.
+    covered = [_grid(time, tree, 0)]
+    hidden = []
+    for level in range(1, tree.levels + 1):
+        hidden.append(pool(covered[-1], "max"))
+        covered.append(library.minimum(_grid(time, tree, level), hidden[-1]))
+    never = library.zeros_like(covered[0]) + number
+    ends = library.concatenate([grid.reshape(batch, -1) for grid in (*hidden[::-1], never)], axis=1)
+    seen = time < ends
+    # Every node adds one token and hides at most one other, so the cost never falls and rises by at most one.
+    cost = arrays.take(seen, order).cumsum(1) - arrays.marked(library.where(seen, ends, number), number).cumsum(1)
+    return cost, time, covered
 
 
 def _grid(values: Array, tree: Tree, level: int) -> Array:

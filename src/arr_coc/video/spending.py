@@ -1,6 +1,6 @@
 """What of this ground was shown before, in what detail, and what a frame may therefore take of the budget.
 
-Each frame pays for what is new in it: the whole cap after a cut, the floor where nothing changed. A total is never
+Each frame pays for what is new in it: the whole cap after a cut, a single token where nothing changed. A total is never
 exceeded: what the coming frames need at the least is kept back. (Where all frames are known beforehand, `forest` does
 better: it spends the total exactly where it is worth most.)
 """
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..attending.frame import Frame, to_cells
-from ..attending.tree import Tree
 from ..errors import InputError
 from ..values import Allocation, token_density
 
@@ -68,7 +67,8 @@ def fixated(history: np.ndarray, paid: Allocation) -> np.ndarray:
 @dataclass(frozen=True)
 class Pace:
     """cap: tokens that one frame may cost. total: tokens of the whole clip, None for no end. frames: how many frames
-    will come, where that is known; without it a total is used up by the frames that come first, floors excepted."""
+    will come, where that is known; without it a total is used up by the frames that come
+    first."""
 
     cap: int
     total: int | None = None
@@ -82,15 +82,15 @@ class Pace:
         if self.total is not None and self.total < (self.frames or 1):
             raise InputError(f"a total of {self.total} tokens is less than one for each of {self.frames or 1} frames")
 
-    def allowance(self, frame: int, spent: int, fresh: float, tree: Tree) -> int:
+    def allowance(self, frame: int, spent: int, fresh: float) -> int:
         """Tokens that frame `frame` (from 0) may cost; fresh: share of its relevant ground that is new, 0 to 1.
 
-        Never below the tree's floor unless the total is used up: then 0, and the frame cannot be shown.
+        Never below one unless the total is used up: then 0, and the frame cannot be shown.
         """
-        wanted = tree.floor + round((max(self.cap, tree.floor) - tree.floor) * min(max(fresh, 0.0), 1.0))
+        wanted = 1 + round((self.cap - 1) * min(max(fresh, 0.0), 1.0))
         if self.total is None:
             return wanted
         left = self.total - spent
         if self.frames is not None:
-            left -= tree.floor * max(0, self.frames - frame - 1)
-        return min(wanted, left) if left >= tree.floor else 0
+            left -= max(0, self.frames - frame - 1)
+        return max(0, min(wanted, left))

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..attending.allocate import allocate
 from ..attending.frame import Frame
-from ..attending.tree import Tree, tokens_for, tree_for
+from ..attending.tree import tokens_for
 from ..errors import InputError
 from ..request import Request, check_request
 from ..values import DEFAULT_CELL, Allocation, Relevance
@@ -104,7 +104,7 @@ class VideoStream:
         the whole clip, see `Pace`. relevance, photos: see `look`; a function gets (frame (H, W, 3) uint8, question).
         scorer: of the model that will answer; "auto" takes it."""
         check_request([query])
-        self.query, self.request = query, Request.of(budget, keep, strategy="quadtree", cell=cell)
+        self.query, self.request = query, Request.of(budget, keep, cell=cell)
         self.total, self.frames, self.cell = total, frames, cell
         self.settings = settings or load_settings()
         self.source = source_of(relevance, query, photos, scorer)
@@ -252,19 +252,18 @@ class VideoStream:
         """The standing allocation, and what of it has to be paid for."""
         size = after.size
         cap = self.cap_of(size)
-        tree = self._tree(size, cap)
-        how: dict[str, Any] = {"strategy": "quadtree", "image_size": size, "cell": self.cell, "levels": tree.levels}
+        how: dict[str, Any] = {"image_size": size, "cell": self.cell}
         standing = allocate(after.relevance, cap, **how)
         frame = Frame(size, self.cell)
         shown = cells_of(after.shown, frame.grid)
         wanted = detail_of(standing)
         fresh = fresh_ground(standing, shown)
         pace = Pace(cap, self.total, self.frames)
-        tokens = pace.allowance(after.frame, after.spent, fresh, tree)
+        tokens = pace.allowance(after.frame, after.spent, fresh)
         if tokens == 0:
             raise InputError(
                 f"the total of {self.total} tokens is used up before frame {after.frame}: {after.spent} are spent and "
-                f"every frame needs {tree.floor}; give a larger total, or frames= so that enough is kept back"
+                "every frame needs one; give a larger total, or frames= so that enough is kept back"
             )
         unmet = np.clip(1 - shown / np.maximum(wanted, 1e-6), 0, 1)
         relevance = cells_of(after.relevance, frame.grid)
@@ -273,7 +272,7 @@ class VideoStream:
         paid = allocate(demand.astype(np.float32), tokens, **how)
         similarity = None
         if before is not None and before.size == size and len(before.standing):
-            earlier = frame.allocation(before.standing, np.zeros(len(before.standing)), cap, "quadtree")
+            earlier = frame.allocation(before.standing, np.zeros(len(before.standing)), cap, "overlay")
             ground = np.zeros(frame.grid) if motion is None else cells_of(same_ground(motion.unexplained), frame.grid)
             similarity = kept_share(earlier, standing, ground)
         after = replace(
@@ -301,13 +300,6 @@ class VideoStream:
         """Tokens that one frame of this size may cost."""
         full = tokens_for(size, cell=self.cell)
         return self.request.tokens(full)
-
-    def _tree(self, size: tuple[int, int], cap: int) -> Tree:
-        """Coarse enough for the cap, and for an even share of the total."""
-        share = cap
-        if self.total is not None and self.frames is not None:
-            share = max(1, min(cap, self.total // self.frames))
-        return tree_for(size, share, cell=self.cell)
 
     # ---- memory -------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..request import DEFAULT_KEEP, Request
 from ..values import DEFAULT_CELL, Allocation
 from .settings import TemporalSettings
-from .spending import cells_of
+from .spending import cells_of, detail_of
 from .stream import SeenFrame, VideoStream
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ class Watched:
 
 def evidence(frame: SeenFrame) -> float:
     """[0, 1]: relevance-weighted detail of what is paid for in a frame: 1 if all that matters is seen at level 0."""
-    levels = frame.allocation.level_map()
-    weights = cells_of(frame.relevance.map, (levels.shape[0], levels.shape[1]))
-    return float((weights * np.exp2(-levels.astype(float))).sum() / max(float(weights.sum()), 1e-9))
+    detail = detail_of(frame.allocation)
+    weights = cells_of(frame.relevance.map, (detail.shape[0], detail.shape[1]))
+    return float((weights * detail).sum() / max(float(weights.sum()), 1e-9))
 
 
 def watch(
@@ -115,7 +115,7 @@ def watch(
     cost; full detail of a frame unless given. relevance, scorer, photos: see `VideoStream`. advance: called with each
     frame as it is seen.
     """
-    request = Request.of(budget, keep, strategy="quadtree", cell=cell)
+    request = Request.of(budget, keep, cell=cell)
     share = DEFAULT_KEEP if request.keep is None else request.keep
     pixels = iter(frames)
     first = next(pixels, None)
@@ -148,19 +148,17 @@ def share_budget(
     """The frames with allocations that share one total; see `forest`."""
     import torch
 
-    from .forest import clip_tree, demand_of, grow_forest
+    from .forest import demand_of, grow_forest
 
     frame = Frame(size, cell)
     relevance = np.stack([cells_of(one.relevance.map, frame.grid) for one in frames])
     same = [
         np.zeros(frame.grid) if one.same_ground is None else cells_of(one.same_ground, frame.grid) for one in frames
     ]
-    tree = clip_tree(size, len(frames), total, cell)
-    demand = demand_of(torch.from_numpy(relevance), torch.from_numpy(np.stack(same)).float())
-    forest = grow_forest(demand[None], tree, total, cap)
-    leaves = forest.leaves(tree, torch.from_numpy(relevance)[None])
+    maps = torch.from_numpy(relevance)[None]
+    leaves = grow_forest(demand_of(maps, torch.from_numpy(np.stack(same)).float()[None]), total, cap, maps)
     allocations = [
-        frame.allocation(cells[:length].numpy(), scores[:length].numpy(), int(length), "forest")
+        frame.allocation(cells[:length].numpy(), scores[:length].numpy(), int(length), "overlay")
         for cells, scores, length in zip(leaves.cells, leaves.scores, leaves.lengths.tolist(), strict=True)
     ]
     return [replace(one, allocation=allocation) for one, allocation in zip(frames, allocations, strict=True)]

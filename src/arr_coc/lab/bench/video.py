@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...attending.tree import Tree
 from ...errors import InputError
 from ...files import write_json
 from ...video.blend import same_ground
@@ -31,7 +30,6 @@ from ..needle import FAMILIES
 from ..needle.clips import render_clip
 from ..statistics import paired_bootstrap, wilson
 from ..train.acceleration import Prefetcher
-from ..train.allocations import tree_of
 from ..train.clip_allocations import STANDING, ClipMaps, carry_scores, clip_leaves, neighbour_similarity, to_grid
 from ..train.clip_examples import require_opencv
 from ..train.clip_reader import Clips, evidence_of, read_clearest, read_pooled, read_video
@@ -229,7 +227,7 @@ def measure_clips(
     require_opencv()
     device = next(weights.mini.parameters()).device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    outcomes, tree, began = ClipOutcomes(device=name), tree_of(plan.size), perf_counter()
+    outcomes, began = ClipOutcomes(device=name), perf_counter()
     generator = torch.Generator().manual_seed(plan.seed)
     starts = iter(range(0, plan.number, plan.batch))
 
@@ -246,7 +244,7 @@ def measure_clips(
             prepared = ahead.next()
             assert prepared is not None
             _count_cuts(outcomes, prepared.motion, prepared.cuts)
-            _similarities(outcomes, prepared, tree)
+            _similarities(outcomes, prepared)
             _read_cells(weights.mini, outcomes, prepared, plan, generator)
             done += len(prepared.clips)
             if advance is not None:
@@ -289,16 +287,16 @@ def _count_cuts(outcomes: ClipOutcomes, motion: ClipMotion, true: Tensor) -> Non
         counts += np.array([int(one) for one in sums])
 
 
-def _similarities(outcomes: ClipOutcomes, prepared: PreparedClips, tree: Tree) -> None:
+def _similarities(outcomes: ClipOutcomes, prepared: PreparedClips) -> None:
     """Standing allocations of neighbouring frames, on the same ground and by place alone; and each frame's own."""
     later, maps = prepared.cuts[:, 1:], prepared.maps
     grid = (maps.scores.shape[2], maps.scores.shape[3])
     # Measured in the pixels, whether or not a cut was found there.
     ground = to_grid(same_ground(prepared.motion.unexplained), grid)
     found = {
-        "ground": neighbour_similarity(maps.relevance, tree, STANDING, ground),
-        "place": neighbour_similarity(maps.relevance, tree, STANDING),
-        "alone": neighbour_similarity(maps.scores, tree, STANDING, ground),
+        "ground": neighbour_similarity(maps.relevance, STANDING, ground),
+        "place": neighbour_similarity(maps.relevance, STANDING),
+        "alone": neighbour_similarity(maps.scores, STANDING, ground),
     }
     for name, similar in found.items():
         outcomes.inside[name] += similar[~later].tolist()

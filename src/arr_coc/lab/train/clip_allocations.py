@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...attending.controls import inherited_gains, permute_along_tree
-from ...attending.gains import node_sums
-from ...attending.quadtree import Leaves, gather_leaves, quadtree, select_splits
-from ...attending.tree import Tree
+from ...attending.controls import permute_along_tree
+from ...attending.overlay import overlay
+from ...attending.tree import DEFAULT_LEVELS, Leaves, build_tree
 from ...errors import InputError
-from ...video.forest import deepest_tree, demand_of, grow_forest
+from ...video.forest import demand_of, grow_forest
 from ...video.temporal_model import ClipMotion, TemporalBlend
 
 SYSTEMS = ("temporal", "frame by frame", "uniform", "random", "shuffled", "one frame", "full")
@@ -56,59 +56,44 @@ def to_grid(maps: Tensor, grid: tuple[int, int]) -> Tensor:
     return F.adaptive_avg_pool2d(maps, grid)
 
 
-def clip_leaves(
-    system: str,
-    maps: ClipMaps,
-    keep: float,
-    generator: torch.Generator,
-    tree: Tree | None = None,
-    share: float = 1.0,
-) -> Leaves:
+def clip_leaves(system: str, maps: ClipMaps, keep: float, generator: torch.Generator, share: float = 1.0) -> Leaves:
     """Leaves of N · T frames, clip after clip: for each clip as many tokens as keep · full in each of its frames.
 
     share: of that total, for the systems that plan over the whole clip; the others take all of it.
 
-    temporal: the forest over carried relevance, new ground first. frame by frame: each frame's own scores and an even
-    share. one frame: all of the budget in the first frame, the floor elsewhere. shuffled: temporal with its map
+    temporal: one order of tokens over carried relevance, new ground first. frame by frame: each frame's own scores and
+    an even share. one frame: all of the budget in the first frame, a token elsewhere. shuffled: temporal with its map
     permuted. Scores of the leaves are the relevance beneath them.
     """
     frames, rows, cols = maps.scores.shape[1:]
-    tree = tree or deepest_tree(rows, cols)
     flat = maps.scores.flatten(0, 1)
-    each = max(tree.floor, round(keep * tree.full))
-    # What an even share really costs: a tree moves in steps, and no system may gain by rounding.
-    total = max(frames * tree.floor, int(share * frames * tree.reach(each)))
+    full, each = rows * cols, max(1, round(keep * rows * cols))
+    total = max(frames, int(share * frames * each))
     if system == "full":
-        return quadtree(flat, tree, tree.full)
+        return overlay(flat, [full] * len(flat))
     if system == "frame by frame":
-        return quadtree(flat, tree, each)
+        return overlay(flat, [each] * len(flat))
     if system == "uniform":
-        selected = select_splits(inherited_ones(len(flat), tree, flat.device), tree, each)
-        return gather_leaves(selected, flat, tree)
+        return overlay(torch.ones_like(flat), [each] * len(flat), scored=flat)
     if system == "random":
-        noise = torch.rand(len(flat), len(tree.costs), generator=generator).to(flat.device)
-        return gather_leaves(select_splits(inherited_gains(noise, tree), tree, each), flat, tree)
+        # A map of few loud places, as the control of single pictures has it: an even one would be down-sampling.
+        noise = torch.rand(flat.shape, generator=generator).pow(16).to(flat)
+        return overlay(noise, [each] * len(flat), scored=flat)
     if system == "one frame":
         first = torch.zeros_like(maps.scores)
         first[:, 0] = maps.scores[:, 0] + 1e-6
-        return grow_forest(first, tree, total).leaves(tree, maps.scores)
+        return grow_forest(first, total, relevance=maps.scores)
     demand = demand_of(maps.relevance, maps.same_ground)
     if system == "shuffled":
         # Every frame is permuted alike, so that what was one place stays one place through time.
-        seed = int(torch.randint(2**31, (1,), generator=generator))
+        seed, tree = int(torch.randint(2**31, (1,), generator=generator)), build_tree(rows, cols, DEFAULT_LEVELS)
         frames_alike = [
             permute_along_tree(demand[:, time], tree, torch.Generator().manual_seed(seed)) for time in range(frames)
         ]
         demand = torch.stack(frames_alike, 1)
     elif system != "temporal":
         raise InputError(f"no way to share a clip's tokens is called {system!r}; choose {', '.join(SYSTEMS)}")
-    return grow_forest(demand, tree, total).leaves(tree, maps.relevance)
-
-
-def inherited_ones(number: int, tree: Tree, device: torch.device) -> Tensor:
-    """Gains of a constant map: coarse nodes first."""
-    areas = torch.from_numpy(tree.areas[: len(tree.costs)]).to(device)
-    return areas.expand(number, -1).contiguous()
+    return grow_forest(demand, total, relevance=maps.relevance)
 
 
 # ---- How alike the allocations of neighbouring frames are, for whole batches of clips --------------------------------
@@ -117,44 +102,38 @@ def inherited_ones(number: int, tree: Tree, device: torch.device) -> Tensor:
 STANDING = 1 / 8
 
 
-def neighbour_similarity(relevance: Tensor, tree: Tree, keep: float, same_ground: Tensor | None = None) -> Tensor:
-    """(N, T, rows, cols) → (N, T − 1): `shown.kept_share` of each frame's allocation and the next one's.
+def neighbour_similarity(relevance: Tensor, keep: float, same_ground: Tensor | None = None) -> Tensor:
+    """(N, T, rows, cols) → (N, T − 1): `spending.kept_share` of each frame's allocation and the next one's.
 
     same_ground: (N, T, rows, cols), what of each cell was there in the frame before. Without it, places alone are
     compared, whatever stands there: `values.compare(…).similarity`.
     """
-    flat = relevance.flatten(0, 1)
-    budget = max(tree.floor, round(keep * tree.full))
-    selected = select_splits(node_sums(flat, tree)[:, : len(tree.costs)], tree, budget)
-    density = cell_density(selected, tree).unflatten(0, relevance.shape[:2])
+    flat, (rows, cols) = relevance.flatten(0, 1), relevance.shape[2:]
+    leaves = overlay(flat, [max(1, round(keep * rows * cols))] * len(flat))
+    density = torch.stack([grid / area for _, grid, area in leaves_by_level(leaves, rows, cols)]).sum(0)
+    density = density.unflatten(0, relevance.shape[:2])
     both = torch.minimum(density[:, 1:], density[:, :-1])
     if same_ground is not None:
         both = both * same_ground[:, 1:]
     return both.sum((2, 3)) / density.sum((2, 3)).amax(1, keepdim=True)
 
 
-def cell_density(selected: Tensor, tree: Tree) -> Tensor:
-    """(B, M) splits → (B, rows, cols): tokens per level-0 cell; a leaf at the edge counts on the cells it has."""
-    number, device = len(selected), selected.device
-    areas = torch.from_numpy(tree.areas).to(device)
-    density = torch.zeros(number, tree.rows, tree.cols, device=device)
-    exists = torch.ones(number, *tree.shape(tree.levels), dtype=torch.bool, device=device)
-    start = 0
-    for level in range(tree.levels, -1, -1):
-        rows, cols = tree.shape(level)
-        area = areas[start : start + rows * cols].view(rows, cols)
-        start += rows * cols
-        split = torch.zeros_like(exists)
-        if level:
-            split = exists & selected[:, tree.nodes(level)].view(number, rows, cols)
-        leaf = (exists & ~split) / area
-        density += _spread(leaf, level)[:, : tree.rows, : tree.cols]
-        if level:
-            below = tree.shape(level - 1)
-            exists = _spread(split, 1)[:, : below[0], : below[1]]
-    return density
+def leaves_by_level(leaves: Leaves, rows: int, cols: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Each level with (B, rows, cols) bool, the cells under its leaves, and (rows, cols), the cells that a leaf there
+    has: one at the edge has fewer."""
+    row, col, level = leaves.cells.unbind(-1)
+    device, number = row.device, len(row)
+    for one in range(int(level.max()) + 1):
+        shape, side = (-(-rows >> one), -(-cols >> one)), 1 << one
+        which, place = torch.where(level == one)  # padding has level -1
+        grid = torch.zeros(number, *shape, dtype=torch.bool, device=device)
+        grid[which, row[which, place] >> one, col[which, place] >> one] = True
+        high = (rows - torch.arange(shape[0], device=device) * side).clamp_max(side)
+        wide = (cols - torch.arange(shape[1], device=device) * side).clamp_max(side)
+        area = high[:, None] * wide
+        yield one, _spread(grid, side)[:, :rows, :cols], _spread(area[None], side)[0, :rows, :cols]
 
 
-def _spread(grid: Tensor, level: int) -> Tensor:
-    """Every node's value on all of its cells `level` steps below."""
-    return grid.repeat_interleave(1 << level, 1).repeat_interleave(1 << level, 2)
+def _spread(grid: Tensor, side: int) -> Tensor:
+    """Every node's value on all of its cells."""
+    return grid.repeat_interleave(side, 1).repeat_interleave(side, 2)

@@ -12,12 +12,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...alphabet import IDS
-from ...attending.quadtree import Leaves
+from ...attending.tree import Leaves
 from ...backbones.qwen3_vl_encode import VisualTokens, leaf_positions, run_language_model
 from ...esper.vision_memory import Rows
 from ...realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 from ...realizing.positions import position_taps, vision_positions
 from .allocations import LEVELS
+from .clip_allocations import leaves_by_level
 from .mini_model import IMAGE, VIDEO, VISION_END, VISION_START
 from .prompts import HEAD, Prompt, chat_tail
 from .reader import normalise_pictures
@@ -248,15 +249,10 @@ def take_frames(leaves: Leaves, chosen: Tensor) -> Leaves:
 def evidence_of(relevance: Tensor, leaves: Leaves) -> Tensor:
     """(N, T): relevance-weighted detail of each frame: 1 if all that matters is seen at level 0.
 
-    relevance: (N, T, rows, cols). leaves: of N · T frames; their scores must be mean relevance under each leaf.
+    relevance: (N, T, rows, cols). leaves: of N · T frames; where they overlap, the finest is what is seen.
     """
     number, frames, rows, cols = relevance.shape
-    row, col, level = leaves.cells.unbind(-1)
-    side = 1 << level.clamp_min(0)
-    area = (torch.minimum(row + side, row.new_tensor(rows)) - row) * (
-        torch.minimum(col + side, col.new_tensor(cols)) - col
-    )
-    valid = torch.arange(leaves.cells.shape[1], device=row.device) < leaves.lengths[:, None]
-    seen = (leaves.scores * area * torch.exp2(-level.clamp_min(0).float()) * valid).sum(1)
+    detail = torch.stack([grid * 0.5**level for level, grid, _ in leaves_by_level(leaves, rows, cols)]).amax(0)
+    seen = (relevance.flatten(0, 1) * detail).sum((1, 2))
     total = relevance.flatten(0, 1).sum((1, 2)).clamp_min(1e-9)
     return (seen / total).unflatten(0, (number, frames))

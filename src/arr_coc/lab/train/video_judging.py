@@ -155,7 +155,7 @@ class CarriedMaps:
         self.losses["looked"].append(looks[:, 1:].mean())
         maps = carry_scores(examples.scores, examples.motion, temporal)
         ground = to_grid(same_ground(examples.motion.unexplained), grid)
-        alike = neighbour_similarity(maps.relevance, tree_of(plan.size), STANDING, ground)
+        alike = neighbour_similarity(maps.relevance, STANDING, ground)
         self.similar["inside"] += alike[~true].tolist()
         self.similar["at cuts"] += alike[true].tolist()
         if mini is None:
