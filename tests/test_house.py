@@ -16,7 +16,7 @@ ORDER = {
     "library": (
         *("errors", "lazy", "files", "arrays", "checks", "notebook", "alphabet", "values", "pretrained", "pictures"),
         *("sensing", "knowing", "balancing", "attending", "request", "draw", "realizing", "backbones", "bundled"),
-        *("looking", "decoding", "chatting", "sight", "asking", "esper", "video"),
+        *("looking", "decoding", "chatting", "sight", "asking", "quick", "esper", "video"),
     ),
     "lab": ("statistics", "needle", "pages", "train", "bench", "classic"),
     "app": ("web", "microscope", "serve", "cli"),

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .. import arrays
-from ..asking import Eye, check_question
+from ..asking import Eye
 from ..attending.frame import Frame, to_cells
 from ..attending.gains import node_sums
 from ..attending.tree import check_budget, tree_for
@@ -29,9 +29,9 @@ from ..bundled import MINI, WEIGHTS
 from ..errors import InputError
 from ..knowing.registry import relevance_for, resolve
 from ..knowing.scene import CHANNELS, SENSE_SIDE, Scene
-from ..looking import check_request
 from ..pictures import Picture, load_picture
 from ..realizing.patches import Pyramid
+from ..request import check_question, check_request
 from ..values import Allocation, Answer, Pass
 from .passes import Job, PassRecord, run_passes
 from .prompt import Prompts
