@@ -27,7 +27,7 @@ ROOMS = (
     "bundled.py",
     "looking.py",
 )
-ROOMS += ("decoding.py", "chatting.py", "sight.py", "asking.py", "esper", "video", "draw", "lab", "app")
+ROOMS += ("decoding.py", "chatting.py", "sight.py", "asking.py", "quick.py", "esper", "video", "draw", "lab", "app")
 
 
 def summary(path: Path) -> str:

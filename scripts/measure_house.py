@@ -21,7 +21,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 PACKAGE = "arr_coc"
 STOREYS = ("library", "lab", "app")
 # Where a user comes in: the library's rooms, and the three commands that stand for them.
-DOORS = ("looking", "asking", "backbones", "esper", "video", "attending", "draw")
+DOORS = ("looking", "asking", "quick", "backbones", "esper", "video", "attending", "draw")
 DOORS += ("app.cli.look", "app.cli.ask", "app.cli.video")
 SMALL = 60
 

@@ -28,7 +28,7 @@ ORDER = {
             "pictures",
         ),
         *("sensing", "knowing", "balancing", "attending", "request", "draw", "realizing", "backbones", "bundled"),
-        *("looking", "decoding", "chatting", "sight", "asking", "esper", "video"),
+        *("looking", "decoding", "chatting", "sight", "asking", "quick", "esper", "video"),
     ),
     "lab": ("statistics", "needle", "pages", "train", "bench", "classic"),
     "app": ("web", "microscope", "serve", "batch", "cli"),

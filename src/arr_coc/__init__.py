@@ -16,7 +16,6 @@ from .lazy import resolve_lazily
 
 if TYPE_CHECKING:  # what editors and type checkers read; the table below is what runs
     from .asking import Eye as Eye
-    from .asking import ask as ask
     from .attending import allocate as allocate
     from .attending import tokens_for as tokens_for
     from .backbones import attach as attach
@@ -25,6 +24,7 @@ if TYPE_CHECKING:  # what editors and type checkers read; the table below is wha
     from .knowing.registry import relevance_source as relevance_source
     from .looking import look as look
     from .pictures import load_picture as load_picture
+    from .quick import ask as ask
     from .values import Allocation as Allocation
     from .values import Answer as Answer
     from .values import Region as Region
@@ -45,7 +45,7 @@ __all__ = [
             "Region": "values",
             "Relevance": "values",
             "allocate": "attending",
-            "ask": "asking",
+            "ask": "quick",
             "attach": "backbones",
             "compare": "values",
             "detach": "backbones",

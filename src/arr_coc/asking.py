@@ -14,16 +14,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Generator, Sequence
 from copy import copy
-from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .attending.strategies import DEFAULT_STRATEGY
-from .bundled import MINI
-from .chatting import SYSTEM, USER, Chat, Looked, Turn, View, check_question, joined
+from .chatting import SYSTEM, USER, Chat, Looked, Turn, View, joined
 from .checks import whole
 from .errors import InputError
-from .request import Request, check_request
 from .sight import Sight, timed
 from .values import Allocation, Answer
 
@@ -198,44 +194,6 @@ class Eye(Sight):
             yield piece
         looked.seconds["answer"] = perf_counter() - started
         return self.conclude(looked, spelling.text, self.visual_tokens(realized.inputs), **sureness.row(0))
-
-
-def ask(
-    image: Any,
-    query: str,
-    budget: Budget | None = None,
-    keep: Share | None = None,
-    *,
-    model: str | Eye = MINI,
-    device: str = "cpu",
-    strategy: str | None = None,
-    relevance: Any = None,
-    allocation: Allocation | None = None,
-    levels: int | None = None,
-    seed: int = 0,
-    words: Any = None,
-    max_new_tokens: int = 64,
-    **options: Unpack[StrategyOptions],
-) -> Answer:
-    """One question about one picture; `model` is an `Eye`, "mini", a folder or a name on the hub. Several: `Eye`.
-
-    The other arguments are those of `Eye.ask`.
-    """
-    check_request([query], budget, keep)
-    check_question(query)
-    how: dict[str, Any] = {"levels": levels, "seed": seed}
-    # Told before a model is loaded; options are those of a strategy that only the model may know.
-    Request.of(budget, keep, strategy=strategy or DEFAULT_STRATEGY, **how, **(options if strategy else {}))
-    how |= {"strategy": strategy, "relevance": relevance, "allocation": allocation, "words": words, **options}
-    how["max_new_tokens"] = max_new_tokens
-    eye = model if isinstance(model, Eye) else copy(_loaded(model, device))  # a copy: several threads may ask at once
-    return eye.set_image(image).ask(query, budget, keep, **how)
-
-
-@lru_cache(maxsize=1)
-def _loaded(name: str, device: str) -> Eye:
-    """The model of the last `ask`, so that the next one does not read it again. Never shown a picture itself."""
-    return Eye.from_pretrained(name, device=device)
 
 
 def paired(images: Any, queries: Any, budgets: Any) -> list[tuple[Any, str, Any]]:

@@ -19,6 +19,7 @@ from .backbones.attachment_plan import Plan
 from .backbones.query import PLACE, tokenize_prompt, without_markers
 from .errors import InputError
 from .pictures import Picture
+from .request import check_question
 from .sensing.pdf import load_page
 from .sensing.words import Words, as_words
 from .values import Allocation, Answer
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 
 
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
-# Characters of a question. A whole document does not belong into one: a language model reads it at every step.
-LONGEST_QUESTION = 4000
 # Of all turns together.
 LONGEST_CHAT = 32_000
 
@@ -135,12 +134,6 @@ def check_turns(turns: Sequence[Turn]) -> str:
     if written > LONGEST_CHAT:
         raise InputError(f"the conversation has {written} characters, more than {LONGEST_CHAT}; leave old turns out")
     return turns[-1].text
-
-
-def check_question(query: str) -> None:
-    """A question that a model would choke on is refused before anything is loaded or looked at."""
-    if len(query) > LONGEST_QUESTION:
-        raise InputError(f"the question has {len(query)} characters, more than {LONGEST_QUESTION}; shorten it")
 
 
 def words_of(views: Sequence[View], given: Any) -> Any:

@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 
 
 DEFAULT_KEEP = 0.25
+# Characters of a question. A whole document does not belong into one: a language model reads it at every step.
+LONGEST_QUESTION = 4000
+# The keywords of `Eye.ask` beside those of the request.
+ASK_KEYWORDS = ("query", "relevance", "allocation", "words", "max_new_tokens", "model", "device")
 Budget = int | str
 Share = float | str
 
@@ -156,6 +160,12 @@ def check_amount(budget: Any = None, keep: Any = None) -> tuple[Any, float | Non
     elif budget is not None:
         budget = whole(budget, "budget (tokens, such as 256, or a share, such as 25%)", 1)
     return budget, keep
+
+
+def check_question(query: str) -> None:
+    """A question that a model would choke on is refused before anything is loaded or looked at."""
+    if len(query) > LONGEST_QUESTION:
+        raise InputError(f"the question has {len(query)} characters, more than {LONGEST_QUESTION}; shorten it")
 
 
 def check_request(queries: Sequence[str], budget: Any = None, keep: Any = None) -> None:

@@ -19,7 +19,7 @@ from .bundled import MINI, Calibration, ScorerRelevance, part_folder, scorer_bes
 from .chatting import USER, Looked, Turn, View, chat_inputs, check_turns, words_of
 from .errors import InputError
 from .knowing.registry import check_relevance
-from .request import Request, check_request
+from .request import ASK_KEYWORDS, Request, check_request
 from .values import Answer, Pass, Relevance
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 # (picture (3, height, width) in [0, 1], question) → where the question needs detail
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
-# The keywords of `Eye.ask` beside those of the request.
-KEYWORDS = ("query", "relevance", "allocation", "words", "max_new_tokens", "model", "device")
 # What a picture and a model can offer to a source of relevance.
 OFFERS = ("pixels", "texture", "model", "words")
 
@@ -135,7 +133,7 @@ class Sight:
         check_request([question], budget, keep)
         own = {"levels": self.levels, "strategy": self.strategy}
         how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
-        request = Request.of(budget, keep, keywords=KEYWORDS, **how)
+        request = Request.of(budget, keep, keywords=ASK_KEYWORDS, **how)
         turns = [turn.seen_by(self.processor) for turn in query]
         views = tuple(view for turn in turns for view in turn.views)
         settings = Settings(

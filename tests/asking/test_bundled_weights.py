@@ -13,7 +13,7 @@ import torch
 from tiny_models import picture
 from tiny_weights import needs_weights, tiny_weights
 
-from arr_coc import Eye, InputError, ask, asking, bundled, look
+from arr_coc import Eye, InputError, ask, bundled, look, quick
 from arr_coc.bundled import WEIGHTS, Calibration, ScorerRelevance, part_folder, question_ids, scorer_beside
 from arr_coc.lab.needle import decode
 from arr_coc.lab.train.allocations import LEVELS, tree_of
@@ -124,14 +124,14 @@ def test_the_calibrated_temperature_and_levels_are_used(weights, tmp_path):
 
 
 def test_one_shot_questions_do_not_share_a_picture(weights):
-    name, before = str(weights / "mini"), asking._loaded.cache_info().misses
+    name, before = str(weights / "mini"), quick._loaded.cache_info().misses
     small, large = picture(128, 128), picture(256, 256)
     first = ask(small, "x", 8, model=name, max_new_tokens=2)
     second = ask(large, "x", 8, model=name, max_new_tokens=2)
     assert (first.full, second.full) == (16, 64)
     assert ask(small, "x", 8, model=name, max_new_tokens=2).allocation == first.allocation
-    assert asking._loaded(name, "cpu")._view is None, "what is shared never sees a picture"
-    assert asking._loaded.cache_info().misses == before + 1, "read once"
+    assert quick._loaded(name, "cpu")._view is None, "what is shared never sees a picture"
+    assert quick._loaded.cache_info().misses == before + 1, "read once"
 
 
 # ---- the real ones --------------------------------------------------------------------------------------------------

@@ -30,9 +30,9 @@ from ..chatting import check_question
 from ..errors import InputError
 from ..knowing.registry import relevance_for, resolve
 from ..knowing.scene import CHANNELS, SENSE_SIDE, Scene
-from ..looking import check_request
 from ..pictures import Picture, load_picture
 from ..realizing.patches import Pyramid
+from ..request import check_question, check_request
 from ..values import Allocation, Answer, Pass
 from .passes import Job, PassRecord, run_passes
 from .prompt import Prompts

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...bundled import MINI
+from ...bundled import MINI, part_folder
 from ...errors import InputError
 from .console import print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
 
@@ -75,6 +75,7 @@ def command(
       arr-coc ask report.pdf "Who signed it?" --page 3
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
+    from ...quick import QuickEye, can_be_quick
     from ...request import check_amount, check_device, check_request
     from ...sensing.pdf import is_pdf, load_page
     from ...sensing.words import as_words
@@ -112,12 +113,14 @@ def command(
 
                 esper = Esper.from_pretrained(model, **given)
                 eye = esper.eye
+            elif can_be_quick(model, device, picture.size, tokens, share, strategy=strategy, relevance=relevance):
+                eye = QuickEye(part_folder(MINI), relevance, levels)
             else:
                 from ...asking import Eye
 
                 eye = Eye.from_pretrained(model, **given)
         advance("asking")
-        eye.set_image(picture.pixels)
+        eye.set_image(picture)
         story = None
         if esper is not None:
             esper.set_image(picture.pixels)

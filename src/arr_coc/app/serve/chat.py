@@ -13,12 +13,13 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request
 
-from ...chatting import ASSISTANT, SYSTEM, USER, Turn, check_question, check_turns
+from ...chatting import ASSISTANT, SYSTEM, USER, Turn, check_turns
 from ...checks import whole
 from ...decoding import LONGEST_ANSWER
 from ...errors import InputError
 from ...knowing.registry import source_names
 from ...pictures import MAX_PIXELS, Picture, load_picture
+from ...request import check_question
 from ...values import Allocation
 from .. import web
 

@@ -1,0 +1,338 @@
+"""`ask`, and `QuickEye`: the bundled `mini` without torch and transformers, whose imports outlast its answer.
+
+`QuickEye` is `Eye` for one question about one picture on a processor, by numpy and the scorer's ONNX graph; the words,
+the allocation and the uncertainty are those of `Eye`. `ask` and the command take it where it will do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from copy import copy
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .attending.allocate import allocate
+from .attending.frame import Frame
+from .attending.strategies import DEFAULT_STRATEGY, WITHOUT_TORCH
+from .backbones.qwen3_vl_numpy import NumpyQwen3VL
+from .bundled import MINI, Calibration, ScorerRelevance, part_folder, scorer_beside
+from .errors import InputError
+from .knowing.registry import find_source, relevances_for
+from .knowing.scene import Scene
+from .pictures import Picture
+from .request import ASK_KEYWORDS, Request, check_question, check_request
+from .sensing.pdf import load_page
+from .sensing.words import Words, as_words
+from .values import Allocation, Answer, Pass, Relevance
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .asking import Eye
+    from .request import Budget, Share, StrategyOptions
+
+# Numpy's attention is slower than torch's once there is much to attend to; then torch is worth its import.
+MOST_TOKENS = 256
+# Where the question goes while a chat is written, as in `backbones.query`.
+PLACE = "\ue000"
+
+
+class QuickEye:
+    """`mini`, or a folder of its kind, for one question at a time. relevance, levels: as for `Eye`."""
+
+    def __init__(self, folder: Path, relevance: Any = "auto", levels: int | None = None) -> None:
+        self.folder, self.relevance = folder, relevance
+        calibration, scorer = Calibration.beside(folder), scorer_beside(folder)
+        self.temperature, self.strategy = calibration.temperature, calibration.strategy or DEFAULT_STRATEGY
+        self.levels = calibration.levels if levels is None else levels
+        self.scorer = None if scorer is None else ScorerRelevance(scorer)
+        self.reader = _reader(folder)
+        self._shown: tuple[Picture, Words | None, np.ndarray, float] | None = None
+
+    def set_image(self, image: Any) -> QuickEye:
+        """The picture that the next questions are about: path, PIL image or array."""
+        started = perf_counter()
+        picture, words = load_page(image)
+        self._shown = (picture, words, canvas_of(self.folder, picture.pixels), perf_counter() - started)
+        return self
+
+    def ask(
+        self,
+        query: str,
+        budget: Budget | None = None,
+        keep: Share | None = None,
+        *,
+        relevance: Any = None,
+        allocation: Allocation | None = None,
+        words: Any = None,
+        max_new_tokens: int = 64,
+        **how: Any,
+    ) -> Answer:
+        """As `Eye.ask`."""
+        if self._shown is None:
+            raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
+        picture, known, canvas, loading = self._shown
+        check_request([query], budget, keep)
+        check_question(query)
+        own = {"levels": self.levels, "strategy": self.strategy}
+        how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
+        request = Request.of(budget, keep, keywords=ASK_KEYWORDS, **how)
+        words = known if words is None else as_words(words, picture.size)
+        cell = self.reader.cell
+        grid = (canvas.shape[0] // cell, canvas.shape[1] // cell)
+        seconds = {"load": loading, "read": 0.0}
+        started = perf_counter()
+        notes: tuple[str, ...] = ()
+        if allocation is None:
+            allocation, notes = self._look(canvas, grid, query, request, relevance, words)
+        elif allocation.grid != grid:
+            raise InputError(
+                f"the allocation is for {allocation.grid[0]}×{allocation.grid[1]} tokens but mini sees this picture as "
+                f"{grid[0]}×{grid[1]}; allocate with canvas={canvas.shape[:2]}"
+            )
+        seconds["look"] = perf_counter() - started
+        leaves = ordered_leaves(allocation)
+        started = perf_counter()
+        seen = self.reader.see(normalised(self.folder, canvas), leaves)
+        seconds["encode"] = perf_counter() - started
+        started = perf_counter()
+        ids = prompt_ids(self.folder, query, len(leaves))
+        said = list(self.reader.speak(ids, seen, leaves, grid, max_new_tokens))
+        text = _tokenizer(self.folder).decode([token for token, _ in said], skip_special_tokens=True).strip()
+        uncertainty, entropy, margin = sureness(said, self.temperature)
+        seconds["answer"] = perf_counter() - started
+        only = Pass(
+            in_picture(allocation, picture.size),
+            len(leaves),
+            text=text,
+            uncertainty=uncertainty,
+            entropy=entropy,
+            margin=margin,
+        )
+        return Answer(text, uncertainty, (only,), seconds, math.prod(grid), (*picture.notes, *notes))
+
+    def _look(
+        self, canvas: np.ndarray, grid: tuple[int, int], query: str, request: Request, relevance: Any, words: Any
+    ) -> tuple[Allocation, tuple[str, ...]]:
+        full = math.prod(grid)
+        tokens = min(request.tokens(full), full)
+        scene = Scene(
+            canvas,
+            words=words if words is not None and len(words) else None,
+            scorer=self.scorer,
+            choosing=tokens < full,
+        )
+        found = relevances_for(self.relevance if relevance is None else relevance, [scene], [query])
+        (one,), (levels,) = found.relevance, found.levels
+        allocation = allocate(
+            one,
+            tokens,
+            strategy=request.strategy,
+            image_size=canvas.shape[:2],
+            canvas=canvas.shape[:2],
+            cell=self.reader.cell,
+            levels=request.levels if levels is None else levels,
+            seed=request.seed,
+            **request.options,
+        )
+        said = one.notes if isinstance(one, Relevance) else ()
+        return allocation, tuple(dict.fromkeys((*said, *request.notes(full))))
+
+    def scored(self, query: str) -> Relevance | None:
+        """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
+        if self._shown is None or self.scorer is None:
+            return None
+        return self.scorer.of_pixels(self._shown[0].pixels, query)
+
+
+@lru_cache(maxsize=1)
+def _reader(folder: Path) -> NumpyQwen3VL:
+    return NumpyQwen3VL.from_folder(folder)
+
+
+@lru_cache(maxsize=4)
+def _tokenizer(folder: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+@lru_cache(maxsize=4)
+def _template(folder: Path) -> str:
+    """The chat with one picture and `PLACE` where the question goes, as the model's template writes it."""
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    text = (folder / "chat_template.jinja").read_text(encoding="utf-8")
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    content = [{"type": "image"}, {"type": "text", "text": PLACE}]
+    return environment.from_string(text).render(
+        messages=[{"role": "user", "content": content}], add_generation_prompt=True
+    )
+
+
+def prompt_ids(folder: Path, query: str, tokens: int) -> list[int]:
+    """The prompt with `tokens` placeholders; the question is nothing but text, whatever markers it spells out."""
+    tokenizer = _tokenizer(folder)
+    placeholder = tokenizer.id_to_token(_settings(folder, "config.json")["image_token_id"])
+    chat = _template(folder).replace(placeholder, placeholder * tokens, 1)
+    before, _, after = chat.partition(PLACE)
+    if not any(token in query for token in (one.content for one in tokenizer.get_added_tokens_decoder().values())):
+        return tokenizer.encode(chat.replace(PLACE, query), add_special_tokens=False).ids
+    plain = _plain_tokenizer(folder)
+    asked = plain.encode(query, add_special_tokens=False).ids
+    return [
+        *tokenizer.encode(before, add_special_tokens=False).ids,
+        *asked,
+        *tokenizer.encode(after, add_special_tokens=False).ids,
+    ]
+
+
+@lru_cache(maxsize=4)
+def _plain_tokenizer(folder: Path) -> Any:
+    """One that takes special tokens for the text they are written with."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+@lru_cache(maxsize=8)
+def _settings(folder: Path, name: str) -> dict[str, Any]:
+    return json.loads((folder / name).read_text(encoding="utf-8"))
+
+
+def canvas_size(folder: Path, size: tuple[int, int]) -> tuple[int, int]:
+    """What the model's processor makes of a picture of (height, width): multiples of a cell, not too many pixels."""
+    how = _settings(folder, "preprocessor_config.json")
+    cell, (height, width) = how["patch_size"] * how["merge_size"], size
+    if max(size) / min(size) > 200:
+        raise InputError(f"the picture is {width}×{height}; mini reads none that is 200 times as long as it is wide")
+    high, wide = round(height / cell) * cell, round(width / cell) * cell
+    most, least = how["size"]["longest_edge"], how["size"]["shortest_edge"]
+    if high * wide > most:
+        ratio = math.sqrt(height * width / most)
+        return max(cell, math.floor(height / ratio / cell) * cell), max(cell, math.floor(width / ratio / cell) * cell)
+    if high * wide < least:
+        ratio = math.sqrt(least / (height * width))
+        return math.ceil(height * ratio / cell) * cell, math.ceil(width * ratio / cell) * cell
+    return high, wide
+
+
+def canvas_of(folder: Path, pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 → (H', W', 3) uint8, the picture as the model's processor resizes it."""
+    from PIL import Image
+
+    high, wide = canvas_size(folder, (pixels.shape[0], pixels.shape[1]))
+    if (high, wide) == pixels.shape[:2]:
+        return pixels
+    return np.asarray(Image.fromarray(pixels).resize((wide, high), Image.Resampling.BICUBIC))
+
+
+def normalised(folder: Path, canvas: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 → (3, H, W) float32, as the model's processor scales it."""
+    how = _settings(folder, "preprocessor_config.json")
+    mean, deviation = (np.array(how[name], dtype=np.float32)[:, None, None] for name in ("image_mean", "image_std"))
+    values = (canvas.transpose(2, 0, 1) * how["rescale_factor"]).astype(np.float32)
+    return (values - mean) / deviation
+
+
+def ordered_leaves(allocation: Allocation) -> np.ndarray:
+    """(N, 3) row, col, level in the order of the tokens, as `realizing.patches.leaves_of` has it."""
+    leaves = allocation.leaf_cells()
+    return leaves[np.lexsort((-leaves[:, 2], leaves[:, 1], leaves[:, 0]))]
+
+
+def in_picture(allocation: Allocation, size: tuple[int, int]) -> Allocation:
+    """The same regions in pixels of the picture as given: a model counts in those of its own canvas."""
+    frame = Frame(size, allocation.cell, allocation.canvas or (allocation.height, allocation.width))
+    leaves = (allocation.leaf_cells(), allocation.scores, allocation.budget, allocation.strategy)
+    return frame.allocation(*leaves, counts=allocation.counts, sparse=allocation.sparse)
+
+
+def sureness(said: list[tuple[int, np.ndarray]], temperature: float) -> tuple[float, float, float]:
+    """uncertainty, entropy and margin of an answer, as `decoding.Generated` reads them off the logits."""
+    ids, logits = np.array([token for token, _ in said]), np.stack([one for _, one in said]).astype(np.float64)
+    logs = logits / temperature
+    logs -= logs.max(1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(1, keepdims=True))
+    chances = np.exp(logs)
+    confidence = min(1.0, float(np.exp(logs[np.arange(len(ids)), ids].sum())))
+    best = np.sort(chances, 1)[:, -2:]
+    return 1 - confidence, float(-(chances * logs).sum(1).mean()), float((best[:, 1] - best[:, 0]).min())
+
+
+def can_be_quick(
+    model: Any,
+    device: str,
+    size: tuple[int, int],
+    budget: Budget | None = None,
+    keep: Share | None = None,
+    *,
+    strategy: str | None = None,
+    relevance: Any = None,
+    allocation: Allocation | None = None,
+) -> bool:
+    """Will `QuickEye` do? The bundled mini on a processor, few tokens, and a source that asks no model. size: of the
+    picture, height and width."""
+    if model != MINI or device != "cpu" or not isinstance(relevance, str | None):
+        return False
+    folder = part_folder(MINI)
+    if strategy is not None and strategy not in WITHOUT_TORCH:
+        return False
+    if relevance not in (None, "auto") and "model" in find_source(relevance).needs:
+        return False
+    if allocation is not None:
+        return allocation.tokens <= MOST_TOKENS and bool((allocation.counts == 1).all())
+    height, width = canvas_size(folder, size)
+    how = _settings(folder, "preprocessor_config.json")
+    full = height * width // (how["patch_size"] * how["merge_size"]) ** 2
+    return min(full, Request.of(budget, keep).tokens(full)) <= MOST_TOKENS
+
+
+def ask(
+    image: Any,
+    query: str,
+    budget: Budget | None = None,
+    keep: Share | None = None,
+    *,
+    model: str | Eye = MINI,
+    device: str = "cpu",
+    strategy: str | None = None,
+    relevance: Any = None,
+    allocation: Allocation | None = None,
+    levels: int | None = None,
+    seed: int = 0,
+    words: Any = None,
+    max_new_tokens: int = 64,
+    **options: Unpack[StrategyOptions],
+) -> Answer:
+    """One question about one picture; `model` is an `Eye`, "mini", a folder or a name on the hub. Several: `Eye`.
+
+    The other arguments are those of `Eye.ask`. Where `QuickEye` will do, nothing heavy is imported.
+    """
+    check_request([query], budget, keep)
+    check_question(query)
+    how: dict[str, Any] = {"levels": levels, "seed": seed}
+    # Told before a model is loaded; options are those of a strategy that only the model may know.
+    Request.of(budget, keep, strategy=strategy or DEFAULT_STRATEGY, **how, **(options if strategy else {}))
+    chosen: dict[str, Any] = {"strategy": strategy, "relevance": relevance, "allocation": allocation}
+    picture, known = load_page(image)
+    how |= {**chosen, "words": known if words is None else words, "max_new_tokens": max_new_tokens, **options}
+    if can_be_quick(model, device, picture.size, budget, keep, **chosen):
+        return QuickEye(part_folder(MINI)).set_image(picture).ask(query, budget, keep, **how)
+    eye = copy(_loaded(model, device)) if isinstance(model, str) else model  # a copy: several threads may ask at once
+    return eye.set_image(picture).ask(query, budget, keep, **how)
+
+
+@lru_cache(maxsize=1)
+def _loaded(name: str, device: str) -> Eye:
+    """The model of the last `ask`, so that the next one does not read it again. Never shown a picture itself."""
+    from .asking import Eye
+
+    return Eye.from_pretrained(name, device=device)

@@ -1,0 +1,155 @@
+"""mini without torch: the same prompt, the same tokens, the same words, and nothing heavy imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_weights import needs_weights
+
+import arr_coc
+from arr_coc import Eye, InputError
+from arr_coc.backbones.qwen3_vl_numpy import NumpyQwen3VL, exact_gelu, leaf_patches, patch_places, prompt_places
+from arr_coc.bundled import MINI, part_folder
+from arr_coc.chatting import USER, Turn, chat_inputs
+from arr_coc.decoding import Generated, until_end
+from arr_coc.quick import QuickEye, can_be_quick, canvas_of, normalised, prompt_ids, sureness
+from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
+from arr_coc.realizing.positions import language_positions, prompt_positions, vision_positions
+
+EXAMPLES = Path(arr_coc.__file__).parent / "examples"
+STREET = EXAMPLES / "street.png"
+QUERY = "What does the pink sign say?"
+
+
+@pytest.fixture(scope="module")
+def eye() -> Eye:
+    return Eye.from_pretrained("mini").set_image(STREET)
+
+
+@pytest.fixture(scope="module")
+def quick() -> QuickEye:
+    return QuickEye(part_folder(MINI)).set_image(STREET)
+
+
+@needs_weights
+@pytest.mark.parametrize(("budget", "strategy"), [(192, None), (64, "quadtree"), (17, None), (1, None)])
+def test_the_answer_is_that_of_the_stock_class(eye: Eye, quick: QuickEye, budget: int, strategy: str | None) -> None:
+    wanted, got = (one.ask(QUERY, budget, strategy=strategy) for one in (eye, quick))
+    assert got.text == wanted.text
+    assert (got.tokens, got.full, got.notes) == (wanted.tokens, wanted.full, wanted.notes)
+    assert got.allocation.to_json() == wanted.allocation.to_json()
+    for name in ("uncertainty", "entropy", "margin"):
+        assert getattr(got.passes[0], name) == pytest.approx(getattr(wanted.passes[0], name), abs=1e-4)
+    assert set(got.seconds) == set(wanted.seconds)
+
+
+@needs_weights
+@pytest.mark.parametrize("budget", [60, 9])
+def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
+    from arr_coc.decoding import generate
+
+    looked = eye.prepare(QUERY, budget)
+    realized = eye.realize(looked)
+    said = generate(eye.model, realized, 32)
+    reader = NumpyQwen3VL.from_folder(part_folder(MINI))
+    ((size, (_, pictures)),) = eye.backbone.normalised_pixels(eye.model, looked.inputs).items()
+    leaves = realized.notes["leaves"].leaves.numpy()
+    seen = reader.see(pictures[0].numpy(), leaves)
+    ids = realized.inputs["input_ids"][0].tolist()
+    spoken = list(reader.speak(ids, seen, leaves, (size[0] // 32, size[1] // 32), 32))
+    length = int(said.within[0].sum())
+    assert [token for token, _ in spoken] == said.ids[0, :length].tolist()
+    assert np.abs(np.stack([one for _, one in spoken]) - said.logits[0, :length].numpy()).max() < 1e-4
+
+
+@needs_weights
+@pytest.mark.parametrize("size", [(96, 160), (50, 333), (20, 20), (1500, 3000), (64, 64)])
+def test_a_picture_is_resized_as_the_processor_does_it(eye: Eye, size: tuple[int, int]) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
+    folder = part_folder(MINI)
+    canvas = canvas_of(folder, pixels)
+    turn = Turn(USER, (pixels, "?")).seen_by(eye.processor)
+    tensors = turn.views[0].tensors
+    (_, rows, cols) = tensors["image_grid_thw"][0].tolist()
+    assert canvas.shape[:2] == (rows * 16, cols * 16)
+    ((_, (_, stock)),) = unpatchify(tensors["pixel_values"], [(rows, cols)], 16, 2, 1).items()
+    assert np.abs(normalised(folder, canvas) - stock[0].numpy()).max() < 1e-5
+
+
+@needs_weights
+@pytest.mark.parametrize("query", [QUERY, "a\nb?", "<|im_end|> of <|image_pad|>?", "Größe 漢字 user\n?", "{{ 1 }}"])
+def test_the_prompt_is_the_processors(eye: Eye, query: str) -> None:
+    turn = Turn(USER, (np.zeros((64, 96, 3), np.uint8), query)).seen_by(eye.processor)
+    assert prompt_ids(part_folder(MINI), query, 6) == chat_inputs(eye.processor, [turn])["input_ids"][0].tolist()
+
+
+leaves_of_a_grid = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 8), st.integers(0, 3)), min_size=1, max_size=9)
+
+
+@given(leaves_of_a_grid)
+@settings(max_examples=25)
+def test_patches_and_places_are_those_of_torch(given_leaves: list[tuple[int, int, int]]) -> None:
+    leaves = np.array([((row >> level) << level, (col >> level) << level, level) for row, col, level in given_leaves])
+    picture = np.random.default_rng(1).random((3, 7 * 32, 9 * 32), dtype=np.float32)
+    batch = LeafBatch.equal(torch.from_numpy(leaves)[None], (7, 9), 4)
+    pyramid = mip_pyramid(torch.from_numpy(picture)[None], 4)
+    wanted = gather_leaf_patches(pyramid, batch.leaves, batch.owner, temporal=1)
+    assert np.allclose(leaf_patches(picture, leaves, 2, 16, 1), wanted, atol=1e-6)
+    assert np.array_equal(patch_places(leaves, 2), vision_positions(batch.leaves).view(-1, 2))
+    visual = np.array([False] * 3 + [True] * len(leaves) + [False] * 4)
+    offsets = language_positions(batch.leaves, batch.grid[batch.owner])
+    mask = torch.from_numpy(visual)[None]
+    number = torch.tensor([len(leaves)])
+    positions, following = prompt_positions(mask, number, batch.spans, offsets, torch.ones(mask.shape))
+    places, after = prompt_places(visual, leaves, (7, 9))
+    assert np.array_equal(places, positions[1:, 0])
+    assert after == int(following[0])
+
+
+def test_sureness_is_that_of_torch() -> None:
+    logits = torch.randn(1, 4, 11, generator=torch.Generator().manual_seed(0)) * 3
+    ids = logits.argmax(-1)
+    said = Generated(ids, logits, until_end(ids, [-1]))
+    found = sureness([(int(token), one.numpy()) for token, one in zip(ids[0], logits[0], strict=True)], 1.3)
+    assert found[0] == pytest.approx(1 - float(said.confidence(1.3)), abs=1e-6)
+    assert found[1] == pytest.approx(float(said.entropy(1.3)), abs=1e-6)
+    assert found[2] == pytest.approx(float(said.margin(1.3)), abs=1e-6)
+
+
+def test_the_error_function_is_good_enough() -> None:
+    states = np.linspace(-6, 6, 2001, dtype=np.float32)
+    assert np.abs(exact_gelu(states) - torch.nn.functional.gelu(torch.from_numpy(states)).numpy()).max() < 2e-6
+
+
+@needs_weights
+def test_it_is_taken_only_where_it_will_do() -> None:
+    size = (512, 512)
+    assert can_be_quick("mini", "cpu", size)
+    assert can_be_quick("mini", "cpu", size, 256, relevance="scorer", strategy="quadtree")
+    assert not can_be_quick("mini", "cuda", size)
+    assert not can_be_quick("runs/mini", "cpu", size)
+    assert not can_be_quick("mini", "cpu", size, strategy="random")
+    assert not can_be_quick("mini", "cpu", size, relevance="glance")
+    assert not can_be_quick("mini", "cpu", (2048, 2048), 512)
+    with pytest.raises(InputError, match="no picture yet"):
+        QuickEye(part_folder(MINI)).ask(QUERY)
+
+
+@needs_weights
+def test_an_answer_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, arr_coc\n"
+        f"answer = arr_coc.ask({str(STREET)!r}, {QUERY!r}, budget=192)\n"
+        "print(answer.text, [name for name in ('torch', 'transformers') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("[]")
+    assert done.stdout.strip() != "[]"
