@@ -26,7 +26,6 @@ from ..backbones.qwen3_vl import Qwen3VL
 from ..balancing.learned import ArousalEstimator
 from ..balancing.tempering import TemperingPolicy
 from ..bundled import MINI, WEIGHTS
-from ..chatting import check_question
 from ..errors import InputError
 from ..knowing.registry import relevance_for, resolve
 from ..knowing.scene import CHANNELS, SENSE_SIDE, Scene
