@@ -19,6 +19,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -284,6 +285,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="overload for so long, instead of ratios")
     parser.add_argument("--overload", type=float, default=2, help="how many times what it can take")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end, it takes its server along
     if given.minutes is None:
         head = ("clients", "tokens", "requests per second", "times full", "processor seconds a request", "times full")
         print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
