@@ -75,8 +75,7 @@ def look_on_ray(
             # rows.
             num_cpus=0 if gpus else min(1.0, math.floor(100 * (cpus - 1) / workers) / 100),
             num_gpus=gpus,
-            max_restarts=-1,
-            max_task_retries=RETRIES,
+            ray_remote_args_fn=lambda: {"max_restarts": -1, "max_task_retries": RETRIES},
         )
         yield from found.iter_batches(batch_size=None, batch_format="numpy", prefetch_batches=1)
     except Exception as error:

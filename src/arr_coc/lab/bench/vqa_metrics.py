@@ -13,112 +13,22 @@ import numpy as np
 
 ANLS_THRESHOLD, RELAXED = 0.5, 0.05
 PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
-DIGITS = dict(
-    zip(
-        ["none", "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"],
-        [0, *range(11)],
-        strict=True,
-    )
-)
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+DIGITS = {"none": 0, **{name: number for number, name in enumerate(NUMBERS)}}
 ARTICLES = ("a", "an", "the")
 # An answer that lacks one of the apostrophes gets it back.
-APOSTROPHES = [
-    "ain't",
-    "aren't",
-    "can't",
-    "could've",
-    "couldn't",
-    "couldn't've",
-    "didn't",
-    "doesn't",
-    "don't",
-    "hadn't",
-    "hadn't've",
-    "hasn't",
-    "haven't",
-    "he'd",
-    "he'd've",
-    "he's",
-    "how'd",
-    "how'll",
-    "how's",
-    "I'd've",
-    "I'm",
-    "I've",
-    "isn't",
-    "it'd",
-    "it'd've",
-    "it'll",
-    "ma'am",
-    "mightn't",
-    "mightn't've",
-    "might've",
-    "mustn't",
-    "must've",
-    "needn't",
-    "not've",
-    "o'clock",
-    "oughtn't",
-    "'ow's'at",
-    "shan't",
-    "she'd've",
-    "should've",
-    "shouldn't",
-    "shouldn't've",
-    "somebody'd've",
-    "somebody'll",
-    "somebody's",
-    "someone'd",
-    "someone'd've",
-    "someone'll",
-    "someone's",
-    "something'd",
-    "something'd've",
-    "something'll",
-    "that's",
-    "there'd",
-    "there'd've",
-    "there're",
-    "there's",
-    "they'd",
-    "they'd've",
-    "they'll",
-    "they're",
-    "they've",
-    "'twas",
-    "wasn't",
-    "we'd've",
-    "we've",
-    "weren't",
-    "what'll",
-    "what're",
-    "what's",
-    "what've",
-    "when's",
-    "where'd",
-    "where's",
-    "where've",
-    "who'd",
-    "who'd've",
-    "who'll",
-    "who's",
-    "who've",
-    "why'll",
-    "why're",
-    "why's",
-    "won't",
-    "would've",
-    "wouldn't",
-    "wouldn't've",
-    "y'all",
-    "y'all'll",
-    "y'all'd've",
-    "you'd",
-    "you'd've",
-    "you'll",
-    "you're",
-    "you've",
-]
+APOSTROPHES = re.findall(
+    r"\S+",
+    """
+    ain't aren't can't could've couldn't couldn't've didn't doesn't don't hadn't hadn't've hasn't haven't he'd he'd've
+    he's how'd how'll how's I'd've I'm I've isn't it'd it'd've it'll ma'am mightn't mightn't've might've mustn't must've
+    needn't not've o'clock oughtn't 'ow's'at shan't she'd've should've shouldn't shouldn't've somebody'd've somebody'll
+    somebody's someone'd someone'd've someone'll someone's something'd something'd've something'll that's there'd
+    there'd've there're there's they'd they'd've they'll they're they've 'twas wasn't we'd've we've weren't what'll
+    what're what's what've when's where'd where's where've who'd who'd've who'll who's who've why'll why're why's won't
+    would've wouldn't wouldn't've y'all y'all'll y'all'd've you'd you'd've you'll you're you've
+    """,
+)
 CONTRACTIONS = {
     word[: place.start()] + word[place.end() :]: word for word in APOSTROPHES for place in re.finditer("'", word)
 } | {"somebody'd": "somebodyd"}  # so in the official table
