@@ -19,6 +19,7 @@ from .errors import InputError
 from .files import write_json
 from .knowing.onnx_scorer import GRAPH_NAME, score_picture
 from .knowing.scene import Scene
+from .manifest import changing, verify
 from .values import Relevance
 
 if TYPE_CHECKING:
@@ -43,6 +44,13 @@ def part_folder(part: str, weights: Path | None = None) -> Path:
     return folder
 
 
+def model_folder(name: str | Path) -> Path:
+    """Where a model lies that a user named: `mini`, or a folder, whose files are what they were when it was saved."""
+    folder = part_folder(MINI) if name == MINI else Path(name)
+    verify(folder)
+    return folder
+
+
 @dataclass(frozen=True)
 class Calibration:
     """temperature: divides the logits before uncertainty is read off them. levels, strategy: the coarsest level of
@@ -58,6 +66,7 @@ class Calibration:
         path = folder / CALIBRATION
         if not path.is_file():
             return cls(strategy=None if scorer_beside(folder) is None else TRAINED_STRATEGY)
+        verify(folder, [CALIBRATION])
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             levels = found.get("levels")
@@ -75,7 +84,8 @@ class Calibration:
     def write(self, folder: Path, **how: Any) -> Path:
         """Write it into a model's folder; how: what it was measured on, kept in the file for readers."""
         path = folder / CALIBRATION
-        write_json(path, {**asdict(self), **how})
+        with changing(path):
+            write_json(path, {**asdict(self), **how})
         return path
 
 
