@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ...errors import InputError
-from ...files import replacing
+from ...files import replacing, writing
 from ...manifest import verify, whole_folder
 from .mini_model import build_image_processor, build_tokenizer
 
@@ -20,8 +20,11 @@ STATE = "state.pt"
 
 def save_state(folder: Path, state: Mapping[str, Any]) -> None:
     """Everything that is needed to go on, as one file that is there whole or not at all."""
-    with replacing(folder / STATE) as temporary:
-        torch.save(dict(state), temporary)
+    with writing(folder, "--folder"), replacing(folder / STATE) as temporary:
+        try:
+            torch.save(dict(state), temporary)
+        except RuntimeError as error:  # torch's own writer says so of a disk that takes no more
+            raise OSError(str(error).splitlines()[0]) from error
 
 
 def load_state(folder: Path) -> dict[str, Any] | None:
