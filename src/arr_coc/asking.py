@@ -73,6 +73,7 @@ class Eye(Sight):
         """
         from .decoding import generate
 
+        max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
         how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, **options}
         looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
         with self._own_graphs(looked) as graphs:

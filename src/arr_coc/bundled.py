@@ -7,6 +7,7 @@ training leaves the same two folders side by side, so everything here works on t
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .checks import shown
 from .errors import InputError
 from .files import write_json
 from .knowing.onnx_scorer import GRAPH_NAME, score_picture
@@ -46,6 +48,8 @@ def part_folder(part: str, weights: Path | None = None) -> Path:
 
 def model_folder(name: str | Path) -> Path:
     """Where a model lies that a user named: `mini`, or a folder, whose files are what they were when it was saved."""
+    if not isinstance(name, str | os.PathLike) or not str(name).strip() or "\0" in str(name):
+        raise InputError(f"a model is named by {MINI!r}, a folder or a name on the hub, got {shown(name)}")
     folder = part_folder(MINI) if name == MINI else Path(name)
     verify(folder)
     return folder
