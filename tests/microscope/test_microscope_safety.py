@@ -127,7 +127,7 @@ def test_uploads_have_a_limit_told_or_not(application):
     ("path", "body"),
     [
         ("cancel", {"content": b'{"data": \xbe'}),
-        ("upload", {"files": {"files": ("x" * 300 + ".png", b"data")}}),
+        ("upload", {"files": {"files": ("", b"data")}}),
     ],
 )
 def test_what_gradio_chokes_on_is_one_line(application, path, body):

@@ -141,7 +141,7 @@ class Guard:
                 return
             if message["type"] == "http.response.start":
                 started = True
-                # Gradio chokes on bodies that are no JSON and on names that no disk takes; its page sends neither.
+                # Gradio chokes on bodies that are no text and on files without a name; its page sends neither.
                 broken = message["status"] == 500
                 if broken:
                     await refuse(send, 400, UNUSABLE)
