@@ -12,6 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import soak
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the process is weighed by /proc, which Linux has")
+
 
 def weighed(megabytes: np.ndarray, handles: np.ndarray | None = None) -> list[dict[str, float]]:
     handles = np.full(len(megabytes), 9.0) if handles is None else handles

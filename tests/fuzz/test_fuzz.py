@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 
 import pytest
 from fuzzing import HUNTERS, hunt
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="cases are weighed by /proc, which Linux has")
 SECONDS = float(os.environ.get("ARR_COC_FUZZ_SECONDS", "0"))
 SEED = int(os.environ.get("ARR_COC_FUZZ_SEED", str(secrets.randbelow(10**6) if SECONDS else 0)))
 # Cases of a plain run: about a minute of the processor in all.
