@@ -43,7 +43,7 @@ def unwritable(tmp_path: Path) -> list[Path]:
     return [place for place in places if place.parent.exists()] + ([] if os.access(closed, os.W_OK) else [closed])
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "calibration"])
+@pytest.mark.parametrize("name", ["look", "needle", "train"])
 def test_a_folder_that_cannot_be_written_is_one_line(run: Run, things: Path, tmp_path: Path, name: str) -> None:
     places = unwritable(tmp_path)
     for place in places if name == "look" else places[:1]:

@@ -22,9 +22,9 @@ CASES = {
     "documents": 3000,
     "words": 500,
     "pdfs": 500,
-    "functions": 800,
-    "commands": 200,
-    "server": 120,
+    "functions": 500,
+    "commands": 120,
+    "server": 80,
     "page": 40,
 }
 NEEDS = {"pdfs": ("pypdfium2",), "server": ("fastapi", "prometheus_client", "httpx"), "page": ("gradio", "httpx")}
