@@ -162,12 +162,6 @@ def check_amount(budget: Any = None, keep: Any = None) -> tuple[Any, float | Non
     return budget, keep
 
 
-def check_question(query: str) -> None:
-    """A question that a model would choke on is refused before anything is loaded or looked at."""
-    if len(query) > LONGEST_QUESTION:
-        raise InputError(f"the question has {len(query)} characters, more than {LONGEST_QUESTION}; shorten it")
-
-
 def check_request(queries: Sequence[str], budget: Any = None, keep: Any = None) -> None:
     """What can be wrong with a question and a budget whatever the picture; costs nothing, raises `InputError`."""
     for query in queries:
