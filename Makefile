@@ -43,6 +43,17 @@ format: setup
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+# The hunts one after another, each by the clock; then every property with new examples, and more kills.
+SECONDS ?= 600
+fuzz: setup
+	export ARR_COC_FUZZ_SECONDS=$$(( $(SECONDS) * 3 / 4 )) OMP_NUM_THREADS=1 ARR_COC_FUZZ_SEED=$${SEED:-$$(date +%s)}; \
+	echo "seed $$ARR_COC_FUZZ_SEED"; $(BIN)/python -m pytest -rP tests/fuzz/test_fuzz.py && \
+	$(BIN)/python -m pytest tests/faults/test_killed.py
+
+MINUTES ?= 30
+soak: setup
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/soak.py --minutes $(MINUTES)
+
 # Debian's own browser where there is one or may be installed, else the one that playwright brings.
 test-browser: setup
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,microscope]" "playwright>=1.50"

@@ -1,15 +1,44 @@
-"""One rule for every property: the same examples at every run, and no clock.
+"""Two rules for every test: properties draw the same examples at every run, and nothing global is left behind.
 
 A run that draws new examples finds more, but a stranger's `make test` must not fail by chance:
-`HYPOTHESIS_PROFILE=search` draws anew, with more examples; `make fuzz` uses it.
+`HYPOTHESIS_PROFILE=search` draws anew, with more examples.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
 settings.register_profile("search", max_examples=1000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+def global_settings() -> dict[str, Any]:
+    """What one test could change for the next: the folder, and torch's and OpenCV's settings where they are loaded."""
+    found: dict[str, Any] = {"folder": os.getcwd()}
+    torch: Any = sys.modules.get("torch")
+    if hasattr(torch, "get_num_threads"):
+        found["threads"] = torch.get_num_threads()
+        found["precision of products"] = torch.get_float32_matmul_precision()
+        found["default type"] = torch.get_default_dtype()
+        found["gradients"] = torch.is_grad_enabled()
+        found["repeatable kernels"] = torch.are_deterministic_algorithms_enabled()
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """Fails the test that leaves a global setting changed, not the one that trips over it later."""
+    before = global_settings()
+    yield
+    after = global_settings()
+    changed = {name: (value, after[name]) for name, value in before.items() if after[name] != value}
+    if "folder" in changed:
+        os.chdir(before["folder"])
+    assert not changed, f"left behind (before, after): {changed}"

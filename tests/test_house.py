@@ -18,6 +18,7 @@ ORDER = {
             "errors",
             "lazy",
             "files",
+            "manifest",
             "records",
             "arrays",
             "checks",

@@ -73,6 +73,7 @@ class Eye(Sight):
         """
         from .decoding import generate
 
+        max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
         how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, **options}
         looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
         with self._own_graphs(looked) as graphs:
@@ -100,7 +101,7 @@ class Eye(Sight):
         """
         from .decoding import generate, is_lean
 
-        batch, most = whole(batch, "batch", 1), how.pop("max_new_tokens", 64)
+        batch, most = whole(batch, "batch", 1), whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
         asked = paired(images, queries, budget)
         batch = batch if is_lean(self.model) else 1
         answers: list[Answer] = []
@@ -172,7 +173,7 @@ class Eye(Sight):
     ) -> Generator[str, None, Answer]:
         """`ask`, in pieces of text as they are spoken; together they are the answer's text. The generator returns the
         `Answer`. A model that merges tokens behind its encoder speaks in one piece."""
-        most = how.pop("max_new_tokens", 64)
+        most = whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
         looked = self.prepare(query, budget, keep, **how)
         with timed(looked.seconds, "encode"):
             realized = self.realize(looked)

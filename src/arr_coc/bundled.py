@@ -7,6 +7,7 @@ training leaves the same two folders side by side, so everything here works on t
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .checks import shown
 from .errors import InputError
 from .files import write_json
 from .knowing.onnx_scorer import GRAPH_NAME, score_picture
 from .knowing.scene import Scene
+from .manifest import changing, verify
 from .values import Relevance
 
 if TYPE_CHECKING:
@@ -43,6 +46,15 @@ def part_folder(part: str, weights: Path | None = None) -> Path:
     return folder
 
 
+def model_folder(name: str | Path) -> Path:
+    """Where a model lies that a user named: `mini`, or a folder, whose files are what they were when it was saved."""
+    if not isinstance(name, str | os.PathLike) or not str(name).strip() or "\0" in str(name):
+        raise InputError(f"a model is named by {MINI!r}, a folder or a name on the hub, got {shown(name)}")
+    folder = part_folder(MINI) if name == MINI else Path(name)
+    verify(folder)
+    return folder
+
+
 @dataclass(frozen=True)
 class Calibration:
     """temperature: divides the logits before uncertainty is read off them. levels, strategy: the coarsest level of
@@ -58,6 +70,7 @@ class Calibration:
         path = folder / CALIBRATION
         if not path.is_file():
             return cls(strategy=None if scorer_beside(folder) is None else TRAINED_STRATEGY)
+        verify(folder, [CALIBRATION])
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             levels = found.get("levels")
@@ -75,7 +88,8 @@ class Calibration:
     def write(self, folder: Path, **how: Any) -> Path:
         """Write it into a model's folder; how: what it was measured on, kept in the file for readers."""
         path = folder / CALIBRATION
-        write_json(path, {**asdict(self), **how})
+        with changing(path):
+            write_json(path, {**asdict(self), **how})
         return path
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,36 @@ def whole(value: Any, name: str, least: int = 0, most: int = sys.maxsize) -> int
 
 def whole_size(value: Any, name: str) -> tuple[int, int]:
     """`value` as (height, width) in whole pixels, or one clear line."""
-    sides = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else []
+    try:
+        sides = [] if isinstance(value, str | bytes | Mapping) else list(value)
+    except TypeError:  # no sequence, or an array without axes
+        sides = []
     if len(sides) != 2:
         raise InputError(f"{name} must be (height, width) in pixels, got {shown(value)}")
     return whole(sides[0], f"{name}: the height", 1), whole(sides[1], f"{name}: the width", 1)
 
 
+def positive(value: Any, name: str) -> float:
+    """`value` as a number above 0, or one clear line."""
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or not 0 < value <= sys.float_info.max:
+        raise InputError(f"{name} must be a number above 0, got {shown(value)}")
+    return float(value)
+
+
+def of_kind(value: Any, kind: type, name: str) -> Any:
+    """`value`, which is one of `kind`, or one clear line."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} must be of class {kind.__name__}, got {shown(value)}")
+    return value
+
+
 def shown(value: Any) -> str:
     """What was given, on one line of bearable length."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a number of too many digits, an object that cannot tell itself
+        text = f"something of class {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

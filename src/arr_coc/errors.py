@@ -6,9 +6,13 @@ The command line prints that line and exits with code 2; a library caller may ca
 
 from __future__ import annotations
 
+LONGEST = 1000  # characters of a line
+
 
 class InputError(ValueError):
     """A user's input that cannot be used; the message is one line that names the input and the remedy."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(str(message).split()))
+        line = " ".join(str(message).split())
+        # A name of thousands of letters must not hide what is wrong with it; the remedy is at the end.
+        super().__init__(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[3 - LONGEST // 2 :]}")

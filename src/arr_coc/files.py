@@ -35,6 +35,16 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def writing(place: str | os.PathLike[str], option: str = "--out") -> Generator[None]:
+    """A full disk or a forbidden folder is the user's to mend, so it gets a line, not a traceback."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"cannot write to {place} ({reason}); choose another folder with {option}") from error
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

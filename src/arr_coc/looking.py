@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .attending.strategies import DEFAULT_STRATEGY, WITHOUT_TORCH, check_strategy
+from .checks import of_kind
 from .knowing.registry import check_relevance as check_relevance
 from .knowing.registry import relevance_for, resolve
 from .knowing.scene import VIEW_SIDE, Scene
@@ -152,7 +153,7 @@ class Prepared:
             relevance = "words"
         request = request_of([query], budget, keep, **{**how, "relevance": relevance, "words": words})
         device = how.get("device", "cpu")
-        offered = {"words": words, "photos": how.get("photos", True), "device": device}
+        offered = {"words": words, "photos": of_kind(how.get("photos", True), bool, "photos"), "device": device}
         clock = _Clock({"load": self.load_seconds})
         with clock.stage("import"):
             check_device(device)

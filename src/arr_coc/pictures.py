@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
 
+from .checks import whole
 from .errors import InputError
 
 # Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
@@ -57,10 +58,8 @@ def load_picture(source: Any, *, max_pixels: int = MAX_PIXELS, longest_side: int
     longest_side: reduce the pixels so that the longer side is at most this (JPEGs are decoded reduced, which is
         faster and smaller); `Picture.height` and `.width` still tell the size as given.
     """
-    if max_pixels > MAX_PIXELS:
-        raise InputError(f"max_pixels {max_pixels} is above the safe limit; use at most {MAX_PIXELS}")
-    if longest_side is not None and longest_side < 1:
-        raise InputError(f"longest_side must be at least 1, got {longest_side}")
+    max_pixels = whole(max_pixels, "max_pixels", 1, MAX_PIXELS)
+    longest_side = None if longest_side is None else whole(longest_side, "longest_side", 1)
     if isinstance(source, Picture):
         return _reduced(source, longest_side)
     if isinstance(source, str | os.PathLike):

@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from .errors import InputError
-from .files import replacing, write_json
+from .files import write_json
+from .manifest import verify, whole_folder
 
 WEIGHTS_NAME = "model.safetensors"
 CONFIG_NAME = "config.json"
@@ -28,11 +29,10 @@ class Pretrained(nn.Module):
         self.config = config
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write config.json and model.safetensors."""
-        folder = Path(folder)
-        with replacing(folder / WEIGHTS_NAME) as temporary:
-            save_file({name: value.contiguous() for name, value in self.state_dict().items()}, temporary)
-        write_json(folder / CONFIG_NAME, {"kind": type(self).__name__, **asdict(self.config)})
+        """Write config.json and model.safetensors, and their hashes."""
+        with whole_folder(folder) as made:
+            save_file({name: value.contiguous() for name, value in self.state_dict().items()}, made / WEIGHTS_NAME)
+            write_json(made / CONFIG_NAME, {"kind": type(self).__name__, **asdict(self.config)})
 
     @classmethod
     def from_config(cls, config: Any) -> Self:
@@ -43,6 +43,7 @@ class Pretrained(nn.Module):
     def from_pretrained(cls, folder: str | Path) -> Self:
         """Read what `save_pretrained` wrote, ready for use (call `.train()` to go on learning)."""
         folder, kind = Path(folder), cls.__name__
+        verify(folder)
         try:
             settings = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
             found = settings.pop("kind", None)

@@ -20,12 +20,14 @@ from .attending.allocate import allocate
 from .attending.frame import Frame
 from .attending.strategies import DEFAULT_STRATEGY, WITHOUT_TORCH
 from .backbones.qwen3_vl_numpy import NumpyQwen3VL
-from .bundled import MINI, Calibration, ScorerRelevance, part_folder, scorer_beside
+from .bundled import MINI, Calibration, ScorerRelevance, model_folder, part_folder, scorer_beside
+from .checks import of_kind, whole
 from .errors import InputError
 from .knowing.registry import find_source, relevances_for
 from .knowing.scene import Scene
+from .manifest import verify
 from .pictures import Picture
-from .request import ASK_KEYWORDS, Request, check_question, check_request
+from .request import ASK_KEYWORDS, Request, check_device, check_question, check_request
 from .sensing.pdf import load_page
 from .sensing.words import Words, as_words
 from .values import Allocation, Answer, Pass, Relevance
@@ -46,6 +48,7 @@ class QuickEye:
     """`mini`, or a folder of its kind, for one question at a time. relevance, levels: as for `Eye`."""
 
     def __init__(self, folder: Path, relevance: Any = "auto", levels: int | None = None) -> None:
+        verify(folder)
         self.folder, self.relevance = folder, relevance
         calibration, scorer = Calibration.beside(folder), scorer_beside(folder)
         self.temperature, self.strategy = calibration.temperature, calibration.strategy or DEFAULT_STRATEGY
@@ -280,7 +283,7 @@ def can_be_quick(
 ) -> bool:
     """Will `QuickEye` do? The bundled mini on a processor, few tokens, and a source that asks no model. size: of the
     picture, height and width."""
-    if model != MINI or device != "cpu" or not isinstance(relevance, str | None):
+    if not isinstance(model, str) or model != MINI or device != "cpu" or not isinstance(relevance, str | None):
         return False
     folder = part_folder(MINI)
     if strategy is not None and strategy not in WITHOUT_TORCH:
@@ -320,13 +323,22 @@ def ask(
     check_question(query)
     how: dict[str, Any] = {"levels": levels, "seed": seed}
     # Told before a model is loaded; options are those of a strategy that only the model may know.
-    Request.of(budget, keep, strategy=strategy or DEFAULT_STRATEGY, **how, **(options if strategy else {}))
+    laid = {"strategy": DEFAULT_STRATEGY} if strategy is None else {"strategy": strategy, **options}
+    Request.of(budget, keep, **how, **laid)
+    max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
+    check_device(device)
+    if allocation is not None:
+        of_kind(allocation, Allocation, "allocation")
+    if not hasattr(model, "set_image"):
+        model_folder(model)
     chosen: dict[str, Any] = {"strategy": strategy, "relevance": relevance, "allocation": allocation}
     picture, known = load_page(image)
     how |= {**chosen, "words": known if words is None else words, "max_new_tokens": max_new_tokens, **options}
     if can_be_quick(model, device, picture.size, budget, keep, **chosen):
         return QuickEye(part_folder(MINI)).set_image(picture).ask(query, budget, keep, **how)
-    eye = copy(_loaded(model, device)) if isinstance(model, str) else model  # a copy: several threads may ask at once
+    eye = (
+        model if hasattr(model, "set_image") else copy(_loaded(str(model), device))
+    )  # a copy: several threads may ask at once
     return eye.set_image(picture).ask(query, budget, keep, **how)
 
 

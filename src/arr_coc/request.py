@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .attending.strategies import CLASSIC_SCALE, DEFAULT_STRATEGY, check_options, check_strategy
-from .checks import whole, whole_size
+from .checks import shown, whole, whole_size
 from .errors import InputError
 from .values import DEFAULT_CELL
 
@@ -162,12 +162,6 @@ def check_amount(budget: Any = None, keep: Any = None) -> tuple[Any, float | Non
     return budget, keep
 
 
-def check_question(query: str) -> None:
-    """A question that a model would choke on is refused before anything is loaded or looked at."""
-    if len(query) > LONGEST_QUESTION:
-        raise InputError(f"the question has {len(query)} characters, more than {LONGEST_QUESTION}; shorten it")
-
-
 def check_request(queries: Sequence[str], budget: Any = None, keep: Any = None) -> None:
     """What can be wrong with a question and a budget whatever the picture; costs nothing, raises `InputError`."""
     for query in queries:
@@ -176,11 +170,19 @@ def check_request(queries: Sequence[str], budget: Any = None, keep: Any = None) 
     check_amount(budget, keep)
 
 
+def check_question(query: str) -> None:
+    """A question that a model would choke on is refused before anything is loaded or looked at."""
+    if len(query) > LONGEST_QUESTION:
+        raise InputError(f"the question has {len(query)} characters, more than {LONGEST_QUESTION}; shorten it")
+
+
 def check_device(device: str) -> None:
     """Can this device be used? Raises `InputError`."""
-    if device == "cpu":
+    if isinstance(device, str) and device == "cpu":
         return
     torch = import_module("torch")
+    if not isinstance(device, str | torch.device):
+        raise InputError(f"device must be a name such as cpu or cuda:1, got {shown(device)}")
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:

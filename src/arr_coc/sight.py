@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .attending.strategies import DEFAULT_STRATEGY, check_strategy
 from .backbones.attachment_plan import Settings, plan_prompt
 from .backbones.base import backbone_for
-from .bundled import MINI, Calibration, ScorerRelevance, part_folder, scorer_beside
+from .bundled import MINI, Calibration, ScorerRelevance, model_folder, scorer_beside
 from .chatting import USER, Looked, Turn, View, chat_inputs, check_turns, words_of
+from .checks import of_kind, positive, whole
 from .errors import InputError
 from .knowing.registry import check_relevance
-from .request import ASK_KEYWORDS, Request, check_request
+from .request import ASK_KEYWORDS, Request, check_device, check_request
 from .values import Answer, Pass, Relevance
 
 if TYPE_CHECKING:
@@ -55,8 +55,6 @@ class Sight:
         graphs: bool | None = None,
         name: str = "",
     ) -> None:
-        if not temperature > 0:
-            raise InputError(f"temperature must be above 0, got {temperature}")
         if isinstance(relevance, str):
             check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
         # Any: what a model can do depends on its class, and that is what the adapter knows.
@@ -64,10 +62,10 @@ class Sight:
         self.processor: Any = processor
         self.relevance = relevance
         self.scorer = scorer
-        self.temperature = temperature
-        self.levels = levels
-        self.strategy = check_strategy(strategy or DEFAULT_STRATEGY)
-        self.name = name or type(model).__name__
+        self.temperature = positive(temperature, "temperature")
+        self.levels = None if levels is None else whole(levels, "levels")
+        self.strategy = check_strategy(DEFAULT_STRATEGY if strategy is None else strategy)
+        self.name = of_kind(name, str, "name") or type(model).__name__
         self.backbone = backbone_for(model)
         self.backbone.check(model, processor)
         self._graphs = self._captured(graphs)
@@ -86,7 +84,8 @@ class Sight:
 
         from .backbones import load_processor
 
-        folder = part_folder(MINI) if name == MINI else Path(name)
+        folder = model_folder(name)
+        check_device(device)
         logging.disable_progress_bar()
         try:
             processor = load_processor(str(folder))
@@ -199,6 +198,7 @@ class Sight:
         from .backbones.qwen3_vl_graph import Graphs
         from .decoding import is_lean
 
+        wanted = None if wanted is None else of_kind(wanted, bool, "graphs")
         safe = is_lean(self.model) and Graphs.safe(self.model)
         if wanted and not safe:
             raise InputError(f"graphs=True needs a dense Qwen3-VL on one CUDA device, greedy; {self.name} is not")

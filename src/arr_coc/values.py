@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import notebook
-from .checks import frozen, shown, whole, whole_size
+from .checks import frozen, of_kind, shown, whole, whole_size
 from .errors import InputError
 
 # Schema 2 lets regions overlap; schema 1, in which they tile the picture, is read as well.
@@ -386,11 +386,10 @@ def token_density(allocation: Allocation) -> np.ndarray:
 
 def compare(a: Allocation, b: Allocation) -> Comparison:
     """Overlap and moved tokens of two allocations of the same picture."""
-    if a.grid != b.grid or (a.height, a.width) != (b.height, b.width):
-        raise InputError(
-            f"cannot compare allocations of different pictures: {a.height}×{a.width} with grid {a.grid} "
-            f"and {b.height}×{b.width} with grid {b.grid}"
-        )
+    first, second = (of_kind(one, Allocation, "what is compared") for one in (a, b))
+    sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in (first, second)]
+    if sizes[0] != sizes[1]:
+        raise InputError(f"cannot compare allocations of different pictures: {sizes[0]} and {sizes[1]}")
     first, second = token_density(a), token_density(b)
     moved = float((np.abs(first - second).sum() + abs(a.tokens - b.tokens)) / 2)
     union = np.maximum(first, second).sum()

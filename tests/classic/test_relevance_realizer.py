@@ -123,6 +123,7 @@ def test_saved_and_read_back_it_scores_the_same(tmp_path: Path):
         QueryAwareLOD.from_pretrained(tmp_path / "realizer")
     with pytest.raises(InputError, match="no RelevanceRealizer could be read"):
         RelevanceRealizer.from_pretrained(tmp_path / "nowhere")
+    (tmp_path / "realizer" / "SHA256SUMS").unlink()
     (tmp_path / "realizer" / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(InputError, match="no RelevanceRealizer could be read"):
         RelevanceRealizer.from_pretrained(tmp_path / "realizer")

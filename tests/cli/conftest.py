@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,8 +19,13 @@ def arr_coc(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
     def run(*arguments: object) -> Outcome:
         capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            main([str(argument) for argument in arguments])
+        before = dict(os.environ)
+        try:
+            with pytest.raises(SystemExit) as stopped:
+                main([str(argument) for argument in arguments])
+        finally:  # a command is the last thing that its process does, and may tell libraries by variables
+            os.environ.clear()
+            os.environ.update(before)
         printed = capsys.readouterr()
         return Outcome(int(stopped.value.code or 0), printed.out, printed.err)
 

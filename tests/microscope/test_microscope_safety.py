@@ -123,6 +123,19 @@ def test_uploads_have_a_limit_told_or_not(application):
     assert message.status_code == 413
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("cancel", {"content": b'{"data": \xbe'}),
+        ("upload", {"files": {"files": ("", b"data")}}),
+    ],
+)
+def test_what_gradio_chokes_on_is_one_line(application, path, body):
+    answer = request(application, "POST", f"/gradio_api/{path}", **body)
+    assert answer.status_code == 400
+    assert "reload the page" in answer.json()["detail"]
+
+
 def test_pixels_have_a_limit_before_any_is_decoded(desk):
     path = desk.folder / "bomb" / "bomb.png"
     path.parent.mkdir(exist_ok=True)

@@ -36,6 +36,14 @@ def test_words_lie_on_their_ink_however_the_page_is_turned(tmp_path, more):
     assert page.words.size[0] / page.words.size[1] == pytest.approx(page.picture.height / page.picture.width, rel=0.01)
 
 
+@pytest.mark.parametrize("text", ["", "72 700 Td ( ) Tj", "72 700 Td () Tj"])
+def test_a_page_without_words_has_none(tmp_path, text):
+    """As every scan is: a picture, and nothing to read."""
+    (page,) = pdf_pages(small_pdf(tmp_path / "a.pdf", ((text, ""),)))
+    assert len(page.words) == 0
+    assert page.picture.pixels.min() == 255
+
+
 def test_columns_without_a_space_between_them_are_two_words(tmp_path):
     (page,) = pdf_pages(small_pdf(tmp_path / "a.pdf", (("72 700 Td (Total) Tj 200 0 Td (9.50) Tj", ""),)))
     assert page.words.texts == ("Total", "9.50")
@@ -54,7 +62,7 @@ def test_pages_are_chosen_from_1(tmp_path):
     assert [page.words.texts for page in pdf_pages(path, "all")] == [("page1",), ("page2",), ("page3",)]
     assert [page.number for page in pdf_pages(path, "2-3,1")] == [2, 3, 1]
     assert [page.number for page in pdf_pages(path)] == [1]
-    for wrong in (0, 4, "2-9", "x", "-1"):
+    for wrong in (0, 4, "2-9", "x", "-1", 2.5, float("nan"), [2.5], [None], True):
         with pytest.raises(InputError, match=r"a\.pdf"):
             list(pdf_pages(path, wrong))
     assert page_numbers([1, 1, 2], 2, "a.pdf") == [1, 2]

@@ -69,6 +69,9 @@ def test_settings_travel_with_the_weights(tmp_path) -> None:
         for name, value in settings.to_json().items():
             assert getattr(found, name) == pytest.approx(value, abs=2e-4), name
     (tmp_path / "settings.json").write_text("{}x")
+    with pytest.raises(InputError, match="sha256"):
+        load_settings(tmp_path)
+    (tmp_path / "SHA256SUMS").unlink()
     with pytest.raises(InputError, match="no temporal settings"):
         load_settings(tmp_path)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,8 @@ def as_maps(relevance: Relevance | np.ndarray | Tensor | Sequence[Relevance]) ->
     elif isinstance(relevance, Tensor):
         maps = relevance
     else:
-        items = list(relevance)
+        many = isinstance(relevance, Iterable) and not isinstance(relevance, str | bytes | Mapping)
+        items = list(relevance) if many else []
         if not items:
             raise InputError("got no relevance map; give one map for each picture")
         maps = torch.cat([as_maps(item) for item in items])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from ..checks import shown
 from ..errors import InputError
 
 DEFAULT_STRATEGY = "overlay"
@@ -46,9 +47,9 @@ def strategy_names() -> str:
 
 
 def check_strategy(strategy: str) -> str:
-    if strategy not in STRATEGIES:
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise InputError(
-            f"unknown strategy {strategy!r}{meant(strategy, STRATEGIES)}; choose one of {strategy_names()}"
+            f"unknown strategy {shown(strategy)}{meant(strategy, STRATEGIES)}; choose one of {strategy_names()}"
         )
     return strategy
 
@@ -69,5 +70,5 @@ def check_options(strategy: str, options: Iterable[str], keywords: Iterable[str]
 
 def meant(name: object, known: Iterable[str]) -> str:
     """ " (did you mean NAME?)", or nothing where no known name is near."""
-    near = get_close_matches(str(name), list(known), 1)
+    near = get_close_matches(name if isinstance(name, str) else "", list(known), 1)
     return f" (did you mean {near[0]}?)" if near else ""

@@ -303,7 +303,7 @@ def adapter_options(backbone: Backbone) -> tuple[str, ...]:
 
 def detach(model: PreTrainedModel) -> None:
     """Undo `attach`; the model is then what it was, to the bit and to the attribute."""
-    attachment = model.__dict__.get(NAME)
+    attachment = getattr(model, "__dict__", {}).get(NAME)
     if attachment is None:
         raise InputError("this model is not attached")
     attachment._hook.remove()

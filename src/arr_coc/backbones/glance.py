@@ -31,6 +31,7 @@ from torch import Tensor
 from ..attending import build_tree
 from ..errors import InputError
 from ..knowing.propositional import detail_relevance
+from ..manifest import verify
 from ..values import Allocation, Relevance
 from .attention_reader import attention_modules, reading_attention
 from .base import Backbone, VisualGrid
@@ -76,6 +77,7 @@ class Glance:
     @classmethod
     def load(cls, path: str | Path) -> Glance:
         """The heads that `arr-coc calibrate` wrote down."""
+        verify(Path(path).parent, [Path(path).name])
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
             heads = tuple((int(layer), int(head)) for layer, head in found["heads"])

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ..errors import InputError
 from ..files import write_json
+from ..manifest import changing, verify
 
 Layout = Literal["append", "apart", "rebuild", "fresh"]
 LAYOUTS = ("append", "apart", "rebuild", "fresh")
@@ -75,11 +76,14 @@ class EsperSettings:
         return first, unit
 
     def save(self, folder: str | Path) -> None:
-        write_json(Path(folder) / SETTINGS_NAME, asdict(self))
+        path = Path(folder) / SETTINGS_NAME
+        with changing(path):
+            write_json(path, asdict(self))
 
     @classmethod
     def load(cls, folder: str | Path) -> EsperSettings:
         path = Path(folder) / SETTINGS_NAME
+        verify(path.parent, [path.name])
         try:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             return cls(**found)

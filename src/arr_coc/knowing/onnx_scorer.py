@@ -16,6 +16,7 @@ import numpy as np
 
 from ..alphabet import question_row
 from ..errors import InputError
+from ..manifest import verify
 
 CELL = 32
 GRAPH_NAME = "model.onnx"
@@ -29,6 +30,7 @@ def session(folder: Path) -> Any:
     path = folder / GRAPH_NAME
     if not path.is_file():
         raise InputError(f"{folder} holds no {GRAPH_NAME}; give a folder that `arr-coc train reading` wrote")
+    verify(folder)  # the graph's weights lie in model.safetensors
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import of_kind, shown
 from ..errors import InputError
 from ..values import Relevance
 from .scene import Scene
@@ -149,9 +150,16 @@ def relevance_source(
     name: str, *, needs: Iterable[str] = ("pixels",), summary: str = "", extra: str | None = None, **more: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: a function (scene, question) → map becomes a source of relevance under this name, in this process."""
+    of_kind(name, str, "the name of a source")
+    try:
+        needed = {None} if isinstance(needs, str) else frozenset(needs)
+    except TypeError:  # no names at all, or such as cannot be told apart
+        needed = {None}
+    if not all(isinstance(one, str) for one in needed):
+        raise InputError(f"needs must be names, such as ('pixels',), got {shown(needs)}")
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        add_source(Source(name, function, frozenset(needs), summary, extra, **more))
+        add_source(Source(name, function, frozenset(map(str, needed)), summary, extra, **more))
         return function
 
     return add

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
+from ..manifest import verify
 from .word_page import WordPage
 
 WEIGHTS = Path(__file__).parents[1] / "weights" / "words" / "ranker.npz"
@@ -24,6 +25,7 @@ LOUDEST = 5.0  # standard deviations beyond which a feature says no more
 @lru_cache(maxsize=4)
 def ranker_weights(path: Path = WEIGHTS) -> Mapping[str, np.ndarray]:
     """The weights by name, float32."""
+    verify(path.parent, [path.name])
     try:
         with np.load(path, allow_pickle=False) as held:
             return {name: held[name].astype(np.float32) for name in held.files}

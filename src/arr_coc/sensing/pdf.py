@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -74,7 +74,8 @@ def page_numbers(pages: int | str | Sequence[int] | None, count: int, name: str)
     if isinstance(pages, str) and pages.strip().lower() == "all":
         return list(range(1, count + 1))
     found: list[int] = []
-    for part in pages.split(",") if isinstance(pages, str) else [pages] if isinstance(pages, int) else list(pages):
+    several = isinstance(pages, Iterable) and not isinstance(pages, str | bytes)
+    for part in pages.split(",") if isinstance(pages, str) else list(pages) if several else [pages]:
         span = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", str(part))
         first, last = (int(span[1]), int(span[2] or span[1])) if span else (0, 0)
         if not 1 <= first <= last <= count:
@@ -159,6 +160,8 @@ def page_words(page: Any, size: tuple[float, float], source: str) -> Words:
     begins = inked & (jump | ~np.r_[False, inked[:-1]]) if count else inked
     word = np.cumsum(begins)[inked] - 1
     number = int(begins.sum())
+    if not number:  # a scan
+        return make_words([], np.zeros((0, 4)), size=size, source=source)
     lows, highs = np.full((number, 2), np.inf), np.full((number, 2), -np.inf)
     np.minimum.at(lows, word, corners[inked, :2])
     np.maximum.at(highs, word, corners[inked, 2:])
@@ -167,10 +170,9 @@ def page_words(page: Any, size: tuple[float, float], source: str) -> Words:
         texts[place] += chr(letter) if letter < 0x110000 and not 0xD800 <= letter < 0xE000 else "�"
     corners = np.concatenate([lows, highs], axis=1)
     together = spaced_out(texts, corners)
-    first = np.flatnonzero(np.r_[True, ~together[1:]]) if number else np.zeros(0, int)
+    first = np.flatnonzero(np.r_[True, ~together[1:]])
     joined = ["".join(texts[a:b]) for a, b in zip(first, [*first[1:], number], strict=True)]
-    if number:
-        lows, highs = np.minimum.reduceat(lows, first), np.maximum.reduceat(highs, first)
+    lows, highs = np.minimum.reduceat(lows, first), np.maximum.reduceat(highs, first)
     return make_words(joined, np.concatenate([lows, highs], 1), size=size, source=source)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..bundled import WEIGHTS
 from ..errors import InputError
+from ..manifest import verify
 
 # What `TemporalBlend.save_pretrained` writes beside its weights, so that a stream can read it without torch.
 SETTINGS_NAME = "settings.json"
@@ -62,6 +63,7 @@ def load_settings(folder: str | Path | None = None) -> TemporalSettings:
     path = Path(SHIPPED if folder is None else folder) / SETTINGS_NAME
     if folder is None and not path.exists():
         return TemporalSettings()
+    verify(path.parent, [path.name])
     try:
         return TemporalSettings.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..files import write_json
+from ..manifest import whole_folder
 from ..pretrained import Pretrained
 from ..sensing.flow import warp_batch
 from .blend import agreement, blend, boosted, carried_trust
@@ -193,8 +194,9 @@ class TemporalBlend(Pretrained):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Also writes settings.json, which a stream reads without torch."""
-        super().save_pretrained(folder)
-        write_json(Path(folder) / SETTINGS_NAME, asdict(self.settings))
+        with whole_folder(folder) as made:
+            super().save_pretrained(made)
+            write_json(made / SETTINGS_NAME, asdict(self.settings))
 
     def cut_logits(self, excess: Tensor) -> Tensor:
         """(…, 2) cut features above the clip's own level → (…); above zero is a cut."""

@@ -6,6 +6,7 @@ and add one line to `COMMANDS`.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -47,6 +48,8 @@ COMMANDS: dict[str, Command] = {
 
 # Set by a shell that wants to complete a line: `arr-coc --install-completion` tells it so.
 COMPLETE = "_ARR_COC_COMPLETE"
+# What a system says where nothing can be written.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,9 +68,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except OSError as error:
-        if error.filename is not None:  # of a file: a mistake of ours, to be seen
+        if error.filename is None:
+            code = unwritten(error)
+        elif error.errno in NO_ROOM:
+            code = complain(
+                f"cannot write {error.filename} ({error.strerror}); free some space or choose another place"
+            )
+        else:  # a mistake of ours, to be seen
             raise
-        code = unwritten(error)
     if whole_process:
         gc.freeze()  # what is left goes with the process; looking through it once more would take seconds
     sys.exit(flush(code if isinstance(code, int) else 0))

@@ -58,6 +58,7 @@ def command(
     from ...files import write_json
     from ...lab.bench.pointing import measure
     from ...looking import check_device
+    from ...manifest import changing
 
     check_device(device)
     eye = Eye.from_pretrained(model, device=device)
@@ -80,7 +81,8 @@ def command(
     if found["points"]:
         with writing(place):
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_json(place, found)
+            with changing(place):
+                write_json(place, found)
     if as_json:
         print_json({**found, "file": str(place) if found["points"] else None})
         return

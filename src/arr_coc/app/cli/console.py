@@ -12,10 +12,9 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import InputError
+from ...files import writing as writing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -176,16 +175,6 @@ def progress(steps: Sequence[str] | int | None, verb: str, *, hidden: bool = Fal
 
 
 # ---- around the work ------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def writing(place: Path) -> Generator[None]:
-    """A full disk or a forbidden folder is the user's to mend, so it gets a line, not a traceback."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(f"cannot write to {place} ({reason}); choose another folder with --out") from error
 
 
 def wait_asleep() -> None:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from ...errors import InputError
 from .console import USAGE_ERROR, print_json, say, show, table
 
 
@@ -124,13 +125,18 @@ def number(package: str) -> str:
 
 
 def weights() -> Sequence[Finding]:
-    from ...bundled import MINI, SCORER, WEIGHTS
+    from ...bundled import MINI, SCORER, WEIGHTS, part_folder
+    from ...manifest import verify
 
     findings = []
     for part in (MINI, SCORER):
-        there = (WEIGHTS / part / "config.json").is_file()
-        remedy = "" if there else "pip install --force-reinstall arr-coc"
-        findings.append(Finding(f"weights: {part}", there, str(WEIGHTS / part), remedy, core=True))
+        try:
+            verify(part_folder(part))
+            whole, detail = True, f"whole, in {WEIGHTS / part}"
+        except InputError as error:
+            whole, detail = False, str(error)
+        remedy = "" if whole else "pip install --force-reinstall --no-deps arr-coc"
+        findings.append(Finding(f"weights: {part}", whole, detail, remedy, core=True))
     return findings
 
 

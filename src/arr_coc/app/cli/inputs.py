@@ -90,7 +90,9 @@ def paths_of(text: str) -> list[Path]:
     place = open_source(text).place
     assert isinstance(place, Path)
     if place.is_dir():
-        inside = sorted(entry for entry in place.iterdir() if entry.suffix.lower() in SUFFIXES and entry.is_file())
+        # Hidden ones may be what a killed process left under its temporary names.
+        shown = (entry for entry in place.iterdir() if not entry.name.startswith("."))
+        inside = sorted(entry for entry in shown if entry.suffix.lower() in SUFFIXES and entry.is_file())
         if not inside:
             raise InputError(f"{text} is a folder without pictures; give one with PNG, JPEG or WebP files")
         return inside

@@ -51,6 +51,7 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
 )
+UNUSABLE = "this request cannot be used; reload the page and try again"
 
 
 @dataclass(frozen=True)
@@ -132,12 +133,19 @@ class Guard:
             await refuse(send, 413, f"an upload may have {self.limits.upload / 2**20:g} MB; make it smaller first")
             return
 
-        started = False
+        started = broken = False
 
         async def guarded(message: MutableMapping[str, Any]) -> None:
-            nonlocal started
+            nonlocal started, broken
+            if broken:
+                return
             if message["type"] == "http.response.start":
                 started = True
+                # Gradio chokes on bodies that are no text and on files without a name; its page sends neither.
+                broken = message["status"] == 500
+                if broken:
+                    await refuse(send, 400, UNUSABLE)
+                    return
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
@@ -147,7 +155,7 @@ class Guard:
             # One line: a visitor who asks for a stream that is gone is no reason to fill the owner's terminal.
             log.warning("%s could not be answered: %s", scope["path"], " ".join(f"{error!r}".split()))
             if not started:
-                await refuse(send, 500, "something went wrong inside")
+                await refuse(send, 400, UNUSABLE)
 
 
 async def refuse(send: Send, status: int, words: str, more: tuple[tuple[bytes, bytes], ...] = ()) -> None:

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from ...attending.frame import Frame, to_cells
 from ...attending.tree import Tree, build_tree
 from ...balancing.tempering import TemperingPolicy
-from ...bundled import MINI, SCORER, Calibration, load_scorer, part_folder
+from ...bundled import MINI, SCORER, Calibration, load_scorer, model_folder, part_folder
 from ...decoding import end_tokens
 from ...esper.esper import salient_map
 from ...esper.passes import Job, PassRecord, passes_needed, run_passes
@@ -65,7 +65,7 @@ class Models:
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        folder = part_folder(MINI, weights)
+        folder = model_folder(part_folder(MINI, weights))
         reader = Qwen3VLForConditionalGeneration.from_pretrained(folder).float().to(device).eval()
         scorer = load_scorer(part_folder(SCORER, weights), str(device))
         calibration = Calibration.beside(folder)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ...backbones.qwen3_vl_attention import dense_vision_attention
-from ...bundled import MINI, SCORER, Calibration, load_scorer, part_folder
+from ...bundled import MINI, SCORER, Calibration, load_scorer, model_folder, part_folder
 from ..train.allocations import tree_of
 from ..train.calibration import ASKED, answer_batch, is_right
 from ..train.evaluate import FAMILIES, evaluation_leaves
@@ -56,7 +56,7 @@ class Weights:
 
         logging.disable_progress_bar()
         places = part_folder(MINI, folder), part_folder(SCORER, folder)
-        model: Any = Qwen3VLForConditionalGeneration.from_pretrained(places[0], dtype=torch.float32)
+        model: Any = Qwen3VLForConditionalGeneration.from_pretrained(model_folder(places[0]), dtype=torch.float32)
         scorer = load_scorer(places[1])
         heat = Calibration.beside(places[0]).temperature
         return cls(model.to(device).eval(), scorer.to(device), heat, digest(*places))

@@ -86,6 +86,8 @@ def write_dataset(
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"cannot write a dataset to {folder}: it is a file; name a folder")
+    # Records come last: until they are there, no reader takes old ones for those of the new pictures.
+    (folder / "records.jsonl").unlink(missing_ok=True)
     written: list[dict[str, object]] = []
     shown: list[Image.Image] = []
     for first in range(0, n, AT_ONCE):

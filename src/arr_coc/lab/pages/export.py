@@ -154,6 +154,8 @@ def write_dataset(
     if wear:
         pages = [worn_page(page) for page in pages]
     lines: list[str] = []
+    # Records come last: until they are there, no reader takes old ones for those of the new pictures.
+    (folder / "records.jsonl").unlink(missing_ok=True)
     for page in pages:
         image = f"img/{page.name}.webp"
         with replacing(folder / image) as path:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,8 @@ import torch
 from torch import nn
 
 from ...errors import InputError
-from ...files import replacing
+from ...files import replacing, writing
+from ...manifest import verify, whole_folder
 from .mini_model import build_image_processor, build_tokenizer
 
 STATE = "state.pt"
@@ -21,8 +20,11 @@ STATE = "state.pt"
 
 def save_state(folder: Path, state: Mapping[str, Any]) -> None:
     """Everything that is needed to go on, as one file that is there whole or not at all."""
-    with replacing(folder / STATE) as temporary:
-        torch.save(dict(state), temporary)
+    with writing(folder, "--folder"), replacing(folder / STATE) as temporary:
+        try:
+            torch.save(dict(state), temporary)
+        except RuntimeError as error:  # torch's own writer says so of a disk that takes no more
+            raise OSError(str(error).splitlines()[0]) from error
 
 
 def load_state(folder: Path) -> dict[str, Any] | None:
@@ -59,18 +61,11 @@ def ship(modules: Mapping[str, Any], folder: Path) -> None:
 
 
 def save_model(model: Any, folder: Path) -> None:
-    """A Hugging Face model with `mini`'s tokenizer and processor, in shards below 16 MiB; each file is whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
+    """A Hugging Face model with `mini`'s tokenizer and processor, in shards below 16 MiB; the folder is whole."""
+    with whole_folder(folder) as made:
         model.save_pretrained(made, max_shard_size="15MB")
         build_tokenizer().save_pretrained(made)
         build_image_processor().save_pretrained(made)
-        new = {path.name for path in Path(made).iterdir()}
-        for old in folder.glob("model*.safetensors*"):
-            if old.name not in new:
-                old.unlink()
-        for name in sorted(new):
-            os.replace(Path(made) / name, folder / name)
 
 
 def load_shipped(folder: Path, modules: Mapping[str, nn.Module]) -> None:
@@ -78,6 +73,7 @@ def load_shipped(folder: Path, modules: Mapping[str, nn.Module]) -> None:
     from safetensors.torch import load_file
 
     for name, module in modules.items():
+        verify(folder / name)
         files = sorted((folder / name).glob("*.safetensors")) or sorted(folder.glob(f"{name}.safetensors"))
         own = {key: value for path in files for key, value in load_file(path).items()}
         if not own and name.endswith("heads"):

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from ...attending.tree import build_tree
 from ...errors import InputError
+from ...manifest import verify
 from ...realizing.patches import gather_leaf_patches, mip_pyramid
 from .pictures import TrainingBatch, cut
 from .prompts import chat_tail
@@ -133,6 +134,7 @@ def load_reader(folder: Path, device: torch.device) -> PreTrainedModel:
     found = next((one for one in (folder, folder / "mini") if (one / "config.json").is_file()), None)
     if found is None:
         raise InputError(f"no reader in {folder}: expected an export of `train mini` or a checkpoint with config.json")
+    verify(found)
     loaded: Any = Qwen3VLForConditionalGeneration.from_pretrained(found, dtype=torch.float32)
     model = loaded.to(device).eval().requires_grad_(False)
     if device.type == "cuda":

@@ -38,10 +38,11 @@ from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from ...errors import InputError
-from ...files import write_json
+from ...files import write_json, writing
 from .checkpoints import load_state, save_state, ship
 from .curves import Writer, writers_of
 from .devices import Devices
@@ -226,7 +227,8 @@ class Loop:
     def save(self) -> None:
         if self.devices.is_main:
             save_state(self.options.folder, self.state())
-            write_json(self.options.folder / "curve.json", self.training.done["curve"])
+            with writing(self.options.folder, "--folder"):
+                write_json(self.options.folder / "curve.json", self.training.done["curve"])
 
     def resume(self) -> None:
         """Go on where the checkpoint stands, if there is one."""
@@ -335,8 +337,12 @@ def train(
         for module in training.modules.values():
             module.eval()
         if export and devices.is_main:
-            training.export()
-            training.finish()
+            with writing(options.target):
+                try:
+                    training.export()
+                except SafetensorError as error:  # its own writer says so of a disk that takes no more
+                    raise OSError(str(error)) from error
+                training.finish()
         devices.close()
     return training
 

@@ -20,6 +20,7 @@ from ...errors import InputError
 from ...files import replacing
 from ...knowing.onnx_scorer import GRAPH_NAME
 from ...knowing.reading_scorer import CELL, ReadingScorer
+from ...manifest import changing, whole_folder
 from ...pretrained import WEIGHTS_NAME
 
 OPSET = 20
@@ -30,15 +31,16 @@ def export_scorer(scorer: ReadingScorer, folder: Path) -> None:
     """Write config.json, model.safetensors (half precision) and model.onnx into a folder."""
     half = ReadingScorer(scorer.config)
     half.load_state_dict(scorer.state_dict())
-    half.half().save_pretrained(folder)
-    write_graph(folder)
+    with whole_folder(folder) as made:
+        half.half().save_pretrained(made)
+        write_graph(made)
 
 
 def write_graph(folder: Path) -> None:
     """model.onnx beside the model.safetensors of a scorer's folder."""
     graph = as_graph(ReadingScorer.from_pretrained(folder).float())
     share_weights(graph, folder / WEIGHTS_NAME)
-    with replacing(folder / GRAPH_NAME) as temporary:
+    with changing(folder / GRAPH_NAME), replacing(folder / GRAPH_NAME) as temporary:
         Path(temporary).write_bytes(graph.SerializeToString())
 
 

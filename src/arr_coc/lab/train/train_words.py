@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...files import replacing, write_json
+from ...files import write_json
 from ...knowing.word_page import NEIGHBOURS
 from ...knowing.word_ranker import LOUDEST, ROUNDS
+from ...manifest import whole_folder
 from .devices import Devices
 from .options import RunOptions, option, plain
 from .run import Moment, Notes, Schedule, Training, command, door
@@ -189,9 +190,9 @@ class WordsTraining(Training[WordsOptions]):
         return {"best": first, "best three": third}
 
     def export(self) -> None:
-        with replacing(self.options.target / "ranker.npz") as temporary:
+        with whole_folder(self.options.target) as made:
             kept: dict[str, Any] = self.ranker.export()
-            np.savez_compressed(temporary, **kept)
+            np.savez_compressed(made / "ranker.npz", **kept)
         report = rank_report(self.aside, self.ranker)
         told = {
             "pages": [path.name for path in self.options.pages],

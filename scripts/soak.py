@@ -1,0 +1,249 @@
+"""Half an hour of everything, round after round: does the process keep its memory, its open files and its threads?
+
+    python scripts/soak.py [--minutes 30] [--only look,ask] [--out soak.json]        make soak MINUTES=60
+
+A round looks, asks, attaches to a model and generates, looks again and again, watches a clip and serves requests on a
+loopback port, on a tiny random model. After each round the process is weighed, garbage collected and given back. The
+first quarter of the rounds warms up. Of the rest, the growth is Theil and Sen's slope (the median of the slopes of all
+pairs of rounds, which single jumps do not move) times the number of rounds; the soak fails where it is above 24 MB, 2
+open files or 2 threads, and the median of the last third is above that of the first third by as much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import itertools
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.request import Request as WebRequest
+from urllib.request import urlopen
+
+import numpy as np
+from PIL import Image
+
+TOLERANCE = {"megabytes": 24.0, "handles": 2.0, "threads": 2.0}
+WARM_UP, LEAST_ROUNDS = 0.25, 4
+SIZES = ((96, 128), (160, 96), (192, 256))
+
+
+def weigh() -> dict[str, float]:
+    """Resident megabytes, open files and threads of this process, after everything that can be given back was."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:  # glibc keeps freed memory for itself; that is no leak
+        trim(0)
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return {
+        "megabytes": int(status["VmRSS"].split()[0]) / 1024,
+        "handles": float(len(os.listdir("/proc/self/fd"))),
+        "threads": float(status["Threads"]),
+    }
+
+
+def growth(values: np.ndarray) -> tuple[float, float]:
+    """Over all rounds: by Theil and Sen's slope, and from the first third's median to the last third's."""
+    first, second = np.triu_indices(len(values), 1)
+    slope = float(np.median((values[second] - values[first]) / (second - first)))
+    third = max(1, len(values) // 3)
+    return slope * (len(values) - 1), float(np.median(values[-third:]) - np.median(values[:third]))
+
+
+def is_flat(values: np.ndarray, tolerance: float) -> bool:
+    return min(growth(values)) <= tolerance
+
+
+def picture(number: int) -> np.ndarray:
+    """(H, W, 3) uint8, three sizes in turn."""
+    height, width = SIZES[number % len(SIZES)]
+    coarse = np.random.default_rng(number).integers(0, 255, (height // 16, width // 16, 3), dtype=np.uint8)
+    return coarse.repeat(16, 0).repeat(16, 1)
+
+
+def tiny_eye(folder: Path) -> Any:
+    import torch
+
+    from arr_coc import Eye
+    from arr_coc.knowing.scorer import Scorer, ScorerConfig
+    from arr_coc.lab.train.checkpoints import ship
+    from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+
+    torch.manual_seed(0)
+    mini = build_mini(MiniConfig(width=64, vision_layers=2, language_layers=2, heads=2, deepstack=(0,)))
+    ship({"mini": mini, "scorer": Scorer(ScorerConfig(width=32))}, folder)
+    return Eye.from_pretrained(str(folder / "mini"))
+
+
+def activities(folder: Path) -> dict[str, Callable[[int], None]]:
+    """Name → one turn of it, with the number of the turn."""
+    import arr_coc
+    from arr_coc.draw import homunculus
+    from arr_coc.esper import Esper
+    from arr_coc.looking import prepare
+    from arr_coc.video import watch
+
+    eye = tiny_eye(folder)
+
+    def look(turn: int) -> None:
+        path = folder / "look.png"
+        Image.fromarray(picture(turn)).save(path)
+        strategy = ("overlay", "quadtree", "uniform")[turn % 3]
+        seen = prepare(path).look(
+            "the red sign", 9, strategy=strategy, relevance=("look", "scorer", "detail")[turn % 3]
+        )
+        homunculus(seen.picture, seen.allocation, seen.relevance, "the red sign").save(folder / "page.png")
+        with suppress(arr_coc.InputError):
+            arr_coc.look(b"not a picture", "x")
+
+    def ask(turn: int) -> None:
+        arr_coc.ask(picture(turn), "What is red?", 6, model=eye, max_new_tokens=3)
+        list(eye.set_image(picture(turn)).stream("What is red?", 6, max_new_tokens=3))
+
+    def attach(turn: int) -> None:
+        content = [{"type": "image"}, {"type": "text", "text": "What is red?"}]
+        messages: Any = [{"role": "user", "content": content}]
+        text = eye.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        inputs = eye.processor(text=[text], images=[Image.fromarray(picture(turn))], return_tensors="pt")
+        arr_coc.attach(eye.model, eye.processor, 6, relevance=("glance", "detail")[turn % 2])
+        try:
+            eye.model.generate(**inputs, max_new_tokens=3, do_sample=False)
+        finally:
+            arr_coc.detach(eye.model)
+
+    def passes(turn: int) -> None:
+        Esper(eye, "saccades").set_image(picture(turn)).examine("What is red?", 12, max_new_tokens=3, stop_early=False)
+
+    def video(turn: int) -> None:
+        frames = [np.roll(picture(turn), 4 * step, axis=1) for step in range(6)]
+        watch(frames, "the red sign", 30)
+
+    turns = {"look": look, "ask": ask, "attach": attach, "passes": passes, "video": video}
+    if all(find_spec(name) for name in ("fastapi", "uvicorn", "prometheus_client")):
+        turns["serve"] = serving(eye)
+    return turns
+
+
+def serving(eye: Any) -> Callable[[int], None]:
+    """A server is started, asked, asked badly, and stopped."""
+    import base64
+    import io
+    from urllib.error import HTTPError
+
+    def turn(number: int) -> None:
+        import uvicorn
+
+        from arr_coc.app.serve import Engine, Limits, build_api
+
+        held = io.BytesIO()
+        Image.fromarray(picture(number)).save(held, "PNG")
+        shown = {"url": "data:image/png;base64," + base64.b64encode(held.getvalue()).decode()}
+        content = [{"type": "image_url", "image_url": shown}, {"type": "text", "text": "What is red?"}]
+        whole = {"model": eye.name, "messages": [{"role": "user", "content": content}], "max_tokens": 3}
+        server = uvicorn.Server(uvicorn.Config(build_api(Engine(eye, Limits())), port=0, log_level="error"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            while not server.started:
+                time.sleep(0.01)
+            port = server.servers[0].sockets[0].getsockname()[1]
+            for document in (whole, {**whole, "stream": True}, {**whole, "arr_coc": {"budget": -1}}):
+                request = WebRequest(f"http://127.0.0.1:{port}/v1/chat/completions", json.dumps(document).encode())
+                request.add_header("content-type", "application/json")
+                try:
+                    with urlopen(request, timeout=60) as answer:
+                        answer.read()
+                except HTTPError as error:
+                    error.close()
+        finally:
+            server.should_exit = True
+            thread.join()
+
+    return turn
+
+
+def soak(seconds: float, only: list[str] | None = None, steps: int = len(SIZES)) -> dict[str, Any]:
+    """Rounds of so many steps of each activity, until the time is over.
+
+    Gives what was weighed after each, and what every activity added on the whole.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        turns = activities(Path(folder))
+        unknown = set(only or ()) - set(turns)
+        if unknown:
+            raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(turns)}")
+        turns = {name: turn for name, turn in turns.items() if not only or name in only}
+        weights, added = [], dict.fromkeys(turns, 0.0)
+        over, told = time.monotonic() + seconds, 0.0
+        for number in itertools.count():
+            for name, turn in turns.items():
+                before = weigh()["megabytes"]
+                for step in range(steps):
+                    turn(number * steps + step)
+                if number >= LEAST_ROUNDS:
+                    added[name] += weigh()["megabytes"] - before
+            weights.append(weigh())
+            if time.monotonic() - told > 30:
+                told = time.monotonic()
+                print(
+                    f"round {number}: " + ", ".join(f"{value:.0f} {name}" for name, value in weights[-1].items()),
+                    flush=True,
+                )
+            if time.monotonic() > over and len(weights) >= LEAST_ROUNDS:
+                break
+    return {"seconds": seconds, "rounds": len(weights), "weights": weights, "added": added, **judged(weights)}
+
+
+def judged(weights: list[dict[str, float]]) -> dict[str, Any]:
+    """Growth behind the warm-up, and whether all of it is flat."""
+    settled = weights[int(len(weights) * WARM_UP) :]
+    found = {}
+    for name, tolerance in TOLERANCE.items():
+        values = np.array([one[name] for one in settled])
+        slope, steps = growth(values)
+        found[name] = {
+            "first": float(values[0]),
+            "last": float(values[-1]),
+            "slope": slope,
+            "thirds": steps,
+            "tolerance": tolerance,
+            "flat": is_flat(values, tolerance),
+        }
+    return {"judged": found, "flat": all(one["flat"] for one in found.values())}
+
+
+def table(report: dict[str, Any]) -> str:
+    lines = [f"{report['rounds']} rounds, the first {int(report['rounds'] * WARM_UP)} to warm up"]
+    lines += ["what         first     last   growth by slope   by thirds   tolerance"]
+    for name, one in report["judged"].items():
+        seen, grown = f"{one['first']:8.1f} {one['last']:8.1f}", f"{one['slope']:+17.2f} {one['thirds']:+11.2f}"
+        lines.append(f"{name:9} {seen} {grown} {one['tolerance']:11.0f}   {'flat' if one['flat'] else 'GROWS'}")
+    lines += ["megabytes added: " + ", ".join(f"{name} {value:+.1f}" for name, value in report["added"].items())]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--steps", type=int, default=len(SIZES), help="of each activity, a round")
+    parser.add_argument("--only", help="activities, with commas between them")
+    parser.add_argument("--out", type=Path, default=Path("out/soak.json"))
+    given = parser.parse_args(arguments)
+    report = soak(60 * given.minutes, given.only.split(",") if given.only else None, given.steps)
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.write_text(json.dumps(report, indent=1) + "\n")
+    print(table(report))
+    return 0 if report["flat"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

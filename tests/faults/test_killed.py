@@ -1,0 +1,88 @@
+"""kill -9 while something is written: what is there afterwards is whole, and the command can be run again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from fault_runs import COMMANDS, Run, assert_whole, hidden, words
+from safetensors import safe_open
+
+from arr_coc.bundled import Calibration
+from arr_coc.errors import InputError
+from arr_coc.manifest import verify
+
+# `make fuzz` kills more often, by another lot.
+LONG = "ARR_COC_FUZZ_SECONDS" in os.environ
+SEED, KILLS = int(os.environ.get("ARR_COC_FUZZ_SEED", "5")), 6 if LONG else 1
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_what_a_killed_command_leaves_is_whole(run: Run, things: Path, tmp_path: Path, name: str) -> None:
+    chance, out, copy = random.Random(f"{SEED} {name}"), tmp_path / "out", tmp_path / "out" / "copy"
+    if "{copy}" in COMMANDS[name][0]:
+        for part in ("mini", "scorer"):
+            shutil.copytree(things / part, copy / part)
+    first, second = (words(text, things, copy) for text in COMMANDS[name])
+    before = run(*first)
+    assert before.code == 0, before.err
+    assert_whole(out)
+    assert not [path for path in out.rglob("*") if hidden(path, out)]
+    assert before.events is not None
+    # The last event is the rarest to be hit by chance; the others, at once and a moment later, by lot.
+    moments = [(before.events, 0.0)]
+    moments += [(chance.randint(1, before.events), delay) for delay in (0.0, chance.random() * 0.004) * KILLS]
+    hit = 0
+    for event, delay in moments:
+        ended = run(*second, event=event, delay=delay)
+        hit += ended.code == -9
+        assert ended.code in (-9, 0), ended.err
+        assert_whole(out)
+        if name == "train":
+            for part in ("mini", "scorer"):
+                refused_or_whole(out / "export" / part)
+        if copy.exists():
+            assert Calibration.beside(copy / "mini").temperature > 0
+    assert hit, "the moments were badly chosen"
+    again = run(*second)
+    assert again.code == 0, again.err
+    assert_whole(out)
+    if name == "train":
+        verify(out / "export" / "mini")
+
+
+def refused_or_whole(folder: Path) -> None:
+    """Files of two exports side by side must not load; the stock classes would take them."""
+    with contextlib.suppress(InputError):
+        verify(folder)
+        for path in folder.glob("*.safetensors"):
+            with safe_open(path, "pt") as file:
+                assert list(file.keys())
+
+
+def test_leftovers_of_a_killed_command_are_not_taken_for_pictures(run: Run, things: Path, tmp_path: Path) -> None:
+    shutil.copy(things / "street.png", tmp_path / "street.png")
+    (tmp_path / "scans").mkdir()
+    shutil.copy(things / "street.png", tmp_path / "scans" / "street.png")
+    (tmp_path / "scans" / ".street.homunculus-x1y2.png").write_bytes((things / "street.png").read_bytes()[:100])
+    ended = run("look", "scans", "red", "--json", "--no-draw", "--out", "out")
+    assert ended.code == 0, ended.err
+    assert len(json.loads(ended.out)["looks"]) == 1
+
+
+def test_lines_that_were_printed_before_the_end_are_whole(run: Run, things: Path, tmp_path: Path) -> None:
+    """`--jsonl`: a reader of lines sees whole ones, however the writer ended."""
+    (tmp_path / "scans").mkdir()
+    for number in range(4):
+        shutil.copy(things / "street.png", tmp_path / "scans" / f"{number}.png")
+    whole = run("look", "scans", "red", "--jsonl", "--no-draw", "--out", "out")
+    assert whole.out.count("\n") == 4
+    ended = run("look", "scans", "red", "--jsonl", "--no-draw", "--out", "out", event=int(whole.events or 0) // 2)
+    assert ended.code == -9
+    assert ended.out == "" or ended.out.endswith("\n")
+    assert 0 < len([json.loads(line) for line in ended.out.splitlines()]) < 4

@@ -1,0 +1,106 @@
+"""What the hunts found, kept: each of these was a traceback once. Other findings lie with their rooms' tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_weights import tiny_weights
+
+import arr_coc
+from arr_coc.errors import LONGEST, InputError
+
+PICTURE = np.full((64, 96, 3), 200, np.uint8)
+MANY = np.zeros((3, 4), np.float32)
+
+
+@pytest.fixture(scope="module")
+def eye(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tiny_weights(tmp_path_factory.mktemp("weights"))
+    return arr_coc.Eye.from_pretrained(str(folder / "mini")).set_image(PICTURE)
+
+
+@pytest.mark.parametrize("value", [None, {}, 1e308, MANY, "x", range(3), int])
+def test_things_that_are_no_allocations_and_no_models(value: Any) -> None:
+    allocation = arr_coc.look(PICTURE, "red", 3)
+    for a, b in ((value, allocation), (allocation, value)):
+        with pytest.raises(InputError, match="Allocation"):
+            arr_coc.compare(a, b)
+    with pytest.raises(InputError, match="not attached"):
+        arr_coc.detach(value)
+
+
+@pytest.mark.parametrize("value", [[0.5], b"x", {}, MANY, None, 2.5, 0, -1, float("nan")])
+def test_sizes_of_pictures(value: Any) -> None:
+    with pytest.raises(InputError, match="max_pixels"):
+        arr_coc.load_picture(PICTURE, max_pixels=value)
+    if value is not None:
+        with pytest.raises(InputError, match="longest_side"):
+            arr_coc.load_picture(PICTURE, longest_side=value)
+
+
+@pytest.mark.parametrize("name", [[1, 2], 2, 3 + 4j, (2.5, "x"), MANY, int, "", " ", "a\0b", None])
+def test_names_of_models(name: Any) -> None:
+    with pytest.raises(InputError, match="a model is named by"):
+        arr_coc.Eye.from_pretrained(name)
+    with pytest.raises(InputError, match="a model is named by"):
+        arr_coc.ask(PICTURE, "red", 3, model=name)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        *(("temperature", value) for value in (MANY, Path("x"), 0, -1, float("nan"), 10**400, "1", True)),
+        *(("strategy", value) for value in (MANY, {}, "", 0, ["overlay"])),
+        *(("levels", value) for value in (MANY, "a", -1, 2.5)),
+        *(("graphs", value) for value in (np.array(["a", "b"]), "yes")),
+        *(("name", value) for value in (MANY, 3)),
+    ],
+)
+def test_settings_of_an_eye(eye: Any, keyword: str, value: Any) -> None:
+    with pytest.raises(InputError):
+        arr_coc.Eye(eye.model, eye.processor, **{keyword: value})
+
+
+@pytest.mark.parametrize("most", [None, MANY, "many", 0, -3, 2.5])
+def test_lengths_of_answers(eye: Any, most: Any) -> None:
+    with pytest.raises(InputError, match="max_new_tokens"):
+        eye.ask("red", 3, max_new_tokens=most)
+    with pytest.raises(InputError, match="max_new_tokens"):
+        list(eye.stream("red", 3, max_new_tokens=most))
+
+
+@pytest.mark.parametrize("device", [[], MANY, 3 + 4j, None, "", "abacus", "A" * 5000])
+def test_devices(device: Any) -> None:
+    with pytest.raises(InputError, match="device"):
+        arr_coc.ask(PICTURE, "red", 3, device=device)
+
+
+@pytest.mark.parametrize("needs", [-0.0, MANY, [1], "pixels", np.array(7), [[]]])
+def test_needs_of_a_source(needs: Any) -> None:
+    with pytest.raises(InputError, match="needs"):
+        arr_coc.relevance_source("found", needs=needs)
+
+
+def test_other_arguments() -> None:
+    with pytest.raises(InputError, match="photos"):
+        arr_coc.look(PICTURE, "red", 3, photos=MANY)  # type: ignore[arg-type]
+    for relevance in (0.3, None, "x", b"", {}):
+        with pytest.raises(InputError):
+            arr_coc.allocate(relevance, 3)  # type: ignore[arg-type]
+    for size in (np.array(7), 7, "ab", None):
+        with pytest.raises(InputError, match="image_size"):
+            arr_coc.tokens_for(size)  # type: ignore[arg-type]
+        if size is not None:
+            with pytest.raises(InputError, match=r"height, width"):
+                arr_coc.tokens_for((64, 96), canvas=size)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="unknown strategy"):
+        arr_coc.ask(PICTURE, "red", 3, strategy=MANY)  # type: ignore[arg-type]
+
+
+def test_a_line_is_of_bearable_length_and_keeps_its_remedy() -> None:
+    error = InputError("A" * 50_000 + " will not do;\ngive another")
+    assert len(str(error)) <= LONGEST
+    assert str(error).endswith("A will not do; give another")
