@@ -44,7 +44,7 @@ def wheel_faults(wheel: Path) -> list[str]:
 def metadata_faults(metadata: str) -> list[str]:
     """What an index would show wrongly."""
     message = Parser().parsestr(metadata)
-    shown = message.get_payload()
+    shown = str(message.get_payload())
     addresses = message.get_all("Project-URL", [])
     faults = [] if message["Description-Content-Type"] == "text/markdown" else ["the description is not Markdown"]
     relative = re.findall(r"\]\((?!https://|#)[^)]*\)", shown)

@@ -246,10 +246,15 @@ def ask_tab(page: Page) -> None:
             yield *values, ""
 
     def remember(shown: Shown | None, asked: list[Asked] | None, *common: Any) -> tuple[Any, ...]:
-        kept = remembered(asked or [], shown, common)
+        kept = remembered(asked or [], of_this(shown, common), common)
         return kept, gradio().Dataset(samples=[[one.told] for one in kept], visible=bool(kept))
 
+    def of_this(shown: Shown | None, common: tuple[Any, ...]) -> Shown | None:
+        """What is shown, if it answers what is asked; after a question that was called off it answers another."""
+        return shown if shown is not None and shown.link == page.state("ask", common).link() else None
+
     def against_full(shown: Shown | None, *common: Any) -> str:
+        shown = of_this(shown, common)
         if shown is None:
             return ""
         state = page.state("ask", common)
