@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import numpy as np
 import pytest
+from microscope_visits import PATIENCE
 from PIL import Image
 
 from arr_coc.app.microscope.linking import FIRST_QUERY, FIRST_SOURCE, PageState, read_link
@@ -198,6 +199,7 @@ def test_it_shows_that_it_works_can_be_called_off_and_remembers(page, server):
 def test_on_a_telephone_the_answer_is_in_sight(browser, server):
     with browser.new_context(viewport={"width": 390, "height": 844}) as context:
         page = context.new_page()
+        page.set_default_timeout(PATIENCE)
         page.goto(server.address)
         for _ in range(2):  # as it opens, and after a question
             page.locator("#answer").wait_for()
@@ -303,6 +305,7 @@ def test_answers_and_maps_come_quickly(page, server):
 def test_readable_when_narrow_in_light_and_dark(browser, server, scheme):
     with browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme) as context:
         page = context.new_page()
+        page.set_default_timeout(PATIENCE)
         for tab in ("ways", "numbers"):
             page.goto(server.address + link(**{**vars_of(PageState(tab=tab)), "picture": CARD}))
             page.locator(f"#view-{tab} :is(figure, svg, .sentence)").first.wait_for()
