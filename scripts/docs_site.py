@@ -36,7 +36,8 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(made(config, page, content=inside((ROOT / source).read_text(encoding="utf-8"))))
     files.append(made(config, "api/index.md", content=front_door()))
     for room in ROOMS:
-        files.append(made(config, f"api/{room}.md", content=f"# arr_coc.{room}\n\n::: arr_coc.{room}\n"))
+        content = f"::: arr_coc.{room}\n    options:\n      heading_level: 1\n"
+        files.append(made(config, f"api/{room}.md", content=content))
     return files
 
 
