@@ -10,7 +10,7 @@ import json
 import os
 import re
 from dataclasses import replace
-from time import perf_counter
+from time import perf_counter, sleep
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import numpy as np
@@ -18,6 +18,7 @@ import pytest
 from microscope_visits import PATIENCE
 from PIL import Image
 
+from arr_coc.app.microscope import ask_tab
 from arr_coc.app.microscope.linking import FIRST_QUERY, FIRST_SOURCE, PageState, read_link
 from arr_coc.values import Allocation
 
@@ -171,15 +172,27 @@ def test_what_goes_wrong_is_a_sentence(page, server, tmp_path):
 
 
 @thorough
-def test_it_shows_that_it_works_can_be_called_off_and_remembers(page, server):
+def test_it_shows_that_it_works_can_be_called_off_and_remembers(page, server, monkeypatch):
+    quick = ask_tab.tell_answer
+
+    def slow(*asked):
+        for _ in range(40):
+            sleep(0.25)
+            yield "<p>thinking</p>"
+        return (yield from quick(*asked))
+
     page.goto(server.address)
     page.locator("#below-ask table").wait_for()
     assert re.fullmatch(r"Done in \d+\.\d s", page.locator("#working").inner_text())
     assert not page.locator("#cancel").is_visible()
     page.fill("#question textarea", "What does the gray sign say?")
-    page.evaluate("document.querySelector('#go').click(); document.querySelector('#cancel').click()")
+    monkeypatch.setattr(ask_tab, "tell_answer", slow)
+    page.click("#go")
+    page.get_by_text("thinking").wait_for()
+    page.click("#cancel")
     page.get_by_text("Cancelled after").wait_for()
     assert not page.locator("#cancel").is_visible()
+    monkeypatch.undo()
     page.fill("#question textarea", "What is on the brown sign?")
     page.click("#go")
     page.get_by_text("Asking…").wait_for()

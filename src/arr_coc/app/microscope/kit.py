@@ -157,7 +157,8 @@ class Sheet:
 
     def runs(self, make: Callable[..., Any], inputs: Any, outputs: Any, **how: Any) -> Any:
         """What happens when this tab is run: it can be called off, and the page's clock stops when it is done."""
-        event = self.run.click(make, inputs, outputs, show_progress="minimal", **how)
+        # A question asked right after another was called off waits for its end instead of being dropped.
+        event = self.run.click(make, inputs, outputs, show_progress="minimal", trigger_mode="always_last", **how)
         event.then(None, None, None, js=DONE)
         self.page.running.append(event)
         return event
