@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
 
-.PHONY: setup demo test test-browser test-ray test-lmms lint format bench clean pages-setup
+.PHONY: setup demo test test-browser test-ray test-lmms lint format bench clean pages-setup docs dist
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -14,6 +14,8 @@ help:
 	@echo "make test-ray       two thousand rows by Ray and by processes, workers and drivers killed (minutes)"
 	@echo "make test-lmms      lmms-eval, offline, in an environment of its own"
 	@echo "make lint    ruff and the type checker"
+	@echo "make docs    the documentation site, into out/site"
+	@echo "make dist    wheel and sdist, into dist, checked: contents, what an index shows, and a look with the wheel alone"
 	@echo "make bench   the speed table (minutes)"
 	@echo "make pages-setup   what arr-coc pages needs: Chromium and typefaces from Debian's packages (as root)"
 
@@ -84,6 +86,29 @@ test-lmms: setup
 
 bench: setup
 	$(BIN)/arr-coc bench speed
+
+# Neither needs torch: they have environments of their own, so that a machine for documents stays small.
+out/docs-venv/.installed: pyproject.toml
+	$(PYTHON) -m venv out/docs-venv
+	out/docs-venv/bin/python -m pip install --quiet "mkdocs-material>=9.6" "mkdocstrings[python]>=0.30"
+	touch $@
+
+docs: out/docs-venv/.installed
+	NO_MKDOCS_2_WARNING=1 out/docs-venv/bin/mkdocs build --quiet --strict
+	@echo "out/site/index.html"
+
+# The last three lines install the wheel with all that `look` needs, and that is not torch, and look.
+dist:
+	rm -rf build dist out/dist-venv
+	$(PYTHON) -m venv out/dist-venv
+	out/dist-venv/bin/python -m pip install --quiet build twine
+	out/dist-venv/bin/python -m build --outdir dist .
+	out/dist-venv/bin/python -m twine check --strict dist/*
+	out/dist-venv/bin/python scripts/check_dist.py dist
+	out/dist-venv/bin/python -m pip install --quiet --no-deps dist/*.whl
+	out/dist-venv/bin/python -m pip install --quiet $$($(PYTHON) scripts/check_dist.py --light pyproject.toml)
+	cd out && dist-venv/bin/arr-coc --help >/dev/null && dist-venv/bin/arr-coc look \
+	  ../src/arr_coc/examples/street.png "What does the pink sign say?" --relevance scorer --budget 40 --no-draw
 
 clean:
 	rm -rf .venv .venv-lmms out build dist src/*.egg-info

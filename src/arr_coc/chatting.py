@@ -18,7 +18,7 @@ from .attending import Frame
 from .backbones.attachment_plan import Plan
 from .backbones.query import PLACE, tokenize_prompt, without_markers
 from .errors import InputError
-from .pictures import Picture
+from .pictures import Picture, processed
 from .request import check_question
 from .sensing.pdf import load_page
 from .sensing.words import Words, as_words
@@ -68,11 +68,9 @@ class View:
     @classmethod
     def of(cls, processor: Any, image: Any) -> View:
         """image: a path, PIL image, array, tensor or page."""
-        from PIL import Image
-
         started = perf_counter()
         picture, words = load_page(image)
-        pixels = processor.image_processor(images=[Image.fromarray(picture.pixels)], return_tensors="pt")
+        pixels = processed(processor.image_processor, picture)
         tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
         return cls(picture, words, tensors, perf_counter() - started)
 

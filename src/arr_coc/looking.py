@@ -215,7 +215,7 @@ def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevanc
     if strategy not in WITHOUT_TORCH or device != "cpu":
         import_module(".attending.allocate_batch", __package__)
     if isinstance(relevance, str) and relevance == "scorer":
-        import_module(".knowing.scorer", __package__)
+        import_module(".knowing.onnx_scorer", __package__)  # the bundled one; torch is for those of a user's own
 
 
 # ---- time -----------------------------------------------------------------------------------------------------------

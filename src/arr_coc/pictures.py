@@ -84,6 +84,18 @@ def load_picture(source: Any, *, max_pixels: int = MAX_PIXELS, longest_side: int
     )
 
 
+def processed(image_processor: Any, picture: Picture) -> Any:
+    """What a model's own image processor makes of a picture; what it refuses, such as a strip that is 200 times as long
+    as wide, is told in one line."""
+    try:
+        return image_processor(images=[Image.fromarray(picture.pixels)], return_tensors="pt")
+    except ValueError as error:
+        size = f"{picture.width}×{picture.height}"
+        raise InputError(
+            f"{picture.name} is {size}, which this model does not take ({_reason(error)}); crop it"
+        ) from error
+
+
 def _is_tensor(value: Any) -> bool:
     """True for a torch tensor (or subclass), found by name so that torch need not be imported."""
     return any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in type(value).__mro__)

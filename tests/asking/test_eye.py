@@ -141,6 +141,8 @@ def test_mistakes_get_one_clear_line(stock, tmp_path):
     ):
         with pytest.raises(InputError, match=word):
             eye.ask(**wrong)
+    with pytest.raises(InputError, match=r"20000×3, which this model does not take .*; crop it"):
+        Eye.from_pretrained(str(stock)).set_image(np.zeros((3, 20000, 3), np.uint8))
     with pytest.raises(InputError, match="cannot load"):
         Eye.from_pretrained(str(tmp_path))
     with pytest.raises(InputError, match="temperature"):

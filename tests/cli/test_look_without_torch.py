@@ -104,6 +104,14 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
         assert (out / f"{out.name}.homunculus.png").stat().st_size > 1000
 
 
+def test_the_bundled_scorer_reads_where_torch_cannot_be_imported(tmp_path: Path):
+    Image.fromarray(street()).save(tmp_path / "street.png")
+    call = ["look", str(tmp_path / "street.png"), "the red sign", "--relevance", "scorer", "--out", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps([call])], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "street.allocation.json").read_text(encoding="utf-8"))["regions"]
+
+
 def test_things_are_named_without_torch_where_the_photo_map_is_missing_or_turned_off(tmp_path: Path):
     """A question that names a class of the photo map: where the extra is not installed, and where it is not wanted."""
     Image.fromarray(street()).save(tmp_path / "street.png")

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from microscope_visits import PATIENCE
 
 from arr_coc.bundled import MINI, WEIGHTS
 
@@ -93,7 +94,7 @@ def page(browser: Any, server: SimpleNamespace) -> Iterator[Any]:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = context.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(PATIENCE)
     troubles: list[str] = []
     addresses: list[str] = []
     page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)

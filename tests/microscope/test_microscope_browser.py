@@ -10,13 +10,15 @@ import json
 import os
 import re
 from dataclasses import replace
-from time import perf_counter
+from time import perf_counter, sleep
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import numpy as np
 import pytest
+from microscope_visits import PATIENCE
 from PIL import Image
 
+from arr_coc.app.microscope import ask_tab
 from arr_coc.app.microscope.linking import FIRST_QUERY, FIRST_SOURCE, PageState, read_link
 from arr_coc.values import Allocation
 
@@ -158,15 +160,69 @@ def test_what_goes_wrong_is_a_sentence(page, server, tmp_path):
     page.click("#save-png-ask")
     assert "nothing to export" in page.locator("#trouble-ask [role=alert]").inner_text()
     bomb = tmp_path / "bomb.png"
-    Image.new("1", (9000, 9000)).save(bomb)
+    Image.new("1", (12000, 12000)).save(bomb)
     page.click("#picture button[aria-label='Remove Image']")
     page.set_input_files("#picture input[type=file]", str(bomb))
-    page.get_by_text("more than 40 megapixels; resize it first").wait_for()
+    page.get_by_text("more than 120 megapixels; resize it first").wait_for()
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"not a picture at all")
     page.click("#picture button[aria-label='Remove Image']")
     page.set_input_files("#picture input[type=file]", str(broken))
     page.locator("#readout [role=alert]").get_by_text(re.compile("broken.png")).wait_for()
+
+
+@thorough
+def test_it_shows_that_it_works_can_be_called_off_and_remembers(page, server, monkeypatch):
+    quick = ask_tab.tell_answer
+
+    def slow(*asked):
+        for _ in range(40):
+            sleep(0.25)
+            yield "<p>thinking</p>"
+        return (yield from quick(*asked))
+
+    page.goto(server.address)
+    page.locator("#below-ask table").wait_for()
+    assert re.fullmatch(r"Done in \d+\.\d s", page.locator("#working").inner_text())
+    assert not page.locator("#cancel").is_visible()
+    page.fill("#question textarea", "What does the gray sign say?")
+    monkeypatch.setattr(ask_tab, "tell_answer", slow)
+    page.click("#go")
+    page.get_by_text("thinking").wait_for()
+    page.click("#cancel")
+    page.get_by_text("Cancelled after").wait_for()
+    assert not page.locator("#cancel").is_visible()
+    monkeypatch.undo()
+    page.fill("#question textarea", "What is on the brown sign?")
+    page.click("#go")
+    page.get_by_text("Asking…").wait_for()
+    assert page.locator("#cancel").is_visible()
+    page.get_by_text("Done in").wait_for()
+    page.locator("#asked").get_by_text("What is on the brown sign? →").wait_for()
+    told = page.locator("#asked .gallery-item").all_inner_texts()
+    assert not any("gray" in one for one in told), "what was called off is not remembered"
+    page.locator("#below-ask table").wait_for()
+    page.locator("#asked").get_by_text(FIRST_QUERY).click()
+    page.wait_for_function("(query) => document.querySelector('#question textarea').value === query", arg=FIRST_QUERY)
+    page.get_by_text("Done in").wait_for()
+    page.locator("#below-ask table").wait_for()
+
+
+@thorough
+def test_on_a_telephone_the_answer_is_in_sight(browser, server):
+    with browser.new_context(viewport={"width": 390, "height": 844}) as context:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(server.address)
+        for _ in range(2):  # as it opens, and after a question
+            page.locator("#answer").wait_for()
+            page.locator("#below-ask table").wait_for()
+            box = page.locator("#answer").bounding_box()
+            assert 0 <= box["y"] < box["y"] + box["height"] <= 844
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+            page.fill("#question textarea", "What is on the brown sign?")
+            page.click("#go")
+            page.get_by_text("Done in").wait_for()
 
 
 @thorough
@@ -262,6 +318,7 @@ def test_answers_and_maps_come_quickly(page, server):
 def test_readable_when_narrow_in_light_and_dark(browser, server, scheme):
     with browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme) as context:
         page = context.new_page()
+        page.set_default_timeout(PATIENCE)
         for tab in ("ways", "numbers"):
             page.goto(server.address + link(**{**vars_of(PageState(tab=tab)), "picture": CARD}))
             page.locator(f"#view-{tab} :is(figure, svg, .sentence)").first.wait_for()

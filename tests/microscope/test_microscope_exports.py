@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from arr_coc.app.microscope.ask_tab import show_answer, show_passes
+from arr_coc.app.microscope.ask_tab import REMEMBERED, Asked, remembered, show_answer, show_passes, tell_answer
 from arr_coc.app.microscope.compare_tab import OFFERED, show_comparison
 from arr_coc.app.microscope.kit import json_file, lines_file, png_file
 from arr_coc.app.microscope.linking import PageState
@@ -126,6 +126,38 @@ def test_an_uploaded_picture_is_named_by_its_file(desk, tmp_path, monkeypatch):
     names, _ = run_lines(shown.lines, tmp_path, monkeypatch)
     assert names["picture"] == "mine.png"
     assert names["allocation"] == shown.kept
+
+
+def test_questions_of_a_session_are_remembered_once_and_not_without_end(desk, drawn):
+    path, state = drawn
+    shown = show_answer(desk, path, state, 20)
+    asked: list[Asked] = []
+    for number in range(REMEMBERED + 5):
+        common = (path, state.picture, f"question {number}", 20, 25, "mini", 1)
+        asked = remembered(asked, shown, common)
+    assert len(asked) == REMEMBERED
+    assert asked[0].told == f"question {REMEMBERED + 4} → {shown.kept.text} (cards-1, 20 tokens)"
+    again = remembered(asked, shown, asked[3].common)
+    assert again[0].common == asked[3].common
+    assert len(again) == REMEMBERED
+    assert remembered(asked, None, asked[3].common) == asked, "what was called off is not remembered"
+
+
+def test_an_answer_grows_into_the_one_that_is_shown_at_once(desk, drawn, monkeypatch):
+    monkeypatch.setattr("arr_coc.app.microscope.ask_tab.SPOKEN_EVERY", 0.0)
+    path, state = drawn
+    parts, shown = [], None
+    growing = tell_answer(desk, path, state, 40)
+    while shown is None:
+        try:
+            parts.append(next(growing))
+        except StopIteration as ended:
+            shown = ended.value
+    assert len(parts) == len(shown.kept.text) > 0, "mini speaks in letters"
+    assert all("being said" in part for part in parts)
+    assert shown.kept.text in parts[-1]
+    eye = desk.eye("mini").set_image(path)
+    assert shown.kept.text == eye.ask(state.q, 40).text
 
 
 def test_nothing_to_export_is_a_sentence():

@@ -15,6 +15,7 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -24,8 +25,10 @@ from microscope_visits import Visit
 from PIL import Image
 
 from arr_coc.app.microscope.desk import Desk, Recent
-from arr_coc.app.microscope.serving import USER, Guard, Limits, check_exposure, serve
+from arr_coc.app.microscope.kit import in_a_sentence, without_folders
+from arr_coc.app.microscope.serving import USER, Guard, Limits, check_exposure, keep_swept, serve
 from arr_coc.errors import InputError
+from arr_coc.pictures import load_picture
 
 PASSWORD = "correct horse"
 
@@ -139,10 +142,49 @@ def test_what_gradio_chokes_on_is_one_line(application, path, body):
 def test_pixels_have_a_limit_before_any_is_decoded(desk):
     path = desk.folder / "bomb" / "bomb.png"
     path.parent.mkdir(exist_ok=True)
-    Image.new("1", (9000, 9000)).save(path)
+    Image.new("1", (12000, 12000)).save(path)
     assert path.stat().st_size < 100_000
-    with pytest.raises(InputError, match="more than 40 megapixels; resize it"):
+    with pytest.raises(InputError, match="more than 120 megapixels; resize it"):
         desk.prepared(str(path))
+
+
+def test_a_large_photo_is_taken_and_reduced_and_a_note_says_so(desk, monkeypatch):
+    monkeypatch.setattr("arr_coc.app.microscope.desk.LARGEST_SIDE", 256)
+    path = desk.folder / "large" / "large.jpg"
+    path.parent.mkdir(exist_ok=True)
+    turned = Image.Exif()
+    turned[0x0112] = 6  # lies on its side
+    Image.new("RGB", (600, 400), (200, 30, 30)).save(path, exif=turned)
+    picture = desk.prepared(str(path)).picture
+    assert (picture.height, picture.width) == (256, 171)
+    assert picture.name == "large.jpg"
+    assert picture.notes == ("turned upright as its EXIF data says", "400×600 pixels, reduced to 171×256 on this page")
+    whole = desk.whole(str(path))
+    given = load_picture(whole)
+    assert given.size == (256, 171)
+    desk.sweep_uploads()
+    assert {one.name for one in path.parent.iterdir()} <= {"large.jpg", "large.reduced.jpg"}
+    small = desk.folder / "large" / "small.jpg"
+    Image.new("RGB", (200, 100)).save(small)
+    assert desk.prepared(str(small)).picture.notes == ()
+
+
+def test_visitors_read_names_and_not_where_the_server_keeps_their_files(desk):
+    path = desk.folder / "broken" / "holiday.png"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"not a picture at all")
+    shown, trouble = in_a_sentence(lambda: desk.prepared(str(path)))
+    assert shown is None
+    assert "holiday.png is not a picture" in trouble
+    assert str(desk.folder) not in trouble
+    assert desk.folder.name not in trouble
+    for words in (
+        "give 0.5 and/or 1",
+        "a page at https://example.org/a/b",
+        "1/4 of it",
+        "C:\\Users\\me\\a.png is a folder",
+    ):
+        assert without_folders(words) == words.replace("C:\\Users\\me\\", "")
 
 
 def test_a_limit_that_lets_nothing_through_is_a_mistake():
@@ -338,6 +380,17 @@ def test_without_gradio_it_says_so_in_one_line_and_starts_nothing():
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
     assert "pip install 'arr-coc[microscope]'" in result.stderr
+
+
+def test_old_uploads_go_while_nobody_uploads():
+    swept, ended = threading.Event(), threading.Event()
+    desk = SimpleNamespace(sweep_uploads=swept.set)
+    thread = threading.Thread(target=keep_swept, args=(desk, ended, 0.01))
+    thread.start()
+    assert swept.wait(5)
+    ended.set()
+    thread.join(5)
+    assert not thread.is_alive()
 
 
 def test_uploads_that_nobody_asks_about_do_not_pile_up(monkeypatch):

@@ -29,7 +29,7 @@ from ..bundled import MINI, WEIGHTS
 from ..errors import InputError
 from ..knowing.registry import relevance_for, resolve
 from ..knowing.scene import CHANNELS, SENSE_SIDE, Scene
-from ..pictures import Picture, load_picture
+from ..pictures import Picture, load_picture, processed
 from ..realizing.patches import Pyramid
 from ..request import check_question, check_request
 from ..values import Allocation, Answer, Pass
@@ -247,9 +247,7 @@ class Pictured:
 
     @classmethod
     def of(cls, eye: Eye, picture: Picture) -> Pictured:
-        from PIL import Image
-
-        found = eye.processor.image_processor(images=[Image.fromarray(picture.pixels)], return_tensors="pt")
+        found = processed(eye.processor.image_processor, picture)
         inputs = {name: value.to(eye.model.device) for name, value in found.items() if hasattr(value, "to")}
         backbone: Any = eye.backbone
         ((_, normalised),) = backbone.normalised_pixels(eye.model, inputs).values()

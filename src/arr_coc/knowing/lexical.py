@@ -1,12 +1,12 @@
 """Lexical coupling: what a question's plain words can be tied to without any encoder or training.
 
-Three kinds of words couple, whole words only: colours to distance in L*a*b*, places to x and y, and words about
-reading to text regions. It is honest about the rest: a question without such words gives a zero map and says so.
+Three kinds of words couple, in the sense that is meant (`senses`), in five languages (`lexicon`): colours to distance
+in L*a*b*, places to x and y, and words about reading to text regions. It is honest about the rest: a question without
+such words gives a zero map and says so, and what would have to be counted ("the second chart") is left alone.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -19,6 +19,9 @@ from ..errors import InputError
 from ..sensing.backend import Backend, BackendMap, smooth, surround_radius
 from ..sensing.pixels import srgb_to_lab
 from ..sensing.texture import Texture
+from . import lexicon
+from .lexicon import CoupledWords
+from .senses import coupled_words
 
 # sRGB of what people call by these names.
 COLOURS: dict[str, tuple[int, int, int]] = {
@@ -48,25 +51,7 @@ COLOUR_REACH = 30.0  # L*a*b* units within which a colour still goes by the name
 LIGHTNESS_WEIGHT = 0.5  # a shaded red is still red: lightness counts half of hue and saturation
 VIEW = 512
 
-PLACES = {
-    **dict.fromkeys(("top", "upper", "above", "uppermost"), "top"),
-    **dict.fromkeys(("bottom", "lower", "below", "lowest"), "bottom"),
-    **dict.fromkeys(("left", "leftmost"), "left"),
-    **dict.fromkeys(("right", "rightmost"), "right"),
-    **dict.fromkeys(("centre", "center", "middle", "central"), "centre"),
-    **dict.fromkeys(("corner", "corners"), "corner"),
-}
-READING = frozenset(
-    {
-        *("number", "numbers", "digit", "digits", "price", "prices", "cost", "costs", "total", "subtotal", "amount"),
-        *("sum", "tax", "written", "write", "wrote", "writing", "says", "say", "said", "reads", "read", "text"),
-        *("word", "words", "letter", "letters", "name", "names", "named", "title", "titled", "heading", "label"),
-        *("labels", "labelled", "labeled", "caption", "date", "year", "years", "month", "phone", "telephone", "fax"),
-        *("address", "percent", "percentage", "value", "values", "figure", "printed", "print", "signature"),
-        *("invoice", "receipt", "code", "serial"),
-    }
-)
-READING_PHRASES = ("how much", "how many", "what time", "which year", "what year")
+PLACES = lexicon.ENGLISH.places
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,30 +60,6 @@ class Coupling:
 
     map: Array
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class CoupledWords:
-    """The words of one query that something in a picture can be tied to."""
-
-    colours: tuple[str, ...]
-    places: tuple[str, ...]
-    reading: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.colours or self.places or self.reading)
-
-
-def coupled_words(query: str) -> CoupledWords:
-    """Colour, place and reading words of a query: whole words, in order, each once."""
-    lowered = " ".join(query.lower().split())
-    words = list(dict.fromkeys(re.findall(r"[a-z]+", lowered)))
-    phrases = [phrase for phrase in READING_PHRASES if re.search(rf"\b{phrase}\b", lowered)]
-    return CoupledWords(
-        colours=tuple(word for word in words if word in COLOURS),
-        places=tuple(word for word in words if word in PLACES),
-        reading=(*phrases, *(word for word in words if word in READING)),
-    )
 
 
 def lexical(texture: Texture, query: str | Sequence[str]) -> Coupling:
@@ -125,15 +86,17 @@ def _couple(texture: Texture, query: str, view: tuple[int, int]) -> tuple[Backen
     ops, words = texture.ops, coupled_words(query)
     blank = ops.resize(texture.plane(texture.names[0]), view) * 0
     if not words:
-        return blank, "no colour, place or reading word in the question: lexical coupling is zero"
+        known = "" if words.language else f" (those of {lexicon.KNOWN} are known)"
+        nothing = f"no colour, place or reading word in the question{known}: lexical coupling is zero"
+        return blank, "; ".join([nothing, *_uncounted(words)])
     parts, told = [], []
     if words.colours:
         red, green, blue = (ops.resize(texture.plane(name), view) for name in ("red", "green", "blue"))
-        parts.append(_colour_map(ops, (red, green, blue), words.colours))
+        parts.append(_colour_map(ops, (red, green, blue), words.colour_names))
         told.append(f"colour ({', '.join(words.colours)})")
     if words.places:
         y, x = (ops.resize(texture.plane(name), view) for name in ("y", "x"))
-        parts.append(_place_map(y, x, words.places))
+        parts.append(_place_map(y, x, words.place_kinds))
         told.append(f"place ({', '.join(words.places)})")
     if words.reading:
         if "text_regions" in texture:
@@ -141,12 +104,18 @@ def _couple(texture: Texture, query: str, view: tuple[int, int]) -> tuple[Backen
             told.append(f"text ({', '.join(words.reading)})")
         else:
             told.append(f"nothing for {', '.join(words.reading)}: layout {texture.layout.name} has no text_regions")
+    told += _uncounted(words)
     if not parts:
         return blank, "lexical coupling: " + "; ".join(told)
     # What meets all of the words comes first; what meets some of them still counts.
     together = ops.exponential(sum(ops.logarithm(ops.at_least(part, 1e-6)) for part in parts) / len(parts))
     combined = together if len(parts) == 1 else 0.6 * together + 0.4 * sum(parts) / len(parts)
     return combined, "lexical coupling: " + "; ".join(told)
+
+
+def _uncounted(words: CoupledWords) -> list[str]:
+    """What a question counts and these maps cannot."""
+    return [f"{', '.join(one.said for one in words.ordinals)}: not counted here"] if words.ordinals else []
 
 
 def _colour_map(ops: Backend, planes: tuple[BackendMap, BackendMap, BackendMap], colours: Sequence[str]) -> BackendMap:
@@ -170,7 +139,7 @@ def _colour_map(ops: Backend, planes: tuple[BackendMap, BackendMap, BackendMap],
 
 
 def _place_map(y: BackendMap, x: BackendMap, places: Sequence[str]) -> BackendMap:
-    """The product of the places named, so that "top left" is one corner."""
+    """The product of the kinds of places, so that "top left" is one corner."""
     sideways, upright = abs(2 * x - 1), abs(2 * y - 1)
     maps = {
         "top": 1 - y,
@@ -179,8 +148,12 @@ def _place_map(y: BackendMap, x: BackendMap, places: Sequence[str]) -> BackendMa
         "right": x,
         "centre": (1 - sideways) * (1 - upright),
         "corner": sideways * upright,
+        "sides": sideways,
+        "ends": upright,
     }
-    kinds = {PLACES[place] for place in places}
+    kinds = set(places)
+    for both, either in (({"left", "right"}, "sides"), ({"top", "bottom"}, "ends")):
+        kinds = kinds - both | {either} if both <= kinds else kinds  # "left and right" is not the middle
     if kinds & {"top", "bottom", "left", "right"} and "corner" in kinds:
         kinds.discard("corner")  # "the top left corner" names one corner: the sides already say which
     return prod(maps[kind] for kind in sorted(kinds))

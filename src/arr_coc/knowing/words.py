@@ -20,6 +20,7 @@ from ..sensing.words import Words, as_words
 from ..values import Relevance
 from .propositional import scene_detail
 from .scene import Scene
+from .senses import coupled_words
 from .word_kinds import ASKING, ASKS, GROUPS, KINDS, asked_kinds, parts_of, stem
 from .word_page import DOWN, LEFT, RIGHT, UP, WordPage, letter_pairs, word_page
 from .word_ranker import word_logits
@@ -236,6 +237,28 @@ def words_map(words: Words, query: str) -> np.ndarray:
     return map_of(words, answer_shares(words, query))
 
 
+def counted_line(words: Words, query: str) -> tuple[np.ndarray, str] | None:
+    """(N,) which words stand in the line that a question counts ("What does the third line say?"), and what was
+    counted. None where none is asked for, there are not so many, or lines stand side by side, as in columns."""
+    meant = coupled_words(query)
+    asked_for = [one for one in meant.ordinals if one.line]
+    if not meant.reading or len(asked_for) != 1:
+        return None
+    names, place = np.unique(words.lines, return_inverse=True)
+    top, bottom = np.ones(len(names)), np.zeros(len(names))
+    np.minimum.at(top, place, words.boxes[:, 1])
+    np.maximum.at(bottom, place, words.boxes[:, 3])
+    order = np.argsort(top + bottom, kind="stable")
+    top, bottom = top[order], bottom[order]
+    beside = bottom[:-1] - top[1:] > 0.25 * np.minimum.reduce([(bottom - top)[:-1], (bottom - top)[1:]])
+    number = asked_for[0].number
+    if beside.any() or number > len(names):
+        return None
+    line = order[number if number < 0 else number - 1]
+    counted = len(names) if number < 0 else number
+    return place == line, f"{asked_for[0].said}: line {counted} of {len(names)}"
+
+
 def words_missing(offers: frozenset[str]) -> str | None:
     """One line that says what "words" lacks: words from the caller or OCR."""
     line = None if "words" in offers else ocr_missing()
@@ -250,6 +273,10 @@ def words_relevance(scene: Scene, query: str) -> Relevance:
         note = f"no words ({words.source}): what a coarse look would lose"
         return Relevance(scene_detail(scene, query).map, query=query, notes=(note,))
     shares = answer_shares(words, query)
+    counted = counted_line(words, query)
+    if counted is not None:
+        shares[counted[0], 0] = 1.0
     best = int(shares[:, 0].argmax())
     note = f"{len(words)} words ({words.source}); likeliest {words.texts[best]!r}, {100 * shares[best, 0]:.0f} %"
-    return Relevance(map_of(words, shares), query=query, notes=(note,))
+    notes = (note,) if counted is None else (note, counted[1])
+    return Relevance(map_of(words, shares), query=query, notes=notes)

@@ -29,8 +29,8 @@ def command(
     password_file: Annotated[
         Path | None, typer.Option(help=f"A file whose first line is the password; or set {PASSWORD}.")
     ] = None,
-    upload: Annotated[float, typer.Option(help="Largest upload, in megabytes.")] = 24,
-    pixels: Annotated[float, typer.Option(help="Largest picture, in megapixels.")] = 40,
+    upload: Annotated[float, typer.Option(help="Largest upload, in megabytes.")] = 48,
+    pixels: Annotated[float, typer.Option(help="Largest picture, in megapixels.")] = 120,
     queue: Annotated[int, typer.Option(help="Requests that may wait.")] = 64,
     numbers: Annotated[
         Path | None, typer.Option(help="Folder with needle.json and hypotheses.json for the tab Numbers.")

@@ -5,9 +5,12 @@ And Passes: Esper as a strip, one column for each look: where it went, what it e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from html import escape
+from pathlib import Path
+from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +25,7 @@ from .desk import Desk
 from .kit import (
     MODEL,
     PRIVATE,
+    QUICK,
     Page,
     Sheet,
     Shown,
@@ -45,14 +49,29 @@ STAGES = {
 }
 
 
+# Seconds between two states of a view that grows: often enough to be seen, and to be called off.
+SPOKEN_EVERY = 0.25
+
+
 def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> Shown:
     """Ask the chosen model, in one pass or several, and show what led to the answer."""
+    growing = tell_answer(desk, path, state, tokens)
+    while True:
+        try:
+            next(growing)
+        except StopIteration as ended:
+            return ended.value
+
+
+def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> Generator[str, None, Shown]:
+    """`show_answer`, which first yields what has been said so far."""
     check_request([state.q])
     picture = desk.prepared(path).picture
     assert path is not None
-    answer, relevance = (
-        ask_once(desk, path, state, tokens) if state.passes == 1 else ask_again(desk, path, state, tokens)
-    )
+    if state.passes == 1:
+        answer, relevance = yield from ask_once(desk, path, state, tokens)
+    else:
+        answer, relevance = ask_again(desk, path, state, tokens)
     html = "".join(
         [
             answer_card(answer, desk.truth(state.picture, state.q)),
@@ -72,8 +91,10 @@ def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
     )
 
 
-def ask_once(desk: Desk, path: str, state: PageState, tokens: int) -> tuple[Answer, Relevance | None]:
-    """One pass. The map that the learned scorer makes on the way is kept, to be drawn."""
+def ask_once(
+    desk: Desk, path: str, state: PageState, tokens: int
+) -> Generator[str, None, tuple[Answer, Relevance | None]]:
+    """One pass; yields cards with what has been said. The map that the learned scorer makes on the way is kept."""
     eye = desk.eye(state.model)
     made: list[Relevance] = []
 
@@ -83,8 +104,19 @@ def ask_once(desk: Desk, path: str, state: PageState, tokens: int) -> tuple[Answ
         return made[-1]
 
     source = remembered if eye.relevance == "auto" and eye.scorer is not None else None
-    answer = eye.set_image(desk.whole(path)).ask(state.q, tokens, relevance=source)
-    return answer, made[-1] if made else None
+    speaking = eye.set_image(desk.whole(path)).stream(state.q, tokens, relevance=source)
+    said, shown = "", perf_counter()
+    while True:
+        try:
+            said += next(speaking)
+        except StopIteration as ended:
+            return ended.value, made[-1] if made else None
+        if perf_counter() - shown >= SPOKEN_EVERY:
+            shown = perf_counter()
+            yield (
+                '<section class="card"><div><p class="label">Answer, being said</p>'
+                f'<p class="answer">{escape(said)}…</p></div></section>'
+            )
 
 
 def ask_again(desk: Desk, path: str, state: PageState, tokens: int) -> tuple[Answer, Relevance | None]:
@@ -208,21 +240,63 @@ def ask_tab(page: Page) -> None:
     sheet = Sheet(page, "ask")
     sheet.exports()
 
-    def answer(*common: Any) -> tuple[Any, ...]:
+    def answer(*common: Any) -> Any:
         state = page.state("ask", common)
-        return *sheet.filled(lambda: show_answer(page.desk, common[0], state, tokens_of(common))), ""
+        for values in sheet.growing(lambda: tell_answer(page.desk, common[0], state, tokens_of(common))):
+            yield *values, ""
+
+    def remember(shown: Shown | None, asked: list[Asked] | None, *common: Any) -> tuple[Any, ...]:
+        kept = remembered(asked or [], of_this(shown, common), common)
+        return kept, gradio().Dataset(samples=[[one.told] for one in kept], visible=bool(kept))
+
+    def of_this(shown: Shown | None, common: tuple[Any, ...]) -> Shown | None:
+        """What is shown, if it answers what is asked; after a question that was called off it answers another."""
+        return shown if shown is not None and shown.link == page.state("ask", common).link() else None
 
     def against_full(shown: Shown | None, *common: Any) -> str:
+        shown = of_this(shown, common)
         if shown is None:
             return ""
         state = page.state("ask", common)
         html, trouble = in_a_sentence(lambda: show_full(page.desk, common[0], state, shown.kept))
         return html or trouble
 
-    asked = sheet.run.click(
-        answer, page.common, [*sheet.outputs, sheet.below], show_progress="minimal", api_name="ask", **MODEL
+    asked = sheet.runs(answer, page.common, [*sheet.outputs, sheet.below], api_name="ask", **MODEL)
+    asked.then(
+        remember,
+        [sheet.shown, page.history, *page.common],
+        [page.history, page.asked],
+        show_progress="hidden",
+        **QUICK,
+        **PRIVATE,
     )
-    asked.then(against_full, [sheet.shown, *page.common], [sheet.below], show_progress="minimal", **MODEL, **PRIVATE)
+    page.running.append(
+        asked.then(
+            against_full, [sheet.shown, *page.common], [sheet.below], show_progress="minimal", **MODEL, **PRIVATE
+        )
+    )
+
+
+# Questions of one session that can be asked again with a click.
+REMEMBERED = 20
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question of this session: told, as it is listed; common, the inputs of the sidebar that ask it again."""
+
+    told: str
+    common: tuple[Any, ...]
+
+
+def remembered(asked: list[Asked], shown: Shown | None, common: tuple[Any, ...]) -> list[Asked]:
+    """The questions of a session, the newest first, each once, no more than `REMEMBERED`."""
+    if shown is None:
+        return asked
+    query, tokens = str(common[2]).strip(), common[3]
+    name = Path(str(common[0])).stem
+    told = f"{query} → {shown.kept.text or '(nothing)'} ({name}, {tokens} tokens)"
+    return [Asked(told, common), *(one for one in asked if one.common != common)][:REMEMBERED]
 
 
 # ---- looking again, pass by pass ------------------------------------------------------------------------------------
@@ -307,4 +381,4 @@ def passes_tab(page: Page) -> None:
         state = page.state("passes", common)
         return sheet.filled(lambda: show_passes(page.desk, common[0], state, tokens_of(common)))
 
-    sheet.run.click(again, page.common, sheet.outputs, show_progress="minimal", **MODEL, **PRIVATE)
+    sheet.runs(again, page.common, sheet.outputs, **MODEL, **PRIVATE)

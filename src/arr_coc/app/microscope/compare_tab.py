@@ -155,7 +155,7 @@ def compare_tab(page: Page) -> None:
         return sheet.filled(lambda: show_comparison(page.desk, common[0], state, tokens_of(common)))
 
     inputs = [*page.common, by, first, second, other, relevance]
-    sheet.run.click(beside, inputs, sheet.outputs, show_progress="minimal", **QUICK, **PRIVATE)
+    sheet.runs(beside, inputs, sheet.outputs, **QUICK, **PRIVATE)
     by.change(
         lambda how: (gr.Textbox(visible=how == "questions"), gr.Dropdown(visible=how == "strategies")),
         [by],

@@ -20,9 +20,12 @@ from threading import Lock
 from time import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from PIL import Image
+
 from ...attending import tokens_for
 from ...bundled import MINI
 from ...errors import InputError
+from ...files import replacing
 from ...looking import VIEW_SIDE, Prepared
 from ...pictures import Picture, load_picture
 from .linking import FIRST_QUERY, FIRST_SOURCE, UPLOAD, Source, open_source
@@ -33,8 +36,10 @@ if TYPE_CHECKING:
     from .remote import Remote, RemoteEye
 
 Found = TypeVar("Found")
-# A photo of a good camera; a larger one is told to be resized, before any pixel of it is decoded.
-MOST_PIXELS = 40_000_000
+# A photo of the largest telephones; a larger one is told to be resized, before any pixel of it is decoded.
+MOST_PIXELS = 120_000_000
+# What a model is given of it: the longer side, in pixels. No question about a page needs more, and every pixel costs.
+LARGEST_SIDE = 4096
 # Pictures, maps and rendered sources that are kept for the next question about them.
 REMEMBERED = 24
 # What visitors sent is kept for an hour after its last use, and no more than this of it; the oldest goes first.
@@ -63,6 +68,11 @@ class Recent:
             while len(self._found) > self._most:
                 self._found.popitem(last=False)
         return made
+
+
+def reduced_name(file: Path) -> Path:
+    """Where the smaller form of a large photo lies: beside it, to be swept away with it."""
+    return file.with_name(f"{file.stem}.reduced.jpg")
 
 
 class Desk:
@@ -113,11 +123,22 @@ class Desk:
             raise InputError("this picture does not belong to the page; drop it here again")
 
         def load() -> Prepared:
-            return Prepared(load_picture(file, max_pixels=self.most_pixels, longest_side=VIEW_SIDE))
+            picture = load_picture(file, max_pixels=self.most_pixels, longest_side=LARGEST_SIDE)
+            if max(picture.size) > LARGEST_SIDE:
+                picture = self._smaller(file, picture)
+            return Prepared(load_picture(picture, longest_side=VIEW_SIDE))
 
         with suppress(OSError):
             os.utime(file)  # asked about: not to be swept away
         return self.remember(("picture", str(file)), load)
+
+    def _smaller(self, file: Path, picture: Picture) -> Picture:
+        """A large photo, reduced once for all that follows; a note tells it."""
+        height, width = picture.pixels.shape[:2]
+        with replacing(reduced_name(file)) as temporary:
+            Image.fromarray(picture.pixels).save(temporary, "JPEG", quality=95)
+        note = f"{picture.width}×{picture.height} pixels, reduced to {width}×{height} on this page"
+        return Picture(picture.pixels, picture.name, height, width, (*picture.notes, note))
 
     def sweep_uploads(self) -> None:
         """Remove what visitors sent and nobody asks about any longer: every upload is a folder of its own."""
@@ -141,7 +162,10 @@ class Desk:
     def whole(self, path: str | None) -> Picture | str:
         """The picture for a model, in all its pixels: the one at hand, or the file where that one is reduced."""
         picture = self.prepared(path).picture
-        return picture if picture.pixels.shape[:2] == picture.size else str(path)
+        if picture.pixels.shape[:2] == picture.size:
+            return picture
+        reduced = reduced_name(Path(str(path)))
+        return str(reduced if reduced.is_file() else path)
 
     def source(self, name: str) -> Source:
         return self.remember(("source", name), lambda: open_source(name, self.folder))

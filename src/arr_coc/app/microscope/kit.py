@@ -11,7 +11,8 @@ import base64
 import io
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -37,6 +38,7 @@ LIVE: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "always_last"
 # The page's script runs the open tab: because something changed, or because a visitor asked for it.
 RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
 RUN = "() => window.arrCoc.run(false)"
+DONE = "() => window.arrCoc.done()"
 
 
 def gradio() -> Any:
@@ -52,11 +54,16 @@ def in_a_sentence(make: Callable[[], Any]) -> tuple[Any, str]:
     try:
         return make(), ""
     except InputError as error:
-        return None, sentence(str(error), alarm=True)
+        return None, sentence(without_folders(str(error)), alarm=True)
     except Exception as error:
         log.exception("a view could not be made")
         words = f"Something went wrong inside ({type(error).__name__}); the terminal of the microscope has the details."
         return None, sentence(words, alarm=True)
+
+
+def without_folders(words: str) -> str:
+    """A sentence for visitors: they know their files by name, not where the server keeps them."""
+    return re.sub(r"(?<![\w:/\\])(?:[A-Za-z]:)?[/\\](?:[^\s/\\'\"]+[/\\])+(?=[^\s/\\'\"])", "", words)
 
 
 def only_uploads(component: Any) -> Any:
@@ -103,6 +110,11 @@ class Page:
     model: Any = None
     passes: Any = None
     address: Any = None
+    # What was asked in this session, newest first, and how it is listed.
+    history: Any = None
+    asked: Any = None
+    # Events that a visitor may call off.
+    running: list[Any] = field(default_factory=list)
     # Inputs of single tabs, by the key of the link that sets them.
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -143,6 +155,14 @@ class Sheet:
         self.below = gr.HTML(elem_id=f"below-{tab}", padding=False)
         self.shown = gr.State(None, time_to_live=MEMORY_SECONDS)
 
+    def runs(self, make: Callable[..., Any], inputs: Any, outputs: Any, **how: Any) -> Any:
+        """What happens when this tab is run: it can be called off, and the page's clock stops when it is done."""
+        # A question asked right after another was called off waits for its end instead of being dropped.
+        event = self.run.click(make, inputs, outputs, show_progress="minimal", trigger_mode="always_last", **how)
+        event.then(None, None, None, js=DONE)
+        self.page.running.append(event)
+        return event
+
     def exports(self) -> None:
         """The row of exports; placed after everything else of the tab."""
         gr, tab = gradio(), self.tab
@@ -167,6 +187,25 @@ class Sheet:
         """Values for `outputs`: the view, or a sentence in its place."""
         shown, trouble = in_a_sentence(make)
         return (trouble, "", None, gradio().skip()) if shown is None else (shown.html, shown.lines, shown, shown.link)
+
+    def growing(self, make: Callable[[], Generator[str, None, Shown]]) -> Iterator[tuple[Any, ...]]:
+        """Values for `outputs`, again and again while a view grows: its HTML as it is by then, at last the view."""
+        gr, parts = gradio(), None
+        while True:
+            try:
+                parts = make() if parts is None else parts
+                html = next(parts)
+            except StopIteration as ended:
+                yield self.filled(lambda shown=ended.value: shown)
+                return
+            except Exception as error:
+                yield self.filled(lambda error=error: _raise(error))
+                return
+            yield html, gr.skip(), gr.skip(), gr.skip()
+
+
+def _raise(error: Exception) -> Any:
+    raise error
 
 
 COPY_LINK = """

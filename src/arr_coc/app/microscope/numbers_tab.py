@@ -271,4 +271,4 @@ def numbers_tab(page: Page) -> None:
     def measured() -> tuple[Any, ...]:
         return sheet.filled(lambda: show_numbers(page.desk, PageState(tab="numbers")))
 
-    sheet.run.click(measured, None, sheet.outputs, show_progress="minimal", **QUICK, **PRIVATE)
+    sheet.runs(measured, None, sheet.outputs, **QUICK, **PRIVATE)

@@ -13,10 +13,10 @@ from ... import __version__
 from ...draw import foveated
 from ...errors import InputError
 from ...lab.needle.families import FAMILIES
-from .ask_tab import ask_tab, passes_tab, uniform_of
+from .ask_tab import Asked, ask_tab, passes_tab, uniform_of
 from .compare_tab import compare_tab
 from .desk import Desk
-from .kit import LIVE, PRIVATE, QUICK, RUN, RUN_BY_ITSELF, Page, gradio, in_a_sentence, only_uploads
+from .kit import LIVE, MEMORY_SECONDS, PRIVATE, QUICK, RUN, RUN_BY_ITSELF, Page, gradio, in_a_sentence, only_uploads
 from .linking import LONGEST_QUERY, UPLOAD, example_questions, read_link
 from .markup import Figure, figures, sentence, shown_size
 from .numbers_tab import numbers_tab
@@ -77,6 +77,10 @@ HEADER = (
 )
 
 
+# The page's script tells here that something is under way, for how long, and how it ended.
+STATUS = '<p id="working" role="status"><span id="doing"></span> <span id="clock" aria-hidden="true"></span></p>'
+
+
 class Sidebar:
     """Picture, question, budget, model and passes."""
 
@@ -122,12 +126,25 @@ class Sidebar:
             elem_id="questions",
             samples_per_page=6,
         )
-        self.go = gr.Button("Ask", variant="primary", elem_id="go")
+        with gr.Row(elem_id="going"):
+            self.go = gr.Button("Ask", variant="primary", elem_id="go")
+            self.cancel = gr.Button("Cancel", elem_id="cancel", min_width=90)
+        gr.HTML(STATUS, elem_id="status", padding=False)
         page.share = gr.Slider(1, 100, 25, step=0.5, label="Budget, % of all tokens", elem_id="share")
         page.tokens = gr.Number(64, label="Budget, tokens", precision=0, minimum=1, elem_id="tokens")
         page.passes = gr.Slider(1, 4, 1, step=1, label="Passes", elem_id="passes")
         page.model = gr.Dropdown(list(desk.models), value=desk.models[0], label="Model", elem_id="model")
         self.readout = gr.HTML(elem_id="readout", padding=False)
+        page.history = gr.State([], time_to_live=MEMORY_SECONDS)
+        page.asked = gr.Dataset(
+            components=[gr.Textbox(visible=False)],
+            samples=[],
+            label="Asked before",
+            elem_id="asked",
+            type="index",
+            samples_per_page=5,
+            visible=False,
+        )
 
     @property
     def opened(self) -> list[Any]:
@@ -160,6 +177,12 @@ class Sidebar:
             None, None, None, js=RUN
         )
         self.go.click(None, None, None, js=RUN)
+        # Gradio stops what yields; what is inside one step of a model finishes unseen.
+        self.cancel.click(None, None, None, cancels=page.running, js="() => window.arrCoc.done('Cancelled')")
+        again = [page.picture, page.source, page.question, page.tokens, page.share, page.model, page.passes]
+        page.asked.click(
+            _asked_again, [page.asked, page.history], again, show_progress="hidden", **QUICK, **PRIVATE
+        ).then(None, None, None, js="() => window.arrCoc.run(false, 'ask')")
         page.question.submit(None, None, None, js=RUN)
         budget = [page.picture, page.share, page.model]
         page.share.input(_budget(page, by_share=True), budget, [page.tokens, self.readout], **LIVE)
@@ -189,6 +212,12 @@ def _pick(page: Page, name: str) -> tuple[Any, ...]:
     if source is None:
         return gr.skip(), gr.skip(), gr.skip(), trouble
     return str(source.path), name, source.questions[0][0], ""
+
+
+def _asked_again(place: int, history: list[Asked]) -> list[Any]:
+    """The inputs of an earlier question; its picture may be gone, and is then asked for."""
+    path, *others = history[place].common
+    return [path if path and Path(path).is_file() else None, *others]
 
 
 def _picker(page: Page, name: str) -> Any:

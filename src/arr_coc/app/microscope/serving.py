@@ -29,6 +29,7 @@ PORT = 7860
 USER = "arr-coc"
 # Multipart boundaries and headers around the one file of an upload.
 ENVELOPE = 64 * 1024
+SWEEP_SECONDS = 600
 # A message to the queue: settings and the names of files, never their content.
 MESSAGE = 1024 * 1024
 
@@ -58,7 +59,7 @@ UNUSABLE = "this request cannot be used; reload the page and try again"
 class Limits:
     """upload: bytes of one upload. pixels: of one picture or frame. queue: visitors' requests that may wait."""
 
-    upload: int = 24 * 1024 * 1024
+    upload: int = 48 * 1024 * 1024
     pixels: int = MOST_PIXELS
     queue: int = 64
 
@@ -232,9 +233,18 @@ def serve(
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     warming = threading.Thread(target=desk.warm_up, daemon=True)
     warming.start()
+    ended = threading.Event()
+    threading.Thread(target=keep_swept, args=(desk, ended), daemon=True).start()
     try:
         application = build_app(desk, host=host, password=password, limits=limits)
         warming.join()
         web.run(application, host, port, ready)
     finally:
+        ended.set()
         desk.close()
+
+
+def keep_swept(desk: Desk, ended: threading.Event, every: float = SWEEP_SECONDS) -> None:
+    """Remove uploads that nobody asks about, also while nobody uploads."""
+    while not ended.wait(every):
+        desk.sweep_uploads()

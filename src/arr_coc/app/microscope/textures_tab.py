@@ -198,6 +198,6 @@ def textures_tab(page: Page) -> None:
         return sheet.filled(lambda: show_textures(page.desk, common[0], state))
 
     inputs = [*page.common, layout, level]
-    sheet.run.click(sense, inputs, sheet.outputs, show_progress="minimal", **QUICK, **PRIVATE)
+    sheet.runs(sense, inputs, sheet.outputs, **QUICK, **PRIVATE)
     for control in (layout, level):
         control.input(sense, inputs, sheet.outputs, **LIVE)

@@ -172,7 +172,7 @@ def ways_tab(page: Page) -> None:
         return sheet.filled(lambda: show_balance(page.desk, values[0], state(values), tokens_of(values)))
 
     inputs = [*page.common, *sliders]
-    sheet.run.click(everything, inputs, [*sheet.outputs, three], show_progress="minimal", **QUICK, **PRIVATE)
+    sheet.runs(everything, inputs, [*sheet.outputs, three], **QUICK, **PRIVATE)
     for slider in sliders:
         slider.input(balance, inputs, sheet.outputs, **LIVE)
     reset.click(lambda: [getattr(default, key) for key in keys], None, sliders, **LIVE).then(

@@ -3,6 +3,8 @@ window.arrCoc = {
   quick: ["ways", "textures", "compare", "numbers"],
   names: {ask: "Ask", ways: "Look", textures: "Sense", compare: "Compare", passes: "Look again and again"},
   ready: false,
+  doing: {ask: "Asking", ways: "Looking", textures: "Sensing", compare: "Comparing", passes: "Looking again and again"},
+  ticking: null,
   tab() {
     const open = document.querySelector('[role="tab"][aria-selected="true"][id^="tab-"]');
     return open ? open.id.replace("tab-", "").replace("-button", "") : "ask";
@@ -16,9 +18,34 @@ window.arrCoc = {
     if (byItself && !asked && !window.arrCoc.quick.includes(tab)) return;
     const button = document.querySelector("#run-" + tab);
     if (!button) return;
+    window.arrCoc.begin(tab);
     button.click();
-    // On a telephone the view lies below the sidebar: go where something happens.
-    if (!byItself && window.innerWidth <= 720) document.querySelector("#views").scrollIntoView({behavior: "smooth"});
+    // On a telephone the settings lie below the view, and a visitor may be down there: go where something happens.
+    const line = document.querySelector("#going");
+    if (!byItself && window.innerWidth <= 720) line.scrollIntoView({behavior: "smooth", block: "start"});
+  },
+  // A sign that it works, and for how long; what was asked last counts.
+  begin(tab) {
+    const words = window.arrCoc.doing[tab];
+    if (!words) return;
+    clearInterval(window.arrCoc.ticking);
+    window.arrCoc.started = Date.now();
+    document.body.classList.add("busy");
+    window.arrCoc.say(words + "…");
+    window.arrCoc.ticking = setInterval(() => window.arrCoc.say(words + "…"), 100);
+  },
+  say(words) {
+    const doing = document.querySelector("#doing"), clock = document.querySelector("#clock");
+    if (!doing) return;
+    // Written only when it changes: a screen reader says every change.
+    if (doing.textContent !== words) doing.textContent = words;
+    clock.textContent = ((Date.now() - window.arrCoc.started) / 1000).toFixed(1) + " s";
+  },
+  done(words) {
+    if (!document.body.classList.contains("busy")) return;
+    clearInterval(window.arrCoc.ticking);
+    document.body.classList.remove("busy");
+    window.arrCoc.say(words ? words + " after" : "Done in");
   },
   open() {
     window.arrCoc.ready = true;
