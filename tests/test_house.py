@@ -19,7 +19,7 @@ ORDER = {
         *("looking", "decoding", "asking", "esper", "video"),
     ),
     "lab": ("statistics", "needle", "pages", "train", "bench", "classic"),
-    "app": ("web", "microscope", "serve", "cli"),
+    "app": ("web", "microscope", "serve", "vllm", "cli"),
 }
 ROOMS = [("library", room) for room in ORDER["library"]]
 ROOMS += [(storey, room) for storey in ("lab", "app") for room in ORDER[storey]]

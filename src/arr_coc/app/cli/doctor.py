@@ -49,6 +49,7 @@ FEATURES = (
         {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"},
         extra("serve"),
     ),
+    Feature("inside vLLM", {"vllm": "vllm"}, f"in an environment of its own: {extra('vllm')}"),
     Feature(
         "photo map",
         {
