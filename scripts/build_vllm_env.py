@@ -51,7 +51,7 @@ def build(folder: Path, package: str) -> str | None:
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
-    failed = install(python, package, "--editable", str(ROOT), "pytest>=8")
+    failed = install(python, package, "--editable", str(ROOT), "pytest>=8", "hypothesis>=6.100")
     if failed is not None:
         return failed
     mend(python)

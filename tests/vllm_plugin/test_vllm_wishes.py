@@ -128,6 +128,7 @@ def test_leaves_and_allocations_of_the_caller_are_taken(server, street):
         ({"leaves": [[24, 0, 0]]}, "off the 24×32 grid"),
         ({"leaves": [[-8, 0, 3]]}, "off the 24×32 grid"),
         ({"leaves": [[4, 0, 3]]}, "multiple of 2**l"),
+        ({"leaves": [[0, 0, 6]]}, "coarsest is 5"),
         ({"leaves": [[0, 0, 16]]}, "must be 0 to 15"),
         ({"leaves": [[0, 0, -1]]}, "must be 0 to 15"),
         ({"leaves": [[row, col, 0] for row in range(24) for col in range(32)]}, "may have 400"),

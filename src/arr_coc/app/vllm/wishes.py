@@ -158,7 +158,7 @@ class Server:
                     f"{size[1]}×{size[0]}"
                 )
             check_grid(allocation, grid.rows, grid.cols)
-            return leaves_of(allocation)
+            return _no_coarser(leaves_of(allocation), grid)
         if "leaves" not in wish:
             return None
         leaves = frozen(wish["leaves"], "arr_coc.leaves", np.int32).astype(np.int64)
@@ -166,7 +166,17 @@ class Server:
             raise InputError("arr_coc.leaves must be a list of [row, col, level], at least one")
         if len(np.unique(leaves, axis=0)) < len(leaves):
             raise InputError("arr_coc.leaves names a leaf twice; name each once")
-        return ordered_leaves(leaves, grid.rows, grid.cols)
+        return _no_coarser(ordered_leaves(leaves, grid.rows, grid.cols), grid)
+
+
+def _no_coarser(leaves: np.ndarray, grid: VisualGrid) -> np.ndarray:
+    """A leaf that covers the whole picture is the coarsest: beyond it most of what a model sees is padding."""
+    coarsest = (max(grid.rows, grid.cols) - 1).bit_length()
+    if (leaves[:, 2] > coarsest).any():
+        raise InputError(
+            f"arr_coc asks for a leaf of level {leaves[:, 2].max()}; this picture's coarsest is {coarsest}"
+        )
+    return leaves
 
 
 def _mapping(given: Any) -> dict[str, Any]:
