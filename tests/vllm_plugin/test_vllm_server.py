@@ -37,7 +37,7 @@ def client(tmp_path_factory):
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--model", vllm_cases.MODEL, "--served-model-name", "mini", "--dtype", "float32", "--enforce-eager"]
     command += ["--max-model-len", "2048", "--max-num-batched-tokens", "2048", "--trust-request-mm-kwargs"]
-    command += ["--hf-overrides", json.dumps(vllm_cases.OVERRIDES)]
+    command += ["--hf-overrides", json.dumps(vllm_cases.OVERRIDES), "--no-mm-device-do-normalize"]
     command += ["--mm-processor-kwargs", json.dumps({"arr_coc": {"budget": 96, "max_budget": 400}})]
     command += ["--limit-mm-per-prompt", json.dumps({"image": 2, "video": 0})]
     log = tmp_path_factory.mktemp("vllm") / "log"
