@@ -32,7 +32,7 @@ def llm(expected):
             dtype="float32",
             enforce_eager=True,
             max_model_len=2048,
-            max_num_batched_tokens=2048,
+            max_num_batched_tokens=256,  # prefill in chunks that end inside pictures
             limit_mm_per_prompt={"image": 3, "video": 0},
             hf_overrides=vllm_cases.OVERRIDES,
             mm_processor_kwargs={"arr_coc": {"budget": 96, "max_budget": 800}},
