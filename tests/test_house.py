@@ -32,7 +32,7 @@ ORDER = {
         *("looking", "decoding", "chatting", "sight", "asking", "quick", "esper", "video"),
     ),
     "lab": ("statistics", "needle", "pages", "train", "bench", "classic"),
-    "app": ("web", "microscope", "serve", "batch", "cli"),
+    "app": ("web", "microscope", "serve", "batch", "vllm", "cli"),
 }
 ROOMS = [("library", room) for room in ORDER["library"]]
 ROOMS += [(storey, room) for storey in ("lab", "app") for room in ORDER[storey]]

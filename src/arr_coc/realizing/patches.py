@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import InputError
-from ..values import Allocation
+from ..values import COARSEST_LEVEL, Allocation
 
 # Pictures of one size, stacked: {(height, width): (numbers of the pictures, (B, C, height, width))}
 PictureGroups = Mapping[tuple[int, int], tuple[list[int], Tensor]]
@@ -58,15 +58,20 @@ def leaves_of(allocation: Allocation) -> np.ndarray:
             f"strategy {allocation.strategy!r} gives some regions more than one token; foveation before the encoder "
             "needs one token a region: use overlay, quadtree, top_k, uniform, saccades or cascade"
         )
-    leaves = allocation.leaf_cells()
-    side = np.left_shift(1, leaves[:, 2])
-    rows, cols = allocation.grid
-    if (leaves[:, :2] % side[:, None]).any() or (leaves[:, :2] < 0).any() or (leaves[:, :2] >= [rows, cols]).any():
+    return ordered_leaves(allocation.leaf_cells(), *allocation.grid)
+
+
+def ordered_leaves(leaves: np.ndarray, rows: int, cols: int) -> np.ndarray:
+    """Leaves (N, 3) in the order of `leaves_of`, or `InputError` where one does not lie on a grid of rows × cols."""
+    level = leaves[:, 2]
+    if (level < 0).any() or (level > COARSEST_LEVEL).any():
+        raise InputError(f"the level of a region must be 0 to {COARSEST_LEVEL}")
+    if (leaves[:, :2] % (1 << level)[:, None]).any() or (leaves < 0).any() or (leaves[:, :2] >= [rows, cols]).any():
         raise InputError(
-            f"the allocation has regions off the {rows}×{cols} grid of {allocation.cell}-pixel cells: a region of "
-            "level l must start inside the picture at a multiple of 2**l cells"
+            f"the allocation has regions off the {rows}×{cols} grid of cells: a region of level l must start inside "
+            "the picture at a multiple of 2**l cells"
         )
-    return leaves[np.lexsort((-leaves[:, 2], leaves[:, 1], leaves[:, 0]))]
+    return leaves[np.lexsort((-level, leaves[:, 1], leaves[:, 0]))]
 
 
 def check_grid(allocation: Allocation, rows: int, cols: int) -> None:
@@ -97,11 +102,17 @@ class LeafBatch:
     @classmethod
     def of(cls, allocations: Sequence[Allocation], device: torch.device | str = "cpu") -> LeafBatch:
         """Allocations of any sizes and budgets, in raster order each."""
-        parts = [leaves_of(allocation) for allocation in allocations]
+        return cls.pack([leaves_of(one) for one in allocations], [one.grid for one in allocations], device)
+
+    @classmethod
+    def pack(
+        cls, parts: Sequence[np.ndarray], grids: Sequence[tuple[int, int]], device: torch.device | str = "cpu"
+    ) -> LeafBatch:
+        """The leaves (N, 3) and the grid of each picture."""
         counts = tuple(len(part) for part in parts)
         leaves = np.concatenate(parts)
         owner = np.repeat(np.arange(len(parts)), counts)
-        grid = np.array([allocation.grid for allocation in allocations], dtype=np.int64)
+        grid = np.array(grids, dtype=np.int64)
         tensors = (torch.from_numpy(array).to(device, non_blocking=True) for array in (leaves, owner, grid))
         return cls(*tensors, counts=counts, levels=int(leaves[:, 2].max()) + 1)
 

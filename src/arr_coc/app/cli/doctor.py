@@ -53,6 +53,7 @@ FEATURES = (
     Feature("parquet", {"pyarrow": "pyarrow"}, extra("batch")),
     Feature("batch --engine ray", {"ray": "ray", "pyarrow": "pyarrow"}, extra("ray")),
     Feature("lmms-eval", {"lmms_eval": "lmms-eval"}, "make test-lmms, or docs/vqa.md: an environment of its own"),
+    Feature("inside vLLM", {"vllm": "vllm"}, f"in an environment of its own: {extra('vllm')}"),
     Feature(
         "photo map",
         {

@@ -1,0 +1,192 @@
+"""What a request wishes for its pictures inside vLLM, checked, and the leaves that follow from it. Needs no vLLM.
+
+    mm_processor_kwargs={"arr_coc": {"budget": 96}}                    for every picture of the prompt
+    mm_processor_kwargs={"arr_coc": [{"budget": 96}, {"keep": 1.0}]}   one for each
+
+A processor of vLLM has no model to glance with: relevance comes from the words of the picture where the caller gives
+them, else from a scorer, else from any source of `knowing.names_for()`; or the caller has decided, by `leaves` or by an
+`allocation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ...attending.strategies import DEFAULT_STRATEGY
+from ...backbones.attachment_plan import allocate_pictures
+from ...backbones.base import VisualGrid
+from ...bundled import Calibration, ScorerRelevance, scorer_beside
+from ...checks import frozen, shown, whole
+from ...errors import InputError
+from ...knowing.registry import check_relevance, relevance_for, source_names
+from ...knowing.scene import Scene
+from ...realizing.patches import check_grid, leaves_of, ordered_leaves
+from ...request import Request, check_request
+from ...sensing.words import as_words
+from ...values import Allocation, Relevance
+
+KEY = "arr_coc"
+AMOUNT, DECIDED = ("budget", "keep"), ("leaves", "allocation")
+OPTIONS = (*AMOUNT, "query", "relevance", "strategy", "levels", "words", *DECIDED)
+# What a prompt without any words is taken to ask.
+NO_QUESTION = "What is this?"
+
+
+@dataclass(frozen=True)
+class Server:
+    """What the server was started with.
+
+    default: wishes of requests that do not say otherwise. max_budget: tokens that no picture exceeds; None allows the
+    whole picture. calibration, scorer: those beside the model's weights, else the library's own scorer.
+    """
+
+    default: Mapping[str, Any] = field(default_factory=dict)
+    max_budget: int | None = None
+    calibration: Calibration = field(default_factory=lambda: Calibration(strategy=None))
+    scorer: ScorerRelevance = field(default_factory=ScorerRelevance.bundled)
+
+    @classmethod
+    def of(cls, given: Any, model: str = "") -> Server:
+        """given: `arr_coc` of --mm-processor-kwargs. model: a folder, or a name on the hub."""
+        default = _mapping(given)
+        most = default.pop("max_budget", None)
+        most = None if most is None else whole(most, "arr_coc.max_budget", 1)
+        folder = Path(model)
+        beside = scorer_beside(folder) if folder.is_dir() else None
+        server = cls(
+            default,
+            most,
+            Calibration.beside(folder) if folder.is_dir() else Calibration(strategy=None),
+            ScorerRelevance.bundled() if beside is None else ScorerRelevance(beside),
+        )
+        server._check(default, trusted=True)
+        return server
+
+    @property
+    def largest(self) -> dict[str, Any]:
+        """What costs the most that any request may cost; the memory is profiled with it. Nothing is looked for."""
+        return {"keep": 1.0, "relevance": [[1.0]], "query": NO_QUESTION}
+
+    def wishes(self, given: Any, pictures: int, question: str = "") -> list[dict[str, Any]]:
+        """One wish for each picture, all of it plain JSON: caches are keyed by it. question: where none is given."""
+        several = given if isinstance(given, list) else [given] * pictures
+        if len(several) != pictures:
+            raise InputError(f"arr_coc has {len(several)} entries for {pictures} pictures; give one, or one for each")
+        return [self._wish(_mapping(one), question) for one in several]
+
+    def _wish(self, own: dict[str, Any], question: str) -> dict[str, Any]:
+        default = dict(self.default)
+        # A request answers "how many" in its own unit, and one that has decided needs no answer.
+        for names in (AMOUNT, DECIDED):
+            if any(name in own for name in names):
+                default = {name: value for name, value in default.items() if name not in (*AMOUNT, *DECIDED)}
+        self._check(own)
+        wish = {**default, **own}
+        if not any(name in wish for name in DECIDED):
+            wish.setdefault("query", question.strip() or NO_QUESTION)
+        return wish
+
+    def _check(self, wish: Mapping[str, Any], trusted: bool = False) -> None:
+        """All that can be wrong whatever the picture is. trusted: it may name a folder of this machine."""
+        unknown = sorted(wish.keys() - set(OPTIONS))
+        if unknown:
+            raise InputError(f"arr_coc.{unknown[0]} is unknown; choose from {', '.join(OPTIONS)}")
+        request = self.request(wish)
+        most = self.max_budget
+        if most is not None and isinstance(request.budget, int) and request.budget > most:
+            raise InputError(f"arr_coc.budget {request.budget} is above this server's {most}; ask for fewer tokens")
+        if "query" in wish:
+            check_request([wish["query"]])
+        relevance = wish.get("relevance")
+        if isinstance(relevance, str) and not trusted and relevance not in source_names():
+            raise InputError(f"arr_coc.relevance {shown(relevance)} is unknown; use {', '.join(source_names())}")
+        if relevance is not None:
+            offers = ("pixels", "texture", "scorer", *(("words",) if "words" in wish else ()))
+            check_relevance(_source(relevance), offers)
+        if not isinstance(wish.get("words", []), list | dict):
+            raise InputError("arr_coc.words must be a list of {text, box}")
+        if all(name in wish for name in DECIDED):
+            raise InputError("arr_coc has leaves and an allocation; give one of them")
+
+    def request(self, wish: Mapping[str, Any]) -> Request:
+        """How much a picture may cost and how it is laid out, as for `ask`."""
+        strategy = wish.get("strategy", self.calibration.strategy or DEFAULT_STRATEGY)
+        if not isinstance(strategy, str):
+            raise InputError(f"arr_coc.strategy must be a name, got {shown(strategy)}")
+        levels = wish.get("levels", self.calibration.levels)
+        budget = wish.get("budget")
+        if isinstance(budget, list):
+            raise InputError("arr_coc.budget is one number; for several pictures give arr_coc a list of wishes")
+        return Request.of(budget, wish.get("keep"), strategy=strategy, levels=levels)
+
+    def leaves(self, wish: Mapping[str, Any], picture: Tensor, grid: VisualGrid, size: tuple[int, int]) -> np.ndarray:
+        """The leaves (N, 3) of one picture, in raster order.
+
+        picture: (3, height, width) in [0, 1], as the processor resized it. size: (height, width) as it was given.
+        """
+        most = grid.tokens if self.max_budget is None else min(grid.tokens, self.max_budget)
+        leaves = self._decided(wish, grid, size)
+        if leaves is None:
+            request = self.request(wish)
+            budget = min(request.tokens(grid.tokens), most)
+            words = as_words(wish["words"], size) if "words" in wish else None
+            scene = Scene(
+                picture,
+                words=words if words is not None and len(words) else None,
+                scorer=self.scorer,
+                choosing=budget < grid.tokens,
+            )
+            known = relevance_for(_source(wish.get("relevance", "auto")), scene, wish["query"])
+            leaves = leaves_of(allocate_pictures([known], [grid], [budget], [request.levels], request)[0])
+        if len(leaves) > most:
+            raise InputError(f"arr_coc asks for {len(leaves)} tokens of a picture that may have {most}; ask for fewer")
+        return leaves
+
+    @staticmethod
+    def _decided(wish: Mapping[str, Any], grid: VisualGrid, size: tuple[int, int]) -> np.ndarray | None:
+        if "allocation" in wish:
+            allocation = Allocation.from_json(wish["allocation"])
+            if (allocation.height, allocation.width) != tuple(size):
+                raise InputError(
+                    f"arr_coc.allocation is of a picture of {allocation.width}×{allocation.height}, this one has "
+                    f"{size[1]}×{size[0]}"
+                )
+            check_grid(allocation, grid.rows, grid.cols)
+            return _no_coarser(leaves_of(allocation), grid)
+        if "leaves" not in wish:
+            return None
+        leaves = frozen(wish["leaves"], "arr_coc.leaves", np.int32).astype(np.int64)
+        if leaves.ndim != 2 or leaves.shape[1] != 3 or not len(leaves):
+            raise InputError("arr_coc.leaves must be a list of [row, col, level], at least one")
+        if len(np.unique(leaves, axis=0)) < len(leaves):
+            raise InputError("arr_coc.leaves names a leaf twice; name each once")
+        return _no_coarser(ordered_leaves(leaves, grid.rows, grid.cols), grid)
+
+
+def _no_coarser(leaves: np.ndarray, grid: VisualGrid) -> np.ndarray:
+    """A leaf that covers the whole picture is the coarsest: beyond it most of what a model sees is padding."""
+    coarsest = (max(grid.rows, grid.cols) - 1).bit_length()
+    if (leaves[:, 2] > coarsest).any():
+        raise InputError(
+            f"arr_coc asks for a leaf of level {leaves[:, 2].max()}; this picture's coarsest is {coarsest}"
+        )
+    return leaves
+
+
+def _mapping(given: Any) -> dict[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(f"arr_coc must be an object, or a list of one for each picture, got {shown(given)}")
+    return {name: value for name, value in (given or {}).items() if value is not None}
+
+
+def _source(relevance: Any) -> Any:
+    """A name, or the map that a request spells out in rows of numbers."""
+    if not isinstance(relevance, Sequence) or isinstance(relevance, str):
+        return relevance
+    return Relevance(frozen(relevance, "arr_coc.relevance", np.float32))

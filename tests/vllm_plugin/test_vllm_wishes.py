@@ -1,0 +1,156 @@
+"""What a request may wish inside vLLM, and the leaves that follow: the same as `ask`'s. No vLLM is needed here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from arr_coc import Eye
+from arr_coc.app.vllm.wishes import NO_QUESTION, Server
+from arr_coc.backbones.base import VisualGrid
+from arr_coc.bundled import MINI, part_folder
+from arr_coc.errors import InputError
+from arr_coc.realizing.patches import leaves_of
+
+EXAMPLES = Path(__file__).parents[2] / "src" / "arr_coc" / "examples"
+QUESTION = "What does the pink sign say?"
+GRID = VisualGrid(24, 32, 768, 1024)
+SIZE = (768, 1024)
+
+
+@pytest.fixture(scope="module")
+def server() -> Server:
+    return Server.of({"budget": 96, "max_budget": 400}, str(part_folder(MINI)))
+
+
+@pytest.fixture(scope="module")
+def street() -> torch.Tensor:
+    pixels = np.asarray(Image.open(EXAMPLES / "street.png").convert("RGB"))
+    return torch.from_numpy(pixels.copy()).permute(2, 0, 1) / 255
+
+
+def leaves(server: Server, street: torch.Tensor, given=None, question=QUESTION, size=SIZE) -> np.ndarray:
+    (wish,) = server.wishes(given, 1, question)
+    return server.leaves(json.loads(json.dumps(wish)), street, GRID, size)
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"budget": 31}, {"keep": 0.5}, {"strategy": "quadtree"}, {"relevance": "look"}, {"levels": 1}]
+)
+def test_leaves_are_those_of_ask(server, street, how):
+    eye = Eye.from_pretrained().set_image(EXAMPLES / "street.png")
+    amount = {"budget": 96} if not {"budget", "keep"} & how.keys() else {}
+    planned = eye.prepare(QUESTION, **{**amount, **how}).plan.allocations[0]
+    assert np.array_equal(leaves(server, street, how), leaves_of(planned))
+
+
+def test_budget_is_exact_and_held_to_the_servers(server, street):
+    assert len(leaves(server, street)) == 96
+    assert len(leaves(server, street, {"budget": 400})) == 400
+    assert len(leaves(server, street, {"keep": 1.0})) == 400
+    (largest,) = server.wishes(server.largest, 1)
+    assert len(server.leaves(largest, street, GRID, SIZE)) == 400
+    free = Server.of(None)
+    assert len(free.leaves(free.wishes(free.largest, 1)[0], street, GRID, SIZE)) == GRID.tokens
+
+
+def test_without_any_default_a_quarter_is_kept(street):
+    free = Server.of(None, str(part_folder(MINI)))
+    assert len(leaves(free, street)) == GRID.tokens // 4
+
+
+def test_another_question_is_another_wish_and_other_leaves(server, street):
+    pink, blue = (server.wishes(None, 1, question)[0] for question in (QUESTION, "What does the blue sign say?"))
+    assert pink != blue
+    assert not np.array_equal(leaves(server, street), leaves(server, street, None, blue["query"]))
+    assert np.array_equal(leaves(server, street, {"query": blue["query"]}), leaves(server, street, None, blue["query"]))
+    assert server.wishes(None, 1, " \n")[0]["query"] == NO_QUESTION
+
+
+def test_words_of_the_caller_steer(server, street):
+    words = [{"text": "Total", "box": [0.1, 0.8, 0.2, 0.85]}, {"text": "$9.10", "box": [0.8, 0.8, 0.9, 0.85]}]
+    found = leaves(server, street, {"words": words, "budget": 40}, "What is the total?")
+    finest = found[found[:, 2] == 0]
+    assert len(finest)
+    assert (np.abs(finest[:, 0] + 0.5 - 0.825 * 24) < 3).mean() > 0.8
+    pixels = [
+        {"text": one["text"], "box": [x * s for x, s in zip(one["box"], (1024, 768) * 2, strict=True)]} for one in words
+    ]
+    assert np.array_equal(leaves(server, street, {"words": pixels, "budget": 40}, "What is the total?"), found)
+
+
+def test_a_map_of_the_caller_steers(server, street):
+    found = leaves(server, street, {"relevance": [[0.0, 0.0], [0.0, 1.0]]})
+    finest = found[found[:, 2] == 0]
+    assert (finest[:, :2] >= (12, 16)).all()
+
+
+def test_leaves_and_allocations_of_the_caller_are_taken(server, street):
+    given = [[16, 0, 3], [0, 0, 0], [0, 0, 3]]
+    assert leaves(server, street, {"leaves": given}).tolist() == [[0, 0, 3], [0, 0, 0], [16, 0, 3]]
+    answer = Eye.from_pretrained().set_image(EXAMPLES / "street.png").ask(QUESTION, budget=60)
+    found = leaves(server, street, {"allocation": answer.allocation.to_json()})
+    assert np.array_equal(found, leaves(server, street, {"budget": 60}))
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"budget": 0}, "at least 1"),
+        ({"budget": "x"}, "whole number"),
+        ({"budget": 2.5}, "whole number"),
+        ({"budget": [10, 20]}, "one number"),
+        ({"budget": 401}, "above this server's 400"),
+        ({"keep": 0}, "share above 0"),
+        ({"keep": 0.5, "budget": 10}, "give one of them"),
+        ({"bugdet": 10}, "arr_coc.bugdet is unknown"),
+        ({"max_budget": 10}, "arr_coc.max_budget is unknown"),
+        ({"strategy": "overlain"}, "did you mean overlay"),
+        ({"strategy": 3}, "must be a name"),
+        ({"strategy": "oracle"}, "boxes"),
+        ({"relevance": "glance"}, "needs a model"),
+        ({"relevance": str(EXAMPLES)}, "is unknown"),
+        ({"relevance": [[1, 2], [3]]}, "must be numbers"),
+        ({"relevance": [[float("inf")]]}, "infinity"),
+        ({"query": ""}, "question is empty"),
+        ({"query": 3}, "question is empty"),
+        ({"words": "total.json"}, "must be a list"),
+        ({"words": [{"text": "a", "box": [1, 2]}]}, "box"),
+        ({"leaves": []}, "at least one"),
+        ({"leaves": [[0, 0]]}, "[row, col, level]"),
+        ({"leaves": [["a", 0, 0]]}, "must be numbers"),
+        ({"leaves": [[0, 0, 9]] * 2}, "twice"),
+        ({"leaves": [[24, 0, 0]]}, "off the 24×32 grid"),
+        ({"leaves": [[-8, 0, 3]]}, "off the 24×32 grid"),
+        ({"leaves": [[4, 0, 3]]}, "multiple of 2**l"),
+        ({"leaves": [[0, 0, 6]]}, "coarsest is 5"),
+        ({"leaves": [[0, 0, 16]]}, "must be 0 to 15"),
+        ({"leaves": [[0, 0, -1]]}, "must be 0 to 15"),
+        ({"leaves": [[row, col, 0] for row in range(24) for col in range(32)]}, "may have 400"),
+        ({"leaves": [[0, 0, 0]], "allocation": {}}, "give one of them"),
+        ({"allocation": {"schema": 99}}, "schema"),
+        (7, "must be an object"),
+        ([{}, {}], "2 entries for 1 pictures"),
+    ],
+)
+def test_bad_wishes_are_one_line(server, street, given, line):
+    with pytest.raises(InputError, match=r"^[^\n]+$") as error:
+        leaves(server, street, given)
+    assert line in str(error.value)
+
+
+def test_an_allocation_of_another_picture_is_refused(server, street):
+    answer = Eye.from_pretrained().set_image(EXAMPLES / "form.png").ask(QUESTION, budget=60)
+    with pytest.raises(InputError, match="this one has 1024×768"):
+        leaves(server, street, {"allocation": answer.allocation.to_json()})
+
+
+@pytest.mark.parametrize("given", [{"max_budget": 0}, {"budget": 500, "max_budget": 400}, {"nonsense": 1}, [1]])
+def test_a_server_does_not_start_on_bad_defaults(given):
+    with pytest.raises(InputError):
+        Server.of(given)

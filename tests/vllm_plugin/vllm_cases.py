@@ -1,0 +1,84 @@
+"""Prompts that `ask` and vLLM both answer: example pictures, drawn ones, one that the processor must resize."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+from arr_coc import Eye
+from arr_coc.bundled import MINI, part_folder
+from arr_coc.lab import needle
+from arr_coc.realizing.patches import leaves_of
+
+EXAMPLES = Path(__file__).parents[2] / "src" / "arr_coc" / "examples"
+MODEL = str(part_folder(MINI))
+OVERRIDES = {"architectures": ["ArrCocQwen3VL"]}
+# Greedy words as long as `ask` gives them.
+LONGEST = 64
+
+
+@dataclass(frozen=True)
+class Case:
+    """One prompt: wish is `arr_coc` of vLLM; text, tokens, logprob are what `ask` says."""
+
+    picture: Image.Image
+    question: str
+    text: str
+    tokens: int
+    logprob: float
+    wish: dict[str, Any] = field(default_factory=dict)
+
+
+def shown() -> list[tuple[Image.Image, list[str]]]:
+    """Seven pictures with two questions each."""
+    asked = json.loads((EXAMPLES / "questions.json").read_text(encoding="utf-8"))
+    found = [
+        (Image.open(EXAMPLES / name).convert("RGB"), [one["query"] for one in questions[:2]])
+        for name, questions in asked.items()
+    ]
+    for family in ("scenes", "cards"):
+        drawn = needle.render(family, 1, size=(384, 512), seed=17)
+        pixels = drawn.pictures[0]
+        pixels = pixels if pixels.dtype == torch.uint8 else (pixels * 255).round().to(torch.uint8)
+        picture = Image.fromarray(pixels.permute(1, 2, 0).numpy())
+        found.append((picture, [drawn.questions[0], "What does the pink sign say?"]))
+    odd = found[2][0].crop((100, 60, 807, 553))
+    return [*found, (odd, ["What does the pink sign say?", "What does the gray sign say?"])]
+
+
+def cases() -> list[Case]:
+    """What the scorer chooses at several budgets and strategies, and what the caller decides."""
+    eye = Eye.from_pretrained(temperature=1.0)
+    found = []
+    for picture, questions in shown():
+        eye.set_image(picture)
+        for number, question in enumerate(questions):
+            hows = [{"budget": 31}, {"budget": 100, "strategy": "quadtree"}, {"budget": 192}]
+            for how in [*hows, {"keep": 1.0}] if number == 0 else hows:
+                answer = eye.ask(question, **how, max_new_tokens=LONGEST)
+                said = (answer.text, answer.tokens, math.log(max(1 - answer.uncertainty, 1e-30)))
+                found.append(Case(picture, question, *said, how))
+                if how == {"budget": 31}:
+                    planned = eye.prepare(question, **how).plan.allocations[0]
+                    found.append(Case(picture, question, *said, {"leaves": leaves_of(planned).tolist()}))
+                if how == {"budget": 192}:
+                    found.append(Case(picture, question, *said, {"allocation": answer.allocation.to_json()}))
+    return found
+
+
+def prompt(question: str, pictures: list[Image.Image], wish: Any) -> dict[str, Any]:
+    """As `LLM.generate` takes it, in the words of the model's chat template."""
+    seen = "<|vision_start|><|image_pad|><|vision_end|>" * len(pictures)
+    text = f"<|im_start|>user\n{seen}{question}<|im_end|>\n<|im_start|>assistant\n"
+    made: dict[str, Any] = {"prompt": text}
+    if pictures:
+        made["multi_modal_data"] = {"image": pictures}
+    if wish is not None:
+        made["mm_processor_kwargs"] = {"arr_coc": wish}
+    return made
