@@ -38,7 +38,6 @@ from .kit import (
 )
 from .linking import PageState
 from .markup import Figure, budget, figures, meter, notes, shown_pixels, shown_size, table
-from .remote import RemoteEye
 
 STAGES = {
     "load": "load the picture",
@@ -105,10 +104,7 @@ def ask_once(
         return made[-1]
 
     source = remembered if eye.relevance == "auto" and eye.scorer is not None else None
-    pictured = eye.set_image(desk.whole(path))
-    if isinstance(pictured, RemoteEye):  # a server answers in one piece
-        return pictured.ask(state.q, tokens, relevance=source), None
-    speaking = pictured.stream(state.q, tokens, relevance=source)
+    speaking = eye.set_image(desk.whole(path)).stream(state.q, tokens, relevance=source)
     said, shown = "", perf_counter()
     while True:
         try:
