@@ -336,7 +336,7 @@ def ask(
     how |= {**chosen, "words": known if words is None else words, "max_new_tokens": max_new_tokens, **options}
     if can_be_quick(model, device, picture.size, budget, keep, **chosen):
         return QuickEye(part_folder(MINI)).set_image(picture).ask(query, budget, keep, **how)
-    eye = (
+    eye: Any = (
         model if hasattr(model, "set_image") else copy(_loaded(str(model), device))
     )  # a copy: several threads may ask at once
     return eye.set_image(picture).ask(query, budget, keep, **how)
