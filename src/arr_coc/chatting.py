@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .attending import Frame
 from .backbones.attachment_plan import Plan
 from .backbones.query import PLACE, tokenize_prompt, without_markers
+from .checks import shown
 from .errors import InputError
 from .pictures import Picture, processed
 from .request import check_question
@@ -118,6 +119,8 @@ class Looked:
 
 def check_turns(turns: Sequence[Turn]) -> str:
     """The question: the text of the last turn. Raises `InputError` where this is no conversation about pictures."""
+    if not isinstance(turns, Sequence) or not all(isinstance(turn, Turn) for turn in turns):
+        raise InputError(f"a question is a text or the turns of a conversation, got {shown(turns)}")
     if not turns or turns[-1].role != USER:
         raise InputError("the last turn must be the user's, with the question")
     for turn in turns:

@@ -72,6 +72,13 @@ def test_lengths_of_answers(eye: Any, most: Any) -> None:
         list(eye.stream("red", 3, max_new_tokens=most))
 
 
+@pytest.mark.parametrize("query", [Path("x"), (2.5, "x"), 3, MANY, None, {}, b"red", object()])
+def test_questions(eye: Any, query: Any) -> None:
+    for ask in (eye.ask, lambda *given: list(eye.stream(*given))):
+        with pytest.raises(InputError):
+            ask(query, 3)
+
+
 @pytest.mark.parametrize("device", [[], MANY, 3 + 4j, None, "", "abacus", "A" * 5000])
 def test_devices(device: Any) -> None:
     with pytest.raises(InputError, match="device"):
