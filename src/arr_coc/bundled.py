@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +22,8 @@ from .files import write_json
 from .knowing.onnx_scorer import GRAPH_NAME, score_picture
 from .knowing.scene import Scene
 from .manifest import changing, verify
+from .pictures import Picture
+from .sensing.picture_kind import strangeness
 from .values import Relevance
 
 if TYPE_CHECKING:
@@ -173,6 +175,13 @@ class ScorerRelevance:
     @staticmethod
     def _found(scores: np.ndarray, query: str) -> Relevance:
         return Relevance(scores, query=query, participatory=scores)
+
+
+def marked(picture: Picture, scorer: Any) -> Picture:
+    """A picture that a model is asked about, with a note where it is unlike all that the model has learned from: a
+    model with a scorer of this library's was trained on what the library draws."""
+    line = strangeness(picture.pixels) if isinstance(scorer, ScorerRelevance) else None
+    return picture if line is None else replace(picture, notes=(*picture.notes, line))
 
 
 def scorer_relevance(scene: Scene, query: str) -> Any:

@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 from .attending.strategies import DEFAULT_STRATEGY, WITHOUT_TORCH, check_strategy
 from .checks import of_kind
+from .knowing.registry import as_relevance, resolve
 from .knowing.registry import check_relevance as check_relevance
-from .knowing.registry import relevance_for, resolve
 from .knowing.scene import VIEW_SIDE, Scene
 from .pictures import Picture
 from .request import Request, check_device
 from .request import check_request as check_request
 from .sensing.pdf import Page, PdfPlace, is_pdf, load_page
 from .sensing.words import Words, as_words
+from .sensing.words_files import words_beside
 from .values import DEFAULT_CELL, Allocation, Relevance
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def look(
     cell: int = DEFAULT_CELL,
     canvas: tuple[int, int] | None = None,
     levels: int | None = None,
-    relevance: Any = "look",
+    relevance: Any = "auto",
     photos: bool = True,
     words: Any = None,
     **options: Unpack[StrategyOptions],
@@ -92,13 +93,14 @@ def look(
     image: path, PIL image, numpy array, torch tensor, bytes (see `load_picture`). budget: tokens that may be spent, or
     "25%"; or keep: share of the full count, by default a quarter. A budget above the full count means all of it.
     strategy: see `arr_coc.attending.STRATEGIES`. cell, canvas: pixels of one token and the size the backbone resizes
-    to. levels: the coarsest level of detail. relevance: "look", the three ways of knowing, "scorer", the learned one
-    that comes with `mini`, any other name of `knowing.source_names()`, the folder of a trained scorer, a function of
-    (picture (H, W, 3) uint8, question), or a map. photos: with "look", let the photo map take part where the extra
-    `[photos]` is installed and the question names something that it knows (`knowing.photo_words`); a note says so.
-    words: of the picture, with their boxes (`sensing.as_words`: a list, a file, `Words`); where they are known, `look`
-    reads them, as relevance="words" does, which else reads them by OCR. A page of a PDF brings its own. options: what a
-    strategy takes by name, such as `criterion` (quadtree) or `boxes` (oracle).
+    to. levels: the coarsest level of detail. relevance: "auto" takes the words of the picture where they are known, the
+    learned scorer for pages and whatever else is drawn, the photo map for photographs where its weights are there
+    (`arr-coc setup photos`), else "look", plain words and what stands out; the first note says which, and why. Or any
+    name of `knowing.source_names()`, the folder of a trained scorer, a function of (picture (H, W, 3) uint8, question),
+    or a map. photos: whether the photo map may take part in "auto" and "look". words: of the picture, with their boxes
+    (`sensing.as_words`: a list, a file, `Words`), which relevance="words" else reads by OCR. A page of a PDF brings its
+    own, and so does a picture with a file of words beside it (page.png, page.hocr). options: what a strategy takes by
+    name, such as `criterion` (quadtree) or `boxes` (oracle).
     """
     how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "levels": levels, "relevance": relevance}
     how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, **options}
@@ -120,9 +122,11 @@ def examine(
 
 
 def prepare(image: Any) -> Prepared:
-    """Load a picture, or a page of a PDF with its words, once for any number of questions."""
+    """Load a picture, or a page of a PDF, with its words where they come with it, once for any number of questions."""
     started = perf_counter()
     picture, words = load_page(image, longest_side=VIEW_SIDE)
+    if words is None and (beside := words_beside(image)) is not None:
+        words = as_words(beside, picture.size)
     return Prepared(picture, perf_counter() - started, words)
 
 
@@ -146,11 +150,9 @@ class Prepared:
         **how: Unpack[LookOptions],
     ) -> Look:
         """One question about this picture; the arguments are those of `arr_coc.look`."""
-        given, relevance = how.get("words"), how.get("relevance", "look")
+        given, relevance = how.get("words"), how.get("relevance", "auto")
         words = self.words if given is None else as_words(given, self.picture.size)
         words = words if words is not None and len(words) else None
-        if words is not None and isinstance(relevance, str) and relevance == "look":
-            relevance = "words"
         request = request_of([query], budget, keep, **{**how, "relevance": relevance, "words": words})
         device = how.get("device", "cpu")
         offered = {"words": words, "photos": of_kind(how.get("photos", True), bool, "photos"), "device": device}
@@ -160,12 +162,14 @@ class Prepared:
             import_rooms(request.strategy, device, relevance)
         from .attending import allocate, tokens_for
 
-        needs = resolve(relevance, self.scene.varied(**offered))[0].needs
+        scene = self.scene.varied(**offered)
+        with clock.stage("choose"):
+            source, note = resolve(relevance, scene, query)
         full = tokens_for(self.picture.size, cell=request.cell, canvas=request.canvas)
-        if "texture" in needs or request.strategy == "edge":
+        if "texture" in source.needs or request.strategy == "edge":
             clock.seconds["sense"] = self.scene.sensed[1]
         with clock.stage("know"):
-            known = relevance_for(relevance, self.scene.varied(**offered), query)
+            known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
         with clock.stage("attend"):
             allocation = allocate(
                 known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device),
@@ -184,7 +188,7 @@ class Prepared:
 def request_of(queries: Sequence[str], budget: Any = None, keep: Any = None, **how: Any) -> Request:
     """The request in the keywords of `look`, checked; also whether the relevance can be had."""
     check_request(queries, budget, keep)
-    relevance = how.get("relevance", "look")
+    relevance = how.get("relevance", "auto")
     check_relevance(relevance, ("pixels", "texture", *(("words",) if how.get("words") is not None else ())))
     how = {name: value for name, value in how.items() if name not in KEYWORDS}
     return Request.of(budget, keep, keywords=KEYWORDS, **how)
@@ -207,7 +211,7 @@ def check_strategies(strategies: Sequence[str], device: str = "cpu") -> None:
     check_device(device)
 
 
-def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevance: Any = "look") -> None:
+def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevance: Any = "auto") -> None:
     """What a look with this strategy will import anyway, so that its time can be told apart from the work's."""
     for room in ("sensing.one_picture", "sensing.backend_opencv", "knowing.lexical", "knowing.propositional"):
         import_module(f".{room}", __package__)

@@ -20,7 +20,7 @@ from .attending.allocate import allocate
 from .attending.frame import Frame
 from .attending.strategies import DEFAULT_STRATEGY, WITHOUT_TORCH
 from .backbones.qwen3_vl_numpy import NumpyQwen3VL
-from .bundled import MINI, Calibration, ScorerRelevance, model_folder, part_folder, scorer_beside
+from .bundled import MINI, Calibration, ScorerRelevance, marked, model_folder, part_folder, scorer_beside
 from .checks import of_kind, whole
 from .errors import InputError
 from .knowing.registry import find_source, relevances_for
@@ -117,7 +117,9 @@ class QuickEye:
             entropy=entropy,
             margin=margin,
         )
-        return Answer(text, uncertainty, (only,), seconds, math.prod(grid), (*picture.notes, *notes))
+        return Answer(
+            text, uncertainty, (only,), seconds, math.prod(grid), (*marked(picture, self.scorer).notes, *notes)
+        )
 
     def _look(
         self, canvas: np.ndarray, grid: tuple[int, int], query: str, request: Request, relevance: Any, words: Any

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .attending.strategies import DEFAULT_STRATEGY, check_strategy
 from .backbones.attachment_plan import Settings, plan_prompt
 from .backbones.base import backbone_for
-from .bundled import MINI, Calibration, ScorerRelevance, model_folder, scorer_beside
+from .bundled import MINI, Calibration, ScorerRelevance, marked, model_folder, scorer_beside
 from .chatting import USER, Looked, Turn, View, chat_inputs, check_turns, words_of
 from .checks import of_kind, positive, whole
 from .errors import InputError
@@ -172,7 +172,8 @@ class Sight:
             Pass(view.in_picture(one), count, text=text, uncertainty=uncertainty, entropy=entropy, margin=margin)
             for view, one, count in zip(looked.views, planned, tokens, strict=True)
         )
-        notes = (*(note for view in looked.views for note in view.picture.notes), *looked.plan.notes)
+        shown = (marked(view.picture, self.scorer) for view in looked.views)
+        notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes)
         return Answer(text, uncertainty, passes, looked.seconds, self.visual_tokens(looked.inputs), notes)
 
     def scored(self, query: str) -> Relevance | None:

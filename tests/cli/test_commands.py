@@ -192,13 +192,13 @@ def test_look_does_not_import_transformers(photo: Path, tmp_path: Path) -> None:
 
 
 def test_examine_gives_everything_that_led_to_it(photo: Path) -> None:
-    found = examine(photo, "the red sign", keep=0.5)
+    found = examine(photo, "the red sign", keep=0.5, relevance="look")
     assert found.allocation.budget == 24
     assert found.relevance.query == "the red sign"
     assert 0 <= found.relevance.map.min() <= found.relevance.map.max() <= 1
     assert found.picture.size == (192, 256)
     assert {"load", "sense", "know", "attend"} <= set(found.seconds)
-    assert examine(photo, "the red sign", keep=0.5).allocation == found.allocation
+    assert examine(photo, "the red sign", keep=0.5, relevance="look").allocation == found.allocation
 
 
 def test_relevance_is_higher_on_what_the_question_names(photo: Path) -> None:
@@ -206,7 +206,7 @@ def test_relevance_is_higher_on_what_the_question_names(photo: Path) -> None:
     prepared = prepare(photo)
     means = {}
     for colour in ("red", "blue"):
-        relevance = prepared.look(f"the {colour} sign").relevance.map
+        relevance = prepared.look(f"the {colour} sign", relevance="look").relevance.map
         means[colour] = relevance[38:76, 25:67].mean(), relevance[67:105, 102:144].mean()  # the red, the blue sign
     assert means["red"][0] > 2 * means["red"][1]
     assert means["blue"][1] > 2 * means["blue"][0]
@@ -219,8 +219,8 @@ def test_the_default_is_a_quarter(photo: Path) -> None:
 
 def test_a_prepared_picture_is_sensed_once(photo: Path) -> None:
     prepared = prepare(photo)
-    first, second = prepared.look("the red sign"), prepared.look("the red sign", budget=24)
-    assert first.allocation == library.look(photo, "the red sign")
+    first, second = (prepared.look("the red sign", budget=n, relevance="look") for n in (None, 24))
+    assert first.allocation == library.look(photo, "the red sign", relevance="look")
     assert second.allocation.tokens > first.allocation.tokens
     assert first.seconds["sense"] == second.seconds["sense"]
 

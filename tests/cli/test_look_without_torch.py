@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from PIL import Image
 from arr_coc.attending import allocate, allocate_batch, tokens_for
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
 from arr_coc.balancing.three_ways import relevance_of
+from arr_coc.knowing.photos import photos_installed
 from arr_coc.knowing.scene import CHANNELS, SENSE_SIDE
 from arr_coc.looking import prepare
 from arr_coc.sensing import Layout, sense
@@ -94,6 +96,7 @@ def test_the_command_runs_where_torch_cannot_be_imported_and_finds_the_same(tmp_
         budget = max(1, (full // 10, full // 4, full * 2 // 3)[number % 3])
         query, out = QUESTIONS[number % len(QUESTIONS)], tmp_path / name
         calls.append(["look", str(tmp_path / f"{name}.png"), query, "--budget", str(budget), "--out", str(out)])
+        calls[-1] += ["--relevance", "look", "--no-photos"]
         relevance = in_torch(pixels, query)
         expected[out] = allocate_batch(relevance, budget, image_size=pixels.shape[:2], strategy=DEFAULT_STRATEGY)[0]
     done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps(calls)], capture_output=True, text=True)
@@ -113,16 +116,35 @@ def test_the_bundled_scorer_reads_where_torch_cannot_be_imported(tmp_path: Path)
 
 
 def test_things_are_named_without_torch_where_the_photo_map_is_missing_or_turned_off(tmp_path: Path):
-    """A question that names a class of the photo map: where the extra is not installed, and where it is not wanted."""
-    Image.fromarray(street()).save(tmp_path / "street.png")
-    call = ["look", str(tmp_path / "street.png"), "Where is the dog?", "--out", str(tmp_path), "--json"]
-    missing = WITHOUT.replace("import json, sys", "import json, sys\nimport arr_coc.knowing.photo_words as words", 1)
-    missing = missing.replace("for arguments", 'words.PACKAGES = ("a_package_that_is_not_there",)\nfor arguments', 1)
-    for script, arguments in ((missing, call), (WITHOUT, [*call, "--no-photos"])):
-        done = subprocess.run([sys.executable, "-c", script, json.dumps([arguments])], capture_output=True, text=True)
+    """A question that names a class of the photo map: where its weights are missing, and where it is not wanted."""
+    Image.fromarray(cloudy(401, 613)).save(tmp_path / "cloudy.png")
+    call = ["look", str(tmp_path / "cloudy.png"), "Where is the dog?", "--out", str(tmp_path), "--json"]
+    environment = {**os.environ, "ARR_COC_PARTS": str(tmp_path / "nothing")}
+    for arguments, why in ((call, "arr-coc setup photos"), ([*call, "--no-photos"], "not wanted")):
+        command = [sys.executable, "-c", WITHOUT, json.dumps([arguments])]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stderr
         (look,) = json.loads(done.stdout)["looks"]
-        assert not any("photo" in note for note in look["notes"])
+        assert why in look["relevance"]
+        assert not any("photo map:" in note for note in look["notes"])
+
+
+def test_every_choice_of_auto_does_without_torch(tmp_path: Path):
+    """A page, a photograph, and a page with its words beside it."""
+    Image.fromarray(cloudy(401, 613)).save(tmp_path / "cloudy.png")
+    for name in ("drawn", "words"):
+        Image.fromarray(street()).save(tmp_path / f"{name}.png")
+    words = {"words": [{"text": "dog", "box": [0.1, 0.1, 0.2, 0.2]}]}
+    (tmp_path / "words.words.json").write_text(json.dumps(words), encoding="utf-8")
+    pictures = [str(tmp_path / f"{name}.png") for name in ("cloudy", "drawn", "words")]
+    call = ["look", *pictures, "Where is the dog?", "--out", str(tmp_path), "--json", "--no-draw"]
+    done = subprocess.run([sys.executable, "-c", WITHOUT, json.dumps([call])], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    photograph, drawn, known = (look["relevance"] for look in json.loads(done.stdout)["looks"])
+    assert photograph.startswith("relevance 'photos', chosen" if photos_installed() else "relevance 'look', chosen")
+    assert "a photograph" in photograph
+    assert drawn.startswith("relevance 'scorer', chosen because the picture is drawn or a page")
+    assert known.startswith("relevance 'words', chosen because the words of the picture are known")
 
 
 def test_the_hook_does_stop_what_needs_torch(tmp_path: Path):
@@ -137,7 +159,10 @@ def test_the_hook_does_stop_what_needs_torch(tmp_path: Path):
 @pytest.mark.parametrize("query", QUESTIONS)
 def test_relevance_and_allocation_are_equal_in_numpy_and_torch(name: str, query: str):
     picture = PICTURES[name]
-    in_numpy, tensors = prepare(picture).look(query, keep=1.0).relevance, in_torch(picture, query)
+    in_numpy, tensors = (
+        prepare(picture).look(query, keep=1.0, relevance="look", photos=False).relevance,
+        in_torch(picture, query),
+    )
     for part in MAPS:
         np.testing.assert_allclose(getattr(in_numpy, part), getattr(tensors, part), atol=2e-5, err_msg=part)
     assert in_numpy.notes[1:] == tensors.notes, "the first says which source it was"
@@ -152,7 +177,10 @@ def test_relevance_and_allocation_are_equal_in_numpy_and_torch(name: str, query:
 def test_sensing_by_torch_as_well_changes_next_to_nothing(name: str):
     """Pictures that are shrunk are rounded to bytes by one back end and not by the other, hence the larger bound."""
     picture, query = PICTURES[name], QUESTIONS[0]
-    look, tensors = prepare(picture).look(query, keep=0.25), in_torch(picture, query, backend="torch")
+    look, tensors = (
+        prepare(picture).look(query, keep=0.25, relevance="look", photos=False),
+        in_torch(picture, query, backend="torch"),
+    )
     bound = 0.02 if name == "large" else 5e-4
     np.testing.assert_allclose(look.relevance.map, tensors.map, atol=bound)
     own = look.allocation

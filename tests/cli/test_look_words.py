@@ -51,7 +51,8 @@ def test_a_note_says_which_words_were_read_and_the_texture_is_not_sensed():
 
 def test_auto_takes_words_where_they_are_known():
     assert choose_source(Scene(np.zeros((8, 8, 3), np.uint8), words=WORDS))[0].name == "words"
-    assert choose_source(Scene(np.zeros((8, 8, 3), np.uint8)))[0].name == "look"
+    assert choose_source(Scene(np.zeros((8, 8, 3), np.uint8)))[0].name == "scorer"
+    assert choose_source(Scene(lambda: None))[0].name == "look", "no picture is known yet"
 
 
 def test_without_words_and_without_ocr_one_line_says_what_to_do(monkeypatch):

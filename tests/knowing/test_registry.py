@@ -14,6 +14,7 @@ from tiny_weights import tiny_weights
 from arr_coc import Eye, InputError, Relevance, attach, look
 from arr_coc.esper import Esper
 from arr_coc.knowing import Scene, Source, relevance_for, relevance_source, source_names
+from arr_coc.knowing.photos import photos_installed
 from arr_coc.knowing.registry import BUILT_IN, remove_source
 from arr_coc.looking import examine
 from arr_coc.sensing.ocr import ocr_missing
@@ -105,6 +106,12 @@ def folder(tmp_path_factory) -> Path:
     return tiny_weights(tmp_path_factory.mktemp("trained"), seed=1) / "scorer"
 
 
+def asked(eye: Eye, budget: int | None = None, **how: Any) -> tuple[str, ...]:
+    """The notes of an answer, less that the picture, which is noise, is like nothing that was ever drawn."""
+    notes = eye.set_image(PIXELS).ask(QUERY, budget, max_new_tokens=1, **how).notes
+    return tuple(note for note in notes if "photograph" not in note)
+
+
 def doors(eye: Eye) -> dict[str, Any]:
     """Name → a function that takes `relevance=` and returns what was noted about it."""
 
@@ -117,7 +124,7 @@ def doors(eye: Eye) -> dict[str, Any]:
 
     return {
         "look": lambda relevance: examine(PIXELS, QUERY, relevance=relevance).notes,
-        "ask": lambda relevance: eye.set_image(PIXELS).ask(QUERY, 16, relevance=relevance, max_new_tokens=1).notes,
+        "ask": lambda relevance: asked(eye, 16, relevance=relevance),
         "attach": lambda relevance: attached_look(relevance)[1],
         "video": stream,
         "passes": passes,
@@ -134,6 +141,14 @@ def test_every_door_takes_every_name_or_says_what_is_missing(eye, folder, door):
         if name == "glance" and door in ("look", "video", "passes"):
             with pytest.raises(InputError, match=r"^relevance='glance' needs a model that reads the picture; use ask"):
                 enter(relevance)
+        elif name == "encoder":
+            with pytest.raises(
+                InputError, match=r"^relevance='encoder' needs FOLDER; write relevance='encoder:FOLDER'"
+            ):
+                enter(relevance)
+        elif name == "photos" and not photos_installed():
+            with pytest.raises(InputError, match=r"^relevance='photos' needs .*arr-coc setup photos"):
+                enter(relevance)
         elif name == "words" and ocr_missing():
             with pytest.raises(InputError, match=r"^relevance='words': give words=, or let them be read"):
                 enter(relevance)
@@ -147,11 +162,13 @@ def test_every_door_takes_every_name_or_says_what_is_missing(eye, folder, door):
 
 def test_auto_says_what_it_chose_and_why(eye):
     taken = {name: doors(eye)[name]("auto")[0] for name in ("look", "ask", "attach", "video")}
-    assert taken["look"].startswith("relevance 'look', chosen because")
+    assert taken["look"].startswith("relevance 'look', chosen because the picture is a photograph, and")
+    drawn = examine(np.full((64, 64, 3), 255, np.uint8), QUERY).notes[0]
+    assert drawn.startswith("relevance 'scorer', chosen because the picture is drawn or a page")
     assert taken["ask"].startswith("relevance 'scorer', chosen because it comes with this model")
     assert taken["attach"].startswith("relevance 'glance', chosen because")
     assert taken["video"].startswith("relevance 'look', chosen because")
-    everything = eye.set_image(PIXELS).ask(QUERY, keep=1.0, max_new_tokens=1).notes[0]
+    everything = asked(eye, keep=1.0)[0]
     assert everything.startswith("relevance 'detail', chosen because everything is kept")
 
 
@@ -192,8 +209,9 @@ def test_packages_that_are_missing_are_named():
         look(PIXELS, QUERY, relevance=absent)
     for name, source in BUILT_IN.items():
         assert source.summary
-        # Of the library's own, only words may lack something: the optional OCR, and it says so.
-        assert (source.available() is None) == (name != "words" or ocr_missing() is None), name
+        # Of the library's own, these may lack something, and say so.
+        lacking = {"words": ocr_missing() is not None, "photos": not photos_installed(), "encoder": True}
+        assert (source.available() is None) == (not lacking.get(name)), name
 
 
 def test_what_cannot_be_a_source_is_refused():

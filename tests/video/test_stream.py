@@ -195,7 +195,7 @@ def test_a_map_of_whole_frames_is_carried_between_them(monkeypatch) -> None:
         return Coupling(hot, ())
 
     monkeypatch.setattr("arr_coc.video.sources.photo_map", photo_map)
-    monkeypatch.setattr("arr_coc.knowing.photo_words.worth_asking", lambda query: True)
+    monkeypatch.setattr("arr_coc.knowing.photos.worth_asking", lambda query: True)
     clip = pan(5, 6, 8) + scene(2, 3, step=2)
     stream = VideoStream("Where is the dog?", keep=0.3)
     seen, carried = [], []

@@ -1,12 +1,11 @@
 """The three ways of knowing of one sensed picture, balanced into one map: the relevance called "look".
 
 Without an image-text encoder, what couples to the question is what its plain words name: colours, places, print; and,
-where the extra `[photos]` is installed, the things that the photo map knows by name.
+where its weights are there, the things that the photo map knows by name.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -21,17 +20,15 @@ MAP_SIDE = 256
 def look_relevance(scene: Scene, query: str) -> Relevance:
     """The source "look"; a prompt without a question is asked what is there."""
     query = query or "what is there"
-    return relevance_of(scene.texture, query, photo_map(scene.pixels, query) if scene.photos else None)
+    return relevance_of(scene.texture, query, photo_map(scene.seen, query) if scene.photos else None)
 
 
-def photo_map(pixels: np.ndarray, query: str) -> Any:
-    """What the photo map couples to the question, a `knowing.Coupling`; None where it is not installed or has nothing
-    to say, and then nothing heavy was loaded."""
-    from ..knowing.photo_words import worth_asking
+def photo_map(picture: Any, query: str) -> Any:
+    """What the photo map couples to the question in pixels, or in a `Scene.seen`: a `knowing.Coupling`; None where it
+    is not there or has nothing to say, and then nothing heavy was loaded."""
+    from ..knowing.photos import photo_coupling
 
-    if not worth_asking(query):
-        return None
-    return import_module("..knowing.photos", __package__).photo_coupling(pixels, query)
+    return photo_coupling(picture, query)
 
 
 def relevance_of(texture: Any, query: str, photo: Any = None) -> Relevance:

@@ -25,7 +25,7 @@ from ..backbones.attachment_plan import plain_map
 from ..backbones.qwen3_vl import Qwen3VL
 from ..balancing.learned import ArousalEstimator
 from ..balancing.tempering import TemperingPolicy
-from ..bundled import MINI, WEIGHTS
+from ..bundled import MINI, WEIGHTS, marked
 from ..errors import InputError
 from ..knowing.registry import relevance_for, resolve
 from ..knowing.scene import CHANNELS, SENSE_SIDE, Scene
@@ -93,7 +93,7 @@ class Esper:
     def set_image(self, image: Any) -> Esper:
         """The picture that the next questions are about: path, PIL image, array or tensor."""
         started = perf_counter()
-        self._picture = load_picture(image)
+        self._picture = marked(load_picture(image), self.eye.scorer)
         self._pictured = Pictured.of(self.eye, self._picture) if isinstance(self.eye.backbone, Qwen3VL) else None
         self.pass_history = ()
         self._load_seconds = perf_counter() - started
@@ -184,7 +184,8 @@ class Esper:
         for stage in ("look", "encode", "answer"):
             seconds[stage] = sum(record.seconds[stage] for record in records)
         last = notes[-1].step
-        answer = Answer(last.text, float(last.uncertainty or 0.0), tuple(n.step for n in notes), seconds, frame.full)
+        steps, said = tuple(note.step for note in notes), pictured.picture.notes
+        answer = Answer(last.text, float(last.uncertainty or 0.0), steps, seconds, frame.full, said)
         return Story(query, pictured.picture, answer, notes, settings.stop, settings.passes)
 
     def _note(self, record: PassRecord, pictured: Pictured) -> PassNote:

@@ -108,5 +108,5 @@ def ask_again(
             break
     last_step = notes[-1].step
     steps = tuple(note.step for note in notes)
-    whole = Answer(last_step.text, uncertainties[-1], steps, seconds, frame.full)
+    whole = Answer(last_step.text, uncertainties[-1], steps, seconds, frame.full, picture.notes)
     return Story(query, picture, whole, tuple(notes), settings.stop, settings.passes)

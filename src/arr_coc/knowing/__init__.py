@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from .lexical import Coupling, lexical
     from .participatory import Calibration, fit_calibration, participatory
     from .perspectival import perspectival
-    from .photo_words import photos_installed
-    from .photos import PhotoEncoder, find_photo_encoder, photo_coupling
+    from .photos import photo_coupling, photos_installed
     from .propositional import propositional
     from .registry import Source, find_source, relevance_for, relevance_source, source_names
     from .scene import Scene
@@ -25,17 +24,15 @@ resolve_lazily(
     {
         "Calibration": "participatory",
         "Coupling": "lexical",
-        "PhotoEncoder": "photos",
         "Scene": "scene",
         "Source": "registry",
         "find_source": "registry",
-        "find_photo_encoder": "photos",
         "fit_calibration": "participatory",
         "lexical": "lexical",
         "participatory": "participatory",
         "perspectival": "perspectival",
         "photo_coupling": "photos",
-        "photos_installed": "photo_words",
+        "photos_installed": "photos",
         "propositional": "propositional",
         "relevance_for": "registry",
         "relevance_source": "registry",
@@ -46,10 +43,8 @@ resolve_lazily(
 __all__ = [
     "Calibration",
     "Coupling",
-    "PhotoEncoder",
     "Scene",
     "Source",
-    "find_photo_encoder",
     "find_source",
     "fit_calibration",
     "lexical",

@@ -6,9 +6,7 @@ Importing torch takes longer than reading a page; this imports onnxruntime only.
 from __future__ import annotations
 
 import math
-import os
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import numpy as np
 from ..alphabet import question_row
 from ..errors import InputError
 from ..manifest import verify
+from ..sensing.onnx import open_session
 
 CELL = 32
 GRAPH_NAME = "model.onnx"
@@ -31,14 +30,8 @@ def session(folder: Path) -> Any:
     if not path.is_file():
         raise InputError(f"{folder} holds no {GRAPH_NAME}; give a folder that `arr-coc train reading` wrote")
     verify(folder)  # the graph's weights lie in model.safetensors
-    runtime: Any = import_module("onnxruntime")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 3
-    # Of itself the runtime takes every core; several processes of it on one machine then wait for one another.
-    threads = os.environ.get("OMP_NUM_THREADS", "")
-    options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
     try:
-        return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return open_session(str(path))
     except Exception as error:  # the runtime raises a dozen kinds of its own, none of them public
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"{path} cannot be read ({reason}); install arr-coc again, or train it again") from error

@@ -16,6 +16,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,7 +59,8 @@ class Source:
     first called. needs: names of `NEEDS`. summary: one line, which the relevance carries as a note. extra: what pip
     installs `packages` by, where the source needs packages that may be missing. ready: says in one line what else is
     missing, or None, given what is offered; also as "module:name". together: the function takes all scenes and all
-    questions of a prompt, and returns `Maps`.
+    questions of a prompt, and returns `Maps`. option: what may be written behind the name and a colon, as in
+    "photos:fast"; given: what was, which the function takes as `option=`.
     """
 
     name: str
@@ -69,6 +71,9 @@ class Source:
     packages: tuple[str, ...] = ()
     ready: Callable[[frozenset[str]], str | None] | str | None = None
     together: bool = False
+    option: str | None = None
+    option_needed: bool = False
+    given: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "needs", frozenset(self.needs))
@@ -78,6 +83,8 @@ class Source:
 
     def available(self, offers: Iterable[str] = ()) -> str | None:
         """One line that says what is missing on this machine; None where the source can be used."""
+        if self.option_needed and not self.given:
+            return f"relevance={self.name!r} needs {self.option}; write relevance='{self.name}:{self.option}'"
         absent = [package for package in self.packages if find_spec(package) is None]
         if absent:
             remedy = f"pip install 'arr-coc[{self.extra}]'" if self.extra else f"pip install {' '.join(absent)}"
@@ -94,6 +101,8 @@ class Source:
 
     def maps(self, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
         function = _load(self.function)
+        if self.given:
+            function = partial(function, option=self.given)
         if self.together:
             return function(scenes, queries)
         found = [function(scene, query) for scene, query in zip(scenes, queries, strict=True)]
@@ -135,6 +144,20 @@ BUILT_IN: Mapping[str, Source] = {
             "arr_coc.knowing.words:words_relevance",
             summary="where the words of the picture answer the question",
             ready="arr_coc.knowing.words:words_missing",
+        ),
+        Source(
+            "photos",
+            "arr_coc.knowing.photos:photos_relevance",
+            summary="where the things that the question names are, by a detector",
+            ready="arr_coc.knowing.photos:photos_missing",
+            option="fast",
+        ),
+        Source(
+            "encoder",
+            "arr_coc.knowing.encoder:encoder_relevance",
+            summary="where the picture is like the question, by an image-text encoder",
+            option="FOLDER",
+            option_needed=True,
         ),
         Source(
             "detail",
@@ -184,7 +207,8 @@ def source_names() -> tuple[str, ...]:
 
 def names_for(offers: Iterable[str] = ("pixels", "texture")) -> tuple[str, ...]:
     """Names of sources that need no more than this, for a page or a menu to choose from."""
-    return tuple(source.name for source in (*BUILT_IN.values(), *_ADDED.values()) if source.needs <= set(offers))
+    sources = (source for source in (*BUILT_IN.values(), *_ADDED.values()) if not source.option_needed)
+    return tuple(source.name for source in sources if source.needs <= set(offers))
 
 
 def _entry_points() -> Iterable[Any]:
@@ -210,6 +234,10 @@ def find_source(relevance: Any) -> Source:
         for point in _entry_points():
             if point.name == relevance:
                 return _of_entry_point(point)
+        name, _, given = relevance.partition(":")
+        known = BUILT_IN.get(name) or _ADDED.get(name)
+        if known is not None and known.option is not None and given:
+            return replace(known, name=relevance, given=given)
     if isinstance(relevance, str | Path) and (Path(relevance) / "config.json").is_file():
         return _of_folder(Path(relevance))
     names = source_names()
@@ -242,7 +270,7 @@ def _of_folder(folder: Path) -> Source:
     return Source(str(folder), lambda scene, query: scorer(scene.tensor, query), summary="the scorer of this folder")
 
 
-def choose_source(scene: Scene) -> tuple[Source, str]:
+def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
     """What "auto" stands for here, and why."""
     if not scene.choosing:
         return BUILT_IN["detail"], "everything is kept, so nothing is to be chosen"
@@ -254,14 +282,38 @@ def choose_source(scene: Scene) -> tuple[Source, str]:
         if scene.prompt.can_glance:
             return BUILT_IN["glance"], "this model can say where it looks"
         return BUILT_IN["detail"], "this model cannot glance, and no scorer was trained with it"
-    return BUILT_IN[scene.fallback], "no scorer was trained with a model here"
+    if scene.fallback != "look" or scene.given is None:
+        return BUILT_IN[scene.fallback], "no scorer was trained with a model here"
+    return _by_kind(scene, query)
 
 
-def resolve(relevance: Any, scene: Scene) -> tuple[Source, str]:
+def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
+    """For a picture alone: pages are read by the scorer, photographs searched by the photo map."""
+    from ..sensing.picture_kind import is_photograph
+
+    look = BUILT_IN["look"]
+    if not is_photograph(scene.pixels):
+        line = BUILT_IN["scorer"].available()
+        return (BUILT_IN["scorer"], "the picture is drawn or a page") if line is None else (look, line)
+    missing = BUILT_IN["photos"].available() if scene.photos else "the photo map was not wanted"
+    if missing is not None:
+        return look, f"the picture is a photograph, and {missing}"
+    from .photo_things import asked
+    from .senses import coupled_words
+
+    plain, named = coupled_words(query), asked(query)
+    if set(plain.reading) - {part for word in named.words for part in word.split("-")}:  # a number plate is a thing
+        return look, "the picture is a photograph, and the question is about something written"
+    if not named and plain:
+        return look, "the picture is a photograph, and the question names no thing, but a colour or a place"
+    return BUILT_IN["photos"], "the picture is a photograph"
+
+
+def resolve(relevance: Any, scene: Scene, query: str = "") -> tuple[Source, str]:
     """The source that `relevance=` stands for in this scene, and the note that says so; refused where the scene does
     not offer what it needs."""
     if isinstance(relevance, str) and relevance == "auto":
-        source, why = choose_source(scene)
+        source, why = choose_source(scene, query)
         note = f"relevance {source.name!r}, chosen because {why}: {source.summary}"
     else:
         source = find_source(relevance)
@@ -294,7 +346,7 @@ def relevances_for(relevance: Any, scenes: Sequence[Scene], queries: Sequence[st
         raise InputError(
             f"relevance= gives {len(given)} maps for {len(scenes)} pictures; give one (rows, cols) map each"
         )
-    source, note = resolve(given[0] if several else relevance, scenes[0])
+    source, note = resolve(given[0] if several else relevance, scenes[0], queries[0] if queries else "")
     found = Maps(given, [None] * len(given)) if several else source.maps(scenes, queries)
     maps = [as_relevance(one, query, note) for one, query in zip(found.relevance, queries, strict=True)]
     return replace(found, relevance=maps)

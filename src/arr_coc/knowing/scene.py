@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from ..sensing.texture import Texture
+    from .photos import Seen
 
 # The longer side at which a picture is held for sensing and drawing. Boxes are in pixels as given all the same.
 VIEW_SIDE = 1600
@@ -86,6 +87,13 @@ class Scene:
         texture = sense_one(self.pixels, Layout.of("look", CHANNELS), size=side)
         return texture, perf_counter() - started
 
+    @cached_property
+    def seen(self) -> Seen:
+        """What the networks for photographs say of it, each when it is first asked."""
+        from .photos import Seen
+
+        return Seen(self.pixels)
+
     @property
     def texture(self) -> Texture:
         return self.sensed[0]
@@ -93,6 +101,8 @@ class Scene:
     def varied(self, **changes: Any) -> Self:
         """The same picture with other things known about it; what was made of the picture is kept."""
         other = replace(self, **changes)
+        if isinstance(self.picture, np.ndarray):
+            other.__dict__["seen"] = self.seen  # nothing is asked yet, and what will be is asked once for all
         other.__dict__.update(
             {name: self.__dict__[name] for name in ("given", "pixels", "sensed") if name in self.__dict__}
         )

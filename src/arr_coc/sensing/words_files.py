@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 from ..errors import InputError
 from .words import MOST_WORDS, Words, listed_words, make_words
 
+BESIDE = (".hocr", ".alto.xml", ".alto", ".tsv", ".words.json")
 LARGEST_FILE = 64_000_000
 FORMATS = "hOCR, ALTO, Tesseract TSV or JSON"
 _LINES = frozenset({"ocr_line", "ocrx_line", "ocr_header", "ocr_caption", "ocr_textfloat", "ocr_footer"})
@@ -43,6 +44,14 @@ def read_words(path: str | os.PathLike[str], *, page: int = 1, size: tuple[float
     if "ocrx_word" in start or "ocr_page" in start:
         return _hocr_words(text, size, name, page)
     raise InputError(f"{name} holds no words that can be read; give {FORMATS}")
+
+
+def words_beside(picture: Any) -> Path | None:
+    """The file of words beside a picture's file: page.png and page.hocr, page.alto.xml, page.tsv or page.words.json."""
+    if not isinstance(picture, str | os.PathLike) or not Path(picture).is_file():
+        return None
+    places = (Path(picture).with_suffix(ending) for ending in BESIDE)
+    return next((place for place in places if place.is_file()), None)
 
 
 def _text_of(path: Path) -> str:

@@ -71,7 +71,7 @@ class ThreeWays:
     everywhere_planes: tuple[int, ...] = (1,)
 
     def __init__(self, query: str, photos: bool = True, note: str = "") -> None:
-        from ..knowing.photo_words import worth_asking
+        from ..knowing.photos import worth_asking
         from ..sensing import Layout
 
         self.query, self.note = query, note

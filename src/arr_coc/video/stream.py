@@ -112,7 +112,7 @@ class VideoStream:
         if state is not None and len(state.planes) != self.source.planes:
             raise InputError(
                 f"this stream carries {len(state.planes)} maps and its source gives {self.source.planes}: was it saved "
-                "with another relevance=, or with the extra [photos] installed?"
+                "with another relevance=, or with the photo map there?"
             )
         self.with_clusters = clusters
         self.state = state

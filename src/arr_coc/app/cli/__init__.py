@@ -42,6 +42,7 @@ COMMANDS: dict[str, Command] = {
     "pages": Command("pages", "Pages drawn by a browser, questions, true boxes."),
     "train": Command("train", "The trainings that made the bundled weights, resumable."),
     "bench": Command("bench", "Tables of what is measured, JSON beside them."),
+    "setup": Command("setup", "Fetch pretrained parts: photos."),
     "doctor": Command("doctor", "What is installed, what works, what is missing."),
 }
 

@@ -186,3 +186,4 @@ def print_answer(name: str, query: str, answer: Any, files: dict[str, str]) -> N
         *files.items(),
     ]
     show(table(f"{name}: {query}", {"what": "left", "value": "left"}, rows, headings=False))
+    say(*(f"note: {note}" for note in answer.notes))

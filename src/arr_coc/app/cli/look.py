@@ -39,9 +39,10 @@ def command(
     relevance: Annotated[
         str,
         typer.Option(
-            help="look: what is seen and what the question names; scorer: the learned one; words: by OCR; detail; …"
+            help="auto: by the picture; scorer: the learned one, for pages; photos: things in photographs; words: by "
+            "OCR; look: plain words and what stands out; encoder:FOLDER: your CLIP or SigLIP; detail; …"
         ),
-    ] = "look",
+    ] = "auto",
     words: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Words of the picture: hOCR, ALTO, TSV or JSON.", show_default=False),
@@ -52,7 +53,7 @@ def command(
     ] = None,
     photos: Annotated[
         bool,
-        typer.Option(help="Ask the photo map about things that it knows, where the extra photos is installed."),
+        typer.Option(help="Let the photo map take part where its weights are there (arr-coc setup photos)."),
     ] = True,
     compare: Annotated[
         str | None, typer.Option(metavar="A,B", help="Two strategies at equal tokens, side by side.")

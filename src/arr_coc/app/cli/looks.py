@@ -33,7 +33,7 @@ class Job:
     seed: int
     device: str
     out: Path
-    relevance: str = "look"
+    relevance: str = "auto"
     photos: bool = True
     draw: bool = True
     words: Path | None = None
@@ -94,6 +94,7 @@ def look_entry(source: Source, look: Look, files: dict[str, str]) -> dict[str, A
         "full": look.allocation.full,
         "tokens_by_level": {str(level): n for level, n in look.allocation.tokens_by_level().items()},
         "seconds": dict(look.seconds),
+        "relevance": look.relevance.notes[0] if look.relevance.notes else "",
         "notes": list(look.notes),
         "files": files,
         "allocation": look.allocation.to_json(),

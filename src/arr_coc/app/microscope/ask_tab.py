@@ -77,7 +77,7 @@ def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
             answer_card(answer, desk.truth(state.picture, state.q)),
             figures(answer_figures(picture, answer.allocation, relevance), "pairs"),
             budget(answer.allocation),
-            notes([*picture.notes, *(relevance.notes if relevance is not None else ())]),
+            notes(list(dict.fromkeys([*picture.notes, *answer.notes, *(relevance.notes if relevance else ())]))),
         ]
     )
     return Shown(
@@ -345,7 +345,7 @@ def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
         f'<p class="summary"><b>{escape(answer.text) or "(nothing)"}</b> after {len(story.passes)} passes: {ended}. '
         f"{answer.tokens} of {answer.full} visual tokens, all passes counted.</p>"
     )
-    html = f'{head}<div class="passes">{"".join(columns)}</div>{budget(answer.allocation)}{notes(picture.notes)}'
+    html = f'{head}<div class="passes">{"".join(columns)}</div>{budget(answer.allocation)}{notes(answer.notes)}'
 
     def document() -> dict[str, Any]:
         return {"model": state.model, **story.to_json()}

@@ -119,7 +119,7 @@ def compare_lines(state: PageState, tokens: int, file_name: str) -> str:
     ]
     lines += ["prepared = prepare(picture)"]
     for name, (query, strategy) in zip(("first", "second"), pairs_of(state), strict=True):
-        relevance = "" if state.relevance == "look" else f", relevance={state.relevance!r}"
+        relevance = "" if state.relevance == "auto" else f", relevance={state.relevance!r}"
         lines.append(
             f"{name} = prepared.look({literal(query)}, budget={tokens}, strategy={strategy!r}{relevance}).allocation"
         )
@@ -135,7 +135,7 @@ def compare_tab(page: Page) -> None:
     with gr.Row():
         by = gr.Radio(["strategies", "questions"], value="strategies", label="Compare two", elem_id="by", min_width=200)
         relevance = gr.Radio(
-            list(names_for()), value="look", label="Relevance", elem_id="relevance", min_width=180,
+            ["auto", *names_for()], value="auto", label="Relevance", elem_id="relevance", min_width=180,
             info="look: three ways, no weights. scorer: learned. detail: whatever is asked.",
         )  # fmt: skip
     with gr.Row():

@@ -46,7 +46,7 @@ class PageState:
     first: str = "quadtree"
     second: str = "uniform"
     q2: str = ""
-    relevance: str = "look"
+    relevance: str = "auto"
     family: str = "cards"
     seed: int = 0
 
@@ -80,7 +80,7 @@ _CHOICES = {
     "tab": TABS,
     "layout": ("mvp13", "full40"),
     "by": ("strategies", "questions"),
-    "relevance": names_for(),
+    "relevance": ("auto", *names_for()),
 }
 _RANGES = {
     "keep": (0.01, 100.0),

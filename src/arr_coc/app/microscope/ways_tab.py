@@ -46,7 +46,7 @@ WAYS = {
 def looked(desk: Desk, path: str | None, query: str) -> Look:
     """The three maps of a picture and a question, kept so that a slider does not wait for them."""
     prepared = desk.prepared(path)
-    return desk.remember(("ways", path, query), lambda: prepared.look(query, keep=1.0))
+    return desk.remember(("ways", path, query), lambda: prepared.look(query, keep=1.0, relevance="look"))
 
 
 def balanced(look: Look, state: PageState, tokens: int) -> tuple[Relevance, Allocation]:
@@ -115,7 +115,7 @@ def ways_lines(state: PageState, tokens: int, file_name: str) -> str:
         "from arr_coc.looking import examine",
     ]
     lines += [
-        f"look = examine(picture, {literal(state.q)}, keep=1.0)",
+        f'look = examine(picture, {literal(state.q)}, keep=1.0, relevance="look")',
         "ways = look.relevance.propositional, look.relevance.perspectival, look.relevance.participatory",
         f"tensions = {literal(state.tensions)}",
         "relevance = sharpen(balance(*(way[None] for way in ways), tensions)[0])",

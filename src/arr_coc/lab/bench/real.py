@@ -35,6 +35,7 @@ from .real_measures import (
     correlation,
     coverage,
     fixation_map,
+    same_map,
     scanpath_hits,
     scanpath_saliency,
     tokens_to_reach,
@@ -47,11 +48,12 @@ KEPT_EVERY = 25
 COVERAGES = {"coverage": 0, "coverage at half size": 1}
 REACHED = 0.9
 TOKENS, TOKEN_SHARE = "tokens to 90 %", "share of tokens to 90 %"
+SAME = "same map"
 HITS, CORRELATION, SALIENCY = "scanpath hits", "correlation with fixations", "normalised scanpath saliency"
 # Maps that no question changes, made here; every other name is a source of relevance of the library or of the user.
 UNIFORM = "uniform"
 CONTROLS = ("centre", UNIFORM, "random", "saliency", "text regions")
-RELEVANCE = ("look", "scorer", "centre", UNIFORM, "random", "saliency")
+RELEVANCE = ("auto", "look", "scorer", "centre", UNIFORM, "random", "saliency")
 SHAPES = ("overlay", "quadtree")
 MAP_SIDE = 256
 
@@ -155,8 +157,8 @@ def systems_of(relevance: Sequence[str] = RELEVANCE, strategies: Sequence[str] =
             raise InputError(f"unknown strategy {strategy!r}; choose from {', '.join(SHAPES)}")
     for name in relevance:
         if name not in CONTROLS:
-            if name not in source_names() and not Path(name).is_dir():
-                known = ", ".join((*source_names()[1:], *CONTROLS))
+            if name.partition(":")[0] not in source_names() and not Path(name).is_dir():
+                known = ", ".join((*source_names(), *CONTROLS))
                 raise InputError(f"unknown relevance {name!r}; choose from {known}, or give the folder of a scorer")
             check_relevance(name)
     pairs = [System(one, UNIFORM if one == UNIFORM else how) for how in strategies for one in relevance]
@@ -202,9 +204,16 @@ class Views:
             self._allocations[key] = allocate(relevance, budget, strategy=system.strategy, image_size=self.size)
         return self._allocations[key]
 
-    def measure(self, record: Record, system: System, keeps: Sequence[float]) -> dict[str, list[float]]:
-        """Measure → a value for each budget, or one alone: all that the record allows."""
+    def measure(
+        self, record: Record, system: System, keeps: Sequence[float], queries: Sequence[str] = ()
+    ) -> dict[str, list[float]]:
+        """Measure → a value for each budget, or one alone: all that the record allows. queries: all about this
+        picture."""
         found: dict[str, list[float]] = {}
+        others = [query for query in dict.fromkeys(queries) if query != record.query]
+        if others and system.relevance not in CONTROLS:
+            own = self.map(system.relevance, record.query)
+            found[SAME] = [float(np.mean([same_map(own, self.map(system.relevance, query)) for query in others]))]
         shown = [self.seen(record, system, max(1, math.floor(keep * self.full + 1e-9))) for keep in keeps]
         if len(record.boxes):
             for measure, level in COVERAGES.items():
@@ -267,12 +276,13 @@ class Job(NamedTuple):
     asked: list[tuple[Record, list[System]]]
     keeps: tuple[float, ...]
     seed: int
+    queries: tuple[str, ...] = ()
 
     def done(self) -> dict[str, dict[str, dict[str, list[float]]]]:
         """Question's name → system's name → measures."""
         views = Views(prepare(self.picture), self.seed)
         return {
-            record.name: {system.name: views.measure(record, system, self.keeps) for system in systems}
+            record.name: {system.name: views.measure(record, system, self.keeps, self.queries) for system in systems}
             for record, systems in self.asked
         }
 
@@ -296,7 +306,8 @@ def measure_real(
     for picture, several in by_picture(records):
         asked = [(record, measured.waiting(record, systems)) for record in several]
         if any(waiting for _, waiting in asked):
-            jobs.append(Job(picture, [pair for pair in asked if pair[1]], keeps, seed))
+            queries = tuple(record.query for record in several)
+            jobs.append(Job(picture, [pair for pair in asked if pair[1]], keeps, seed, queries))
     totals = Counter(job.asked[0][0].source for job in jobs)
     seen: Counter[str] = Counter()
     for number, (job, found) in enumerate(_results(jobs, workers), 1):

@@ -93,6 +93,11 @@ def tokens_to_reach(seen: Callable[[int], float], full: int, share: float) -> in
     return enough
 
 
+def same_map(first: np.ndarray, second: np.ndarray) -> bool:
+    """Do two questions get the same map, but for rounding?"""
+    return first.shape == second.shape and bool(np.abs(first - second).max() <= 1e-4)
+
+
 def center_map(size: tuple[int, int], side: int = 64) -> np.ndarray:
     """Closeness to the middle: the control that human gaze is hard to beat with."""
     scale = side / max(size)

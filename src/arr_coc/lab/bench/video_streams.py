@@ -59,7 +59,7 @@ def _one_clip(records: Sequence[Record], settings: TemporalSettings) -> dict[str
         size = (pixels.shape[0], pixels.shape[1])
         budget = int(KEEP * tokens_for(size))
         seen = stream.see(pixels)
-        alone = prepare(pixels).look(record.query, budget).allocation
+        alone = prepare(pixels).look(record.query, budget, relevance="look").allocation
         even = allocate(np.ones((4, 4), dtype=np.float32), budget, image_size=size, strategy="quadtree")
         for system, allocation in zip(SYSTEMS, (even, alone, seen.standing), strict=False):
             values[system].append(coverage(allocation, record.boxes))
@@ -121,7 +121,7 @@ def speed_rows(repeats: int = 5, frames: np.ndarray | None = None) -> tuple[list
             first.append(seconds[0])
             later.append(mean(seconds[1:]))
             started = perf_counter()
-            prepare(clip[0]).look(QUERY, keep=0.25)
+            prepare(clip[0]).look(QUERY, keep=0.25, relevance="look")
             alone.append(perf_counter() - started)
     ratio, rate = median(later) / median(first), 1 / median(later)
     naive = "look at it on its own"

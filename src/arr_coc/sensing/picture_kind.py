@@ -1,0 +1,71 @@
+"""Is a picture a photograph, or drawn (a page, a chart, a screen)? A sign from plain statistics, measured.
+
+Photographs use many colours and levels, and change softly at every scale; drawn pictures have a flat ground and sharp
+edges. Seven numbers and a logistic law, fitted by `scripts/fit_picture_kind.py`; docs/photos.md says on what, and how
+often it errs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+SIDE = 512
+# Of the seven features: middle, spread, weight; then the constant. Fitted, see above.
+MIDDLE = (3.3045, 2.6978, 0.4108, 2.4018, 0.8175, 2.6602, 1.1779)
+SPREAD = (1.9178, 1.2472, 0.2892, 0.4887, 1.13, 0.5755, 1.1452)
+WEIGHTS = (3.088, 1.7332, 1.8835, -1.0909, 0.4877, -1.1501, 1.1947)
+CONSTANT = -4.6015
+# Odds (natural logarithm) above which a picture counts as a photograph; above even, because a drawn receipt on a wooden
+# table is still drawn, and who reads it by the map of photographs sees nothing.
+PHOTOGRAPH = 0.75
+
+
+def is_photograph(pixels: np.ndarray) -> bool:
+    """Is (H, W, 3) uint8 more like a photograph than like something drawn?"""
+    return photograph_odds(pixels) > PHOTOGRAPH
+
+
+def strangeness(pixels: np.ndarray) -> str | None:
+    """A line for models that learned from drawn pictures only, where (H, W, 3) uint8 is unlike all of them."""
+    if not is_photograph(pixels):
+        return None
+    return "this looks like a photograph, and the model has only ever seen drawn pictures: its answer means little here"
+
+
+def photograph_odds(pixels: np.ndarray) -> float:
+    """The natural logarithm of the odds that (H, W, 3) uint8 is a photograph."""
+    values = (kind_features(pixels) - np.array(MIDDLE)) / np.array(SPREAD)
+    return float(values @ np.array(WEIGHTS) + CONSTANT)
+
+
+def kind_features(pixels: np.ndarray) -> np.ndarray:
+    """(7,): entropy of colours and of levels in bits, spread of the levels of a 16×16 view, and the mean and median
+    slope, of the picture and of a quarter of its size."""
+    import cv2
+
+    scale = SIDE / max(pixels.shape[:2])
+    pixels = np.ascontiguousarray(pixels)
+    if scale < 1:
+        pixels = cv2.resize(pixels, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    colours = (pixels // 16).astype(np.int32) @ np.array([256, 16, 1])
+    grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
+    view = cv2.resize(grey, (16, 16), interpolation=cv2.INTER_AREA)
+    height, width = grey.shape
+    quarter = cv2.resize(grey, (max(1, width // 4), max(1, height // 4)), interpolation=cv2.INTER_AREA)
+    slopes = [slope for plane in (grey, quarter) for slope in _slopes(plane)]
+    return np.array([_entropy(colours), _entropy((grey // 8).astype(np.int32)), float(view.std()) / 64, *slopes])
+
+
+def _entropy(values: np.ndarray) -> float:
+    share = np.bincount(values.ravel()) / values.size
+    share = share[share > 0]
+    return float(-(share * np.log2(share)).sum())
+
+
+def _slopes(plane: np.ndarray) -> tuple[float, float]:
+    """Logarithms of the mean and the median slope, in levels a pixel."""
+    import cv2
+
+    plane = plane.astype(np.float32)
+    slope = np.hypot(cv2.Sobel(plane, cv2.CV_32F, 1, 0), cv2.Sobel(plane, cv2.CV_32F, 0, 1)) / 4
+    return float(np.log(slope.mean() + 0.5)), float(np.log(np.median(slope) + 0.5))

@@ -1,0 +1,212 @@
+"""The photo map: what questions name, where it is painted, and the sign of all of it, on detections known by
+construction; the real detector where its weights are there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arr_coc import InputError
+from arr_coc.knowing import photos
+from arr_coc.knowing.photo_thesaurus import CLASSES, GROUNDS, GROUPS, NAMES, PARTS
+from arr_coc.knowing.photo_things import WHOLE, asked, known
+from arr_coc.knowing.photos import Seen, couple, distinct, overlap, painted, photos_installed
+from arr_coc.looking import examine
+from arr_coc.sensing.photo_nets import Anchors, detect
+
+real = pytest.mark.skipif(not photos_installed(), reason="the detector is not there: arr-coc setup photos")
+NUMBER = {name: place for place, name in enumerate(CLASSES)}
+
+
+def seen(*things: tuple[str, tuple[float, float, float, float], float], pixels: np.ndarray | None = None) -> Seen:
+    """A picture in which a detector has found these: class, box, score."""
+    scores, boxes = np.full((len(things) + 1, len(CLASSES)), 0.001, np.float32), np.zeros((len(things) + 1, 4))
+    boxes[-1] = 0.45, 0.45, 0.55, 0.55
+    for place, (name, box, score) in enumerate(things):
+        scores[place, NUMBER[name]] = score
+        boxes[place] = box
+    found = Seen(np.full((300, 400, 3), 128, np.uint8) if pixels is None else pixels)
+    found.__dict__.update({"square": Anchors(scores, boxes), "close": Anchors(scores, boxes), "salient": None})
+    return found
+
+
+def value(found: np.ndarray, x: float, y: float) -> float:
+    return float(found[int(y * found.shape[0]), int(x * found.shape[1])])
+
+
+LEFT, RIGHT, FAR = (0.05, 0.3, 0.25, 0.9), (0.7, 0.3, 0.95, 0.9), (0.4, 0.3, 0.55, 0.6)
+
+
+def test_the_thesaurus_names_only_what_is_there():
+    assert len(CLASSES) == 90
+    assert len(NAMES) == 80
+    names = {*NAMES, *(name.replace("_", " ") for several in GROUPS.values() for name in several.split())}
+    assert names | {thing for _, thing, _ in PARTS} <= set(CLASSES)
+    assert all(0 <= ground.height <= 1 and ground.reach > 0 for ground in GROUNDS.values())
+
+
+@pytest.mark.parametrize(
+    ("query", "things"),
+    [
+        ("Where is the dog?", {"dog"}),
+        ("find the puppies", {"dog"}),
+        ("Where is the dachshund?", {"dog"}),
+        ("Click on the traffic light", {"traffic light"}),
+        ("the tennis racquet", {"tennis racket"}),
+        ("Where are the pedestrians?", {"person"}),
+        ("What is the total?", set()),
+        ("Where is the dogma?", set()),
+    ],
+)
+def test_words_become_classes(query, things):
+    assert {CLASSES[wanted.place] for wanted in asked(query).things} == things
+
+
+def test_parts_places_and_ordinals():
+    shoes = asked("Where are the woman's shoes?")
+    assert {CLASSES[one.place] for one in shoes.things} == {"person"}
+    assert all(one.part[1] > 0.7 for one in shoes.things), "at the foot, and the rest of her is not asked for"
+    assert asked("the person on the left").side == (-1, 0)
+    assert asked("the second car from the right").ordinal == 1
+    assert asked("the second car from the right").from_right
+    assert asked("the smallest dog").size == -1
+    assert asked("Where is the sky?").grounds
+    main, context = asked("the dog on the couch").things
+    assert main.weight > context.weight
+    assert known("zzz") is None
+
+
+def test_what_is_named_comes_first():
+    picture = seen(("dog", LEFT, 0.8), ("cat", RIGHT, 0.9))
+    for query, here, there in (("Where is the dog?", LEFT, RIGHT), ("Where is the cat?", RIGHT, LEFT)):
+        found = couple(picture, query).map
+        assert value(found, (here[0] + here[2]) / 2, 0.6) > 0.9
+        assert value(found, (there[0] + there[2]) / 2, 0.6) < 0.1
+
+
+def test_a_thing_that_hardly_looks_like_it_is_still_the_best_place_for_it():
+    found = couple(seen(("person", LEFT, 0.9), ("clock", RIGHT, 0.06)), "Where is the clock?").map
+    assert value(found, 0.8, 0.6) > 2 * value(found, 0.15, 0.6)
+
+
+def test_shoes_are_at_the_foot_and_hats_on_top():
+    picture = seen(("person", LEFT, 0.9))
+    shoes, hat = couple(picture, "Where are the shoes?").map, couple(picture, "Where is the hat?").map
+    assert value(shoes, 0.15, 0.87) > 0.9 > 0.2 > value(shoes, 0.15, 0.33)
+    assert value(hat, 0.15, 0.33) > 0.9 > 0.2 > value(hat, 0.15, 0.87)
+
+
+def test_sides_ordinals_and_sizes_choose_among_things():
+    picture = seen(("car", LEFT, 0.7), ("car", FAR, 0.8), ("car", RIGHT, 0.75))
+    middles = {"left": 0.15, "middle": 0.47, "right": 0.82}
+    for query, wanted in (
+        ("the car on the left", "left"),
+        ("the car on the right", "right"),
+        ("the first car", "left"),
+        ("the second car", "middle"),
+        ("the last car", "right"),
+        ("the first car from the right", "right"),
+        ("the smallest car", "middle"),
+        ("the largest car", "right"),
+    ):
+        found = couple(picture, query).map
+        assert max(middles, key=lambda name: value(found, middles[name], 0.45)) == wanted, query
+
+
+def test_colours_choose_among_places():
+    pixels = np.full((300, 400, 3), 128, np.uint8)
+    pixels[:, :200], pixels[:, 200:] = (210, 30, 30), (30, 60, 200)
+    found = couple(seen(("car", LEFT, 0.7), ("car", RIGHT, 0.7), pixels=pixels), "Where is the red car?").map
+    assert value(found, 0.15, 0.6) > 2 * value(found, 0.82, 0.6)
+
+
+def test_ground_lies_where_it_does():
+    sky, road = (couple(seen(), f"Where is the {name}?") for name in ("sky", "road"))
+    assert value(sky.map, 0.5, 0.05) > value(sky.map, 0.5, 0.9)
+    assert value(road.map, 0.5, 0.9) > value(road.map, 0.5, 0.05)
+    assert "a guess" in sky.notes[0]
+
+
+def test_a_question_that_names_nothing_sees_what_stands_out():
+    found = couple(seen(("dog", RIGHT, 0.9)), "zzz?")
+    assert "stands out" in found.notes[0]
+    assert value(found.map, 0.8, 0.6) > value(found.map, 0.1, 0.1)
+
+
+@given(st.lists(st.tuples(*[st.floats(0, 1)] * 4), min_size=1, max_size=6), st.integers(1, 9), st.integers(1, 9))
+def test_painting_stays_within_its_values(corners, rows, cols):
+    boxes = np.array([[min(a, c), min(b, d), max(a, c), max(b, d)] for a, b, c, d in corners])
+    values = np.linspace(0.1, 1, len(boxes))
+    found = painted(boxes, values, (rows, cols))
+    assert found.shape == (rows, cols)
+    assert found.min() >= 0
+    assert found.max() <= 1
+    assert painted(np.array([[0.0, 0, 1, 1]]), np.ones(1), (rows, cols)).max() == 1
+    kept = distinct(boxes, values)
+    assert kept[0] == 0
+    assert np.allclose(overlap(boxes, boxes), overlap(boxes, boxes).T)
+
+
+def test_options_and_missing_weights_are_one_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("ARR_COC_PARTS", str(tmp_path))
+    monkeypatch.setattr("arr_coc.sensing.photo_parts.find_spec", lambda name: None)
+    assert not photos_installed()
+    assert photos.photo_coupling(np.zeros((9, 9, 3), np.uint8), "Where is the dog?") is None
+    for relevance in ("photos", "photos:fast"):
+        with pytest.raises(InputError, match="arr-coc setup photos"):
+            examine(np.zeros((64, 64, 3), np.uint8), "Where is the dog?", relevance=relevance)
+    with pytest.raises(InputError, match="fetch it: arr-coc setup photos"):
+        detect(np.zeros((64, 64, 3), np.uint8))
+
+
+# ---- the real detector -----------------------------------------------------------------------------------------------
+
+
+@real
+def test_the_detector_is_read_as_it_would_decide_itself():
+    """Two routes to one answer: our decoding of its anchors, and its own last step by OpenCV."""
+    import cv2
+
+    from arr_coc.sensing.photo_parts import parts_folder, read_part
+
+    pixels = cv2.GaussianBlur(np.random.default_rng(0).integers(0, 256, (320, 320, 3), dtype=np.uint8), (0, 0), 5)
+    files = {name: np.frombuffer(value, np.uint8) for name, value in read_part("detector", parts_folder()).items()}
+    whole = cv2.dnn.readNetFromTensorflow(files["frozen_inference_graph.pb"], files["graph.pbtxt"])
+    whole.setInput(cv2.dnn.blobFromImage(pixels, 1 / 127.5, (320, 320), (127.5, 127.5, 127.5)))
+    decided = whole.forward()[0, 0]
+    anchors = detect(pixels)
+    for _, label, score, *box in decided[:10]:
+        column = anchors.scores[:, int(label) - 1]
+        same = np.abs(column - score) < 1e-4
+        assert np.abs(anchors.boxes[same] - np.array(box)).max(1).min() < 1e-3
+
+
+@real
+def test_the_real_map_is_a_map_for_every_kind_of_question():
+    pixels = np.random.default_rng(1).integers(0, 256, (120, 200, 3), dtype=np.uint8)
+    for query in ("Where is the dog?", "Where is the sky?", "zzz", "the second red car on the left"):
+        for relevance in ("photos", "photos:fast"):
+            look = examine(pixels, query, keep=0.25, relevance=relevance)
+            assert look.relevance.map.max() == 1
+            assert any("photo map:" in note for note in look.notes)
+    with pytest.raises(InputError, match="use 'photos' or 'photos:fast'"):
+        examine(pixels, "Where is the dog?", relevance="photos:slow")
+
+
+def test_whole_and_part_differ():
+    assert asked("person").things[0].part == WHOLE
+
+
+@real
+def test_another_picture_in_between_changes_nothing():
+    """OpenCV 5 keeps what it made for one size of picture and then gives other scores for the next."""
+    first, other = (
+        np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8) for size in ((90, 160), (99, 70))
+    )
+    before = [detect(first), detect(first, closely=True)]
+    detect(other, closely=True)
+    for anchors, again in zip(before, (detect(first), detect(first, closely=True)), strict=True):
+        assert np.array_equal(anchors.scores, again.scores)
+        assert np.array_equal(anchors.boxes, again.boxes)

