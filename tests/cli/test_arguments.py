@@ -40,6 +40,7 @@ CALLS = {
     "bench speed": (),
     "bench needle": (),
     "bench vqa": ("--data", "{photo}", "--task", "needle"),
+    "setup": (),
     "doctor": (),
 }
 EVERYWHERE = (("--no-such-option",), ("--json=maybe",), ("surplus", "surplus", "surplus", "--no"))
@@ -57,6 +58,7 @@ BAD = {
         *(("--budget", "0"), ("--keep", "2"), ("--device", "abacus"), ("--passes", "2", "--strategy", "uniform")),
         *(("--model", text) for text in ("", "no such model", "../..//x", "a/b/c")),
     ),
+    "setup": (("nothing",), ("photos", "--only", "x"), ("--only",)),
     "batch": (
         *(("--workers", text) for text in ("0", "-1", "x")),
         *(("--engine", ""), ("--questions", NOWHERE), ("--query", ""), ("--budget", "0"), ("--device", "abacus"), ()),
