@@ -77,7 +77,7 @@ def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
             answer_card(answer, desk.truth(state.picture, state.q)),
             figures(answer_figures(picture, answer.allocation, relevance), "pairs"),
             budget(answer.allocation),
-            notes([*picture.notes, *(relevance.notes if relevance is not None else ())]),
+            notes([*picture.notes, *(relevance.notes if relevance is not None else ()), *recorded(answer)]),
         ]
     )
     return Shown(
@@ -89,6 +89,11 @@ def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
         state.link(),
         answer,
     )
+
+
+def recorded(answer: Answer) -> list[str]:
+    """By which name an answer was recorded, where it was: `arr-coc judge` takes it."""
+    return [note for note in answer.notes if note.startswith("recorded as ")]
 
 
 def ask_once(
