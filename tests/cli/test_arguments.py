@@ -41,6 +41,8 @@ CALLS = {
     "bench needle": (),
     "bench vqa": ("--data", "{photo}", "--task", "needle"),
     "setup": (),
+    "mine": ("--data", "{photo}"),
+    "judge": ("feedback.jsonl", "right"),
     "doctor": (),
 }
 EVERYWHERE = (("--no-such-option",), ("--json=maybe",), ("surplus", "surplus", "surplus", "--no"))
@@ -57,6 +59,7 @@ BAD = {
         *(("--passes", text) for text in ("0", "5", "x", "-1")),
         *(("--budget", "0"), ("--keep", "2"), ("--device", "abacus"), ("--passes", "2", "--strategy", "uniform")),
         *(("--model", text) for text in ("", "no such model", "../..//x", "a/b/c")),
+        *(("--record", text) for text in (".", "feedback.txt")),
     ),
     "setup": (("nothing",), ("photos", "--only", "x"), ("--only",)),
     "batch": (
@@ -97,6 +100,8 @@ BAD = {
         ("--split", "x"),
     ),
     "pages": (("--n", "0"), ("--n", "x"), ("--families", "dragons"), ("--split", "x"), ("--workers", "0")),
+    "mine": (("--n", "0"), ("--keep", "x"), ("--relevance", "x"), ("--device", "abacus"), ("--data", NOWHERE), ()),
+    "judge": (("--place", "1,2"), ("--place", "x"), ()),
     "bench speed": (("--repeats", "0"),),
     "bench needle": (("--n", "0"), ("--family", "dragons"), ("--size", "x"), ("--from", NOWHERE)),
 }

@@ -6,6 +6,7 @@ uncertainty of the whole answer and ground not examined.
 
 from __future__ import annotations
 
+from copy import copy
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ def ask_again(
     keep: float | None,
     settings: EsperSettings,
     source: Any,
+    failures: int,
     most: int,
     stop_early: bool,
 ) -> Story:
@@ -43,7 +45,8 @@ def ask_again(
 
     from .esper import relevance_cells, salient_map, total_tokens
 
-    eye = esper.eye.set_image(picture.pixels)
+    eye = copy(esper.eye).set_image(picture.pixels)
+    eye.record = None  # the passes are one answer
     content = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": query}]}]
     chat = eye.processor.apply_chat_template(content, add_generation_prompt=True, tokenize=False)
     inputs = dict(eye.processor(text=[chat], images=[Image.fromarray(picture.pixels)], return_tensors="pt"))
@@ -67,7 +70,7 @@ def ask_again(
     for _ in range(settings.passes):
         exploration = esper.tempering.explore(uncertainties)
         last = torch.tensor([uncertainties[-1] if uncertainties else 0.0])
-        arousal = arousal_of(stakes, last, 0 * last)
+        arousal = arousal_of(stakes, last, failures + 0 * last)
         point = torch.full((1, 2), -1)
         if looks is None:
             glance = relevance_cells(salient_map(picture), pixels, query, frame) if esper.glance == "salient" else cells

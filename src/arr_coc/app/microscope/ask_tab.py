@@ -72,12 +72,13 @@ def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
         answer, relevance = yield from ask_once(desk, path, state, tokens)
     else:
         answer, relevance = ask_again(desk, path, state, tokens)
+    said = relevance.notes if relevance is not None else ()
     html = "".join(
         [
             answer_card(answer, desk.truth(state.picture, state.q)),
             figures(answer_figures(picture, answer.allocation, relevance), "pairs"),
             budget(answer.allocation),
-            notes(list(dict.fromkeys([*picture.notes, *answer.notes, *(relevance.notes if relevance else ())]))),
+            notes([*dict.fromkeys([*picture.notes, *answer.notes, *said]), *recorded(answer)]),
         ]
     )
     return Shown(
@@ -89,6 +90,11 @@ def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
         state.link(),
         answer,
     )
+
+
+def recorded(answer: Answer) -> list[str]:
+    """By which name an answer was recorded, where it was: `arr-coc judge` takes it."""
+    return [note for note in answer.notes if note.startswith("recorded as ")]
 
 
 def ask_once(
