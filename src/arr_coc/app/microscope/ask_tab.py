@@ -78,7 +78,7 @@ def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
             answer_card(answer, desk.truth(state.picture, state.q)),
             figures(answer_figures(picture, answer.allocation, relevance), "pairs"),
             budget(answer.allocation),
-            notes([*dict.fromkeys([*picture.notes, *answer.notes, *said]), *recorded(answer)]),
+            notes(list(dict.fromkeys([*picture.notes, *answer.notes, *said]))),
         ]
     )
     return Shown(
@@ -90,11 +90,6 @@ def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
         state.link(),
         answer,
     )
-
-
-def recorded(answer: Answer) -> list[str]:
-    """By which name an answer was recorded, where it was: `arr-coc judge` takes it."""
-    return [note for note in answer.notes if note.startswith("recorded as ")]
 
 
 def ask_once(
