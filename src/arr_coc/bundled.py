@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -188,6 +189,24 @@ def marked(picture: Picture, scorer: Any) -> Picture:
     model with a scorer of this library's was trained on what the library draws."""
     line = strangeness(picture.pixels) if isinstance(scorer, ScorerRelevance) else None
     return picture if line is None else replace(picture, notes=(*picture.notes, line))
+
+
+# What people add to a question about how to answer it.
+_HOW = r"(?:answer|reply|respond)(?: only)?(?: \w+){0,3} (?:words?|phrase|number|text|briefly|only|it)(?: only| alone)?"
+_ADDED = rf"(?:please|thanks|thank you|be brief|(?:please )?(?:{_HOW}|answer briefly))"
+_ADDITION = re.compile(rf"(?<=[?.!,])\s*{_ADDED}\s*[.!]?\s*$", re.IGNORECASE)
+
+
+def as_trained(query: str, scorer: Any) -> str:
+    """A question as a model of this library's was trained on it: a capital at its beginning, not only capitals, and
+    nothing about how to answer. A small reader of characters takes other letters for other words. (Any other model
+    reads what was written.)"""
+    if not isinstance(scorer, ScorerRelevance):
+        return query
+    query = _ADDITION.sub("", query).rstrip() or query
+    if not any(letter.islower() for letter in query):
+        query = query.lower()
+    return query[:1].upper() + query[1:]
 
 
 def scorer_relevance(scene: Scene, query: str) -> Any:

@@ -20,7 +20,7 @@ from .attending.allocate import allocate
 from .attending.frame import Frame
 from .attending.strategies import DEFAULT_STRATEGY, WITHOUT_TORCH
 from .backbones.qwen3_vl_numpy import NumpyQwen3VL
-from .bundled import MINI, Calibration, ScorerRelevance, marked, model_folder, part_folder, scorer_beside
+from .bundled import MINI, Calibration, ScorerRelevance, as_trained, marked, model_folder, part_folder, scorer_beside
 from .checks import of_kind, whole
 from .errors import InputError
 from .knowing.registry import find_source, relevances_for
@@ -104,7 +104,7 @@ class QuickEye:
         seen = self.reader.see(normalised(self.folder, canvas), leaves)
         seconds["encode"] = perf_counter() - started
         started = perf_counter()
-        ids = prompt_ids(self.folder, query, len(leaves))
+        ids = prompt_ids(self.folder, as_trained(query, self.scorer), len(leaves))
         said = list(self.reader.speak(ids, seen, leaves, grid, max_new_tokens))
         text = _tokenizer(self.folder).decode([token for token, _ in said], skip_special_tokens=True).strip()
         uncertainty, entropy, margin = sureness(said, self.temperature)

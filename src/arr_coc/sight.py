@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .attending.strategies import DEFAULT_STRATEGY, check_strategy
 from .backbones.attachment_plan import Settings, plan_prompt
 from .backbones.base import backbone_for
-from .bundled import MINI, Calibration, ScorerRelevance, marked, model_folder, scorer_beside
+from .bundled import MINI, Calibration, ScorerRelevance, as_trained, marked, model_folder, scorer_beside
 from .chatting import USER, Looked, Turn, View, chat_inputs, check_turns, words_of
 from .checks import of_kind, positive, whole
 from .errors import InputError
@@ -149,7 +150,7 @@ class Sight:
         )
         seconds = {"load": sum(view.seconds for view in views)}
         with timed(seconds, "read"):
-            inputs = chat_inputs(self.processor, turns)
+            inputs = chat_inputs(self.processor, [self._as_trained(turn) for turn in turns])
             inputs = {
                 name: value.to(self.model.device) if hasattr(value, "to") else value for name, value in inputs.items()
             }
@@ -157,6 +158,12 @@ class Sight:
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
         return Looked(inputs, plan, seconds, views, question)
+
+    def _as_trained(self, turn: Turn) -> Turn:
+        if turn.role != USER:
+            return turn
+        parts = (as_trained(part, self.scorer) if isinstance(part, str) else part for part in turn.parts)
+        return replace(turn, parts=tuple(parts))
 
     def realize(self, looked: Looked, **tower: Any) -> Realized:
         """The shortened prompt with its visual tokens."""

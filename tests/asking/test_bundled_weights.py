@@ -194,3 +194,37 @@ def test_what_is_bundled_keeps_to_its_size():
 @needs_weights
 def test_the_bundled_levels_are_those_of_the_training():
     assert Calibration.beside(part_folder("mini")).levels in (None, LEVELS)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("WHAT DOES THE PINK SIGN SAY?", "What does the pink sign say?"),
+        ("what does the pink sign say?", "What does the pink sign say?"),
+        ("What does the pink sign say? Answer in one word.", "What does the pink sign say?"),
+        ("What is the total? Please answer with a single number.", "What is the total?"),
+        ("What is the total? Reply with the text only.", "What is the total?"),
+        ("What is the title, please.", "What is the title,"),
+        ("What is the price of TEA 194?", "What is the price of TEA 194?"),
+        ("Which question has no answer?", "Which question has no answer?"),
+        ("Answer in one word.", "Answer in one word."),
+        ("?", "?"),
+    ],
+)
+def test_a_question_is_put_as_mini_learned_them(written: str, read: str) -> None:
+    scorer = bundled.ScorerRelevance(Path("nowhere"))
+    assert bundled.as_trained(written, scorer) == read
+    assert bundled.as_trained(written, None) == written, "other models read what was written"
+
+
+@needs_weights
+def test_capitals_and_manners_change_no_answer() -> None:
+    street = Path(bundled.__file__).parent / "examples" / "street.png"
+    asked = (
+        "What does the pink sign say?",
+        "WHAT DOES THE PINK SIGN SAY?",
+        "what does the pink sign say? Answer in one word.",
+    )
+    assert {ask(street, query, budget=192).text for query in asked} == {"COFFEE"}
+    eye = Eye.from_pretrained("mini").set_image(street)
+    assert {eye.ask(query, budget=192).text for query in asked} == {"COFFEE"}

@@ -25,7 +25,7 @@ from ..backbones.attachment_plan import plain_map
 from ..backbones.qwen3_vl import Qwen3VL
 from ..balancing.learned import ArousalEstimator
 from ..balancing.tempering import TemperingPolicy
-from ..bundled import MINI, WEIGHTS, marked
+from ..bundled import MINI, WEIGHTS, as_trained, marked
 from ..errors import InputError
 from ..knowing.registry import relevance_for, resolve
 from ..knowing.scene import CHANNELS, SENSE_SIDE, Scene
@@ -165,7 +165,7 @@ class Esper:
         cells = relevance_cells(source, pictured.pixels, query, frame)
         job = Job(
             pictured.pyramid(model, tree.levels),
-            Prompts.of(self.eye.processor, [query], model.device),
+            Prompts.of(self.eye.processor, [as_trained(query, self.eye.scorer)], model.device),
             cells,
             tree,
             glance=relevance_cells(salient_map(pictured.picture), pictured.pixels, query, frame)
