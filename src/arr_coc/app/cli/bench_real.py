@@ -19,7 +19,7 @@ QUICK = 12
 
 
 def real(
-    data: Annotated[Path, typer.Option(help="Folder with records.jsonl and its pictures.")],
+    data: Annotated[Path, typer.Option(help="Folder with records.jsonl, a .jsonl or a .parquet file.")],
     relevance: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,20 +55,19 @@ def real(
 ) -> None:
     """How much of what a question needs is seen in full detail, and how many tokens that takes; no model answers.
 
-    The pictures do not come with the library: any folder will do whose records.jsonl has, on each line, source, image,
-    query and boxes (x0, y0, x1, y1 in 0–1).
+    The pictures do not come with the library: any folder will do whose records.jsonl has, on each line, image, query
+    and boxes (x0, y0, x1, y1 in 0–1), and the source of the record where there are several.
 
     \b
     Examples:
       arr-coc bench real --data DIR --quick
       arr-coc bench real --data DIR --relevance scorer --relevance words --limit 100 --limit forms=400
+      arr-coc bench real --data my-scorer/held_out.jsonl --relevance scorer --relevance my-scorer
       arr-coc bench real --data DIR --workers 2 --out out/real --worst out/real --page docs/real.md
     """
     if workers < 1:
         raise InputError(f"--workers {workers} measures nothing; give at least 1")
     shares, limits = parse_keeps(keeps), parse_limits([str(QUICK)] if quick else limit or [])
-    if not data.is_dir():
-        raise InputError(f"--data {data} is no folder; give one with records.jsonl and its pictures")
     from ...knowing.photos import photos_installed
     from ...lab.bench.real import RELEVANCE, SHAPES, Measured, load_records, measure_real, systems_of
     from ...lab.bench.real_report import document, narrow_table, real_tables, write_worst

@@ -26,6 +26,7 @@ def train() -> None:
       arr-coc train mini --help
       arr-coc train mini --seconds 520 --total 1040 --folder runs/mini --out runs/mini/export
       arr-coc train mini --steps 20 --scale 0.004 --width 64 --largest 256 --evaluate 0
+      arr-coc train scorer --data invoices --start bundled --seconds 420 --out my-scorer
       arr-coc train scorer --from outcomes --reader runs/mini/export
       arr-coc train calibration --weights src/arr_coc/weights
       arr-coc train curve runs/mini/export/record.json
@@ -59,7 +60,10 @@ add_training(
 add_training(
     "scorer",
     "train_scorer",
-    "The scorer on a frozen reader, from outcomes or from boxes.",
+    "The scorer: with --data on your own pictures, else the small one on a frozen reader and Needle World.",
+    "--data invoices --start bundled --seconds 420 --out my-scorer",
+    "--data answers.jsonl --from outcomes --out my-scorer",
+    "--data . --help",
     "--from outcomes --reader runs/mini/export",
     "--from boxes --reader src/arr_coc/weights/mini --seconds 300",
 )

@@ -30,6 +30,7 @@ from ...errors import InputError
 from ...knowing.registry import check_relevance, relevance_for, source_names
 from ...looking import Prepared, prepare
 from ...values import DEFAULT_CELL, Allocation
+from ..train.own_data import entries, file_of
 from .real_measures import (
     center_map,
     correlation,
@@ -42,7 +43,6 @@ from .real_measures import (
 )
 
 KEEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32)
-RECORDS = "records.jsonl"
 KEPT_EVERY = 25
 # Measure → the coarsest level that counts as seen. Uniform shows nothing at level 0 and, at a quarter, all at level 1.
 COVERAGES = {"coverage": 0, "coverage at half size": 1}
@@ -77,48 +77,41 @@ class Record:
 def load_records(
     folder: Path, limit: int | Mapping[str, int] | None = None, sources: Sequence[str] = (), seed: int = 0
 ) -> list[Record]:
-    """The records of a folder; limit: at most so many of each source, or by source ("" for the others), drawn by the
-    seed: a larger limit draws the same ones and more, whatever the other sources are."""
+    """The records of a folder or of a file (`own_data`); limit: at most so many of each source, or by source ("" for
+    the others), drawn by the seed: a larger limit draws the same ones and more, whatever the other sources are."""
     found: dict[str, list[Record]] = defaultdict(list)
-    for number, line in enumerate(_text(folder).splitlines(), 1):
-        if not line.strip():
-            continue
+    file = file_of(folder)
+    for number, entry in entries(file):
         try:
-            entry = json.loads(line)
-            gaze, image = entry.get("fixations"), folder / entry["image"]
+            if isinstance(entry, ValueError):
+                raise entry
+            gaze, image = entry.get("fixations"), file.parent / entry["image"]
+            source = entry.get("source") or "own"
             record = Record(
-                source=entry["source"],
+                source=source,
                 image=image,
                 query=entry["query"],
                 boxes=np.array(entry.get("boxes") or [], dtype=float).reshape(-1, 4),
                 any_of=bool(entry.get("any_of")),
                 fixations=np.array(gaze, dtype=float).reshape(-1, 3) if gaze else None,
                 scanpaths=entry.get("scanpaths"),
-                name=f"{entry['source']} {number}",
+                name=f"{source} {number}",
                 scene=entry.get("video") or image.name,
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            where = f"line {number} of {folder / RECORDS}"
+            where = f"line {number} of {file}"
             raise InputError(f"{where} is not a record ({type(error).__name__}: {error})") from error
         found[record.source].append(record)
     limits = limit if isinstance(limit, Mapping) else {} if limit is None else {"": limit}
     unknown = [name for name in (*sources, *filter(None, limits)) if name not in found]
     if unknown or not found:
         of = f" of {unknown[0]}; choose from {', '.join(found)}" if unknown and found else ""
-        raise InputError(f"{folder / RECORDS} holds no record{of}")
+        raise InputError(f"{file} holds no record{of}")
     chosen = []
     for source, several in found.items():
         if not sources or source in sources:
             chosen += _drawn(several, limits.get(source, limits.get("", len(several))), seed)
     return chosen
-
-
-def _text(folder: Path) -> str:
-    try:
-        return (folder / RECORDS).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"no {RECORDS} in {folder} ({reason}); give the folder with --data") from error
 
 
 def _drawn(several: list[Record], number: int, seed: int) -> list[Record]:
@@ -248,7 +241,7 @@ class Measured:
     @classmethod
     def begun(cls, path: Path | None, folder: Path, keeps: Sequence[float], seed: int) -> Measured:
         """What a run that was stopped has left, or nothing yet; refused where it measured something else."""
-        digest = sha256(_text(folder).encode()).hexdigest()[:16]
+        digest = sha256(file_of(folder).read_bytes()).hexdigest()[:16]
         settings = {"records": digest, "keeps": list(keeps), "reached": REACHED, "seed": seed}
         if path is None or not path.exists():
             return cls(settings)

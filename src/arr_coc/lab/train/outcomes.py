@@ -177,31 +177,35 @@ def detail_credit(model: PreTrainedModel, batch: TrainingBatch, most: int = 256,
     """
     height, width = batch.pictures.shape[2:]
     at_once = max(1, most * 512**2 // (height * width))
-    parts = [_credit(model, cut(batch, at, at + at_once), blur) for at in range(0, len(batch), at_once)]
+    several = zip(
+        *(part.split(at_once) for part in (batch.pictures, batch.question_ids, batch.answer_ids)), strict=True
+    )
+    parts = [picture_credit(model, *part, blur) for part in several]
     return Credit(*(torch.cat(items) for items in zip(*parts, strict=True)))
 
 
-def _credit(model: PreTrainedModel, batch: TrainingBatch, blur: int) -> Credit:
-    height, width = batch.pictures.shape[2:]
+def picture_credit(
+    model: PreTrainedModel, pictures: Tensor, question_ids: Tensor, answer_ids: Tensor, blur: int = BLUR
+) -> Credit:
+    """The same for pictures (B, 3, H, W) uint8 of whole cells, questions (B, Q) and answers (B, A), 0 = padding."""
+    height, width = pictures.shape[2:]
     rows, cols = height // CELL, width // CELL
-    pixels = normalise_pictures(batch.pictures)
+    pixels = normalise_pictures(pictures)
     blurred = F.interpolate(F.avg_pool2d(pixels, blur), scale_factor=blur, mode="bilinear", align_corners=False)
     with torch.enable_grad():
-        sharpness = torch.ones(len(batch), 1, rows, cols, device=pixels.device, requires_grad=True)
+        sharpness = torch.ones(len(pictures), 1, rows, cols, device=pixels.device, requires_grad=True)
         seen = blurred + F.interpolate(sharpness, scale_factor=CELL, mode="nearest") * (pixels - blurred)
         table = torch.from_numpy(build_tree(rows, cols, 0).nodes_table).to(pixels.device)
-        leaves = table.expand(len(batch), -1, -1)
+        leaves = table.expand(len(pictures), -1, -1)
         vision = model.config.vision_config
         merge, patch = vision.spatial_merge_size, vision.patch_size
         pyramid = mip_pyramid(seen, 1, cell=CELL, patch_size=patch)
         patches = gather_leaf_patches(pyramid, leaves, merge=merge, temporal=vision.temporal_patch_size)
-        said, wanted, chances = answer_chances(
-            model, batch.question_ids, batch.answer_ids, patches, leaves, (rows, cols)
-        )
+        said, wanted, chances = answer_chances(model, question_ids, answer_ids, patches, leaves, (rows, cols))
         each = chances.gather(1, wanted[:, None])[:, 0]
         (cells,) = torch.autograd.grad(each.sum(), sharpness)
     owner, each = said.nonzero()[:, 0], each.detach()
-    total = torch.zeros(len(batch), device=each.device).index_add_(0, owner, each)
+    total = torch.zeros(len(pictures), device=each.device).index_add_(0, owner, each)
     missed = torch.zeros_like(total).index_add_(0, owner, (chances.detach().argmax(-1) != wanted).float())
     return Credit(cells[:, 0].float(), total / said.sum(1), missed == 0)
 

@@ -68,21 +68,30 @@ class ReadingOptions(RunOptions):
     folder: Path = option(Path("runs/reading"), "where the checkpoint and the curve are kept")
 
 
-def losses(cells: Tensor, letters: Tensor, lessons: Lessons) -> dict[str, Tensor]:
-    """Logits (B, rows, cols) and (B, 97, h, w) → the three losses, over lessons whose answer is in the picture."""
+def cell_losses(cells: Tensor, lessons: Lessons) -> dict[str, Tensor]:
+    """Logits (B, rows, cols) → which cells, as a distribution and one by one, over lessons whose answer is there."""
     weight = lessons.weight / lessons.weight.sum().clamp_min(1)
-    cells, letters = cells.float(), letters.float()
+    cells = cells.float()
     wanted = lessons.answer + CONTEXT * lessons.context
     share = (wanted / wanted.sum((1, 2), keepdim=True).clamp_min(1e-6)).flatten(1)
     which = -(F.log_softmax(cells.flatten(1), 1) * share).sum(1)
     each = F.binary_cross_entropy_with_logits(cells, wanted.clamp(max=1), reduction="none").mean((1, 2))
-    blocks = lessons.letters
+    return {"which": (which * weight).sum(), "each": (each * weight).sum()}
+
+
+def letter_losses(letters: Tensor, blocks: Tensor) -> dict[str, Tensor]:
+    """Logits (B, 97, h, w) and what stands in each block (bool) → which letters, and whether any."""
+    letters = letters.float()
     occupied = blocks[:, 1:].any(1)
     # Every class in blocks with print; in empty ones only "nothing stands here", or the many would drown the few.
     read = F.binary_cross_entropy_with_logits(letters, blocks.float(), reduction="none").sum(1)
     read = (read * occupied).sum() / occupied.sum().clamp_min(1)
-    empty = F.binary_cross_entropy_with_logits(letters.logsumexp(1), occupied.float())
-    return {"which": (which * weight).sum(), "each": (each * weight).sum(), "letters": read, "blank": empty}
+    return {"letters": read, "blank": F.binary_cross_entropy_with_logits(letters.logsumexp(1), occupied.float())}
+
+
+def losses(cells: Tensor, letters: Tensor, lessons: Lessons) -> dict[str, Tensor]:
+    """Logits (B, rows, cols) and (B, 97, h, w) → the three losses."""
+    return cell_losses(cells, lessons) | letter_losses(letters, lessons.letters)
 
 
 def total(parts: dict[str, Tensor]) -> Tensor:

@@ -6,6 +6,8 @@ follows where the answer hung on detail (`credit`): one reading with its derivat
 where a group of sampled allocations compares a handful of trees. `--from boxes` is the same loop with the boxes as
 labels, for comparison: by cross entropy, or by what a mistake costs (`asymmetric`).
 
+`--data RECORDS` is another training, that of the scorer that reads on one's own pictures: `--data . --help` tells.
+
 The reward is the outcome (right +1, partly +0.5, wrong −1: `rewards.outcome_reward` over 1000) plus `likelihood_weight`
 times the mean log-likelihood of the right answer's characters under the reader; 0 leaves the bare outcome.
 """
@@ -13,6 +15,7 @@ times the mean log-likelihood of the right answer's characters under the reader;
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
@@ -276,7 +279,13 @@ class ScorerTraining(Training[ScorerOptions]):
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    command(ScorerTraining, ScorerOptions, arguments, __doc__)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if any(one.split("=")[0] == "--data" for one in given):
+        from .train_own import main as own
+
+        own(given)
+        return
+    command(ScorerTraining, ScorerOptions, given, __doc__)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,347 @@
+"""One's own pictures: records of image, question, answer, and boxes or words where there are any, checked and split.
+
+A folder with records.jsonl (as `needle --export` and `pages` write it), a .jsonl file, or a .parquet file (image: a
+path, or the bytes of a picture). Paths are relative to the file. Boxes are x0, y0, x1, y1 in 0–1 of the picture. What
+cannot be used is told once, with its line, and skipped; or refused, with `strict`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from ...errors import InputError
+from ...files import replacing, write_text
+from ...knowing.onnx_scorer import MOST_PIXELS
+from ...pictures import Picture, load_picture
+from ...sensing.ocr import ocr_words
+from ...sensing.words import Words, as_words
+
+RECORDS = "records.jsonl"
+Source = Literal["boxes", "outcomes", "words"]
+SHOWN = 20  # bad records that are told one by one
+# A box this much beyond the picture is rounding; the rest is a mistake, mostly pixels where shares are meant.
+ROUNDING = 0.005
+MOST_MARKED = 0.9  # boxes over so much of a picture leave one class only
+MOST_PLACES = 3  # an answer that stands at more places tells nothing about where to look
+HELD_OUT = 0.2
+NEEDED = {"boxes": "boxes", "outcomes": "answer", "words": "answer, and words (or OCR) among which it stands"}
+
+
+@dataclass(frozen=True)
+class OwnRecord:
+    """line: where it stands in its file. image: a path, or a picture's bytes. boxes, context: (K, 4) in 0–1, of the
+    answer and of what identifies it. words: as `sensing.as_words` takes them. picture: a hash of its bytes. judged: of
+    what was recorded while asking (`asking`): "right", "wrong", "better", "" where nobody judged; else None."""
+
+    line: int
+    image: Path | bytes
+    query: str
+    answer: str = ""
+    boxes: np.ndarray = field(default_factory=lambda: np.zeros((0, 4)))
+    context: np.ndarray = field(default_factory=lambda: np.zeros((0, 4)))
+    words: Any = None
+    picture: str = ""
+    source: str = ""
+    judged: str | None = None
+
+    def load(self) -> Picture:
+        """The picture, at most as large as a scorer reads it."""
+        return reduced(load_picture(self.image))
+
+
+class Bad(NamedTuple):
+    line: int
+    why: str
+
+
+def tell_aside(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class OwnData:
+    """What a file holds: usable records, and those that are not, with the reason."""
+
+    path: Path
+    records: tuple[OwnRecord, ...]
+    bad: tuple[Bad, ...] = ()
+
+    def tell(self, say: Callable[[str], None] = tell_aside) -> None:
+        """The bad records, once, with their lines."""
+        if self.bad:
+            say(f"{self.path}: {len(self.bad)} of {len(self.bad) + len(self.records)} records are skipped")
+            for line, why in self.bad[:SHOWN]:
+                say(f"  line {line}: {why}")
+            if len(self.bad) > SHOWN:
+                say(f"  … and {len(self.bad) - SHOWN} more")
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def entries(path: str | Path) -> Iterator[tuple[int, Any]]:
+    """(line, what stands there: a mapping, or the `ValueError` of a line that is no JSON) of a folder or a file."""
+    found = file_of(path)
+    if found.suffix == ".parquet":
+        yield from _parquet(found)
+        return
+    try:
+        text = found.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read records from {found} ({reason})") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except ValueError as error:
+                yield number, error
+
+
+def file_of(path: str | Path) -> Path:
+    """The file of records that a user names: itself, or records.jsonl or a .parquet in a folder."""
+    path = Path(path)
+    if path.is_dir():
+        several = [path / RECORDS] if (path / RECORDS).is_file() else sorted(path.glob("*.parquet"))
+        if len(several) != 1:
+            raise InputError(f"{path} holds no {RECORDS} (and not one .parquet); give the file of records itself")
+        return several[0]
+    if not path.is_file():
+        raise InputError(f"{path} does not exist; give a folder with {RECORDS}, a .jsonl or a .parquet file")
+    if path.suffix not in (".jsonl", ".parquet"):
+        raise InputError(f"{path} is neither .jsonl nor .parquet; give records as one of them")
+    return path
+
+
+def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
+    try:
+        table = import_module("pyarrow.parquet")
+    except ModuleNotFoundError as error:
+        raise InputError(f"reading {path.name} needs pyarrow; pip install pyarrow, or give .jsonl") from error
+    try:
+        number = 0
+        for batch in table.ParquetFile(path).iter_batches(batch_size=64):
+            for row in batch.to_pylist():
+                number += 1
+                yield number, {name: value for name, value in row.items() if value is not None}
+    except (OSError, ValueError) as error:  # pyarrow's own errors are these
+        raise InputError(f"{path} is not a parquet file that can be read ({error})") from error
+
+
+# ---- one record ------------------------------------------------------------------------------------------------------
+
+
+def parse_record(number: int, entry: Any, folder: Path) -> OwnRecord:
+    """One entry as a record; raises `InputError` with the reason. The picture is not opened."""
+    if not isinstance(entry, Mapping):
+        raise InputError("not JSON" if isinstance(entry, ValueError) else f"a record is an object, not {entry!r:.40}")
+    query, answer = (str(entry.get(name) or "").strip() for name in ("query", "answer"))
+    if not query:
+        raise InputError("the question is empty")
+    judged = str(entry["judged"] or "") if "judged" in entry else None
+    # What was seen when the answer was right is where to look; a better place was named by whoever judged.
+    boxes = entry.get("seen") if judged == "right" and not entry.get("boxes") else entry.get("boxes")
+    return OwnRecord(
+        line=number,
+        image=_image(entry.get("image"), folder),
+        query=query,
+        answer=answer if judged in (None, "right") else str(entry.get("right_answer") or ""),
+        boxes=_boxes(boxes, "box"),
+        judged=judged,
+        context=_boxes(entry.get("ctx_boxes"), "box of the context"),
+        words=_words(entry.get("words"), folder),
+        source=str(entry.get("source") or "own"),
+    )
+
+
+def _image(value: Any, folder: Path) -> Path | bytes:
+    if isinstance(value, Mapping):  # as Hugging Face datasets keep pictures
+        value = value.get("bytes") or value.get("path")
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str) or not value:
+        raise InputError("the record names no picture (image)")
+    if not (folder / value).is_file():
+        raise InputError(f"there is no picture {value}")
+    return folder / value
+
+
+def _boxes(value: Any, name: str) -> np.ndarray:
+    """(K, 4) float64, refused where one is no ground of the picture."""
+    try:
+        boxes = np.array(value if value is not None else [], dtype=np.float64).reshape(-1, 4)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"a {name} must be four numbers x0, y0, x1, y1") from error
+    if not np.isfinite(boxes).all() or (boxes < -ROUNDING).any() or (boxes > 1 + ROUNDING).any():
+        raise InputError(f"a {name} lies outside the picture; give x0, y0, x1, y1 as shares of it, in 0–1")
+    boxes = boxes.clip(0, 1)
+    if (boxes[:, 2:] <= boxes[:, :2]).any():
+        raise InputError(f"a {name} is empty; give x0 < x1 and y0 < y1")
+    return boxes
+
+
+def _words(value: Any, folder: Path) -> Any:
+    return folder / value if isinstance(value, str) else value
+
+
+def reduced(picture: Picture) -> Picture:
+    """A picture of at most `MOST_PIXELS`, as the scorer's graph reads it."""
+    scale = (MOST_PIXELS / (picture.height * picture.width)) ** 0.5
+    if scale >= 1:
+        return picture
+    return load_picture(picture, longest_side=max(1, int(max(picture.size) * scale)))
+
+
+def marks(boxes: np.ndarray, side: int = 32) -> float:
+    """The share of the picture that boxes cover, on a grid of side²."""
+    middle = (np.arange(side) + 0.5) / side
+    x, y = middle[None, :], middle[:, None]
+    inside = [(x >= x0) & (x <= x1) & (y >= y0) & (y <= y1) for x0, y0, x1, y1 in boxes]
+    return float(np.any(inside, 0).mean()) if inside else 0.0
+
+
+def found_places(words: Words, answer: str) -> list[np.ndarray]:
+    """Boxes (4,) of every run of words that spells the answer, whatever its case, spaces and marks at the ends."""
+    wanted = _spelt(answer)
+    if not wanted:
+        return []
+    texts, places = [_spelt(text) for text in words.texts], []
+    for start, first in enumerate(texts):
+        run = ""
+        for stop in range(start, len(texts) if first and wanted.startswith(first) else start):
+            run += texts[stop]
+            if not wanted.startswith(run):
+                break
+            if run == wanted:
+                part = words.boxes[start : stop + 1]
+                places.append(np.concatenate([part[:, :2].min(0), part[:, 2:].max(0)]))
+                break
+    return places
+
+
+def _spelt(text: str) -> str:
+    return re.sub(r"^\W+|\W+$|\s+", "", text.lower())
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------
+
+
+def read_own(
+    path: str | Path, source: Source = "boxes", *, strict: bool = False, say: Callable[[str], None] = tell_aside
+) -> OwnData:
+    """The records that can be learned from, the others told once by `say`, or refused together with `strict`.
+
+    source: what must be known of each: its boxes; its answer ("outcomes"); or the answer and words among which it
+    stands ("words": those of the record, else by OCR), from which its boxes are made."""
+    file = file_of(path)
+    parsed = [_parsed(number, entry, file.parent) for number, entry in entries(file)]
+    with ThreadPoolExecutor() as pool:
+        # OCR holds one engine; pictures are decoded side by side.
+        checked = (
+            list(map(_checked, parsed, [source] * len(parsed)))
+            if source == "words"
+            else [*pool.map(_checked, parsed, [source] * len(parsed))]
+        )
+    data = OwnData(
+        Path(path),
+        tuple(one for one in checked if isinstance(one, OwnRecord)),
+        tuple(one for one in checked if isinstance(one, Bad)),
+    )
+    data.tell(say)
+    if not data.records:
+        raise InputError(
+            f"{path} holds no record that can be used (of {len(checked)}); each needs image, query and {NEEDED[source]}"
+        )
+    if strict and data.bad:
+        raise InputError(f"--strict: {len(data.bad)} of {len(checked)} records of {path} cannot be used; mend them")
+    return data
+
+
+def _parsed(number: int, entry: Any, folder: Path) -> OwnRecord | Bad:
+    try:
+        return parse_record(number, entry, folder)
+    except InputError as error:
+        return Bad(number, str(error))
+
+
+def _checked(record: OwnRecord | Bad, source: Source) -> OwnRecord | Bad:
+    """The record with its picture looked at, and its boxes where words give them; or what is wrong with it."""
+    if isinstance(record, Bad):
+        return record
+    try:
+        raw = record.image if isinstance(record.image, bytes) else record.image.read_bytes()
+        picture = load_picture(raw)
+        made = replace(record, picture=hashlib.sha256(raw).hexdigest())
+        if source == "words":
+            made = _placed(made, picture)
+        if source != "boxes" and not record.answer:
+            raise InputError("the answer is empty")
+        if source != "outcomes":
+            _check_boxes(made)
+    except (InputError, OSError) as error:
+        return Bad(
+            record.line, getattr(error, "strerror", None) or str(error).replace("the bytes given", "the picture")
+        )
+    return made
+
+
+def _check_boxes(record: OwnRecord) -> None:
+    if not len(record.boxes):
+        wrong = "judged wrong, and no better place is named" if record.judged == "wrong" else "it has no boxes"
+        raise InputError("nobody judged it" if record.judged == "" else wrong)
+    if marks(record.boxes) > MOST_MARKED:
+        raise InputError("one class only: its boxes mark the whole picture, so nothing tells where to look")
+
+
+def _placed(record: OwnRecord, picture: Picture) -> OwnRecord:
+    """The record with the boxes of the words that spell its answer."""
+    words = ocr_words(picture.pixels) if record.words is None else as_words(record.words, picture.size)
+    places = found_places(words, record.answer)
+    if not places:
+        raise InputError(f"its answer {record.answer!r:.40} stands nowhere among its {len(words)} words")
+    if len(places) > MOST_PLACES:
+        raise InputError(f"its answer {record.answer!r:.40} stands at {len(places)} places")
+    return replace(record, boxes=np.stack(places).astype(np.float64))
+
+
+def split_by_picture(
+    records: Sequence[OwnRecord], share: float = HELD_OUT, seed: int = 0
+) -> tuple[list[OwnRecord], list[OwnRecord]]:
+    """(to learn from, held out): every picture, by its content, is on one side only, whatever its name and order."""
+    pictures = sorted({record.picture for record in records})
+    if len(pictures) < 2:
+        raise InputError(f"{len(pictures)} picture cannot be split into some to learn from and some held out; give 2")
+    order = sorted(pictures, key=lambda one: hashlib.sha256(f"{seed} {one}".encode()).digest())
+    apart = set(order[: min(len(order) - 1, max(1, round(share * len(order))))])
+    return (
+        [record for record in records if record.picture not in apart],
+        [record for record in records if record.picture in apart],
+    )
+
+
+def write_records(path: Path, records: Iterable[OwnRecord]) -> None:
+    """Records as a .jsonl file that `read_own` and `bench real` read, wherever it lies; pictures stay where they are,
+    those of a parquet file are written beside it."""
+    lines = []
+    for record in records:
+        image = record.image
+        if isinstance(image, bytes):
+            image = path.parent / "img" / f"{record.picture[:16]}.png"
+            with replacing(image) as temporary:
+                Image.fromarray(load_picture(record.image).pixels).save(temporary)
+        entry: dict[str, Any] = {"source": record.source, "image": str(Path(image).resolve()), "query": record.query}
+        entry |= {"answer": record.answer, "boxes": record.boxes.round(5).tolist()}
+        lines.append(json.dumps(entry, ensure_ascii=False) + "\n")
+    write_text(path, "".join(lines))
