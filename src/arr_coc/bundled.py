@@ -164,6 +164,12 @@ class ScorerRelevance:
             return self._by_torch(Scene(pixels, device=device).tensor, query)
         return self._found(score_picture(self.folder, pixels, query), query)
 
+    def of_scene(self, scene: Scene, query: str) -> Relevance:
+        """The same for a scene; an array needs no torch."""
+        if isinstance(scene.given, np.ndarray):
+            return self.of_pixels(scene.given, query, str(scene.device))
+        return self(scene.tensor, query)
+
     def _by_torch(self, picture: torch.Tensor, query: str) -> Relevance:
         import torch
 
@@ -187,9 +193,7 @@ def marked(picture: Picture, scorer: Any) -> Picture:
 def scorer_relevance(scene: Scene, query: str) -> Any:
     """The source "scorer": the one that was trained with the model, else the one that comes with the library."""
     scorer = scene.scorer or ScorerRelevance.bundled()
-    if isinstance(scorer, ScorerRelevance) and isinstance(scene.given, np.ndarray):
-        return scorer.of_pixels(scene.given, query, str(scene.device))
-    return scorer(scene.tensor, query)
+    return scorer.of_scene(scene, query) if isinstance(scorer, ScorerRelevance) else scorer(scene.tensor, query)
 
 
 def scorer_missing(offers: frozenset[str]) -> str | None:

@@ -267,7 +267,7 @@ def _of_entry_point(point: Any) -> Source:
 def _of_folder(folder: Path) -> Source:
     """A trained scorer of the user's."""
     scorer = _load("arr_coc.bundled:scorer_of")(folder)
-    return Source(str(folder), lambda scene, query: scorer(scene.tensor, query), summary="the scorer of this folder")
+    return Source(str(folder), scorer.of_scene, summary="the scorer of this folder")
 
 
 def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:

@@ -1,0 +1,252 @@
+"""The scorer on one's own pictures: it learns, resumes to the bit, and what it leaves is taken by path."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageDraw
+
+from arr_coc.errors import InputError
+from arr_coc.knowing.reading_scorer import ReadingScorer, ReadingScorerConfig
+from arr_coc.lab.train import train_own, train_scorer
+from arr_coc.lab.train.checkpoints import ship
+from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.options import parse
+from arr_coc.lab.train.own_credit import cell_boxes, coarse_level, leaf_boxes, refined
+from arr_coc.lab.train.own_data import read_own
+from arr_coc.lab.train.run import torch_scope, train
+from arr_coc.lab.train.train_own import Album, OwnOptions, OwnTraining, own_shelf
+from arr_coc.looking import look
+
+SOURCE = Path(train_own.__file__).parents[3]
+TINY = ReadingScorerConfig(
+    narrow=8, middle=16, wide=16, query_width=16, fine=1, before=1, after=1, coarse=1, heads=4, waves=4
+)
+SMALL = ("--canvas", "128", "--batch", "3", "--drawn", "14", "--judged", "4", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Twelve pictures with a black square, and a scorer to begin with."""
+    folder = tmp_path_factory.mktemp("own")
+    chance, lines = np.random.default_rng(0), []
+    for number in range(12):
+        row, col = chance.integers(0, 4, 2)
+        page = Image.new("RGB", (128, 128), (200 + number, 210, 220))
+        ImageDraw.Draw(page).rectangle((32 * col + 6, 32 * row + 6, 32 * col + 26, 32 * row + 26), "black")
+        page.save(folder / f"{number}.png")
+        box = [col / 4 + 0.05, row / 4 + 0.05, col / 4 + 0.2, row / 4 + 0.2]
+        lines.append({"image": f"{number}.png", "query": "the square?", "answer": str(number), "boxes": [box]})
+    (folder / "records.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    torch.manual_seed(0)
+    ReadingScorer(TINY).save_pretrained(folder / "start")
+    ship(
+        {"mini": build_mini(MiniConfig(width=64, heads=1, vision_layers=2, language_layers=2, deepstack=(0,)))}, folder
+    )
+    return folder
+
+
+def arguments(folder: Path, where: Path, *more: str) -> list[str]:
+    given = [
+        "--data",
+        str(folder),
+        "--start",
+        str(folder / "start"),
+        "--folder",
+        str(where),
+        "--out",
+        str(where / "out"),
+    ]
+    return [*given, *SMALL, *more]
+
+
+@pytest.fixture(scope="module")
+def trained(folder, tmp_path_factory) -> Path:
+    where = tmp_path_factory.mktemp("trained")
+    with torch_scope(threads=1):
+        train_scorer.main(arguments(folder, where, "--steps", "8", "--checkpoint-every", "0", "--log", "tensorboard"))
+    return where
+
+
+def test_the_folder_is_taken_by_path_and_torch_finds_what_the_graph_finds(trained, folder):
+    """Two routes to one map: the ONNX graph, and the safetensors."""
+    from arr_coc.bundled import ScorerRelevance
+
+    out = trained / "out"
+    assert {path.name for path in out.iterdir()} >= {"config.json", "model.safetensors", "record.json", "README.md"}
+    pixels = np.asarray(Image.open(folder / "3.png"))
+    scorer = ScorerRelevance(out)
+    assert scorer.has_graph
+    by_torch = scorer._by_torch(torch.from_numpy(pixels.copy()).permute(2, 0, 1), "the square?")
+    assert scorer.of_pixels(pixels, "the square?").map == pytest.approx(by_torch.map, abs=2e-3)
+    allocation = look(folder / "3.png", "the square?", budget=6, relevance=str(out))
+    assert allocation.tokens == 6
+
+
+def test_look_takes_the_folder_where_torch_cannot_be_imported(trained, folder):
+    script = "import sys; sys.modules['torch'] = None\nfrom arr_coc import look\n"
+    script += f"print(look({str(folder / '3.png')!r}, 'the square?', budget=6, relevance={str(trained / 'out')!r}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "6 of 16 tokens" in done.stdout
+
+
+def test_what_is_left_tells_the_run(trained):
+    record = json.loads((trained / "out" / "record.json").read_text())
+    assert (record["records"], record["skipped"], record["step"]) == (12, 0, 8)
+    assert record["before"].keys() == record["after"].keys() >= {"held out 1/8", "needle 1/8"}
+    card = (trained / "out" / "README.md").read_text()
+    assert "12 records of 12" in card
+    assert f"| held out 1/8 | {100 * record['before']['held out 1/8']:.1f} %" in card
+    held = read_own(trained / "out" / "held_out.jsonl").records
+    assert len(held) == record["held_out"] == 2
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    found = events.EventAccumulator(str(next(trained.rglob("events.out.*")).parent)).Reload()
+    assert len(found.Scalars(next(tag for tag in found.Tags()["scalars"] if tag.endswith("loss")))) == 8
+
+
+def test_a_run_killed_without_warning_goes_on_to_the_bit(trained, folder, tmp_path):
+    given = arguments(folder, tmp_path, "--steps", "8", "--checkpoint-every", "0")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "arr_coc.lab.train.train_own", *given]
+    started = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert started.stdout is not None
+    assert any('"step": 4' in line for line in started.stdout)
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    with torch_scope(threads=1):
+        train(OwnTraining, parse(OwnOptions, given, None), export=False)
+    one, two = (torch.load(path / "state.pt", weights_only=True) for path in (trained, tmp_path))
+    assert one["progress"]["step"] == two["progress"]["step"] == 8
+    for part, values in one["modules"].items():
+        for key, value in values.items():
+            assert torch.equal(value, two["modules"][part][key]), (part, key)
+
+
+def test_the_layers_that_read_stay_unless_all_are_asked_for(folder, tmp_path):
+    options: dict[str, Any] = {
+        "data": folder,
+        "start": str(folder / "start"),
+        "canvas": 128,
+        "batch": 2,
+        "drawn": 14,
+        "judged": 2,
+    }
+    begun = ReadingScorer.from_pretrained(folder / "start").state_dict()
+    for every in (False, True):
+        where = tmp_path / str(every)
+        made = train(
+            OwnTraining,
+            OwnOptions(**options, steps=2, folder=where, out=where, all_layers=every, device="cpu"),
+            export=False,
+        )
+        moved = {
+            key.split(".")[0] for key, value in made.scorer.state_dict().items() if not torch.equal(value, begun[key])
+        }
+        assert ("stem" in moved) is every
+        assert "head" in moved
+
+
+@pytest.mark.parametrize("by", ["mini", "tiles"])
+def test_answers_alone_teach_too_and_boxes_are_never_looked_at(folder, tmp_path, by):
+    """The boxes of the file are spoilt where they are learned from: the steps must be the same ones."""
+    given = ["--from", "outcomes", "--model", str(folder if by == "mini" else folder / "mini"), "--steps", "2"]
+    for name in ("as it is", "spoilt"):
+        data = folder
+        if name == "spoilt":
+            data = tmp_path / "data"
+            data.mkdir()
+            lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+            for line in lines:
+                line |= {"image": str(folder / line["image"]), "boxes": [[0.0, 0.0, 0.1, 0.1]]}
+            (data / "records.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        with torch_scope(threads=1):
+            options = parse(OwnOptions, arguments(folder, tmp_path / name, *given), None)
+            train(OwnTraining, replace(options, data=data), export=False)
+    one, two = (torch.load(tmp_path / name / "state.pt", weights_only=True) for name in ("as it is", "spoilt"))
+    for key, value in one["modules"]["scorer"].items():
+        assert torch.equal(value, two["modules"]["scorer"][key]), key
+    assert 0 < one["progress"]["likelihood"] < 1
+
+
+def test_credited_cells_become_boxes_until_they_hold_half():
+    shares = np.zeros((4, 8))
+    shares[1, 2], shares[3, 7], shares[0, 0] = 0.3, 0.25, 0.2
+    boxes = cell_boxes(shares)
+    assert boxes.tolist() == [[2 / 8, 1 / 4, 3 / 8, 2 / 4], [7 / 8, 3 / 4, 1, 1]]
+    assert len(cell_boxes(np.full((20, 20), 1 / 400))) == 8
+    assert cell_boxes(np.zeros((2, 2))).shape == (0, 4)
+
+
+def test_one_leaf_more_keeps_the_ground_whole():
+    rows, cols = 10, 7
+    level = coarse_level(rows, cols)
+    coarse = np.array([[row, col, level] for row in range(0, rows, 4) for col in range(0, cols, 4)])
+    for place in range(len(coarse)):
+        leaves = refined(coarse, place, 0, rows, cols)
+        ground = np.zeros((rows, cols), int)
+        for x0, y0, x1, y1 in leaf_boxes(leaves, rows, cols) * (cols, rows, cols, rows):
+            ground[round(y0) : round(y1), round(x0) : round(x1)] += 1
+        assert (ground == 1).all()
+    assert coarse_level(100, 100) == 5
+
+
+def test_a_shelf_holds_each_record_where_its_picture_has_it(folder):
+    records = read_own(folder).records[:3]
+    shelf = own_shelf(Album(), records, torch.device("cpu"))
+    assert shelf.pixels.shape == (3, 3, 128, 128)
+    assert shelf.boxes[0, 0].numpy() == pytest.approx(records[0].boxes[0] * 128)
+    x, y = (shelf.boxes[0, 0, :2] + 4).int().tolist()
+    assert shelf.pixels[0, :, y, x].tolist() == [0, 0, 0], "the square is black"
+
+
+def test_an_album_keeps_what_it_may(folder):
+    album = Album(most=2 * 128 * 128 * 3)
+    records = read_own(folder).records[:4]
+    for record in (*records, records[0]):
+        assert np.array_equal(album.pixels(record), record.load().pixels)
+    assert len(album.kept) == 2
+    assert album.held == sum(one.nbytes for one in album.kept.values())
+
+
+def test_wrong_options_are_told_before_anything_is_read(tmp_path):
+    wrongs: list[tuple[dict[str, Any], str]]
+    wrongs = [({"mix": 1.0}, "--mix"), ({"held_out": 0.0}, "--held-out"), ({"canvas": 100}, "--canvas")]
+    for wrong, words in wrongs:
+        with pytest.raises(InputError, match=words):
+            OwnOptions(data=tmp_path, **wrong)
+    with pytest.raises(InputError, match="does not exist"):
+        train_scorer.main(["--data", str(tmp_path / "none.jsonl"), "--device", "cpu"])
+
+
+def test_a_push_uploads_the_whole_folder(trained, monkeypatch):
+    """Offline: what would be uploaded, by the hub's own client up to its two calls."""
+    hub = pytest.importorskip("huggingface_hub")
+    sent: dict[str, Any] = {}
+    monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, name, **how: sent.update(name=name, **how))
+
+    def upload(self, *, repo_id, folder_path):
+        sent["files"] = sorted(path.name for path in Path(folder_path).iterdir())
+        return f"https://hub/{repo_id}"
+
+    monkeypatch.setattr(hub.HfApi, "upload_folder", upload)
+    scorer = ReadingScorer.from_pretrained(trained / "out")
+    assert scorer.push_to_hub("me/scorer", folder=trained / "out", private=True) == "https://hub/me/scorer"
+    assert sent["name"] == "me/scorer"
+    assert sent["private"] is True
+    assert {"README.md", "model.onnx", "model.safetensors"} <= set(sent["files"])
+    scorer.push_to_hub("me/scorer")
+    assert sent["files"] == ["config.json", "model.safetensors"]
+    monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, name, **how: (_ for _ in ()).throw(OSError("no net")))
+    with pytest.raises(InputError, match="cannot push to 'me/scorer' \\(no net\\)"):
+        scorer.push_to_hub("me/scorer")
