@@ -132,7 +132,8 @@ class Esper:
         if self._pictured is None:
             from .passes_without_memory import ask_again
 
-            story = ask_again(self, self._picture, query, budget, keep, settings, source, max_new_tokens, stop_early)
+            how = (failures, max_new_tokens, stop_early)
+            story = ask_again(self, self._picture, query, budget, keep, settings, source, *how)
         else:
             share = (budget, keep, failures, max_new_tokens, stop_early)
             story = self._incrementally(self._pictured, query, settings, source, *share)

@@ -35,6 +35,7 @@ def ask_again(
     keep: float | None,
     settings: EsperSettings,
     source: Any,
+    failures: int,
     most: int,
     stop_early: bool,
 ) -> Story:
@@ -67,7 +68,7 @@ def ask_again(
     for _ in range(settings.passes):
         exploration = esper.tempering.explore(uncertainties)
         last = torch.tensor([uncertainties[-1] if uncertainties else 0.0])
-        arousal = arousal_of(stakes, last, 0 * last)
+        arousal = arousal_of(stakes, last, failures + 0 * last)
         point = torch.full((1, 2), -1)
         if looks is None:
             glance = relevance_cells(salient_map(picture), pixels, query, frame) if esper.glance == "salient" else cells

@@ -41,6 +41,8 @@ COMMANDS: dict[str, Command] = {
     "needle": Command("needle", "Pictures with small things in them, questions, true boxes."),
     "pages": Command("pages", "Pages drawn by a browser, questions, true boxes."),
     "train": Command("train", "The trainings that made the bundled weights, resumable."),
+    "mine": Command("mine", "Your own hardest cases, with their pictures."),
+    "judge": Command("judge", "Was a recorded answer right, wrong, elsewhere?"),
     "bench": Command("bench", "Tables of what is measured, JSON beside them."),
     "setup": Command("setup", "Fetch pretrained parts: photos."),
     "doctor": Command("doctor", "What is installed, what works, what is missing."),

@@ -54,6 +54,14 @@ def command(
         Path | None, typer.Option(help="Write NAME.homunculus.png, NAME.allocation.json and NAME.answer.json there.")
     ] = None,
     draw: Annotated[bool, typer.Option(help="With --out: draw the homunculus.")] = True,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.jsonl",
+            help="Append what was asked and decided to a file of yours; `arr-coc judge` says whether it was right.",
+            show_default=False,
+        ),
+    ] = None,
     allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch a picture that is a web address.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the answer and nothing else.")] = False,
@@ -73,8 +81,10 @@ def command(
       arr-coc ask form.png "What is the date?" --passes 4 --explain --out story
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
       arr-coc ask report.pdf "Who signed it?" --page 3
+      arr-coc ask form.png "What is the date?" --record feedback.jsonl && arr-coc judge feedback.jsonl right
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
+    from ...feedback import Feedback
     from ...quick import QuickEye, can_be_quick
     from ...request import check_amount, check_device, check_request
     from ...sensing.pdf import is_pdf, load_page
@@ -91,6 +101,7 @@ def command(
     again = passes > 1 or explain
     if again and strategy is not None:
         raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes and --explain")
+    kept = Feedback.of(record)
     source = open_source(image, allow_url)
     if page is not None or is_pdf(source.place):
         (source,) = expand([image], allow_url, None if page is None else str(page))
@@ -124,11 +135,14 @@ def command(
         story = None
         if esper is not None:
             esper.set_image(picture.pixels)
-            story = esper.examine(query, tokens, share, passes=passes, max_new_tokens=new_tokens)
+            lately = 0 if kept is None else kept.failures()
+            story = esper.examine(query, tokens, share, passes=passes, failures=lately, max_new_tokens=new_tokens)
             answer = story.answer
         else:
             how: dict[str, Any] = {"strategy": strategy, "seed": seed, "words": known}
             answer = eye.ask(query, tokens, share, max_new_tokens=new_tokens, **how)
+    if kept is not None:
+        answer = kept.noted(answer, query, picture, place=source.place, model=model)
     files: dict[str, str] = {}
     if out is not None:
         scored = eye.scored(query) if relevance in ("auto", "scorer") and draw else None

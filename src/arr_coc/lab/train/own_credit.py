@@ -106,7 +106,7 @@ def cell_boxes(shares: np.ndarray) -> np.ndarray:
 
 def answered_prompt(eye: Eye, query: str, answer: str) -> dict[str, Any]:
     """The chat about the eye's picture with its answer, and labels that ask for the answer only."""
-    inputs = dict(eye._prompt(query))
+    inputs = dict(eye.prepare(query, keep=1.0).inputs)
     tokenizer, ids = eye.processor.tokenizer, inputs["input_ids"]
     said = tokenizer(answer, add_special_tokens=False)["input_ids"]
     end = tokenizer.eos_token_id

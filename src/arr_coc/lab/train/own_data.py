@@ -14,9 +14,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -29,7 +30,6 @@ from ...sensing.ocr import ocr_words
 from ...sensing.words import Words, as_words
 
 RECORDS = "records.jsonl"
-Source = Literal["boxes", "outcomes", "words"]
 SHOWN = 20  # bad records that are told one by one
 # A box this much beyond the picture is rounding; the rest is a mistake, mostly pixels where shares are meant.
 ROUNDING = 0.005
@@ -125,6 +125,22 @@ def file_of(path: str | Path) -> Path:
     return path
 
 
+def judged_entries(several: Iterable[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """Judgements (`feedback`), each a line of its own, joined to the records that they judge; the last one counts."""
+    records: list[tuple[int, Any]] = []
+    places: dict[str, int] = {}
+    for number, entry in several:
+        if isinstance(entry, Mapping) and "judges" in entry and entry["judges"] in places:
+            place = places[entry["judges"]]
+            line, earlier = records[place]
+            records[place] = line, {**earlier, **{name: value for name, value in entry.items() if name != "judges"}}
+            continue
+        if isinstance(entry, Mapping) and "id" in entry:
+            places[str(entry["id"])] = len(records)
+        records.append((number, entry))
+    return records
+
+
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
     try:
         table = import_module("pyarrow.parquet")
@@ -147,6 +163,8 @@ def parse_record(number: int, entry: Any, folder: Path) -> OwnRecord:
     """One entry as a record; raises `InputError` with the reason. The picture is not opened."""
     if not isinstance(entry, Mapping):
         raise InputError("not JSON" if isinstance(entry, ValueError) else f"a record is an object, not {entry!r:.40}")
+    if "judges" in entry:
+        raise InputError(f"it judges the record {str(entry['judges'])!r:.20}, which is not in the file")
     query, answer = (str(entry.get(name) or "").strip() for name in ("query", "answer"))
     if not query:
         raise InputError("the question is empty")
@@ -214,10 +232,10 @@ def marks(boxes: np.ndarray, side: int = 32) -> float:
 
 def found_places(words: Words, answer: str) -> list[np.ndarray]:
     """Boxes (4,) of every run of words that spells the answer, whatever its case, spaces and marks at the ends."""
-    wanted = _spelt(answer)
+    wanted = spelt(answer)
     if not wanted:
         return []
-    texts, places = [_spelt(text) for text in words.texts], []
+    texts, places = [spelt(text) for text in words.texts], []
     for start, first in enumerate(texts):
         run = ""
         for stop in range(start, len(texts) if first and wanted.startswith(first) else start):
@@ -231,7 +249,8 @@ def found_places(words: Words, answer: str) -> list[np.ndarray]:
     return places
 
 
-def _spelt(text: str) -> str:
+def spelt(text: str) -> str:
+    """What two spellings of one answer share: no spaces, no capitals, no marks at its ends."""
     return re.sub(r"^\W+|\W+$|\s+", "", text.lower())
 
 
@@ -239,21 +258,18 @@ def _spelt(text: str) -> str:
 
 
 def read_own(
-    path: str | Path, source: Source = "boxes", *, strict: bool = False, say: Callable[[str], None] = tell_aside
+    path: str | Path, source: str = "boxes", *, strict: bool = False, say: Callable[[str], None] = tell_aside
 ) -> OwnData:
     """The records that can be learned from, the others told once by `say`, or refused together with `strict`.
 
     source: what must be known of each: its boxes; its answer ("outcomes"); or the answer and words among which it
     stands ("words": those of the record, else by OCR), from which its boxes are made."""
     file = file_of(path)
-    parsed = [_parsed(number, entry, file.parent) for number, entry in entries(file)]
+    parsed = [_parsed(number, entry, file.parent) for number, entry in judged_entries(entries(file))]
+    check = partial(_checked, source=source)
     with ThreadPoolExecutor() as pool:
-        # OCR holds one engine; pictures are decoded side by side.
-        checked = (
-            list(map(_checked, parsed, [source] * len(parsed)))
-            if source == "words"
-            else [*pool.map(_checked, parsed, [source] * len(parsed))]
-        )
+        # OCR holds one engine; else pictures are decoded side by side.
+        checked = [check(one) for one in parsed] if source == "words" else list(pool.map(check, parsed))
     data = OwnData(
         Path(path),
         tuple(one for one in checked if isinstance(one, OwnRecord)),
@@ -276,7 +292,7 @@ def _parsed(number: int, entry: Any, folder: Path) -> OwnRecord | Bad:
         return Bad(number, str(error))
 
 
-def _checked(record: OwnRecord | Bad, source: Source) -> OwnRecord | Bad:
+def _checked(record: OwnRecord | Bad, source: str) -> OwnRecord | Bad:
     """The record with its picture looked at, and its boxes where words give them; or what is wrong with it."""
     if isinstance(record, Bad):
         return record

@@ -135,7 +135,7 @@ class OwnTraining(Training[OwnOptions]):
 
     def __init__(self, options: OwnOptions, devices: Devices) -> None:
         super().__init__(options, devices)
-        self.data = read_own(options.data, options.source, strict=options.strict)  # type: ignore[arg-type]
+        self.data = read_own(options.data, options.source, strict=options.strict)
         self.learned, self.held = split_by_picture(self.data.records, options.held_out, options.seed)
         self.seen_boxes = [record for record in self.held if len(record.boxes)]
         self.album = Album()

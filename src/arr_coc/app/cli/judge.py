@@ -1,0 +1,41 @@
+"""`arr-coc judge`: was a recorded answer right, wrong, or is there a better place?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...errors import InputError
+from ...feedback import Feedback
+from .console import say
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="What --record wrote.", show_default=False)],
+    judged: Annotated[str, typer.Argument(help="right, wrong or better.", show_default=False)],
+    record: Annotated[str | None, typer.Option(help="The record's name. [default: the last one]")] = None,
+    place: Annotated[
+        str | None, typer.Option(metavar="X0,Y0,X1,Y1", help="With better: where to look, in 0–1 of the picture.")
+    ] = None,
+    answer: Annotated[str, typer.Option(help="What the right answer would have been.")] = "",
+) -> None:
+    """Say whether a recorded answer was right; it is added to the file, and `train scorer --data FILE` learns from it.
+
+    \b
+    Examples:
+      arr-coc ask form.png "What is the date?" --record feedback.jsonl
+      arr-coc judge feedback.jsonl right
+      arr-coc judge feedback.jsonl better --place 0.6,0.1,0.9,0.15 --answer "3 May"
+    """
+    try:
+        boxes = [] if place is None else [[float(side) for side in place.split(",")]]
+    except ValueError as error:
+        raise InputError(f"--place {place} is no box; give x0,y0,x1,y1 in 0–1") from error
+    if not file.is_file():
+        raise InputError(f"{file} does not exist; record some answers with arr-coc ask --record {file}")
+    if boxes and len(boxes[0]) != 4:
+        raise InputError(f"--place {place} is no box; give x0,y0,x1,y1 in 0–1")
+    Feedback(file).judge(judged, record, boxes=boxes, answer=answer)
+    say(f"{file}: {judged}")
