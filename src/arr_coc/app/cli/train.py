@@ -16,6 +16,12 @@ app = typer.Typer(no_args_is_help=True)
 # What follows the name of a training goes to it as it is, --help too.
 HANDED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
+# Trainings to which records of image, question and answer say nothing.
+NO_RECORDS = {
+    "hypotheses": "its rivals are compared on Needle World, where every cell is known; use train scorer --data",
+    "video": "records are single pictures, and it learns from frames that follow one another",
+}
+
 
 @app.callback()
 def train() -> None:
@@ -37,6 +43,8 @@ def add_training(name: str, module: str, what: str, *examples: str) -> None:
     """A command whose options are those of `python -m arr_coc.lab.train.MODULE`."""
 
     def run(context: typer.Context) -> None:
+        if name in NO_RECORDS and any(one.split("=")[0] == "--data" for one in context.args):
+            raise InputError(f"train {name} takes no --data: {NO_RECORDS[name]}")
         main = import_module(f"...lab.train.{module}", __package__).main
         before = sys.argv[0]
         sys.argv[0] = f"arr-coc train {name}"  # what its usage line begins with
@@ -56,6 +64,14 @@ add_training(
     "The reader, and beside it the scorer: one run that can be stopped and resumed, and its learning curve.",
     "--seconds 520 --total 1040 --folder runs/mini --out runs/mini/export",
     "--steps 20 --scale 0.004 --width 64 --largest 256 --evaluate 0",
+    "--data invoices --seconds 600 --out my-mini",
+)
+add_training(
+    "lora",
+    "train_prompts",
+    "Adapters for a stock model, on foveated prompts of your own pictures (extra [lora]).",
+    "--model Qwen/Qwen3-VL-2B-Instruct --data invoices --keeps 0.25 0.125 --out my-adapter",
+    "--model my-model-folder --data answers.jsonl --steps 200 --rank 16",
 )
 add_training(
     "scorer",

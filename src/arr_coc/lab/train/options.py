@@ -54,6 +54,11 @@ class RunOptions:
         return self.out or Path(os.environ.get("OUT") or self.folder / "export")
 
 
+def takes_records(arguments: Iterable[str]) -> bool:
+    """Whether a command line names records of the user's own (`own_data`)."""
+    return any(one.split("=")[0] == "--data" for one in arguments)
+
+
 def plain(options: Any) -> dict[str, Any]:
     """The options as JSON has them."""
 

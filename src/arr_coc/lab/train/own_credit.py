@@ -9,7 +9,7 @@ how likely the right answers are with everything seen is kept (`Creditor.likelih
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -104,9 +104,9 @@ def cell_boxes(shares: np.ndarray) -> np.ndarray:
 # ---- any attached model: one leaf more -------------------------------------------------------------------------------
 
 
-def answered_prompt(eye: Eye, query: str, answer: str) -> dict[str, Any]:
-    """The chat about the eye's picture with its answer, and labels that ask for the answer only."""
-    inputs = dict(eye.prepare(query, keep=1.0).inputs)
+def answered_prompt(eye: Eye, prompt: Mapping[str, Any], answer: str) -> dict[str, Any]:
+    """A prompt that the eye prepared (`Looked.inputs`) with its answer, and labels that ask for the answer only."""
+    inputs = dict(prompt)
     tokenizer, ids = eye.processor.tokenizer, inputs["input_ids"]
     said = tokenizer(answer, add_special_tokens=False)["input_ids"]
     end = tokenizer.eos_token_id
@@ -154,7 +154,7 @@ def refined(leaves: np.ndarray, place: int, to: int, rows: int, cols: int) -> np
 def tile_boxes(eye: Eye, pixels: np.ndarray, query: str, answer: str) -> tuple[np.ndarray, float]:
     """(K, 4) boxes in 0–1 of the tiles, and quarters of the best, whose detail raised the answer's likelihood most;
     and its mean log-likelihood with everything seen. No box where no detail helped."""
-    inputs = answered_prompt(eye.set_image(pixels), query, answer)
+    inputs = answered_prompt(eye, eye.set_image(pixels).prepare(query, keep=1.0).inputs, answer)
     (grid,) = eye.backbone.grids(eye.model, inputs)
     rows, cols, level = grid.rows, grid.cols, coarse_level(grid.rows, grid.cols)
     tree = build_tree(rows, cols, level)

@@ -2,12 +2,15 @@
 
 Small canvases first, a dense target in every visual token, Muon for the matrices, mixed allocations from the start: the
 recipe that worked. Straight questions on large canvases never left chance, and large batches left too few steps.
+
+`--data RECORDS` is another training, that of the finished reader on one's own pictures: `--data . --help` tells.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
@@ -29,7 +32,7 @@ from .curves import plot_record
 from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .mini_model import MiniConfig, build_mini
-from .options import RunOptions, option
+from .options import RunOptions, option, takes_records
 from .reader import DenseHeads, Reader, cut_blocks, glyph_loss, pack_batch, reader_losses, unpack_batch
 from .reader_examples import (
     PIXELS_A_BUFFER,
@@ -345,7 +348,13 @@ def count(module: nn.Module) -> float:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    command(MiniTraining, MiniOptions, arguments, __doc__)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if takes_records(given):
+        from .train_prompts import mini_main
+
+        mini_main(given)
+        return
+    command(MiniTraining, MiniOptions, given, __doc__)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from .checkpoints import load_shipped
 from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .monitors import Monitors, Probe, run_scorer
-from .options import RunOptions, option
+from .options import RunOptions, option, takes_records
 from .outcomes import RewardForm, credit_loss, credit_shares, detail_credit, judge, load_reader
 from .pictures import TrainingBatch, cut
 from .policy_gradient import PolicySettings, balance_penalty, draw_noise, map_entropy, outcome_step
@@ -280,7 +280,7 @@ class ScorerTraining(Training[ScorerOptions]):
 
 def main(arguments: Iterable[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else list(arguments)
-    if any(one.split("=")[0] == "--data" for one in given):
+    if takes_records(given):
         from .train_own import main as own
 
         own(given)
