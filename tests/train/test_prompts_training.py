@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
+from tiny_models import save_stock
 
 from arr_coc.app.cli import main as arr_coc
 from arr_coc.asking import Eye
@@ -17,9 +17,6 @@ from arr_coc.lab.train import train_mini, train_prompts
 from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.run import torch_scope
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "backbones"))
-from tiny_models import save_stock
 
 ROOM = ("--judged", "2", "--device", "cpu", "--held-out", "0.2", "--batch", "4")
 

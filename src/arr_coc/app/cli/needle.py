@@ -13,7 +13,7 @@ from .console import print_json, say, writing
 
 def command(
     family: Annotated[
-        str, typer.Option(help="Kind of picture: cards, forms, receipts, scenes, signs, zoo, …")
+        str, typer.Option(help="Kind of picture: cards, forms, receipts, scenes, signs, zoo, …; all: n of each.")
     ] = "cards",
     n: Annotated[int, typer.Option("--n", help="How many pictures.")] = 16,
     seed: Annotated[int, typer.Option(help="The same seed gives the same pictures.")] = 0,
@@ -32,6 +32,7 @@ def command(
     Examples:
       arr-coc needle --family forms --n 16 --seed 5 --out forms
       arr-coc needle --family scenes --n 100 --size 768x1024 --split test --out scenes
+      arr-coc needle --family all --n 30 --split test --out needle
     """
     if n < 1:
         raise InputError(f"--n {n} makes no picture; give at least 1")

@@ -46,7 +46,7 @@ class Case:
         return bool(self.right), 1.0 if self.seen is None else self.seen, -self.uncertainty
 
     def to_json(self) -> dict[str, Any]:
-        told = {"line": self.record.line, "query": self.record.query, "answer": self.record.answer}
+        told: dict[str, Any] = {"line": self.record.line, "query": self.record.query, "answer": self.record.answer}
         told |= {} if self.seen is None else {"seen": round(self.seen, 4)}
         if self.said is not None:
             told |= {"said": self.said, "right": self.right, "uncertainty": round(self.uncertainty, 4)}

@@ -12,6 +12,7 @@ from ...errors import InputError
 from ...files import replacing, write_text
 from .batch import NeedleBatch
 from .difficulty import Difficulty
+from .families import FAMILIES
 from .renderer import render
 
 AT_ONCE = 64
@@ -82,7 +83,9 @@ def write_dataset(
     device: torch.device | str = "cpu",
     start: int = 0,
 ) -> list[dict[str, object]]:
-    """Write `img/*.png`, `records.jsonl` and `contact_sheet.png` (of the first 16) under `out`; return the records."""
+    """Write `img/*.png`, `records.jsonl` and `contact_sheet.png` (of the first 16) under `out`; return the records.
+
+    family: its name, or "all": n pictures of each."""
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"cannot write a dataset to {folder}: it is a file; name a folder")
@@ -90,8 +93,9 @@ def write_dataset(
     (folder / "records.jsonl").unlink(missing_ok=True)
     written: list[dict[str, object]] = []
     shown: list[Image.Image] = []
-    for first in range(0, n, AT_ONCE):
-        batch = render(family, min(AT_ONCE, n - first), size, seed, split, difficulty, device, start + first)
+    wanted = [(kind, first) for kind in (FAMILIES if family == "all" else (family,)) for first in range(0, n, AT_ONCE)]
+    for kind, first in wanted:
+        batch = render(kind, min(AT_ONCE, n - first), size, seed, split, difficulty, device, start + first)
         entries = records(batch)
         for row, entry in enumerate(entries):
             image = picture(batch, row)

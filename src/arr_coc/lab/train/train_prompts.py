@@ -200,10 +200,10 @@ class PromptTraining(Training[PromptOptions]):
 
 def adapted_eye(folder: str | Path, **options: Any) -> Eye:
     """The model that the adapters of a folder were trained for, with them merged into its weights."""
-    folder, peft = Path(folder), import_module("peft")
-    base = peft.PeftConfig.from_pretrained(folder).base_model_name_or_path
+    peft: Any = import_module("peft")
+    base = peft.PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
     eye = Eye.from_pretrained(base, **options)
-    eye.model = peft.PeftModel.from_pretrained(eye.model, folder).merge_and_unload().eval()
+    eye.model = peft.PeftModel.from_pretrained(eye.model, str(folder)).merge_and_unload().eval()
     return eye
 
 
