@@ -44,7 +44,7 @@ class Eye(Sight):
     scorer: that one. temperature: divides the logits before the uncertainty is read off them; 1 unless calibrated.
     levels: the coarsest level of detail; None leaves it to the allocator. strategy: what `ask` takes unless told; None
     is the library's default. graphs: single prompts run as CUDA graphs, captured when first needed; None does so where
-    it is safe (a dense Qwen3-VL on one CUDA device).
+    it is safe (a dense Qwen3-VL on one CUDA device). record: a file that keeps what was asked and decided (`feedback`).
     """
 
     def ask(

@@ -109,12 +109,13 @@ class Turn:
 @dataclass(frozen=True, eq=False)
 class Looked:
     """A conversation that was looked at and is not yet answered. inputs: its whole prompt, (1, L). views: its pictures,
-    in order. seconds: so far."""
+    in order. seconds: so far. question: the text of its last turn."""
 
     inputs: dict[str, Any]
     plan: Plan
     seconds: dict[str, float]
     views: tuple[View, ...]
+    question: str = ""
 
 
 def check_turns(turns: Sequence[Turn]) -> str:

@@ -74,7 +74,7 @@ class Feedback:
             "seen": seen_boxes(allocation),
         }
         self._append(entry)
-        return replace(answer, notes=(*answer.notes, f"recorded as {self.last} in {self.path}"))
+        return replace(answer, notes=(*answer.notes, f"recorded as {self.last}"))
 
     def judge(
         self, judged: str, record: str | None = None, *, boxes: Sequence[Sequence[float]] = (), answer: str = ""

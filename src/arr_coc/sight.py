@@ -18,11 +18,13 @@ from .bundled import MINI, Calibration, ScorerRelevance, marked, model_folder, s
 from .chatting import USER, Looked, Turn, View, chat_inputs, check_turns, words_of
 from .checks import of_kind, positive, whole
 from .errors import InputError
+from .feedback import Feedback
 from .knowing.registry import check_relevance
 from .request import ASK_KEYWORDS, Request, check_device, check_request
 from .values import Answer, Pass, Relevance
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Self
 
     import numpy as np
@@ -54,6 +56,7 @@ class Sight:
         strategy: str | None = None,
         graphs: bool | None = None,
         name: str = "",
+        record: Feedback | str | Path | None = None,
     ) -> None:
         if isinstance(relevance, str):
             check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
@@ -68,6 +71,7 @@ class Sight:
         self.name = of_kind(name, str, "name") or type(model).__name__
         self.backbone = backbone_for(model)
         self.backbone.check(model, processor)
+        self.record = Feedback.of(record)
         self._graphs = self._captured(graphs)
         self._view: View | None = None
         # What is awaited takes turns here; copies of an eye, which share its weights, share it too.
@@ -152,7 +156,7 @@ class Sight:
             self._check(inputs, len(views))
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
-        return Looked(inputs, plan, seconds, views)
+        return Looked(inputs, plan, seconds, views, question)
 
     def realize(self, looked: Looked, **tower: Any) -> Realized:
         """The shortened prompt with its visual tokens."""
@@ -174,7 +178,10 @@ class Sight:
         )
         shown = (marked(view.picture, self.scorer) for view in looked.views)
         notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes)
-        return Answer(text, uncertainty, passes, looked.seconds, self.visual_tokens(looked.inputs), notes)
+        answer = Answer(text, uncertainty, passes, looked.seconds, self.visual_tokens(looked.inputs), notes)
+        if self.record is None or len(looked.views) != 1:
+            return answer
+        return self.record.noted(answer, looked.question, looked.views[0].picture, model=self.name)
 
     def scored(self, query: str) -> Relevance | None:
         """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""

@@ -34,7 +34,7 @@ def test_a_judged_answer_is_a_record_to_learn_from(asked):
     folder, picture, answer = asked
     feedback = Feedback(folder / "feedback.jsonl")
     noted = feedback.noted(answer, "How much?", picture, place=folder / "page.png", model="mini")
-    assert noted.notes[-1].startswith(f"recorded as {feedback.last} ")
+    assert noted.notes[-1] == f"recorded as {feedback.last}"
     with pytest.raises(InputError, match="no record that can be used"):
         read_own(feedback.path, say=lambda line: None)
     feedback.judge("right")
@@ -124,6 +124,30 @@ def test_what_cannot_be_judged_is_one_line(asked):
 def test_the_whole_picture_seen_finely_says_nothing_about_where(asked):
     allocation = allocate(np.ones((4, 4), np.float32), 16, image_size=(128, 128), strategy="overlay")
     assert seen_boxes(allocation) == []
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_an_eye_and_an_esper_record_one_line_an_answer_and_count_failures(asked, memory):
+    """Failures raise the arousal of the passes, whichever way the model is read."""
+    from arr_coc.asking import Eye
+    from arr_coc.esper import Esper
+
+    folder, picture, _ = asked
+    eye = Eye.from_pretrained("mini", record=folder / "f.jsonl")
+    assert eye.set_image(picture.pixels).ask("What is the total?", budget=5).notes[-1].startswith("recorded as ")
+    "".join(eye.stream("What is the total?", budget=5))
+    assert len(entries_of(folder / "f.jsonl")) == 2
+    esper = Esper(eye).set_image(picture.pixels)
+    if not memory:
+        esper._pictured = None
+    calm = esper.examine("What is the total?", 12, passes=2)
+    assert len(entries_of(folder / "f.jsonl")) == 3, "passes are one answer"
+    assert eye.record is not None
+    for _ in range(10):
+        eye.record.judge("wrong")
+    alarmed = esper.examine("What is the total?", 12, passes=2)
+    assert alarmed.passes[0].arousal == pytest.approx(calm.passes[0].arousal + 0.1)
+    assert alarmed.answer.notes[-1].startswith("recorded as ")
 
 
 def test_the_command_records_judges_and_looks_harder_after_failures(asked, capsys, monkeypatch):

@@ -111,7 +111,7 @@ class Esper:
         *,
         passes: int | None = None,
         relevance: Any = None,
-        failures: int = 0,
+        failures: int | None = None,
         max_new_tokens: int = 64,
         stop_early: bool = True,
     ) -> Story:
@@ -119,12 +119,15 @@ class Esper:
 
         budget: visual tokens of all passes together (or keep, a share of the full count; 5/16). The first look gets
         twice as many as each later one. passes: at most so many, instead of the settings'. failures: how often
-        questions like this one went wrong of late; it alarms.
+        questions went wrong of late, which alarms; None counts them in what the eye records, where it does.
         """
         if self._picture is None:
             raise InputError("no picture yet: call esper.set_image(image) before esper.ask(query)")
         check_request([query], budget, keep)
         check_question(query)
+        kept = self.eye.record
+        if failures is None:
+            failures = 0 if kept is None else kept.failures()
         settings = self.settings
         if passes is not None:
             settings = replace(settings, passes=passes, least=min(settings.least, passes))
@@ -138,6 +141,8 @@ class Esper:
             share = (budget, keep, failures, max_new_tokens, stop_early)
             story = self._incrementally(self._pictured, query, settings, source, *share)
         self.pass_history = story.passes
+        if kept is not None:
+            story = replace(story, answer=kept.noted(story.answer, query, self._picture, model=self.eye.name))
         return story
 
     def _incrementally(

@@ -6,6 +6,7 @@ uncertainty of the whole answer and ground not examined.
 
 from __future__ import annotations
 
+from copy import copy
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,8 @@ def ask_again(
 
     from .esper import relevance_cells, salient_map, total_tokens
 
-    eye = esper.eye.set_image(picture.pixels)
+    eye = copy(esper.eye).set_image(picture.pixels)
+    eye.record = None  # the passes are one answer
     content = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": query}]}]
     chat = eye.processor.apply_chat_template(content, add_generation_prompt=True, tokenize=False)
     inputs = dict(eye.processor(text=[chat], images=[Image.fromarray(picture.pixels)], return_tensors="pt"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from importlib.util import find_spec
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -38,6 +39,17 @@ def command(
     pictures: Annotated[int, typer.Option(help="Pictures of one request.")] = 8,
     new_tokens: Annotated[int, typer.Option(help="Longest answer that may be asked for.")] = 512,
     seconds: Annotated[float, typer.Option(help="Longest time for one request; then it gets 504.")] = 120,
+    relevance: Annotated[
+        str, typer.Option(help="Of requests that name none: a source by name, or the folder of a scorer.")
+    ] = "auto",
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.jsonl",
+            help="Append what is asked and decided to a file of yours; clients judge by POST /v1/feedback.",
+            show_default=False,
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
 ) -> None:
     """Answer OpenAI clients: POST /v1/chat/completions, GET /v1/models, /health, /metrics.
@@ -50,11 +62,13 @@ def command(
     Examples:
       arr-coc serve
       arr-coc serve --model ./my-qwen3-vl --device cuda --budget 256
+      arr-coc serve --relevance my-scorer --record feedback.jsonl
       ARR_COC_API_KEY=… arr-coc serve --host 0.0.0.0
     """
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise InputError(f"arr-coc serve needs {', '.join(missing)}; install: pip install 'arr-coc[serve]'")
+    from ...feedback import Feedback
     from ...request import Request, check_device
     from ..serve.api import check_exposure, serve
     from ..serve.chat import Limits
@@ -75,5 +89,13 @@ def command(
     def ready(address: str) -> None:
         print(f"{model} answers at {address}v1 (Ctrl-C ends it)", flush=True)
 
-    how = {"host": host, "port": port, "key": key, "device": device, "limits": limits, "media": allow_media or ()}
+    how: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "key": key,
+        "device": device,
+        "limits": limits,
+        "media": allow_media or (),
+    }
+    how |= {"relevance": relevance, "record": Feedback.of(record)}
     serve(model, **how, default={} if budget is None else {"budget": budget}, ready=ready)

@@ -28,6 +28,7 @@ from .engine import Closed, Done, Engine, Full, Job, Seen
 log = logging.getLogger("arr_coc.serve")
 PORT = 8000
 CHAT = "/v1/chat/completions"
+FEEDBACK = "/v1/feedback"
 # Seconds that open answers have once the server is told to end.
 GRACE = 30
 GONE = 499
@@ -328,6 +329,23 @@ def build_api(
         told = {"usage": usage_of(seen, done), "arr_coc": told_of(seen, done, asked.want)}
         return JSONResponse({**head, "object": "chat.completion", "choices": [choice], **told})
 
+    @api.post(FEEDBACK)
+    async def judge(request: Request) -> Response:
+        """{"id", "judged", "boxes", "answer"}: what a client says of an answer that was recorded."""
+        try:
+            if engine.eye.record is None:
+                raise Refused(404, "nothing is recorded here; start the server with --record FILE.jsonl")
+            told = json.loads(await request.body())
+            if not isinstance(told, dict) or not isinstance(told.get("id"), str):
+                raise Refused(400, "give the id of a record, and judged: right, wrong or better")
+            boxes, answer = told.get("boxes") or (), str(told.get("answer") or "")
+            await asyncio.to_thread(engine.eye.record.judge, told.get("judged"), told["id"], boxes=boxes, answer=answer)
+        except (Refused, InputError) as error:
+            return answer_of(Refused.of(error))
+        except (ValueError, TypeError) as error:
+            return answer_of(Refused(400, f"this is no JSON of a judgement ({error})"))
+        return JSONResponse({"id": told["id"], "judged": told["judged"]})
+
     @api.get("/v1/models")
     async def models() -> Response:
         served = {"id": name, "object": "model", "created": since, "owned_by": "arr-coc"}
@@ -360,11 +378,13 @@ def serve(
     media: Sequence[str] = (),
     default: Mapping[str, Any] | None = None,
     ready: Callable[[str], None] = lambda address: None,
+    **options: Any,
 ) -> None:
-    """Serve until interrupted; then open answers are finished. ready: gets the address."""
+    """Serve until interrupted; then open answers are finished. ready: gets the address. options: of the `Eye`, such as
+    relevance and record."""
     check_exposure(host, key)
     Amount.of(**(default or {}))
-    engine = Engine(Eye.from_pretrained(model, device=device), limits)
+    engine = Engine(Eye.from_pretrained(model, device=device, **options), limits)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):  # by now everything has been answered

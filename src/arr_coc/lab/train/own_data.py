@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from ...errors import InputError
 from ...files import replacing, write_text
 from ...knowing.onnx_scorer import MOST_PIXELS
 from ...pictures import Picture, load_picture
+from ...records import PARQUET, image_of, read_rows
 from ...sensing.ocr import ocr_words
 from ...sensing.words import Words, as_words
 
@@ -94,8 +94,9 @@ class OwnData:
 def entries(path: str | Path) -> Iterator[tuple[int, Any]]:
     """(line, what stands there: a mapping, or the `ValueError` of a line that is no JSON) of a folder or a file."""
     found = file_of(path)
-    if found.suffix == ".parquet":
-        yield from _parquet(found)
+    if found.suffix == PARQUET:
+        for number, row in read_rows(found):
+            yield number + 1, {name: value for name, value in row.items() if value is not None}
         return
     try:
         text = found.read_text(encoding="utf-8-sig")
@@ -141,21 +142,6 @@ def judged_entries(several: Iterable[tuple[int, Any]]) -> list[tuple[int, Any]]:
     return records
 
 
-def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
-    try:
-        table = import_module("pyarrow.parquet")
-    except ModuleNotFoundError as error:
-        raise InputError(f"reading {path.name} needs pyarrow; pip install pyarrow, or give .jsonl") from error
-    try:
-        number = 0
-        for batch in table.ParquetFile(path).iter_batches(batch_size=64):
-            for row in batch.to_pylist():
-                number += 1
-                yield number, {name: value for name, value in row.items() if value is not None}
-    except (OSError, ValueError) as error:  # pyarrow's own errors are these
-        raise InputError(f"{path} is not a parquet file that can be read ({error})") from error
-
-
 # ---- one record ------------------------------------------------------------------------------------------------------
 
 
@@ -185,15 +171,12 @@ def parse_record(number: int, entry: Any, folder: Path) -> OwnRecord:
 
 
 def _image(value: Any, folder: Path) -> Path | bytes:
-    if isinstance(value, Mapping):  # as Hugging Face datasets keep pictures
-        value = value.get("bytes") or value.get("path")
-    if isinstance(value, bytes):
-        return value
-    if not isinstance(value, str) or not value:
+    found = image_of(value, folder)
+    if found is None:
         raise InputError("the record names no picture (image)")
-    if not (folder / value).is_file():
+    if isinstance(found, Path) and not found.is_file():
         raise InputError(f"there is no picture {value}")
-    return folder / value
+    return found
 
 
 def _boxes(value: Any, name: str) -> np.ndarray:
