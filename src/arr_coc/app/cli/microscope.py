@@ -35,6 +35,15 @@ def command(
     numbers: Annotated[
         Path | None, typer.Option(help="Folder with needle.json and hypotheses.json for the tab Numbers.")
     ] = None,
+    relevance: Annotated[str, typer.Option(help="Of the models here: a source, or the folder of a scorer.")] = "auto",
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.jsonl",
+            help="Append what is asked and decided to a file of yours; `arr-coc judge` says what was right.",
+            show_default=False,
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
@@ -50,8 +59,10 @@ def command(
       arr-coc microscope --open --port 0
       arr-coc microscope --model mini --model ./my-qwen3-vl
       arr-coc microscope --server http://127.0.0.1:8000
+      arr-coc microscope --relevance my-scorer --record feedback.jsonl
       ARR_COC_PASSWORD=… arr-coc microscope --host 0.0.0.0
     """
+    from ...feedback import Feedback
     from ...looking import check_device
     from ..microscope.remote import Remote
     from ..microscope.serving import Limits, check_exposure, serve
@@ -85,6 +96,8 @@ def command(
         numbers=numbers,
         limits=limits,
         ready=ready,
+        relevance=relevance,
+        record=Feedback.of(record),
     )
 
 

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
@@ -88,6 +88,7 @@ class Desk:
         server: Remote | None = None,
         numbers: Path | None = None,
         most_pixels: int = MOST_PIXELS,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.server = server
         self.served = {} if server is None else {f"{name} @ {server.place}": name for name in server.models()}
@@ -95,7 +96,7 @@ class Desk:
         if not self.served and not self.local:
             raise InputError("the microscope needs at least one model to choose from; give for example mini")
         self.models = (*self.served, *self.local)
-        self.device = device
+        self.device, self.options = device, dict(options or {})
         self.numbers = numbers
         self.most_pixels = most_pixels
         self.folder = Path(tempfile.mkdtemp(prefix="arr-coc-microscope-"))
@@ -210,7 +211,7 @@ class Desk:
             if model not in self._loaded:
                 from ...esper import Esper
 
-                self._loaded[model] = Esper.from_pretrained(model, device=self.device)
+                self._loaded[model] = Esper.from_pretrained(model, device=self.device, **self.options)
             return self._loaded[model]
 
     def warm_up(self) -> None:
@@ -218,7 +219,9 @@ class Desk:
         try:
             path = str(self.source(FIRST_SOURCE).path)
             self.prepared(path).look(FIRST_QUERY, keep=0.25)
-            self.eye(self.models[0]).set_image(path).ask(FIRST_QUERY, keep=0.25)
+            eye = self.eye(self.models[0])
+            eye.record = None  # nobody asked this
+            eye.set_image(path).ask(FIRST_QUERY, keep=0.25)
         except InputError as error:
             log.warning("%s", error)
 

@@ -84,7 +84,7 @@ class Remote:
 class RemoteEye:
     """What the page uses of an `Eye`, on the other side of a server. Maps of relevance stay there."""
 
-    relevance, scorer = None, None
+    relevance, scorer, record = None, None, None
 
     def __init__(self, remote: Remote, model: str) -> None:
         self.remote, self.model = remote, model

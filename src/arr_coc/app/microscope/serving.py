@@ -221,13 +221,14 @@ def serve(
     numbers: Path | None = None,
     limits: Limits | None = None,
     ready: Callable[[str], None] = lambda address: None,
+    **options: Any,
 ) -> None:
     """Serve until interrupted. server: a running `arr-coc serve`, whose models are offered first. ready: called with
-    the address once the page can be opened."""
+    the address once the page can be opened. options: of every `Eye` here, such as relevance and record."""
     check_exposure(host, password)
     silence_gradio()
     gradio()  # before any thread is started: one that is cut off while it imports torch takes the process with it
-    desk = Desk(models, device=device, server=server, numbers=numbers)
+    desk = Desk(models, device=device, server=server, numbers=numbers, options=options)
     if threading.current_thread() is threading.main_thread():
         # Told to end, it ends as after Ctrl-C: visitors' files are removed first.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
