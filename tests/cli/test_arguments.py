@@ -40,6 +40,8 @@ CALLS = {
     "bench speed": (),
     "bench needle": (),
     "bench vqa": ("--data", "{photo}", "--task", "needle"),
+    "mine": ("--data", "{photo}"),
+    "judge": ("feedback.jsonl", "right"),
     "doctor": (),
 }
 EVERYWHERE = (("--no-such-option",), ("--json=maybe",), ("surplus", "surplus", "surplus", "--no"))
@@ -56,6 +58,7 @@ BAD = {
         *(("--passes", text) for text in ("0", "5", "x", "-1")),
         *(("--budget", "0"), ("--keep", "2"), ("--device", "abacus"), ("--passes", "2", "--strategy", "uniform")),
         *(("--model", text) for text in ("", "no such model", "../..//x", "a/b/c")),
+        *(("--record", text) for text in (".", "feedback.txt")),
     ),
     "batch": (
         *(("--workers", text) for text in ("0", "-1", "x")),
@@ -95,6 +98,8 @@ BAD = {
         ("--split", "x"),
     ),
     "pages": (("--n", "0"), ("--n", "x"), ("--families", "dragons"), ("--split", "x"), ("--workers", "0")),
+    "mine": (("--n", "0"), ("--keep", "x"), ("--relevance", "x"), ("--device", "abacus"), ("--data", NOWHERE), ()),
+    "judge": (("--place", "1,2"), ("--place", "x"), ()),
     "bench speed": (("--repeats", "0"),),
     "bench needle": (("--n", "0"), ("--family", "dragons"), ("--size", "x"), ("--from", NOWHERE)),
 }
