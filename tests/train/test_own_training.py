@@ -246,7 +246,20 @@ def test_a_push_uploads_the_whole_folder(trained, monkeypatch):
     assert sent["private"] is True
     assert {"README.md", "model.onnx", "model.safetensors"} <= set(sent["files"])
     scorer.push_to_hub("me/scorer")
-    assert sent["files"] == ["config.json", "model.safetensors"]
+    assert {"config.json", "model.safetensors"} <= set(sent["files"])
+    assert "README.md" not in sent["files"]
     monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, name, **how: (_ for _ in ()).throw(OSError("no net")))
     with pytest.raises(InputError, match="cannot push to 'me/scorer' \\(no net\\)"):
         scorer.push_to_hub("me/scorer")
+
+
+def test_where_onnx_is_missing_the_weights_are_written_all_the_same(folder, tmp_path, monkeypatch, capsys):
+    from arr_coc.lab.train import scorer_onnx
+
+    def missing(made):
+        raise InputError("writing model.onnx needs onnx")
+
+    monkeypatch.setattr(scorer_onnx, "write_graph", missing)
+    train_own.export_own(ReadingScorer.from_pretrained(folder / "start").float(), tmp_path)
+    assert "no graph yet" in capsys.readouterr().out
+    assert look(folder / "3.png", "the square?", budget=6, relevance=tmp_path).tokens == 6

@@ -273,7 +273,7 @@ def export_own(scorer: ReadingScorer, target: Path) -> None:
     """The folder of a scorer; its graph too, where onnx is installed."""
     try:
         export_scorer(copy.deepcopy(scorer).cpu(), target)
-    except InputError as error:  # the weights are written by then
+    except InputError as error:  # onnx is not installed; the weights are written by then
         print(f"no graph yet: {error}; until then the folder is read by torch", flush=True)
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
@@ -27,6 +26,7 @@ from ...asking import Eye
 from ...bundled import CALIBRATION, MINI, SCORER, part_folder
 from ...errors import InputError
 from ...files import write_json
+from ...manifest import whole_folder
 from ..needle import FAMILIES, render
 from .checkpoints import save_model
 from .devices import Devices
@@ -176,11 +176,9 @@ class PromptTraining(Training[PromptOptions]):
         target.mkdir(parents=True, exist_ok=True)
         if self.adapted is not None:
             # A folder that peft and transformers read: the adapters, and the processor of the model.
-            with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as made:
+            with whole_folder(target) as made:
                 self.adapted.save_pretrained(made)
-                save_processor(self.eye.processor, Path(made))
-                for path in Path(made).iterdir():
-                    path.replace(target / path.name)
+                save_processor(self.eye.processor, made)
         else:
             save_model(self.eye.model, target / MINI)
             source = part_folder(MINI) if self.options.model == MINI else Path(self.options.model)
