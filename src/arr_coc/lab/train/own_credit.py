@@ -3,8 +3,8 @@
 `mini` is asked with its derivative, one reading of the whole picture (`outcomes.picture_credit`). Any other model that
 `attach` takes is asked by adding one leaf: the picture coarse, then the same with one tile of it in full detail; the
 tile is worth what the right answer's log-likelihood gains, and the best tile's quarters are told apart the same way.
-Both know question, answer and model; neither knows a box. A model that cannot read the pictures has nothing to say, so
-how likely the right answers are with everything seen is kept (`Creditor.likelihood`).
+Both know question, answer and model; neither knows a box. How likely the right answers are with everything seen is kept
+(`Creditor.likelihood`).
 """
 
 from __future__ import annotations
