@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,3 +145,22 @@ def test_no_picture_is_on_both_sides_and_the_order_does_not_matter(names, seed):
     assert {one.picture for one in again[1]} == {one.picture for one in held}
     with pytest.raises(InputError, match="cannot be split"):
         split_by_picture(records[:1])
+
+
+def test_the_example_draws_records_that_can_be_learned_from(tmp_path):
+    """Boxes hold the print of the answer; no question says a word that stands on the page."""
+    path = Path(__file__).parents[2] / "examples" / "draw_invoices.py"
+    example: Any = spec_from_file_location("draw_invoices", path)
+    module: Any = module_from_spec(example)
+    example.loader.exec_module(module)
+    assert module.write_pages(4, 3, tmp_path) == 12
+    records = read_own(tmp_path, strict=True).records
+    assert len(records) == 12
+    for record in records:
+        pixels = record.load().pixels
+        x0, y0, x1, y1 = (record.boxes[0] * (512, 640, 512, 640)).round().astype(int)
+        assert np.ptp(pixels[y0:y1, x0:x1]) > 100
+        asked = {word.strip("?.").lower() for word in record.query.split()}
+        assert not asked & {label.strip(".").lower() for label in module.FIELDS}
+    module.write_pages(4, 3, tmp_path / "again")
+    assert (tmp_path / "again" / "records.jsonl").read_bytes() == (tmp_path / "records.jsonl").read_bytes()

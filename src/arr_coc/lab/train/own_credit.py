@@ -1,10 +1,10 @@
 """Where a frozen model's right answer hung: boxes for records of which only the answer is known.
 
-`mini` is asked with its derivative, one reading of the whole picture (`outcomes.picture_credit`). Any other model that
-`attach` takes is asked by adding one leaf: the picture coarse, then the same with one tile of it in full detail; the
-tile is worth what the right answer's log-likelihood gains, and the best tile's quarters are told apart the same way.
-Both know question, answer and model; neither knows a box. A model that cannot read the pictures has nothing to say, so
-how likely the right answers are with everything seen is kept (`Creditor.likelihood`).
+Any model that `attach` takes is asked by adding one leaf: the picture coarse, then the same with one tile of it in full
+detail; the tile is worth what the right answer's log-likelihood gains, and the best tile's quarters are told apart the
+same way. `mini` tells every cell of a tile apart by its derivative (`outcomes.picture_credit`), times that worth.
+Both know question, answer and model; neither knows a box. How likely the right answers are with everything seen is kept
+(`Creditor.likelihood`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from ...attending.frame import Frame
 from ...attending.tree import build_tree
 from ...bundled import MINI, part_folder
 from ...errors import InputError
-from .outcomes import CELL, credit_shares, load_reader, picture_credit
+from .outcomes import CELL, credit_shares, judge, load_reader, picture_credit
 from .own_data import OwnRecord
+from .pictures import Glyphs, TrainingBatch
 
 # Of the credited cells the first few are kept, until they hold this share of all credit.
 HALF, MOST_CELLS = 0.5, 8
+TILE = 4  # cells along a side of what is added to a coarse look at once, for `mini`
 # The coarse look is at most so many tiles; every one of them costs a reading.
 MOST_TILES = 36
 # A tile counts where it is worth at least this share of the best one.
@@ -85,8 +87,31 @@ def mini_boxes(reader: Any, pixels: np.ndarray, query: str, answer: str) -> tupl
     if picture.shape[2:] != (rows * CELL, cols * CELL):
         resized = F.interpolate(picture.float(), (rows * CELL, cols * CELL), mode="bilinear", antialias=True)
         picture = resized.round().clamp(0, 255).to(torch.uint8)
-    credit = picture_credit(reader, picture, characters(query).to(device), characters(answer).to(device))
-    return cell_boxes(credit_shares(credit.cells)[0].cpu().numpy()), float(credit.log_likelihood)
+    asked = characters(query).to(device), characters(answer).to(device)
+    credit = picture_credit(reader, picture, *asked)
+    # Print runs along a row, so neighbours share their credit; a tile that brings nothing by itself gets nothing.
+    along = F.avg_pool2d(credit_shares(credit.cells)[:, None], (1, 3), 1, (0, 1))[0, 0].cpu().numpy()
+    gains = mini_gains(reader, picture, *asked).clip(0) ** 2
+    both = along * gains.repeat(TILE, 0).repeat(TILE, 1)[:rows, :cols]
+    return cell_boxes(both / max(float(both.sum()), 1e-30)), float(credit.log_likelihood)
+
+
+@torch.no_grad()
+def mini_gains(reader: Any, picture: Tensor, question_ids: Tensor, answer_ids: Tensor) -> np.ndarray:
+    """(⌈rows / 4⌉, ⌈cols / 4⌉): what each tile of 4×4 cells, seen finely and all others coarsely, adds to the mean
+    log-likelihood of the answer. The edge of the picture is repeated up to whole tiles."""
+    below, right = (-side % (TILE * CELL) for side in picture.shape[2:])
+    whole = F.pad(picture.float(), (0, right, 0, below), mode="replicate").to(torch.uint8)
+    rows, cols = whole.shape[2] // CELL, whole.shape[3] // CELL
+    coarse = build_tree(rows, cols, 2).nodes_table[: (rows // TILE) * (cols // TILE)]
+    tiles = np.stack([refined(coarse, place, 0, rows, cols) for place in range(len(coarse))])
+    none = torch.zeros(1, 1, 4, device=picture.device)
+    nothing = Glyphs(*[torch.zeros(1, 1, dtype=torch.int64, device=picture.device)] * 4)
+    hidden, things = none[..., 0] > 0, torch.zeros(1, rows, cols, 1, dtype=torch.uint8, device=picture.device)
+    batch = TrainingBatch(whole, question_ids, answer_ids, none, hidden, none, hidden, things, nothing)
+    fine, flat = (torch.from_numpy(part).to(picture.device) for part in (tiles[None], coarse[None, None]))
+    gained = judge(reader, batch, fine).log_likelihood - judge(reader, batch, flat).log_likelihood
+    return gained[0].float().cpu().numpy().reshape(rows // TILE, cols // TILE)
 
 
 def cell_boxes(shares: np.ndarray) -> np.ndarray:

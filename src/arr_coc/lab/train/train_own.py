@@ -43,7 +43,6 @@ READING = ("stem", "fine", "down8", "read", "glyphs")
 ZOOM = (0.7, 1.3)
 RUNNING_MEAN = 0.98
 HELD_BYTES = 1_500_000_000  # decoded pictures that are kept in memory
-HARDLY_READS = 0.05  # a chance of the right characters that is hardly above guessing
 JUDGED_CANVAS = 512  # of Needle World, when it is judged
 
 
@@ -258,12 +257,6 @@ class OwnTraining(Training[OwnOptions]):
         write_card(target, self.record())
 
     def finish(self) -> None:
-        if self.creditor is not None and self.creditor.likelihood < HARDLY_READS:
-            print(
-                f"{self.options.model} gives the right answers' characters a chance of {self.creditor.likelihood:.1%}: "
-                "it hardly reads these pictures, and what it says about them is worth little; try another --model",
-                flush=True,
-            )
         print(f"{self.options.target}: take it by path, relevance={str(self.options.target)!r}", flush=True)
         if self.options.push:
             self.mean.push_to_hub(self.options.push, folder=self.options.target)
