@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from .checks import shown
 from .errors import InputError
 from .files import replacing
 from .pictures import Picture
@@ -53,6 +54,8 @@ class Feedback:
     @classmethod
     def of(cls, value: Feedback | str | os.PathLike[str] | None) -> Feedback | None:
         """What `record=` stands for."""
+        if not isinstance(value, Feedback | str | os.PathLike | None):
+            raise InputError(f"record= is the path of a file that ends in .jsonl, got {shown(value)}")
         return value if value is None or isinstance(value, Feedback) else cls(Path(value))
 
     def noted(self, answer: Answer, query: str, picture: Picture, *, place: Any = None, model: str = "") -> Answer:

@@ -75,7 +75,7 @@ def test_parquet_and_lines_hold_the_same_rows(tmp_path: Path) -> None:
     alone = look(street, "the red sign", 64)
     assert np.array_equal(leaves, alone.leaf_cells())
     assert good["tokens"] == alone.tokens == 64
-    assert good["source"] == "look"
+    assert good["source"] == "scorer"
     assert not good["error"]
     assert bad["error"].startswith("nowhere.png") or "nowhere.png" in bad["error"]
     assert bad["tokens"] == 0

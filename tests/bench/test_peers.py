@@ -342,6 +342,8 @@ def test_look_is_the_librarys():
     for number, picture in enumerate(pictures().pictures):
         ids = pictures().question_ids[number]
         question = "".join(CHARACTERS[index - 1] for index in ids.tolist() if index)
-        seen = examine(picture.permute(1, 2, 0).numpy(), question, keep=0.25, photos=False).relevance.map
+        seen = examine(
+            picture.permute(1, 2, 0).numpy(), question, keep=0.25, relevance="look", photos=False
+        ).relevance.map
         cells = torch.from_numpy(np.array(seen)).unflatten(1, (8, -1)).unflatten(0, (8, -1)).mean((1, 3))
         assert np.corrcoef(cells.flatten(), found[number].flatten())[0, 1] > 0.97

@@ -95,7 +95,9 @@ class Seen:
         import cv2
 
         scale = min(1.0, 4 * MAP_SIDE / max(self.pixels.shape[:2]))
-        grey = cv2.resize(self.pixels, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+        height, width = self.pixels.shape[:2]
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        grey = cv2.resize(self.pixels, size, interpolation=cv2.INTER_AREA)
         grey = cv2.cvtColor(grey, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
         across, down = (
             cv2.resize(np.abs(cv2.Sobel(grey, cv2.CV_32F, *way)), self.shape[::-1], interpolation=cv2.INTER_AREA)

@@ -46,7 +46,8 @@ def kind_features(pixels: np.ndarray) -> np.ndarray:
     scale = SIDE / max(pixels.shape[:2])
     pixels = np.ascontiguousarray(pixels)
     if scale < 1:
-        pixels = cv2.resize(pixels, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+        size = (max(1, round(pixels.shape[1] * scale)), max(1, round(pixels.shape[0] * scale)))
+        pixels = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
     colours = (pixels // 16).astype(np.int32) @ np.array([256, 16, 1])
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     view = cv2.resize(grey, (16, 16), interpolation=cv2.INTER_AREA)

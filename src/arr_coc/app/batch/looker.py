@@ -102,7 +102,7 @@ class Looker:
             self._shown = None
             self._shown = path, prepare(data or path)
         ways = self.ways
-        how: dict[str, Any] = {"strategy": ways.strategy or DEFAULT_STRATEGY, "relevance": ways.relevance or "look"}
+        how: dict[str, Any] = {"strategy": ways.strategy or DEFAULT_STRATEGY, "relevance": ways.relevance or "auto"}
         look = self._shown[1].look(query, ways.budget, ways.keep, seed=ways.seed, device=ways.device, **how)
         return placed(look.allocation) | {"source": source_of(look.notes, how["relevance"])}
 

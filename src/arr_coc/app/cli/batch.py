@@ -49,7 +49,7 @@ def command(
         str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
     ] = None,
     relevance: Annotated[
-        str | None, typer.Option(help="look, scorer, detail, … [default: look; with --ask auto]", show_default=False)
+        str | None, typer.Option(help="auto, look, scorer, detail, … [default: auto]", show_default=False)
     ] = None,
     strategy: Annotated[
         str | None, typer.Option(help="How relevance becomes regions of one token each.", show_default=False)
