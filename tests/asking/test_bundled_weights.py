@@ -225,6 +225,6 @@ def test_capitals_and_manners_change_no_answer() -> None:
         "WHAT DOES THE PINK SIGN SAY?",
         "what does the pink sign say? Answer in one word.",
     )
-    assert {ask(street, query, budget=192).text for query in asked} == {"COFFEE"}
+    assert {ask(street, query, budget=48).text for query in asked} == {"COFFEE"}
     eye = Eye.from_pretrained("mini").set_image(street)
-    assert {eye.ask(query, budget=192).text for query in asked} == {"COFFEE"}
+    assert eye.ask(plain.upper(), budget=48).text == "COFFEE"

@@ -124,7 +124,7 @@ def test_memory_does_not_grow_with_the_number_of_pictures(tmp_path: Path) -> Non
         "import resource, sys\n"
         "from arr_coc.app.batch.looker import Looker, Ways\n"
         "from pathlib import Path\n"
-        "data, looker = Path(sys.argv[1]).read_bytes(), Looker(Ways(budget=16))\n"
+        "data, looker = Path(sys.argv[1]).read_bytes(), Looker(Ways(budget=16, relevance='look'))\n"
         "for n in range(int(sys.argv[2])):\n"
         "    looker({'path': [str(n)], 'query': ['what?'], 'data': [data]})\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"

@@ -18,14 +18,14 @@ SECONDS = float(os.environ.get("ARR_COC_FUZZ_SECONDS", "0"))
 SEED = int(os.environ.get("ARR_COC_FUZZ_SEED", str(secrets.randbelow(10**6) if SECONDS else 0)))
 # Cases of a plain run: about a minute of the processor in all.
 CASES = {
-    "pictures": 1000,
-    "documents": 3000,
-    "words": 500,
-    "pdfs": 500,
-    "functions": 500,
-    "commands": 120,
-    "server": 80,
-    "page": 40,
+    "pictures": 300,
+    "documents": 1500,
+    "words": 250,
+    "pdfs": 250,
+    "functions": 300,
+    "commands": 60,
+    "server": 50,
+    "page": 25,
 }
 NEEDS = {"pdfs": ("pypdfium2",), "server": ("fastapi", "prometheus_client", "httpx"), "page": ("gradio", "httpx")}
 

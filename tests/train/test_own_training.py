@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,10 @@ TINY = ReadingScorerConfig(
     narrow=8, middle=16, wide=16, query_width=16, fine=1, before=1, after=1, coarse=1, heads=4, waves=4
 )
 SMALL = ("--canvas", "128", "--batch", "3", "--drawn", "14", "--judged", "4", "--device", "cpu")
+
+
+# The run is watched where tensorboard is there to write for.
+WATCHED = ("--log", "tensorboard") if find_spec("tensorboard") else ()
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +79,7 @@ def arguments(folder: Path, where: Path, *more: str) -> list[str]:
 def trained(folder, tmp_path_factory) -> Path:
     where = tmp_path_factory.mktemp("trained")
     with torch_scope(threads=1):
-        train_scorer.main(arguments(folder, where, "--steps", "8", "--checkpoint-every", "0", "--log", "tensorboard"))
+        train_scorer.main(arguments(folder, where, "--steps", "8", "--checkpoint-every", "0", *WATCHED))
     return where
 
 

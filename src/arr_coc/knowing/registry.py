@@ -340,6 +340,8 @@ def relevance_for(relevance: Any, scene: Scene, query: str) -> Relevance:
 
 def relevances_for(relevance: Any, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     """The maps of all pictures of a prompt. relevance: as for `find_source`, or one ready map for each picture."""
+    if isinstance(relevance, str) and relevance == "auto" and len({scene.words is None for scene in scenes}) > 1:
+        return _by_words_where_known(scenes, queries)
     several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
     given: list[Any] = list(relevance) if several else [relevance]
     if (several or is_map(relevance)) and not (len(given) == len(scenes) and all(map(is_map, given))):
@@ -349,6 +351,16 @@ def relevances_for(relevance: Any, scenes: Sequence[Scene], queries: Sequence[st
     source, note = resolve(given[0] if several else relevance, scenes[0], queries[0] if queries else "")
     found = Maps(given, [None] * len(given)) if several else source.maps(scenes, queries)
     maps = [as_relevance(one, query, note) for one, query in zip(found.relevance, queries, strict=True)]
+    return replace(found, relevance=maps)
+
+
+def _by_words_where_known(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
+    """Of several pictures some bring their words: those by them, the others by what "auto" takes without words."""
+    found = relevances_for("auto", [scene.varied(words=None) for scene in scenes], queries)
+    maps = [
+        other if scene.words is None else relevance_for("auto", scene, query)
+        for other, scene, query in zip(found.relevance, scenes, queries, strict=True)
+    ]
     return replace(found, relevance=maps)
 
 
