@@ -14,7 +14,6 @@ from itertools import zip_longest
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .attending import Frame
 from .backbones.attachment_plan import Plan
 from .backbones.query import PLACE, tokenize_prompt, without_markers
 from .checks import shown
@@ -74,14 +73,6 @@ class View:
         pixels = processed(processor.image_processor, picture)
         tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
         return cls(picture, words, tensors, perf_counter() - started)
-
-    def in_picture(self, allocation: Allocation) -> Allocation:
-        """The same regions in pixels of the picture as given: a model counts in those of its own canvas."""
-        canvas = allocation.canvas or (allocation.height, allocation.width)
-        frame = Frame(self.picture.size, allocation.cell, canvas)
-        how: dict[str, Any] = {"counts": allocation.counts, "sparse": allocation.sparse}
-        leaves = (allocation.leaf_cells(), allocation.scores, allocation.budget, allocation.strategy)
-        return frame.allocation(*leaves, **how)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .attending.allocate import allocate
-from .attending.frame import Frame
+from .attending.frame import check_grid, in_picture, leaves_of
 from .attending.strategies import DEFAULT_STRATEGY, WITHOUT_TORCH
 from .backbones.qwen3_vl_numpy import NumpyQwen3VL
 from .bundled import MINI, Calibration, ScorerRelevance, as_trained, marked, model_folder, part_folder, scorer_beside
@@ -93,13 +93,10 @@ class QuickEye:
         notes: tuple[str, ...] = ()
         if allocation is None:
             allocation, notes = self._look(canvas, grid, query, request, relevance, words)
-        elif allocation.grid != grid:
-            raise InputError(
-                f"the allocation is for {allocation.grid[0]}×{allocation.grid[1]} tokens but mini sees this picture as "
-                f"{grid[0]}×{grid[1]}; allocate with canvas={canvas.shape[:2]}"
-            )
+        else:
+            check_grid(allocation, *grid)
         seconds["look"] = perf_counter() - started
-        leaves = ordered_leaves(allocation)
+        leaves = leaves_of(allocation)
         started = perf_counter()
         seen = self.reader.see(normalised(self.folder, canvas), leaves)
         seconds["encode"] = perf_counter() - started
@@ -245,19 +242,6 @@ def normalised(folder: Path, canvas: np.ndarray) -> np.ndarray:
     mean, deviation = (np.array(how[name], dtype=np.float32)[:, None, None] for name in ("image_mean", "image_std"))
     values = (canvas.transpose(2, 0, 1) * how["rescale_factor"]).astype(np.float32)
     return (values - mean) / deviation
-
-
-def ordered_leaves(allocation: Allocation) -> np.ndarray:
-    """(N, 3) row, col, level in the order of the tokens, as `realizing.patches.leaves_of` has it."""
-    leaves = allocation.leaf_cells()
-    return leaves[np.lexsort((-leaves[:, 2], leaves[:, 1], leaves[:, 0]))]
-
-
-def in_picture(allocation: Allocation, size: tuple[int, int]) -> Allocation:
-    """The same regions in pixels of the picture as given: a model counts in those of its own canvas."""
-    frame = Frame(size, allocation.cell, allocation.canvas or (allocation.height, allocation.width))
-    leaves = (allocation.leaf_cells(), allocation.scores, allocation.budget, allocation.strategy)
-    return frame.allocation(*leaves, counts=allocation.counts, sparse=allocation.sparse)
 
 
 def sureness(said: list[tuple[int, np.ndarray]], temperature: float) -> tuple[float, float, float]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from .attending.frame import in_picture
 from .attending.strategies import DEFAULT_STRATEGY, check_strategy
 from .backbones.attachment_plan import Settings, plan_prompt
 from .backbones.base import backbone_for
@@ -180,7 +181,14 @@ class Sight:
         # What stands in the prompt beside the allocations' own tokens counts with the first picture.
         tokens = [spent - sum(one.tokens for one in planned[1:]), *(one.tokens for one in planned[1:])]
         passes = tuple(
-            Pass(view.in_picture(one), count, text=text, uncertainty=uncertainty, entropy=entropy, margin=margin)
+            Pass(
+                in_picture(one, view.picture.size),
+                count,
+                text=text,
+                uncertainty=uncertainty,
+                entropy=entropy,
+                margin=margin,
+            )
             for view, one, count in zip(looked.views, planned, tokens, strict=True)
         )
         shown = (marked(view.picture, self.scorer) for view in looked.views)

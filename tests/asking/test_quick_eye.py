@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -153,3 +154,17 @@ def test_an_answer_imports_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().endswith("[]")
     assert done.stdout.strip() != "[]"
+
+
+@needs_weights
+def test_an_allocation_that_cannot_be_read_is_told_as_the_stock_class_tells_it(eye: Eye, quick: QuickEye) -> None:
+    whole = arr_coc.look(STREET, QUERY, budget=4)
+    none = replace(whole, **{name: getattr(whole, name)[:0] for name in ("boxes", "levels", "counts", "scores")})
+    other = arr_coc.look(np.zeros((64, 64, 3), np.uint8), QUERY, budget=2)
+    for allocation in (none, other):
+        told = []
+        for one in (eye, quick):
+            with pytest.raises(InputError) as caught:
+                one.ask(QUERY, allocation=allocation)
+            told.append(str(caught.value))
+        assert told[0] == told[1]

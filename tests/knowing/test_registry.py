@@ -15,7 +15,7 @@ from arr_coc import Eye, InputError, Relevance, attach, look
 from arr_coc.esper import Esper
 from arr_coc.knowing import Scene, Source, relevance_for, relevance_source, source_names
 from arr_coc.knowing.photos import photos_installed
-from arr_coc.knowing.registry import BUILT_IN, remove_source
+from arr_coc.knowing.registry import BUILT_IN, relevances_for, remove_source
 from arr_coc.looking import examine
 from arr_coc.sensing.ocr import ocr_missing
 from arr_coc.sensing.words import as_words
@@ -234,3 +234,13 @@ def test_one_source_gives_one_map_whatever_the_form_of_the_picture(folder):
         first, second = (relevance_for(relevance, Scene(one), QUERY) for one in (PIXELS, tensor))
         assert np.array_equal(first.map, second.map)
         assert first.query == QUERY
+
+
+def test_of_several_pictures_those_with_words_are_read_by_them() -> None:
+    scenes = [Scene(PIXELS, words=as_words(WORDS, (256, 256))), Scene(PIXELS)]
+    queries = ["What is the total?"] * 2
+    for order in (slice(None), slice(None, None, -1)):
+        found = relevances_for("auto", scenes[order], queries).relevance[order]
+        assert np.array_equal(found[0].map, relevance_for("words", scenes[0], queries[0]).map)
+        assert np.array_equal(found[1].map, relevance_for("auto", scenes[1], queries[1]).map)
+        assert not np.array_equal(found[0].map, found[1].map)

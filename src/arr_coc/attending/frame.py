@@ -11,7 +11,7 @@ from .. import arrays
 from ..arrays import Array
 from ..checks import whole, whole_size
 from ..errors import InputError
-from ..values import DEFAULT_CELL, Allocation
+from ..values import COARSEST_LEVEL, DEFAULT_CELL, Allocation
 from .tree import check_budget
 
 
@@ -140,3 +140,49 @@ def _overlap(cells: int, cell: int, length: int, samples: int) -> np.ndarray:
     sample = np.arange(samples)
     shared = np.clip(np.minimum(stop, sample + 1) - np.maximum(start, sample), 0, None)
     return shared / shared.sum(axis=1, keepdims=True)
+
+
+# ---- what a model may be given ---------------------------------------------------------------------------------------
+
+
+def leaves_of(allocation: Allocation) -> np.ndarray:
+    """(N, 3) int64 (row, col, level) in raster order of the first cell, so that level 0 everywhere is the order of an
+    untouched model. Leaves may lie on one another: of those that begin at one cell the coarse one comes first."""
+    if len(allocation) == 0:
+        raise InputError("the allocation holds no region; every picture needs at least one token")
+    if (allocation.counts != 1).any():
+        raise InputError(
+            f"strategy {allocation.strategy!r} gives some regions more than one token; foveation before the encoder "
+            "needs one token a region: use overlay, quadtree, top_k, uniform, saccades or cascade"
+        )
+    return ordered_leaves(allocation.leaf_cells(), *allocation.grid)
+
+
+def ordered_leaves(leaves: np.ndarray, rows: int, cols: int) -> np.ndarray:
+    """Leaves (N, 3) in the order of `leaves_of`, or `InputError` where one does not lie on a grid of rows × cols."""
+    level = leaves[:, 2]
+    if (level < 0).any() or (level > COARSEST_LEVEL).any():
+        raise InputError(f"the level of a region must be 0 to {COARSEST_LEVEL}")
+    if (leaves[:, :2] % (1 << level)[:, None]).any() or (leaves < 0).any() or (leaves[:, :2] >= [rows, cols]).any():
+        raise InputError(
+            f"the allocation has regions off the {rows}×{cols} grid of cells: a region of level l must start inside "
+            "the picture at a multiple of 2**l cells"
+        )
+    return leaves[np.lexsort((-level, leaves[:, 1], leaves[:, 0]))]
+
+
+def check_grid(allocation: Allocation, rows: int, cols: int) -> None:
+    """Raise `InputError` unless the allocation was made for a picture of rows × cols level-0 tokens."""
+    if allocation.grid != (rows, cols):
+        have_rows, have_cols = allocation.grid
+        raise InputError(
+            f"the allocation is for {have_rows}×{have_cols} tokens but the processor made {rows}×{cols} of this "
+            f"picture; allocate with canvas=({rows * allocation.cell}, {cols * allocation.cell})"
+        )
+
+
+def in_picture(allocation: Allocation, size: tuple[int, int]) -> Allocation:
+    """The same regions in pixels of the picture as given (height, width): a model counts in those of its canvas."""
+    frame = Frame(size, allocation.cell, allocation.canvas or (allocation.height, allocation.width))
+    leaves = (allocation.leaf_cells(), allocation.scores, allocation.budget, allocation.strategy)
+    return frame.allocation(*leaves, counts=allocation.counts, sparse=allocation.sparse)
