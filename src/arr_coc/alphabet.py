@@ -51,9 +51,14 @@ def lower_case(ids: torch.Tensor) -> torch.Tensor:
     return ids + (IDS["a"] - IDS["A"]) * ((ids >= IDS["A"]) & (ids <= IDS["Z"]))
 
 
-def question_row(query: str) -> list[int]:
-    """A question as the scorer reads it: lower case, letters without accents, identifiers of the alphabet, padded."""
-    plain = unicodedata.normalize("NFKD", query.lower())
-    letters = [character for character in plain if not unicodedata.combining(character)][:QUESTION]
+def text_row(text: str, length: int) -> list[int]:
+    """Any text as `length` identifiers: letters without accents, what the alphabet lacks as "?", padded or cut."""
+    plain = unicodedata.normalize("NFKD", text)
+    letters = [character for character in plain if not unicodedata.combining(character)][:length]
     row = [IDS.get(character, IDS["?"]) for character in letters]
-    return row + [0] * (QUESTION - len(row))
+    return row + [0] * (length - len(row))
+
+
+def question_row(query: str) -> list[int]:
+    """A question as the scorer reads it, in lower case."""
+    return text_row(query.lower(), QUESTION)

@@ -1,11 +1,13 @@
-"""Which trees the reader is trained on: all of them, so that every control later gets its fair chance.
+"""Which allocations the reader is trained on: all of them, so that every control later gets its fair chance.
 
-Half of the steps see the whole picture or a plainly down-sampled one; the others a tree around the answer, around
-noise, or the tree that the scorer of the moment would choose.
+A third of the steps see the whole picture or a plainly down-sampled one; the others leaves laid over one another or a
+tree around the answer, around noise, or around what a scorer finds; some see the whole picture in the tower and only a
+few of its tokens in the language model, as those who prune after the encoder do.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +17,7 @@ from torch.nn import functional as F
 
 from ...attending.controls import inherited_gains
 from ...attending.gains import split_gains
+from ...attending.overlay import overlay
 from ...attending.quadtree import gather_leaves, select_splits
 from ...attending.tree import Tree, build_tree
 from ..needle.batch import NeedleBatch
@@ -26,32 +29,49 @@ LEVELS = 3
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to allocate: name, share of the level-0 tokens kept, how often it is drawn."""
+    """One way to allocate: name, share of the level-0 tokens kept, how often it is drawn.
+
+    full, uniform: what they say. overlay: overlapping leaves around the answer and distractions; scorer: around what a
+    scorer finds; scattered: around noise. oracle, random: the same as tilings. again: a second look. dropped: tokens
+    taken away after the tower.
+    """
 
     name: str
     keep: float
     weight: float
 
+    @property
+    def lays_over(self) -> bool:
+        """Whether its leaves may overlap, so that every budget from 1 on is met."""
+        return self.name in ("overlay", "scorer", "scattered", "again")
+
 
 NURSERY_KINDS = (Kind("full", 1, 0.6), Kind("uniform", 1 / 4, 0.2), Kind("oracle", 1 / 2, 0.2))
 KINDS = (
-    Kind("full", 1, 0.30),
-    Kind("uniform", 1 / 4, 0.20),
-    Kind("uniform", 1 / 8, 0.04),
+    Kind("full", 1, 0.22),
+    Kind("uniform", 1 / 4, 0.10),
+    Kind("uniform", 1 / 8, 0.03),
     Kind("uniform", 1 / 16, 0.04),
-    Kind("oracle", 1 / 4, 0.14),
-    Kind("oracle", 1 / 8, 0.09),
-    Kind("oracle", 1 / 16, 0.07),
-    Kind("random", 1 / 4, 0.06),
+    Kind("uniform", 1 / 32, 0.02),
+    Kind("overlay", 1 / 4, 0.12),
+    Kind("overlay", 1 / 8, 0.12),
+    Kind("overlay", 1 / 16, 0.11),
+    Kind("overlay", 1 / 32, 0.06),
+    Kind("scattered", 1 / 4, 0.03),
+    Kind("scattered", 1 / 16, 0.02),
+    Kind("oracle", 1 / 4, 0.02),
+    Kind("oracle", 1 / 16, 0.02),
     Kind("random", 1 / 8, 0.02),
-    Kind("random", 1 / 16, 0.04),
+    Kind("dropped", 1 / 4, 0.03),
+    Kind("dropped", 1 / 8, 0.03),
 )
-# Once the scorer knows something, the reader also sees the trees that the scorer would make.
-SCORER_KINDS = (Kind("scorer", 1 / 4, 0.15), Kind("scorer", 1 / 8, 0.10), Kind("scorer", 1 / 16, 0.08))
+# Once the scorer knows something, the reader also sees the leaves that it would choose. It costs as much as reading:
+# most of what it does to the leaves, distractions and missed cells do too.
+SCORER_KINDS = (Kind("scorer", 1 / 8, 0.02), Kind("scorer", 1 / 16, 0.02), Kind("scorer", 1 / 32, 0.01))
 
 
 # A first look, and further leaves behind it in the prompt: half of them where the answer is, half of them elsewhere.
-LOOK_AGAIN = Kind("again", 1 / 8, 0.12)
+LOOK_AGAIN = Kind("again", 1 / 8, 0.06)
 
 
 def box_cover(boxes: Tensor, mask: Tensor, rows: int, cols: int) -> Tensor:
@@ -80,15 +100,27 @@ def split_preferences(
     if kind.name == "random":
         noise = torch.rand(len(truth), len(tree.costs), generator=generator, device=truth.device)
         return inherited_gains(noise, tree, parents)
-    if kind.name in ("full", "uniform"):
+    if kind.name in ("full", "uniform", "dropped"):
         return split_gains(torch.ones_like(truth), tree)
     if kind.name == "scorer" and scores is not None:
         return split_gains(scores.float(), tree)
-    # The answer, what identifies it, and distractions, so that the reader does not learn that fine means right.
-    noise = torch.rand(truth.shape, generator=generator, device=truth.device)
+    return split_gains(distracted(truth, generator), tree)
+
+
+def distracted(truth: Tensor, generator: torch.Generator) -> Tensor:
+    """The cells of answer and context (B, rows, cols) as a scorer might find them: of another strength in every
+    picture, some of them missed, some spread to their neighbours, with distractions elsewhere, so that the reader does
+    not learn that fine means right."""
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator, device=truth.device)
+
+    number, noise = len(truth), uniform(*truth.shape)
     spots = F.max_pool2d((noise > 0.97).float()[:, None], 3, stride=1, padding=1)[:, 0]
-    distraction = 0.8 * spots * torch.rand(len(truth), 1, 1, generator=generator, device=truth.device)
-    return split_gains(truth + distraction + 0.02 * noise, tree)
+    missed = (uniform(*truth.shape) < 0.25) & (uniform(number, 1, 1) < 0.2)
+    found = truth * (0.35 + 0.65 * uniform(number, 1, 1)) * ~missed
+    spread = F.max_pool2d(found[:, None], 3, stride=1, padding=1)[:, 0] * 0.4 * (uniform(number, 1, 1) < 0.3)
+    return torch.maximum(found, spread) + 0.8 * spots * uniform(number, 1, 1) + 0.02 * noise
 
 
 def make_leaves(
@@ -102,7 +134,10 @@ def make_leaves(
 
 
 def budget_of(kind: Kind, tree: Tree) -> int:
-    return tree.full if kind.name == "full" else max(tree.floor, round(kind.keep * tree.full))
+    """Tokens of the tower."""
+    if kind.name in ("full", "dropped"):
+        return tree.full
+    return max(1 if kind.lays_over else tree.floor, round(kind.keep * tree.full))
 
 
 class LeafTable:
@@ -127,27 +162,53 @@ class LeafTable:
     def leaves(self, kind: Kind, truth: Tensor, generator: torch.Generator, scores: Tensor | None = None) -> Tensor:
         """(B, N, 3), as `make_leaves`. truth: (B, rows, cols), the cells that the question needs."""
         tree = self.tree
+        if kind.lays_over:
+            wanted = scores if kind.name == "scorer" and scores is not None else distracted(truth, generator)
+            if kind.name == "scattered":
+                noise = torch.rand(truth.shape, generator=generator, device=truth.device)
+                wanted = F.avg_pool2d(noise[:, None].pow(8), 3, stride=1, padding=1)[:, 0]
+            return overlay(wanted.float(), [budget_of(kind, tree)] * len(truth)).cells
         gains = split_preferences(kind, truth, tree, generator, scores, self.parents)
         budget = budget_of(kind, tree)
         return self.gather(select_splits(gains, tree, budget), tree.reach(budget))
 
+    def looks(
+        self, kind: Kind, truth: Tensor, generator: torch.Generator, scores: Tensor | None = None
+    ) -> tuple[list[Tensor], Tensor | None]:
+        """The leaves of every look, (B, N, 3) each, and the tokens (B, n) that the language model gets, or None: all.
+
+        scores: what a scorer finds, where the kind asks for it.
+        """
+        if kind.name == "again":
+            return self.again(truth, generator, scores, max(1, self.tree.full // 16)), None
+        leaves = [self.leaves(kind, truth, generator, scores)]
+        return leaves, self.kept(kind, truth, generator) if kind.name == "dropped" else None
+
+    def kept(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> Tensor:
+        """(B, n) int64: tokens of the whole picture that are not dropped, by chance or, in half, near the answer."""
+        noise = torch.rand(truth.shape, generator=generator, device=truth.device)
+        near = torch.rand(len(truth), 1, 1, generator=generator, device=truth.device) < 0.5
+        wanted = noise + near * distracted(truth, generator)
+        return wanted.flatten(1).topk(max(1, round(kind.keep * self.tree.full)), dim=1).indices.sort(1).values
+
     def again(self, truth: Tensor, generator: torch.Generator, scores: Tensor | None, count: int) -> list[Tensor]:
-        """A first look on an eighth of the tokens, and `count` further, finer leaves: blocks (B, N, 3), (B, count, 3).
+        """A first look on an eighth of the tokens, and `count` single cells laid over it: (B, N, 3), (B, count, 3).
 
         The first look follows the scores, or chance; the second goes to the answer in half of the pictures.
         """
-        number, device = len(truth), truth.device
-        first = self.leaves(Kind("random" if scores is None else "scorer", 1 / 8, 1.0), truth, generator, scores)
+        number, device, cols = len(truth), truth.device, self.tree.cols
+        first_kind = Kind("scattered" if scores is None else "scorer", LOOK_AGAIN.keep, 1.0)
+        first = self.leaves(first_kind, truth, generator, scores)
         lucky = torch.rand(number, 1, 1, generator=generator, device=device) < 0.5
         noise = torch.rand(truth.shape, generator=generator, device=device)
         elsewhere = F.avg_pool2d(noise[:, None].pow(8), 3, stride=1, padding=1)[:, 0]
-        wanted = torch.where(lucky, truth + 0.05 * noise, elsewhere)
-        second = self.leaves(Kind("scorer", 1 / 8, 1.0), truth, generator, wanted)
-        row, col, level = second.unbind(-1)
-        worth = wanted.flatten(1).gather(1, row * self.tree.cols + col)
-        # The finest first, then the most wanted; then back into raster order.
-        best = (level.float() * 4 - worth).topk(count, dim=1, largest=False).indices.sort(1).values
-        return [first, second.gather(1, best[..., None].expand(-1, -1, 3))]
+        wanted = torch.where(lucky, truth + 0.05 * noise, elsewhere).flatten(1)
+        # Nothing is encoded twice: cells of the first look come last.
+        row, col, level = first.unbind(-1)
+        seen = torch.zeros_like(wanted).scatter_reduce_(1, row * cols + col, (level == 0).to(wanted.dtype), "amax")
+        best = (wanted - 2 * seen).topk(count, dim=1).indices.sort(1).values
+        second = torch.stack([best // cols, best % cols, torch.zeros_like(best)], -1)
+        return [first, second]
 
     def gather(self, selected: Tensor, count: int) -> Tensor:
         """(B, M) bool splits that leave `count` leaves each → (B, count, 3) in raster order."""
@@ -161,6 +222,11 @@ class LeafTable:
 
 def tree_of(size: tuple[int, int], levels: int = LEVELS) -> Tree:
     return build_tree(size[0] // 32, size[1] // 32, levels)
+
+
+def coarsest_of(size: tuple[int, int]) -> int:
+    """The coarsest level that a leaf of a canvas may have: one that holds it whole."""
+    return max(LEVELS, math.ceil(math.log2(max(size) / 32)))
 
 
 def even_tree_of(size: tuple[int, int]) -> Tree:

@@ -26,6 +26,8 @@ LEGIBLE = 8
 IGNORE = -100
 # Deepest level of detail on which glyphs are asked for.
 READING_LEVELS = 2
+# What a picture's things are where nobody wrote them down.
+UNKNOWN = 255
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,8 @@ def glyph_targets(glyphs: Glyphs, leaves: Tensor, size: tuple[int, int]) -> Tens
 
 
 def thing_targets(things: Tensor, leaves: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, rows, cols, classes) → what lies in each leaf (B, N, classes), and where to ask (B, N): levels 0, 1."""
+    """(B, rows, cols, classes) → what lies in each leaf (B, N, classes), and where to ask (B, N): levels 0, 1, and not
+    in pictures of which nobody knows (`UNKNOWN`)."""
     batch, rows, cols, classes = things.shape
     row, col, level = leaves.unbind(-1)
     flat = things.view(batch, rows * cols, classes)
@@ -165,7 +168,7 @@ def thing_targets(things: Tensor, leaves: Tensor) -> tuple[Tensor, Tensor]:
         found = flat.gather(1, index[..., None].expand(-1, -1, classes))
         found = found.view(batch, leaves.shape[1], -1, classes).amax(2)
         result = torch.where((level == depth)[..., None], found, result)
-    return result, level < READING_LEVELS
+    return result, (level < READING_LEVELS) & (flat[:, :1, 0] != UNKNOWN)
 
 
 def cut(batch: TrainingBatch, start: int, stop: int) -> TrainingBatch:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ...alphabet import IDS, lower_case, string_table
 from .mini_model import ASSISTANT, IMAGE, NEWLINE, TURN_END, TURN_START, USER, VISION_END, VISION_START
 
 # What stands before the picture's tokens.
@@ -14,6 +15,30 @@ HEAD = (TURN_START, USER, VISION_START)
 # What stands between the question and the answer.
 TURN = (TURN_END, NEWLINE, TURN_START, ASSISTANT)
 TURN_LENGTH = len(TURN)
+
+
+# How people ask: as it was written, in small letters or in capitals, and with a word on how to answer.
+SMALL, CAPITALS, ADDED = 0.12, 0.08, 0.12
+ADDITIONS = (" Answer in one word.", " Answer briefly.", " Reply with the text only.", " Please.")
+
+
+def reword(question_ids: Tensor, answer_ids: Tensor, room: int, generator: torch.Generator) -> Tensor:
+    """(B, Q) characters, 0 = padding → (B, Q + 26): some in other letters, some with an addition behind them where
+    `room` tokens of question and answer allow it."""
+    device, number = question_ids.device, len(question_ids)
+
+    def some(share: float) -> Tensor:
+        return torch.rand(number, 1, generator=generator, device=device) < share
+
+    small = lower_case(question_ids)
+    capital = small - (IDS["a"] - IDS["A"]) * ((small >= IDS["a"]) & (small <= IDS["z"]))
+    asked = torch.where(some(SMALL), small, question_ids)
+    asked = torch.where(some(CAPITALS), capital, asked)
+    table = string_table(ADDITIONS, device)
+    added = table[torch.randint(len(ADDITIONS), (number,), generator=generator, device=device)]
+    length = (question_ids > 0).sum(1, keepdim=True) + (answer_ids > 0).sum(1, keepdim=True)
+    fits = length + TURN_LENGTH + 1 + table.shape[1] <= room
+    return torch.cat([asked, added * (fits & some(ADDED))], 1)
 
 
 class Prompt(NamedTuple):

@@ -185,18 +185,32 @@ def cut_blocks(batch: ReaderBatch, blocks: Sequence[Tensor], levels: int, dtype:
 
 
 def reader_losses(
-    reader: Reader, batch: ReaderBatch, blocks: Sequence[Tensor], patches: Sequence[Tensor]
+    reader: Reader,
+    batch: ReaderBatch,
+    blocks: Sequence[Tensor],
+    patches: Sequence[Tensor],
+    kept: Tensor | None = None,
 ) -> ReaderLosses:
     """Losses of B pictures with K questions each.
 
     blocks: leaves (B, N, 3) of one look, or of several looks after one another: the leaves of each look see each other
     in the tower, and stand behind those of the look before in the prompt. patches: theirs, from `cut_blocks`; of the
-    pictures themselves only the size is needed. `Reading.right` is (B·K,).
+    pictures themselves only the size is needed. kept: (B, n), the tokens that the language model gets; all where None.
+    `Reading.right` is (B·K,).
     """
     core = reader.mini.model
     grid = batch.size[0] // CELL, batch.size[1] // CELL
     looks = [run_tower(core.visual, each, leaves, grid) for each, leaves in zip(patches, blocks, strict=True)]
     leaves, seen = torch.cat(list(blocks), 1), together(looks)
+    if kept is not None:
+        leaves, seen = (
+            take_tokens(leaves, kept),
+            Seen(
+                take_tokens(seen.embeds, kept),
+                [take_tokens(plane, kept) for plane in seen.planes],
+                take_tokens(seen.patches.unflatten(1, (-1, 4)).flatten(2), kept).unflatten(2, (4, -1)).flatten(1, 2),
+            ),
+        )
     answer, right, half_way = answer_loss(core, seen, batch, leaves, grid)
     said = batch.said.flatten(0, 1)[:, 1:]
     target = board_targets(batch.boards(), leaves).flatten(0, 1)
@@ -212,6 +226,11 @@ def reader_losses(
     reading = Reading(answer, right, glyph, thing, glyphs_read(glyph_logits, target))
     copying = copying_loss(reader, half_way[:, -batch.tails.shape[2] : -1], places, batch, leaves)
     return ReaderLosses(reading, patch_glyph, pointing, copying)
+
+
+def take_tokens(values: Tensor, which: Tensor) -> Tensor:
+    """(B, N, D), (B, n) → (B, n, D)."""
+    return values.gather(1, which[..., None].expand(-1, -1, values.shape[2]))
 
 
 def answer_loss(
@@ -235,17 +254,25 @@ def picture_loss(mini: Any, batch: ReaderBatch, blocks: Sequence[Tensor], levels
     return answer_loss(core, together(looks), batch, torch.cat(list(blocks), 1), grid)[:2]
 
 
-def pack_batch(batch: ReaderBatch, blocks: Sequence[Tensor], patches: Sequence[Tensor]) -> list[Tensor]:
-    """A batch as a flat list of tensors: the batch without its pictures, then leaves and patches of every look."""
+def pack_batch(
+    batch: ReaderBatch, blocks: Sequence[Tensor], patches: Sequence[Tensor], kept: Tensor | None = None
+) -> list[Tensor]:
+    """A batch as a flat list of tensors: the batch without its pictures, leaves and patches of every look, and what is
+    kept of the tokens, where not all of them are."""
     light = replace(batch, pictures=batch.pictures[:0])
-    return [*(getattr(light, item.name) for item in fields(ReaderBatch)), *blocks, *patches]
+    last = [] if kept is None else [kept]
+    return [*(getattr(light, item.name) for item in fields(ReaderBatch)), *blocks, *patches, *last]
 
 
-def unpack_batch(material: Sequence[Tensor]) -> tuple[ReaderBatch, Sequence[Tensor], Sequence[Tensor]]:
+def unpack_batch(
+    material: Sequence[Tensor],
+) -> tuple[ReaderBatch, Sequence[Tensor], Sequence[Tensor], Tensor | None]:
     """The inverse, but for the pictures, of which only the size is left."""
     number = len(fields(ReaderBatch))
-    looks = (len(material) - number) // 2
-    return ReaderBatch(*material[:number]), material[number : number + looks], material[number + looks :]
+    looks, odd = divmod(len(material) - number, 2)
+    end = number + 2 * looks
+    kept = material[end] if odd else None
+    return ReaderBatch(*material[:number]), material[number : number + looks], material[number + looks : end], kept
 
 
 def copying_loss(reader: Reader, saying: Tensor, places: Tensor, batch: ReaderBatch, leaves: Tensor) -> Tensor:

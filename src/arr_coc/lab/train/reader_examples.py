@@ -16,20 +16,31 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...alphabet import SPACE
+from ...alphabet import QUESTION, SPACE
 from ...errors import InputError
-from ..needle.batch import CELL, FIRST_COLOUR, NeedleBatch
+from ..needle.batch import CELL, FIRST_COLOUR
 from ..needle.difficulty import Difficulty, as_difficulty
 from ..needle.draws import Draws
 from ..needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
 from .allocations import KINDS, LOOK_AGAIN, NURSERY_KINDS, SCORER_KINDS, Kind, budget_of, even_tree_of, target_cells
 from .pictures import IGNORE, READING_LEVELS, SUBCELLS, Glyphs, glyph_board, glyphs_of
-from .prompts import TURN_LENGTH, chat_tail
+from .prompts import TURN_LENGTH, chat_tail, reword
 
-# Longest question and answer with the turn between them; the longest of Needle World has 69 tokens.
-TAIL = 72
+# Longest question and answer with the turn between them; the longest of Needle World has 69 tokens, and 98 in 100
+# questions about pages fit.
+TAIL = 88
 DO_NOT_ASK = 255
+# No crop of a page below this side: it would hold a few words.
+SMALLEST_PAGE = 256
 SPOT = CELL // SUBCELLS
+
+
+class PageRenderer(Protocol):
+    """Where pages come from: `reader_pages.PageBook`. share: of all pictures, those that are pages."""
+
+    share: float
+
+    def render(self, number: int, size: tuple[int, int], start: int) -> ReaderBatch: ...
 
 
 class TensorFields(Protocol):
@@ -45,9 +56,9 @@ Batch = TypeVar("Batch", bound=TensorFields)
 class ReaderBatch:
     """P pictures of one canvas with K questions each.
 
-    pictures: (P, 3, H, W) uint8. questions: (P, K, 72) uint8 characters. tails: (P, K, 72) uint8 tokens of question and
-    answer; said: (P, K, 72) bool, the answer's. targets: (P, K, rows, cols) bool, cells that a question needs.
-    copied: (P, K, 72) int16: where the letter of an answer stands that the picture shows, as the number of its 8-pixel
+    pictures: (P, 3, H, W) uint8. questions: (P, K, 96) uint8 characters. tails: (P, K, T) uint8 tokens of question and
+    answer; said: (P, K, T) bool, the answer's. targets: (P, K, rows, cols) bool, cells that a question needs.
+    copied: (P, K, T) int16: where the letter of an answer stands that the picture shows, as the number of its 8-pixel
     sub-cell in raster order; −1 for all other tokens. fine, coarse: (P, h, w) uint8 glyph boards of depth 0 and
     1, 255 for "do not ask". things: (P, rows, cols, classes).
     """
@@ -95,7 +106,6 @@ def render_reader_batch(
     """Pictures `start` … of one family with their first `questions` questions."""
     knobs = as_difficulty(difficulty, size)
     device = torch.device(device)
-    rows, cols = size[0] // CELL, size[1] // CELL
     plan = plan_of(family, (size[0], size[1]), knobs, False)
     with torch.autocast(device.type, enabled=False):
         index = torch.arange(start, start + number, device=device)
@@ -103,24 +113,38 @@ def render_reader_batch(
         scenes = [lay_out(family, draws, size, split, knobs) for draws in drawn]
         batch = finish_batch(scenes[0], drawn[0], index, family, split, seed, size)
         glyphs = glyphs_of(scenes[0], size)
-        asked = [batch, *(asked_of(scene, size) for scene in scenes[1:])]
-        tails = [chat_tail(each.question_ids, each.answer_ids, TAIL) for each in asked]
-        boards = [glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)]
-        fine, coarse = (torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards)
-        return ReaderBatch(
-            batch.pictures,
-            torch.stack([each.question_ids.to(torch.uint8) for each in asked], 1),
-            torch.stack([tail for tail, _ in tails], 1),
-            torch.stack([said for _, said in tails], 1),
-            torch.stack([target_cells(each, rows, cols).bool() for each in asked], 1),
-            torch.stack([copied_from(glyphs, each, size) for each in asked], 1),
-            fine,
-            coarse,
-            batch.cell_labels[..., FIRST_COLOUR:],
-        )
+        first = Asked(*(getattr(batch, name) for name in Asked._fields))
+        asked = [first, *(asked_of(scene, size) for scene in scenes[1:])]
+        things = batch.cell_labels[..., FIRST_COLOUR:]
+        chance = torch.Generator(device=device).manual_seed(seed * 1_000_003 + start)
+        return reader_batch(batch.pictures, glyphs, asked, things, chance)
 
 
-def copied_from(glyphs: Glyphs, asked: Asked | NeedleBatch, size: tuple[int, int]) -> Tensor:
+def reader_batch(
+    pictures: Tensor, glyphs: Glyphs, asked: Sequence[Asked], things: Tensor, generator: torch.Generator
+) -> ReaderBatch:
+    """Pictures (P, 3, H, W), what is written and what lies in them, and K questions about each."""
+    size = pictures.shape[2], pictures.shape[3]
+    rows, cols = size[0] // CELL, size[1] // CELL
+    plain = [F.pad(each.question_ids, (0, QUESTION - each.question_ids.shape[1])).to(torch.uint8) for each in asked]
+    asked = [each._replace(question_ids=reword(each.question_ids, each.answer_ids, TAIL, generator)) for each in asked]
+    tails = [chat_tail(each.question_ids, each.answer_ids, TAIL) for each in asked]
+    boards = [glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)]
+    fine, coarse = (torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards)
+    return ReaderBatch(
+        pictures,
+        torch.stack(plain, 1),
+        torch.stack([tail for tail, _ in tails], 1),
+        torch.stack([said for _, said in tails], 1),
+        torch.stack([target_cells(each, rows, cols).bool() for each in asked], 1),
+        torch.stack([copied_from(glyphs, each, size) for each in asked], 1),
+        fine,
+        coarse,
+        things,
+    )
+
+
+def copied_from(glyphs: Glyphs, asked: Asked, size: tuple[int, int]) -> Tensor:
     """(P, TAIL) int16: the sub-cell of the glyph that each token of the answer is copied from, −1 where there is none.
 
     The glyphs inside the answer's boxes, in the order in which they were set, must be exactly the answer's letters;
@@ -159,6 +183,9 @@ class Origin(NamedTuple):
     size: tuple[int, int]
     start: int
     difficulty: str | None
+
+
+PAGES = "pages"  # the family of pictures that a browser drew
 
 
 class RingBuffer(Generic[Batch]):
@@ -235,19 +262,22 @@ class ReaderSource:
     chance: random.Random
     questions: int = 2
     rendered: int = 0
+    pages: PageRenderer | None = None
 
     def choose(self, number: int, size: tuple[int, int], difficulty: str | None, turn: int) -> Origin:
         """turn: how many batches of this canvas came before; the first of each canvas go through all families."""
-        family = (
-            self.families[turn]
-            if turn < len(self.families)
-            else self.chance.choices(list(self.families), list(self.shares))[0]
-        )
+        families, shares = list(self.families), list(self.shares)
+        if self.pages is not None and min(size) >= SMALLEST_PAGE:
+            families, shares = [*families, PAGES], [*shares, sum(shares) * self.pages.share / (1 - self.pages.share)]
+        family = families[turn] if turn < len(self.families) else self.chance.choices(families, shares)[0]
         start, self.rendered = self.rendered, self.rendered + number
         return Origin(family, number, size, start, difficulty)
 
     def render(self, origin: Origin) -> ReaderBatch:
         family, number, size, start, difficulty = origin
+        if family == PAGES:
+            assert self.pages is not None, "pages were read before, and their packs are not given now"
+            return self.pages.render(number, size, start)
         return render_reader_batch(family, number, size, self.seed, start, self.device, difficulty, self.questions)
 
 
@@ -270,15 +300,17 @@ STAGES = (
     CanvasStage({(128, 128): 0.12, (256, 256): 0.88}, read_well=0.93, at_latest=0.25),
     CanvasStage(
         {
-            (128, 128): 0.02,
-            (256, 256): 0.12,
-            (512, 512): 0.66,
+            (128, 128): 0.01,
+            (256, 256): 0.09,
+            (512, 512): 0.54,
             (256, 512): 0.03,
             (512, 256): 0.03,
-            (512, 768): 0.03,
-            (768, 512): 0.03,
-            (768, 1024): 0.04,
-            (1024, 768): 0.04,
+            (512, 768): 0.04,
+            (768, 512): 0.04,
+            (768, 768): 0.06,
+            (768, 1024): 0.05,
+            (1024, 768): 0.05,
+            (1024, 1024): 0.06,
         }
     ),
 )
@@ -290,8 +322,11 @@ TOKENS_A_STEP = 50_000
 PIXELS_A_RENDERING = 256 * 512 * 512
 PIXELS_A_BUFFER = 12_288 * 512 * 512
 PIXELS_A_GLANCE = 128 * 512 * 512
+# … and cut into patches in one step: few tokens of large pictures are still many pixels.
+PIXELS_A_STEP = 512 * 512 * 512
 QUESTIONS = 2
-SHARES = (1.0, 1.4, 1.2, 1.2, 1.0, 1.2, 1.0)
+# cards, forms, receipts, scenes, charts, signs, zoo: what is read worst comes most.
+SHARES = (1.0, 1.8, 2.0, 0.8, 1.2, 1.0, 0.8)
 
 
 def next_stage(stage: int, progress: float, glyphs_right: float) -> int:
@@ -318,7 +353,8 @@ def pictures_a_step(size: tuple[int, int], kind: Kind) -> int:
     """So many that a step costs about the same on every canvas and under every allocation."""
     leaves = budget_of(kind, even_tree_of(size))
     questions = QUESTIONS if kind.name == "full" else 1
-    return max(1, min(PATCHES_A_STEP // (4 * leaves), TOKENS_A_STEP // (questions * (leaves + TAIL))))
+    most = PIXELS_A_STEP // (size[0] * size[1])
+    return max(1, min(most, PATCHES_A_STEP // (4 * leaves), TOKENS_A_STEP // (questions * (leaves + TAIL))))
 
 
 def choose_difficulty(size: tuple[int, int], chance: random.Random) -> str | None:

@@ -25,6 +25,7 @@ from ..pages.pack import decoded, read_pack
 from ..pages.page import Page
 from .allocations import box_cover
 from .pictures import render_with_glyphs
+from .prompts import ADDITIONS
 
 Uniform = Callable[..., Tensor]  # shape → numbers in [0, 1)
 BLOCK = 8  # pixels of the blocks whose letters are asked for
@@ -32,7 +33,7 @@ ALPHABET = 97
 # Of one page and one question; a page has at most so many characters worth asking for in a step.
 MOST_CHARACTERS, MOST_BOXES, MOST_CONTEXTS = 2400, 8, 4
 # What people add to a question; it must not lead the eye.
-ADDITIONS = ("", " Answer in one word.", " Answer briefly.", " Reply with the text only.", " Please.")
+ADDED = ("", *ADDITIONS)
 PLAIN_SHARE = 0.8
 
 
@@ -72,11 +73,16 @@ class Shelf:
 
     def extent_of(self, asked: Tensor) -> Tensor:
         """(Q',) questions → (Q', 4): the box around answer and context."""
-        every = torch.cat([self.boxes[asked], self.contexts[asked]], 1)
-        there = (every[..., 2] > every[..., 0])[..., None]
-        low = torch.where(there, every, 1e6)[..., :2].amin(1)
-        high = torch.where(there, every, -1e6)[..., 2:].amax(1)
-        return torch.cat([low, high], 1)
+        return extent_of(self.boxes[asked], self.contexts[asked])
+
+
+def extent_of(boxes: Tensor, contexts: Tensor) -> Tensor:
+    """(Q, K, 4), (Q, K', 4) → (Q, 4): the box around those of a question that are not empty."""
+    every = torch.cat([boxes, contexts], 1)
+    there = (every[..., 2] > every[..., 0])[..., None]
+    low = torch.where(there, every, 1e6)[..., :2].amin(1)
+    high = torch.where(there, every, -1e6)[..., 2:].amax(1)
+    return torch.cat([low, high], 1)
 
 
 @torch.no_grad()
@@ -111,18 +117,13 @@ def page_shelf(pattern: str, device: torch.device | str) -> Shelf:
     if not paths:
         raise InputError(f"no pack of pages matches {pattern!r}; write some with arr-coc pages --pack")
     pages = [page for page in read_pack(paths) if page.questions]
-    side = -(-max(max(page.width, page.height) for page in pages) // CELL) * CELL
-    pixels = torch.empty(len(pages), 3, side, side, dtype=torch.uint8, device=device)
-    for number, picture in enumerate(decoded(pages)):
-        below, right = side - picture.shape[0], side - picture.shape[1]
-        padded = np.pad(picture, ((0, below), (0, right), (0, 0)), mode="edge")
-        pixels[number] = torch.from_numpy(np.ascontiguousarray(padded.transpose(2, 0, 1))).to(device)
+    pixels = laid_up(pages, device)
     sizes = torch.tensor([[page.height, page.width] for page in pages], dtype=torch.float32, device=device)
     most = min(MOST_CHARACTERS, max(len(page.char_boxes) for page in pages))
     characters = np.stack([_characters(page, most) for page in pages])
     asked = [(number, question) for number, page in enumerate(pages) for question in page.questions]
     boxes, contexts = (
-        np.stack([_boxes(getattr(question, name), number) for _, question in asked])
+        np.stack([fixed_number(getattr(question, name), number) for _, question in asked])
         for name, number in (("boxes", MOST_BOXES), ("context", MOST_CONTEXTS))
     )
     return Shelf(
@@ -134,6 +135,16 @@ def page_shelf(pattern: str, device: torch.device | str) -> Shelf:
         torch.from_numpy(boxes).to(device),
         torch.from_numpy(contexts).to(device),
     )
+
+
+def laid_up(pages: list[Page], device: torch.device | str) -> Tensor:
+    """(N, 3, S, S) uint8: what lies outside a page repeats its edge."""
+    side = -(-max(max(page.width, page.height) for page in pages) // CELL) * CELL
+    pixels = torch.empty(len(pages), 3, side, side, dtype=torch.uint8, device=device)
+    for number, picture in enumerate(decoded(pages)):
+        padded = np.pad(picture, ((0, side - picture.shape[0]), (0, side - picture.shape[1]), (0, 0)), mode="edge")
+        pixels[number] = torch.from_numpy(np.ascontiguousarray(padded.transpose(2, 0, 1))).to(device)
+    return pixels
 
 
 def _characters(page: Page, most: int) -> np.ndarray:
@@ -149,7 +160,7 @@ def _characters(page: Page, most: int) -> np.ndarray:
     return result
 
 
-def _boxes(boxes: np.ndarray, number: int) -> np.ndarray:
+def fixed_number(boxes: np.ndarray, number: int) -> np.ndarray:
     """(n, 4) → (number, 4) float32; empty boxes where there are fewer, the first ones where there are more."""
     result = np.zeros((number, 4), np.float32)
     result[: min(number, len(boxes))] = boxes[:number]
@@ -159,9 +170,9 @@ def _boxes(boxes: np.ndarray, number: int) -> np.ndarray:
 def with_additions(questions: Tensor, generator: torch.Generator) -> Tensor:
     """(B, 96) int64 questions, some of them with what people add to them."""
     device = questions.device
-    table = torch.tensor([question_row(text) for text in ADDITIONS], device=device)
+    table = torch.tensor([question_row(text) for text in ADDED], device=device)
     plain = torch.rand(len(questions), generator=generator, device=device) < PLAIN_SHARE
-    which = torch.randint(1, len(ADDITIONS), (len(questions),), generator=generator, device=device)
+    which = torch.randint(1, len(ADDED), (len(questions),), generator=generator, device=device)
     added = table[torch.where(plain, 0, which)]
     length = (questions > 0).sum(1, keepdim=True)
     place = torch.arange(QUESTION, device=device)
@@ -197,15 +208,11 @@ def draw_lessons(
     scale = torch.minimum(scale, canvas * 0.97 / span).clamp_min(zoom[0] * 0.75)
     size = shelf.sizes[page] * scale[:, None]  # height, width
 
-    def origin(low: Tensor, high: Tensor, side: Tensor) -> Tensor:
-        """Where the crop begins, in zoomed pixels: so that the extent is inside, the rest by chance."""
-        slack = (canvas - (high - low) * scale).clamp_min(0)
-        inside = (low * scale - slack * uniform(number)).clamp_min(0)
-        inside = torch.minimum(inside, (side - canvas).clamp_min(0))
-        return inside - (canvas - side).clamp_min(0) * uniform(number)
-
-    left, top = origin(extent[:, 0], extent[:, 2], size[:, 1]), origin(extent[:, 1], extent[:, 3], size[:, 0])
-    pictures = crops(shelf.pixels, page, left, top, scale, canvas, uniform, worn, zoom[0])
+    left, top = (
+        crop_origin(extent[:, axis] * scale, extent[:, axis + 2] * scale, size[:, 1 - axis], canvas, uniform)
+        for axis in (0, 1)
+    )
+    pictures = crops(shelf.pixels, page, left, top, scale, (canvas, canvas), uniform, worn, zoom[0])
     letters = letter_blocks(shelf.characters[page], left, top, scale, canvas)
     shift = torch.stack([left, top, left, top], -1)[:, None]
     rows = canvas // CELL
@@ -221,38 +228,46 @@ def draw_lessons(
     return Lessons(pictures, questions, answer, context * (1 - answer), letters, (answer.sum((1, 2)) > 0).float())
 
 
+def crop_origin(low: Tensor, high: Tensor, side: Tensor, canvas: int, uniform: Uniform) -> Tensor:
+    """Where a crop begins along one axis, in zoomed pixels: so that low … high is inside, the rest by chance."""
+    slack = (canvas - (high - low)).clamp_min(0)
+    inside = (low - slack * uniform(len(low))).clamp_min(0)
+    inside = torch.minimum(inside, (side - canvas).clamp_min(0))
+    return inside - (canvas - side).clamp_min(0) * uniform(len(low))
+
+
 def crops(
     pixels: Tensor,
     page: Tensor,
     left: Tensor,
     top: Tensor,
     scale: Tensor,
-    canvas: int,
+    canvas: tuple[int, int],
     uniform: Uniform,
     turned: bool,
     smallest: float,
 ) -> Tensor:
-    """(B, 3, canvas, canvas) float in [0, 1], from only so much ground as the widest crop needs."""
+    """(B, 3, *canvas) float in [0, 1], from only so much ground as the widest crop needs."""
     device, side, number = pixels.device, pixels.shape[-1], len(page)
-    reach = min(side, int(canvas / (smallest * 0.75)) + 8)
+    reach = min(side, int(max(canvas) / (smallest * 0.75)) + 8)
     span = torch.arange(reach, device=device)
     first_x, first_y = ((place / scale).floor().long().clamp(0, side - reach) for place in (left, top))
     colours = torch.arange(pixels.shape[1], device=device)[None, :, None, None]
     rows, cols = (first_y[:, None] + span)[:, None, :, None], (first_x[:, None] + span)[:, None, None, :]
     ground = pixels[page[:, None, None, None], colours, rows, cols]
     ground = ground.to(torch.bfloat16 if device.type == "cuda" else torch.float32) / 255
-    extent = canvas / scale
+    high, wide = (length / scale for length in canvas)
     move = torch.zeros(number, 2, 3, device=device)
-    move[:, 0, 0] = move[:, 1, 1] = extent / reach
-    move[:, 0, 2] = (2 * (left / scale - first_x) + extent) / reach - 1
-    move[:, 1, 2] = (2 * (top / scale - first_y) + extent) / reach - 1
+    move[:, 0, 0], move[:, 1, 1] = wide / reach, high / reach
+    move[:, 0, 2] = (2 * (left / scale - first_x) + wide) / reach - 1
+    move[:, 1, 2] = (2 * (top / scale - first_y) + high) / reach - 1
     if turned:
         # A hundredth of a radian moves the edge of a crop by a few pixels: less than the blocks that are asked for.
         angle = (uniform(number) - 0.5) * 0.03 * (uniform(number) < 0.3)
-        move[:, 0, 1], move[:, 1, 0] = -angle * extent / reach, angle * extent / reach
+        move[:, 0, 1], move[:, 1, 0] = -angle * high / reach, angle * wide / reach
     # Below three quarters a single sample would skip pixels: take four and average.
     twice = 2 if smallest < 0.8 else 1
-    grid = F.affine_grid(move, [number, 3, canvas * twice, canvas * twice], align_corners=False).to(ground.dtype)
+    grid = F.affine_grid(move, [number, 3, canvas[0] * twice, canvas[1] * twice], align_corners=False).to(ground.dtype)
     taken = F.grid_sample(ground, grid, padding_mode="border", align_corners=False).float()
     return F.avg_pool2d(taken, 2) if twice == 2 else taken
 
@@ -275,7 +290,7 @@ def wear(pictures: Tensor, uniform: Uniform, grey_share: float) -> Tensor:
     """Grey, dark, pale, blurred, noisy, unevenly lit, faxed: each by chance, for every picture of (B, 3, C, C).
 
     Where questions name colours, few of the pictures may lose theirs."""
-    number, canvas = len(pictures), pictures.shape[-1]
+    number, canvas = len(pictures), tuple(pictures.shape[2:])
 
     def some(share: float) -> Tensor:
         return (uniform(number, 1, 1, 1) < share).float()
@@ -292,8 +307,8 @@ def wear(pictures: Tensor, uniform: Uniform, grey_share: float) -> Tensor:
     soft = F.avg_pool2d(F.pad(worn, (1, 1, 1, 1), mode="replicate"), 3, 1)
     blurred = 0.9 * amount() * some(0.4)
     worn = worn * (1 - blurred) + soft * blurred
-    light = F.interpolate(amount(1, 3, 3), (canvas, canvas), mode="bicubic") * 0.25 * some(0.3)
-    grain = uniform(number, 1, canvas, canvas) - 0.5
+    light = F.interpolate(amount(1, 3, 3), canvas, mode="bicubic") * 0.25 * some(0.3)
+    grain = uniform(number, 1, *canvas) - 0.5
     worn = worn - light + grain * 0.3 * amount() ** 2 * some(0.6)
     faxed = some(0.2 * grey_share)
     level = worn.mean(1, keepdim=True)

@@ -22,12 +22,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...alphabet import NUMBER_OF_IDS
+from ...bundled import SCORER, load_scorer, part_folder
 from ...errors import InputError
 from ...files import write_json
 from ...knowing.scorer import Scorer, ScorerConfig
 from .acceleration import Captured, Prefetcher, Twin, make_optimizers
-from .allocations import Kind, LeafTable, even_tree_of
+from .allocations import Kind, LeafTable, coarsest_of, even_tree_of
 from .checkpoints import load_shipped
+from .clip_lessons import ClipLessons
 from .curves import plot_record
 from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
@@ -51,6 +53,7 @@ from .reader_examples import (
     pictures_a_step,
     vary,
 )
+from .reader_pages import PageBook
 from .run import Moment, Notes, Schedule, Training, command, door
 
 Size = tuple[int, int]
@@ -77,6 +80,11 @@ class MiniOptions(RunOptions):
     evaluate: int = option(2048, "test questions for each cell of the table; 0: no table")
     largest: int = option(1024, "leave out canvases with a longer side")
     width: int = option(MiniConfig.width, "of the reader")
+    pages: str = option("", "packs of pages to read beside Needle World, like packs/train-*.bin (arr-coc pages --pack)")
+    heads_first: int = option(0, "steps in which only the dense heads learn, where the start has none")
+    page_share: float = option(0.45, "of the pictures, those that are pages")
+    clip_share: float = option(0.0, "of the steps, those on clips of several frames")
+    guide: str = option("", "a finished scorer to follow, by folder, or `bundled`; empty: train one beside the reader")
 
     @property
     def schedule(self) -> Schedule:
@@ -102,12 +110,13 @@ class MiniTraining(Training[MiniOptions]):
         self.plan = options
         self.mini_config = mini or MiniConfig(width=options.width, heads=options.width // 64)
         self.scorer_config = scorer or ScorerConfig()
-        self.model, self.scorer = build_mini(self.mini_config), Scorer(self.scorer_config)
+        self.model: Any = build_mini(self.mini_config)
+        self.scorer: Any = self.finished_scorer() if options.guide else Scorer(self.scorer_config)
         self.heads = DenseHeads(self.mini_config.width)
         self.scorer_heads = ScorerHeads(self.scorer_config.width // 2)
-        modules: dict[str, nn.Module] = {
-            "mini": self.model, "scorer": self.scorer, "heads": self.heads, "scorer_heads": self.scorer_heads
-        }  # fmt: skip
+        modules: dict[str, nn.Module] = {"mini": self.model, "heads": self.heads}
+        if not options.guide:
+            modules |= {"scorer": self.scorer, "scorer_heads": self.scorer_heads}
         self.modules = {name: module.to(self.device) for name, module in modules.items()}
         self.searching = nn.ModuleList([self.scorer, self.scorer_heads])
         self.optimizers = make_optimizers(
@@ -117,8 +126,11 @@ class MiniTraining(Training[MiniOptions]):
         self.done |= {"pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0}
         if options.start_from is not None:
             load_shipped(options.start_from, self.modules)
-            earlier = json.loads((options.start_from / "record.json").read_text(encoding="utf-8"))
-            self.done |= {name: earlier[name] for name in self.done if name != "first"} | {"first": earlier["step"]}
+            record = options.start_from / "record.json"
+            # The package's own folder has no record: a finished reader, that has passed all stages.
+            earlier = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {"stage": len(STAGES) - 1}
+            kept = {name: earlier[name] for name in self.done if name != "first" and name in earlier}
+            self.done |= kept | {"first": self.done["step"] if "step" not in kept else kept["step"]}
         # The reader works in bfloat16 where that is fast; its master copy keeps float32.
         self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
         self.twin = Twin(Reader(self.model, self.heads), self.dtype)
@@ -130,8 +142,10 @@ class MiniTraining(Training[MiniOptions]):
         # The background thread has a source of chance of its own: a shared one would make runs depend on timing.
         self.chance["source"] = random.Random(f"{options.seed}/{first}")
         self.source = ReaderSource(
-            *(FAMILIES, SHARES, options.seed, self.device, self.chance["source"], QUESTIONS, self.done["rendered"])
+            *(FAMILIES, SHARES, options.seed, self.device, self.chance["source"], QUESTIONS, self.done["rendered"]),
+            PageBook(options.pages, self.device, options.seed, options.page_share) if options.pages else None,
         )
+        self.clips = ClipLessons(self.device, options.seed, options.largest, max(1, round(8 * options.scale)))
         self.ahead: Prefetcher[tuple[Origin, ReaderBatch]] = Prefetcher(self.render_next, self.device)
         self.buffers: dict[Size, RingBuffer[ReaderBatch]] = {}
         self.tables: dict[Size, LeafTable] = {}
@@ -139,7 +153,8 @@ class MiniTraining(Training[MiniOptions]):
         self.rendered: dict[Size, int] = {}
         self.stored: dict[Size, int] = {}
         self.read: dict[Size, int] = {}
-        sizes = ", ".join(f"{name} {count(self.modules[name]):.2f} M" for name in ("mini", "scorer"))
+        named = {"mini": self.model, "scorer": self.scorer}
+        sizes = ", ".join(f"{name} {count(module):.2f} M" for name, module in named.items())
         print(f"{sizes} parameters, {self.device}", flush=True)
 
     def running(self) -> AbstractContextManager[object]:
@@ -194,7 +209,7 @@ class MiniTraining(Training[MiniOptions]):
 
     def data_state(self) -> dict[str, Any]:
         buffers = {size: buffer.state() for size, buffer in self.buffers.items()}
-        return {"buffers": buffers, "stored": dict(self.stored), "read": dict(self.read)}
+        return {"buffers": buffers, "stored": dict(self.stored), "read": dict(self.read), "clips": self.clips.state()}
 
     def load_data_state(self, state: dict[str, Any]) -> None:
         # What the thread had rendered ahead is lost, and its numbers stay used.
@@ -203,12 +218,38 @@ class MiniTraining(Training[MiniOptions]):
         for size, kept in state["buffers"].items():
             self.buffers[size] = RingBuffer.of_state(kept, lambda origin: self.source.render(Origin(*origin)))
             self.tables[size] = LeafTable(even_tree_of(size), self.device)
+        self.clips.load_state(state["clips"])
         self.twin.push_weights()
 
     # ---- the reader
 
     def step(self, at: Moment) -> Notes:
+        if self.chance["chance"].random() < self.plan.clip_share:
+            return self.learn_clips()
         return self.learn(*self.next_batch(at))
+
+    def finished_scorer(self) -> Any:
+        """The scorer that the options name, frozen."""
+        folder = part_folder(SCORER) if self.plan.guide == "bundled" else Path(self.plan.guide)
+        return load_scorer(folder, str(self.device)).eval().requires_grad_(False)
+
+    def learn_clips(self) -> Notes:
+        """One update of the reader on clips of several frames, in video prompts."""
+        reading = self.clips.read(self.twin.worker.mini, self.chance["chance"], self.pick)
+        reading.loss.backward()
+        self.twin.pull_gradients()
+        self.update_reader()
+        return {"clips": reading.loss, "right clips": reading.right.float().mean()}
+
+    def update_reader(self) -> None:
+        if self.done["step"] - self.done["first"] < self.plan.heads_first:
+            for parameter in self.model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.zero_()
+        nn.utils.clip_grad_norm_([*self.model.parameters(), *self.heads.parameters()], 1.0)
+        for optimizer in self.optimizers[:2]:
+            optimizer.step()
+        self.twin.push_weights()
 
     def draw(self, size: tuple[int, int], number: int, every_question: bool = False) -> ReaderBatch:
         """Pictures of a canvas, varied, with all their questions or one of them."""
@@ -221,15 +262,12 @@ class MiniTraining(Training[MiniOptions]):
     def learn(self, pages: ReaderBatch, kind: Kind) -> dict[str, torch.Tensor]:
         """One update of the reader, and every few steps one of the scorer; returns what to write down about it."""
         size = pages.size
-        blocks = self.blocks(pages, kind)
-        patches = cut_blocks(pages, blocks, self.tables[size].tree.levels + 1, self.dtype)
+        blocks, kept = self.blocks(pages, kind)
+        patches = cut_blocks(pages, blocks, coarsest_of(size) + 1, self.dtype)
         # Every recording keeps memory: only for the canvases that come often.
         teach = self.teach if size[0] == size[1] else self.read_and_weigh
-        found = teach(pack_batch(pages, blocks, patches))
-        nn.utils.clip_grad_norm_([*self.model.parameters(), *self.heads.parameters()], 1.0)
-        for optimizer in self.optimizers[:2]:
-            optimizer.step()
-        self.twin.push_weights()
+        found = teach(pack_batch(pages, blocks, patches, kept))
+        self.update_reader()
         notes = {
             f"right {size[0]} {kind.name}": found["right"],
             "thing": found["thing"],
@@ -237,7 +275,7 @@ class MiniTraining(Training[MiniOptions]):
         }
         if kind.name == "full":
             notes[f"glyph {size[0]}"] = found["glyph"]
-        if min(size) >= 256 and self.done["step"] % self.plan.scorer_every == 0:
+        if not self.plan.guide and min(size) >= 256 and self.done["step"] % self.plan.scorer_every == 0:
             notes |= self.learn_to_search(size)
         self.done["pictures"] += len(pages)
         self.done["rendered"] = self.source.rendered
@@ -245,8 +283,7 @@ class MiniTraining(Training[MiniOptions]):
 
     def read_and_weigh(self, material: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
         """One lesson's losses and their gradients, which are left with the master; recorded and replayed on a GPU."""
-        pages, blocks, patches = unpack_batch(material)
-        plan, lesson = self.plan, reader_losses(self.twin.worker, pages, blocks, patches)
+        plan, lesson = self.plan, reader_losses(self.twin.worker, *unpack_batch(material))
         reading = lesson.reading
         loss = (
             reading.answer
@@ -267,18 +304,16 @@ class MiniTraining(Training[MiniOptions]):
         }
         return {name: value.detach() for name, value in notes.items()}
 
-    def blocks(self, pages: ReaderBatch, kind: Kind) -> list[torch.Tensor]:
-        """The leaves of every look of this kind at these pages."""
+    def blocks(self, pages: ReaderBatch, kind: Kind) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+        """The leaves of every look of this kind at these pages, and which tokens are kept after the tower."""
         leaf_table, truth = self.tables[pages.size], pages.targets[:, 0].float()
         # Every other time a first look follows chance: the scorer must not be the only guide that the reader knows.
         guided = kind.name == "scorer" or (kind.name == "again" and self.chance["chance"].random() < 0.5)
         scores = None
         if guided:
             with torch.no_grad(), self.autocast():
-                scores = self.scorer(pages.pictures, pages.questions[:, 0].long()).float().sigmoid()
-        if kind.name == "again":
-            return leaf_table.again(truth, self.pick, scores, leaf_table.tree.full // 16)
-        return [leaf_table.leaves(kind, truth, self.pick, scores)]
+                scores = self.scorer.score(pages.pictures, pages.questions[:, 0].long()).float()
+        return leaf_table.looks(kind, truth, self.pick, scores)
 
     def learn_to_search(self, size: tuple[int, int]) -> dict[str, torch.Tensor]:
         """One update of the scorer: where the question's cells are, and what stands in the finest places."""
@@ -328,7 +363,8 @@ class MiniTraining(Training[MiniOptions]):
         return {"stage": stage, **means}
 
     def record(self) -> dict[str, Any]:
-        return {**super().record(), "mini": asdict(self.mini_config), "scorer": asdict(self.scorer_config), "rows": []}
+        scorer = {} if self.plan.guide else {"scorer": asdict(self.scorer_config)}
+        return {**super().record(), "mini": asdict(self.mini_config), **scorer, "rows": []}
 
     def finish(self) -> None:
         if self.plan.evaluate:

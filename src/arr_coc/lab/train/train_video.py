@@ -30,7 +30,7 @@ from ...files import write_json
 from ...video.settings import SETTINGS_NAME, TemporalSettings, load_settings
 from ...video.temporal_model import TemporalBlend
 from .acceleration import Prefetcher, Twin
-from .allocations import Kind, LeafTable, even_tree_of, target_cells
+from .allocations import Kind, LeafTable, coarsest_of, even_tree_of, target_cells
 from .checkpoints import ship
 from .clip_allocations import carry_and_look, clip_leaves
 from .clip_examples import (
@@ -217,11 +217,8 @@ class ReaderTraining(VideoTraining):
             device = self.device
             with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                 scores = self.scorer(pages.pictures, pages.questions[:, 0].long()).float().sigmoid()
-        if kind.name == "again":
-            looks = table.again(truth, self.pick, scores, max(1, table.tree.full // 16))
-        else:
-            looks = [table.leaves(kind, truth, self.pick, scores)]
-        return looks, table.tree.levels + 1
+        # Tokens dropped after the tower are no matter of clips: those pictures are read whole.
+        return table.looks(kind, truth, self.pick, scores)[0], coarsest_of(pages.size) + 1
 
     def video_loss(self, mini: Any) -> tuple[Tensor, Tensor]:
         batch, chance = self.clips.draw(self.options.clips, self.pick), self.chance["chance"]

@@ -1,0 +1,181 @@
+"""Pages for the reader: crops of what a browser drew, with every letter, and questions that the page answers.
+
+A pack of `arr-coc pages --pack` is laid up once on the device; a batch is then indexing and one `grid_sample`, worn in
+half of the pictures as scanners and cameras wear paper.
+"""
+
+from __future__ import annotations
+
+import math
+from glob import glob
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...alphabet import QUESTION, text_row
+from ...errors import InputError
+from ..needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
+from ..needle.renderer import Asked
+from ..pages.pack import read_pack
+from ..pages.page import Answered, Page
+from .pictures import UNKNOWN, Glyphs
+from .prompts import TURN_LENGTH
+from .reader_examples import QUESTIONS, TAIL, ReaderBatch, reader_batch
+from .scorer_worlds import (
+    MOST_BOXES,
+    MOST_CHARACTERS,
+    MOST_CONTEXTS,
+    crop_origin,
+    crops,
+    extent_of,
+    fixed_number,
+    laid_up,
+    wear,
+)
+
+ANSWER = 40
+# A line of type is so much higher than its letters' size says.
+LINE_HEIGHT = 1.2
+# Pages are shown from four fifths to one and a half times the size at which they were drawn.
+ZOOM = (0.8, 1.5)
+WORN_SHARE = 0.5
+# Questions that repeat what is asked for teach pointing, which the scorer does; few of them are enough.
+ECHOES = frozenset({"click", "place", "icon"})
+ECHO_SHARE = 0.25
+
+
+class PageQuestions(NamedTuple):
+    """(Q,) page of each question; (Q, 96), (Q, 40) characters of question and answer; (Q, 8, 4), (Q, 4, 4) boxes in
+    pixels, empty ones where there are fewer."""
+
+    page: Tensor
+    questions: Tensor
+    answers: Tensor
+    boxes: Tensor
+    contexts: Tensor
+
+
+class PageBook:
+    """Pages of all packs that match a pattern. share: how many of all pictures the reader sees are pages."""
+
+    def __init__(self, pattern: str, device: torch.device | str, seed: int = 0, share: float = 0.45) -> None:
+        paths = sorted(glob(pattern))
+        if not paths:
+            raise InputError(f"no pack of pages matches {pattern!r}; write some with arr-coc pages --pack")
+        self.share, self.seed, self.device = share, seed, torch.device(device)
+        chance = np.random.default_rng(seed)
+        asked = [
+            (page, [q for q in page.questions if fits(q) and (q.kind not in ECHOES or chance.random() < ECHO_SHARE)])
+            for page in read_pack(paths)
+        ]
+        asked = [(page, questions) for page, questions in asked if questions]
+        if not asked:
+            raise InputError(f"the pages of {pattern!r} have no question that fits into {TAIL} characters")
+        pages = [page for page, _ in asked]
+        self.pixels = laid_up(pages, self.device)
+        self.sizes = self._tensor([[page.height, page.width] for page in pages], torch.float32)
+        self.letters = torch.from_numpy(np.stack([letters_of(page) for page in pages])).to(self.device)
+        every = [(number, question) for number, (_, own) in enumerate(asked) for question in own]
+        boxes, contexts = (
+            torch.from_numpy(np.stack([fixed_number(getattr(q, name), most) for _, q in every])).to(self.device)
+            for name, most in (("boxes", MOST_BOXES), ("context", MOST_CONTEXTS))
+        )
+        self.asked = PageQuestions(
+            self._tensor([number for number, _ in every], torch.int64),
+            self._tensor([text_row(question.text, QUESTION) for _, question in every], torch.uint8),
+            self._tensor([text_row(question.answer, ANSWER) for _, question in every], torch.uint8),
+            boxes,
+            contexts,
+        )
+        counts = self._tensor([len(own) for _, own in asked], torch.int64)
+        self.count, self.first = counts, counts.cumsum(0) - counts
+
+    def _tensor(self, values: list, dtype: torch.dtype) -> Tensor:
+        return torch.tensor(values, dtype=dtype, device=self.device)
+
+    def __len__(self) -> int:
+        return len(self.asked.page)
+
+    @torch.no_grad()
+    def render(
+        self, number: int, size: tuple[int, int], start: int, which: Tensor | None = None, as_drawn: bool = False
+    ) -> ReaderBatch:
+        """Crops of `size`, each around one question, with a second one about the same page where the crop shows it.
+
+        start: the number of the first picture; the same one gives the same batch. which: (number,) questions, instead
+        of any. as_drawn: neither worn nor, where it fits, zoomed.
+        """
+        generator = torch.Generator(device=self.device).manual_seed(self.seed * 1_000_003 + start)
+
+        def uniform(*shape: int) -> Tensor:
+            return torch.rand(*shape, generator=generator, device=self.device)
+
+        first = torch.randint(len(self), (number,), generator=generator, device=self.device) if which is None else which
+        page = self.asked.page[first]
+        second = self.first[page] + (uniform(number) * self.count[page]).long()
+        extent, other = (extent_of(self.asked.boxes[one], self.asked.contexts[one]) for one in (first, second))
+        low, high = (1.0, 1.0) if as_drawn else ZOOM
+        scale = torch.exp(math.log(low) + uniform(number) * math.log(high / low))
+        canvas = torch.tensor(size, device=self.device, dtype=torch.float32)
+        span = (extent[:, [3, 2]] - extent[:, [1, 0]]).clamp_min(8)
+        scale = torch.minimum(scale, (canvas * 0.97 / span).amin(1)).clamp_min(low * 0.75)
+        sides = self.sizes[page] * scale[:, None]
+        top, left = (
+            crop_origin(
+                extent[:, axis] * scale, extent[:, axis + 2] * scale, sides[:, 1 - axis], size[1 - axis], uniform
+            )
+            for axis in (1, 0)
+        )
+        shift = torch.stack([left, top], 1)
+        inside = (other.view(-1, 2, 2) * scale[:, None, None] - shift[:, None]) / canvas.flip(0)
+        shown = ((inside >= 0) & (inside <= 1)).flatten(1).all(1)
+        second = torch.where(shown, second, first)
+        pictures = crops(self.pixels, page, left, top, scale, size, uniform, False, low)
+        if not as_drawn:
+            worn = (uniform(number, 1, 1, 1) < WORN_SHARE).float()
+            pictures = torch.lerp(pictures, wear(pictures, uniform, 0.45), worn)
+        asked = [self.ask(which, scale, shift, canvas.flip(0)) for which in (first, second)]
+        rows, cols = size[0] // CELL, size[1] // CELL
+        classes = len(CELL_CLASSES) - FIRST_COLOUR
+        things = torch.full((number, rows, cols, classes), UNKNOWN, dtype=torch.uint8, device=self.device)
+        glyphs = self.glyphs(page, scale, shift, size)
+        pixels = (pictures * 255).round_().clamp_(0, 255).to(torch.uint8)
+        return reader_batch(pixels, glyphs, asked[:QUESTIONS], things, generator)
+
+    def ask(self, which: Tensor, scale: Tensor, shift: Tensor, sides: Tensor) -> Asked:
+        """Questions with their boxes in 0–1 of the crop. shift: (B, 2), sides: (2,) x, y."""
+        placed = []
+        for boxes in (self.asked.boxes[which], self.asked.contexts[which]):
+            corners = (boxes.unflatten(-1, (2, 2)) * scale[:, None, None, None] - shift[:, None, None]) / sides
+            corners = corners.clamp(0, 1).flatten(-2)
+            placed += [corners, (corners[..., 2:] > corners[..., :2]).all(-1)]
+        return Asked(self.asked.questions[which].long(), self.asked.answers[which].long(), *placed)
+
+    def glyphs(self, page: Tensor, scale: Tensor, shift: Tensor, size: tuple[int, int]) -> Glyphs:
+        letters = self.letters[page]
+        x, y = ((letters[..., axis] * scale[:, None] - shift[:, axis, None]).floor().long() for axis in (0, 1))
+        inside = (x >= 0) & (x < size[1]) & (y >= 0) & (y < size[0])
+        height = (letters[..., 3] * scale[:, None] / LINE_HEIGHT).round().long()
+        return Glyphs(y, x, letters[..., 2].long() * inside, height)
+
+
+def fits(question: Answered) -> bool:
+    """Whether question and answer can be asked for: short enough, and something is written."""
+    room = len(question.text) + len(question.answer) + TURN_LENGTH + 1 <= TAIL
+    return bool(room and question.answer.strip() and len(question.answer) <= ANSWER and len(question.boxes))
+
+
+def letters_of(page: Page) -> np.ndarray:
+    """(most, 4) float32: x and y of the middle of every character, its identifier and its height; nothing is far away.
+
+    Of a page with too many the last ones are left out."""
+    result = np.full((MOST_CHARACTERS, 4), -1e6, np.float32)
+    result[:, 2:] = 0
+    written = "".join(page.words)[:MOST_CHARACTERS]
+    box = page.char_boxes[: len(written)].astype(np.float32)
+    result[: len(written), :2] = (box[:, :2] + box[:, 2:]) / 2
+    result[: len(written), 2] = [text_row(letter, 1)[0] for letter in written]
+    result[: len(written), 3] = box[:, 3] - box[:, 1]
+    return result
