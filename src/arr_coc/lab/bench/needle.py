@@ -30,7 +30,7 @@ from .needle_report import Outcomes, summarise
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-KEEPS = (1 / 4, 1 / 8, 1 / 16)
+KEEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32)
 CHOSEN = ("uniform", "random", "shuffled", "scorer", "oracle")
 CELLS = (("full", 1.0), *((strategy, keep) for keep in KEEPS for strategy in CHOSEN))
 NUMBER, QUICK_NUMBER = 2048, 20

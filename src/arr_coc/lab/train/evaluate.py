@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...attending.controls import permute_along_tree
-from ...attending.quadtree import quadtree
+from ...attending.overlay import overlay
 from ...attending.tree import Tree
 from ...backbones.qwen3_vl_attention import dense_vision_attention
 from ..statistics import wilson
@@ -30,17 +30,19 @@ STRATEGIES = ("full", "uniform", "random", "shuffled", "scorer", "oracle")
 def evaluation_leaves(
     strategy: str, keep: float, batch: TrainingBatch, tree: Tree, scorer: Scorer | None, generator: torch.Generator
 ) -> Tensor:
-    """Leaves of one strategy, as a user would get them: no noise, no hints."""
-    budget = max(tree.floor, round(keep * tree.full))
+    """Leaves of one strategy, laid out as a user would get them: no noise, no hints."""
+    if strategy in ("full", "uniform"):
+        return make_leaves(Kind(strategy, keep, 1.0), batch, tree, _on(batch.pictures.device, generator), None)
+    truth = target_cells(batch, tree.rows, tree.cols)
     if strategy == "oracle":
-        return quadtree(target_cells(batch, tree.rows, tree.cols), tree, budget, "peak").cells
-    if strategy in ("scorer", "shuffled"):
+        found = truth
+    elif strategy == "random":
+        found = torch.rand(truth.shape, generator=generator).to(truth.device)
+    else:
         assert scorer is not None
-        scores = scorer.score(batch.pictures, batch.question_ids)
-        if strategy == "shuffled":
-            scores = permute_along_tree(scores, tree, generator)
-        return quadtree(scores, tree, budget).cells
-    return make_leaves(Kind(strategy, keep, 1.0), batch, tree, _on(batch.pictures.device, generator), None)
+        found = scorer.score(batch.pictures, batch.question_ids).float()
+        found = permute_along_tree(found, tree, generator) if strategy == "shuffled" else found
+    return overlay(found, [max(1, round(keep * tree.full))] * len(truth)).cells
 
 
 def _on(device: torch.device, generator: torch.Generator) -> torch.Generator:

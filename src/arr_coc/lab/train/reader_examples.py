@@ -121,13 +121,16 @@ def render_reader_batch(
 
 
 def reader_batch(
-    pictures: Tensor, glyphs: Glyphs, asked: Sequence[Asked], things: Tensor, generator: torch.Generator
+    pictures: Tensor, glyphs: Glyphs, asked: Sequence[Asked], things: Tensor, generator: torch.Generator | None
 ) -> ReaderBatch:
-    """Pictures (P, 3, H, W), what is written and what lies in them, and K questions about each."""
+    """Pictures (P, 3, H, W), what is written and what lies in them, and K questions about each; without a generator
+    they are asked as they were written."""
     size = pictures.shape[2], pictures.shape[3]
     rows, cols = size[0] // CELL, size[1] // CELL
     plain = [F.pad(each.question_ids, (0, QUESTION - each.question_ids.shape[1])).to(torch.uint8) for each in asked]
-    asked = [each._replace(question_ids=reword(each.question_ids, each.answer_ids, TAIL, generator)) for each in asked]
+    if generator is not None:
+        words = [reword(each.question_ids, each.answer_ids, TAIL, generator) for each in asked]
+        asked = [each._replace(question_ids=ids) for each, ids in zip(asked, words, strict=True)]
     tails = [chat_tail(each.question_ids, each.answer_ids, TAIL) for each in asked]
     boards = [glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)]
     fine, coarse = (torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards)

@@ -58,16 +58,24 @@ class PageQuestions(NamedTuple):
 
 
 class PageBook:
-    """Pages of all packs that match a pattern. share: how many of all pictures the reader sees are pages."""
+    """Pages of all packs that match a pattern. share: how many of all pictures the reader sees are pages. echoes: how
+    many of the questions that hold their answer are asked."""
 
-    def __init__(self, pattern: str, device: torch.device | str, seed: int = 0, share: float = 0.45) -> None:
+    def __init__(
+        self,
+        pattern: str,
+        device: torch.device | str,
+        seed: int = 0,
+        share: float = 0.45,
+        echoes: float = ECHO_SHARE,
+    ) -> None:
         paths = sorted(glob(pattern))
         if not paths:
             raise InputError(f"no pack of pages matches {pattern!r}; write some with arr-coc pages --pack")
         self.share, self.seed, self.device = share, seed, torch.device(device)
         chance = np.random.default_rng(seed)
         asked = [
-            (page, [q for q in page.questions if fits(q) and (q.kind not in ECHOES or chance.random() < ECHO_SHARE)])
+            (page, [q for q in page.questions if fits(q) and (q.kind not in ECHOES or chance.random() < echoes)])
             for page in read_pack(paths)
         ]
         asked = [(page, questions) for page, questions in asked if questions]
@@ -105,7 +113,7 @@ class PageBook:
         """Crops of `size`, each around one question, with a second one about the same page where the crop shows it.
 
         start: the number of the first picture; the same one gives the same batch. which: (number,) questions, instead
-        of any. as_drawn: neither worn nor, where it fits, zoomed.
+        of any. as_drawn: neither worn nor, where it fits, zoomed, and asked as it was written.
         """
         generator = torch.Generator(device=self.device).manual_seed(self.seed * 1_000_003 + start)
 
@@ -142,7 +150,7 @@ class PageBook:
         things = torch.full((number, rows, cols, classes), UNKNOWN, dtype=torch.uint8, device=self.device)
         glyphs = self.glyphs(page, scale, shift, size)
         pixels = (pictures * 255).round_().clamp_(0, 255).to(torch.uint8)
-        return reader_batch(pixels, glyphs, asked[:QUESTIONS], things, generator)
+        return reader_batch(pixels, glyphs, asked[:QUESTIONS], things, None if as_drawn else generator)
 
     def ask(self, which: Tensor, scale: Tensor, shift: Tensor, sides: Tensor) -> Asked:
         """Questions with their boxes in 0–1 of the crop. shift: (B, 2), sides: (2,) x, y."""

@@ -1,0 +1,123 @@
+"""`bench pages`: exact match on drawn pages that no training saw: all tokens, overlays by the scorer, and the controls.
+
+Every page is shown as it was drawn, at its own size; questions that hold their own answer ("Click on Sources.") are left
+out. All ways see the very same questions. An answer counts as right where every character is, the true ones before it
+given, which finds the same answers right as letting the model speak.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...attending.overlay import overlay
+from ...backbones.qwen3_vl_attention import dense_vision_attention
+from ..statistics import wilson
+from ..train.allocations import coarsest_of
+from ..train.reader import picture_loss
+from ..train.reader_examples import ReaderBatch
+from ..train.reader_pages import PageBook
+from .machine import machine_facts
+from .needle import Weights
+
+KEEPS = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
+WAYS = ("scorer", "uniform", "random", "shuffled", "oracle")
+CELLS = (("full", 1.0), *((way, keep) for keep in KEEPS for way in WAYS))
+PIXELS_AT_ONCE = {"cuda": 64 << 20, "cpu": 2 << 20}
+
+
+def batches(book: PageBook, limit: int | None, seed: int) -> Iterator[ReaderBatch]:
+    """All questions or `limit` of them, drawn by the seed; pages of one size at a time."""
+    chosen = np.random.default_rng(seed).permutation(len(book))[:limit]
+    sizes = book.sizes[book.asked.page].cpu().numpy().astype(int)
+    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for number in np.sort(chosen).tolist():
+        height, width = (-(-int(side) // 32) * 32 for side in sizes[number])
+        groups[height, width].append(number)
+    room = PIXELS_AT_ONCE.get(book.device.type, PIXELS_AT_ONCE["cpu"])
+    for size, several in groups.items():
+        at_once = max(1, room // (size[0] * size[1]))
+        for start in range(0, len(several), at_once):
+            which = torch.tensor(several[start : start + at_once], device=book.device)
+            batch = book.render(len(which), size, start, which, as_drawn=True)
+            yield batch.one_question(torch.zeros_like(which))
+
+
+def leaves_of(way: str, keep: float, batch: ReaderBatch, scores: Tensor, generator: torch.Generator) -> Tensor:
+    """(B, N, 3) leaves of one way on its share of the tokens. scores: (B, rows, cols), the scorer's."""
+    number, rows, cols = scores.shape
+    budget = max(1, round(keep * rows * cols))
+    found = scores
+    if way in ("full", "uniform"):
+        found = torch.ones_like(scores)
+    elif way == "oracle":
+        found = batch.targets[:, 0].float()
+    elif way == "random":
+        found = torch.rand(scores.shape, generator=generator).to(scores.device)
+    elif way == "shuffled":
+        order = torch.rand(number, rows * cols, generator=generator).argsort(1).to(scores.device)
+        found = scores.flatten(1).gather(1, order).view_as(scores)
+    return overlay(found, [budget] * number).cells
+
+
+@torch.inference_mode()
+def measure_pages(
+    weights: Weights,
+    book: PageBook,
+    limit: int | None = None,
+    seed: int = 1,
+    cells: Sequence[tuple[str, float]] = CELLS,
+    advance: Callable[[int], None] = lambda done: None,
+) -> dict[str, Any]:
+    """{"rows": one for each cell, "n": questions, "facts": …}. advance: called with the questions of each batch."""
+    device = book.device
+    right: dict[tuple[str, float], list[np.ndarray]] = {cell: [] for cell in cells}
+    generator = torch.Generator().manual_seed(seed)
+    with (
+        dense_vision_attention(weights.mini),
+        torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"),
+    ):
+        for batch in batches(book, limit, seed):
+            scores = weights.scorer.score(batch.pictures, batch.questions[:, 0].long()).float()
+            for cell in cells:
+                leaves = leaves_of(*cell, batch, scores, generator)
+                found = picture_loss(weights.mini, batch, [leaves], coarsest_of(batch.size) + 1)[1]
+                right[cell].append(found.cpu().numpy())
+            advance(len(batch))
+    good = {cell: np.concatenate(parts) for cell, parts in right.items()}
+    rows = []
+    for (way, keep), values in good.items():
+        low, high = wilson(int(values.sum()), len(values))
+        rows.append({"way": way, "keep": keep, "accuracy": float(values.mean()), "low": low, "high": high})
+    facts = machine_facts(("torch", "transformers")) | {"weights": weights.name, "seed": str(seed)}
+    return {"schema": 1, "kind": "pages", "n": len(good[cells[0]]), "facts": facts, "rows": rows}
+
+
+def table_of(found: dict[str, Any]) -> str:
+    """Markdown: ways down, shares of the tokens across."""
+    rows = {(row["way"], row["keep"]): row for row in found["rows"]}
+
+    def cell(way: str, keep: float) -> str:
+        row = rows.get((way, keep))
+        return "" if row is None else f"{100 * row['accuracy']:.1f} [{100 * row['low']:.1f}, {100 * row['high']:.1f}]"
+
+    keeps = sorted({keep for _, keep in rows if keep < 1}, reverse=True)
+    ways = list(dict.fromkeys(way for way, _ in rows if way != "full"))
+    lines = [
+        f"All tokens: {cell('full', 1.0)} % of {found['n']} questions.",
+        "",
+        "| | " + " | ".join(f"1/{round(1 / keep)}" for keep in keeps) + " |",
+        "|---" * (len(keeps) + 1) + "|",
+        *(f"| {way} | " + " | ".join(cell(way, keep) for keep in keeps) + " |" for way in ways),
+    ]
+    return "\n".join(lines)
+
+
+def book_of(pattern: str, device: str) -> PageBook:
+    """The pages of the packs, without questions that hold their own answer."""
+    return PageBook(pattern, device, echoes=0.0)
