@@ -9,18 +9,23 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .alphabet import IDS, QUESTION
 from .checks import shown
 from .errors import InputError
 from .files import write_json
 from .knowing.onnx_scorer import GRAPH_NAME, score_picture
+from .knowing.registry import Maps
 from .knowing.scene import Scene
 from .manifest import changing, verify
 from .pictures import Picture
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 WEIGHTS = Path(__file__).parent / "weights"
 MINI, SCORER = "mini", "scorer"
 CALIBRATION = "calibration.json"
+MOST_GRAPHS = 4  # of a scorer on a GPU, by size of picture
 # Classes of scorers, and where they are: the one that reads, and the small one of a coarse view.
 SCORERS = {"ReadingScorer": ".knowing.reading_scorer", "Scorer": ".knowing.scorer"}
 # What the trainings of this library laid out where they do not say otherwise.
@@ -131,13 +137,60 @@ def load_scorer(folder: Path, device: str = "cpu") -> Any:
     return getattr(module, kind).from_pretrained(folder).float().to(device)
 
 
-def question_ids(query: str) -> torch.Tensor:
-    """(1, L) int64: the question in the alphabet; what is not in it becomes a question mark, as for `mini`."""
+@cache
+def gpu_scorer(folder: Path, device: str) -> Any:
+    """The same for a CUDA device, in half precision, which is enough to choose by: `score(pictures, question_ids)`."""
+    from .knowing.reading_scorer import ReadingScorer, swift
+
+    scorer = load_scorer(folder)
+    return GpuScorer(swift(scorer).to(device) if isinstance(scorer, ReadingScorer) else load_scorer(folder, device))
+
+
+class GpuScorer:
+    """A scorer on a CUDA device. One picture at a time is replayed from a graph of its size: launching its kernels
+    would take longer than running them. One thread at a time."""
+
+    def __init__(self, scorer: Any) -> None:
+        self.scorer = scorer
+        self.graphs: OrderedDict[tuple[int, ...], tuple[torch.Tensor, torch.Tensor, Any]] = OrderedDict()
+        self.lock = Lock()
+
+    def score(self, pictures: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """(B, 3, H, W), (B, L) → (B, rows, cols) in [0, 1]; overwritten by the next call."""
+        import torch
+
+        with self.lock, torch.backends.cudnn.flags(benchmark=True):
+            if len(pictures) > 1:
+                return self._score(pictures, ids)
+            shape = tuple(pictures.shape)
+            if shape not in self.graphs:
+                from .backbones.qwen3_vl_graph import Captured
+
+                pixels, words = pictures.clone(), ids.clone()
+                run = Captured(lambda: self._score(pixels, words), pictures.device)
+                self.graphs[shape] = pixels, words, run
+                if len(self.graphs) > MOST_GRAPHS:
+                    self.graphs.popitem(last=False)
+            self.graphs.move_to_end(shape)
+            pixels, words, run = self.graphs[shape]
+            pixels.copy_(pictures)
+            words.copy_(ids)
+            return run()
+
+    def _score(self, pictures: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        with torch.autocast(pictures.device.type, torch.bfloat16, cache_enabled=False):
+            return self.scorer.score(pictures.contiguous(memory_format=torch.channels_last), ids)
+
+
+def question_ids(query: str, length: int | None = None) -> torch.Tensor:
+    """(1, L) int64: the question in the alphabet; what is not in it becomes a question mark, as for `mini`. length: cut
+    or padded with 0 to it."""
     import torch
 
-    from .alphabet import IDS
-
-    return torch.tensor([[IDS.get(character, IDS["?"]) for character in query]])
+    row = [IDS.get(character, IDS["?"]) for character in query][:length]
+    return torch.tensor([row + [0] * ((length or 0) - len(row))])
 
 
 @dataclass(frozen=True)
@@ -172,12 +225,20 @@ class ScorerRelevance:
         return self(scene.tensor, query)
 
     def _by_torch(self, picture: torch.Tensor, query: str) -> Relevance:
+        return self.of_batch(picture[None], [query])[0]
+
+    def of_batch(self, pictures: torch.Tensor, queries: Sequence[str]) -> list[Relevance]:
+        """The same for pictures of one size, (B, 3, H, W), in one pass."""
         import torch
 
-        scorer, ids = load_scorer(self.folder, str(picture.device)), question_ids(query).to(picture.device)
-        # Half precision is enough to choose by, and much faster on a GPU.
-        with torch.autocast(picture.device.type, torch.bfloat16, enabled=picture.is_cuda):
-            return self._found(scorer.score(picture[None], ids)[0].float().cpu().numpy(), query)
+        device = pictures.device
+        # One length for all on a GPU: every other one would be another graph.
+        length = QUESTION if pictures.is_cuda else max(map(len, queries))
+        ids = torch.cat([question_ids(query, length) for query in queries]).to(device)
+        scorer = gpu_scorer(self.folder, str(device)) if pictures.is_cuda else load_scorer(self.folder, str(device))
+        with torch.no_grad():
+            scores = scorer.score(pictures, ids).float().cpu().numpy()
+        return [self._found(one, query) for one, query in zip(scores, queries, strict=True)]
 
     @staticmethod
     def _found(scores: np.ndarray, query: str) -> Relevance:
@@ -209,10 +270,21 @@ def as_trained(query: str, scorer: Any) -> str:
     return query[:1].upper() + query[1:]
 
 
-def scorer_relevance(scene: Scene, query: str) -> Any:
-    """The source "scorer": the one that was trained with the model, else the one that comes with the library."""
-    scorer = scene.scorer or ScorerRelevance.bundled()
-    return scorer.of_scene(scene, query) if isinstance(scorer, ScorerRelevance) else scorer(scene.tensor, query)
+def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
+    """The source "scorer": the one that was trained with the model, else the one that comes with the library. Pictures
+    of one size on a GPU are looked at together."""
+    scorer = scenes[0].scorer or ScorerRelevance.bundled()
+    if isinstance(scorer, ScorerRelevance):
+        on_gpu = len(scenes) > 1 and all(str(scene.device).startswith("cuda") for scene in scenes)
+        if on_gpu and len({scene.tensor.shape for scene in scenes}) == 1:
+            import torch
+
+            found: list[Any] = list(scorer.of_batch(torch.stack([scene.tensor for scene in scenes]), queries))
+        else:
+            found = [scorer.of_scene(scene, query) for scene, query in zip(scenes, queries, strict=True)]
+    else:
+        found = [scorer(scene.tensor, query) for scene, query in zip(scenes, queries, strict=True)]
+    return Maps(found, [None] * len(found))
 
 
 def scorer_missing(offers: frozenset[str]) -> str | None:

@@ -128,9 +128,10 @@ BUILT_IN: Mapping[str, Source] = {
         ),
         Source(
             "scorer",
-            "arr_coc.bundled:scorer_relevance",
+            "arr_coc.bundled:scorer_maps",
             summary="the learned scorer's map",
             ready="arr_coc.bundled:scorer_missing",
+            together=True,
         ),
         Source(
             "glance",

@@ -1,8 +1,8 @@
 """`bench pages`: exact match on drawn pages that no training saw: all tokens, overlays by the scorer, and the controls.
 
-Every page is shown as it was drawn, at its own size; questions that hold their own answer ("Click on Sources.") are left
-out. All ways see the very same questions. An answer counts as right where every character is, the true ones before it
-given, which finds the same answers right as letting the model speak.
+Every page is shown as it was drawn, at its own size; questions that hold their own answer ("Click on Sources.") are
+left out. All ways see the very same questions. An answer counts as right where every character is, the true ones before
+it given, which finds the same answers right as letting the model speak.
 """
 
 from __future__ import annotations

@@ -1,0 +1,57 @@
+"""How long does the bundled scorer take on a GPU, as `attach` runs it, against the plain way to run it there?
+
+    PYTHONPATH=src python benchmarks/scorer_gpu.py
+
+Milliseconds a picture, medians over CUDA events, half precision on both sides. `plain`: the module under autocast.
+`ours`: `bundled.gpu_scorer` (channels last, square kernels, a graph where there is one picture).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+import torch
+
+from arr_coc.bundled import SCORER, gpu_scorer, load_scorer, part_folder
+
+CASES = ((1, 512), (1, 1024), (16, 1024), (1, 2048), (8, 2048))
+
+
+def milliseconds(work: Callable[[], object], repeats: int = 15) -> float:
+    times = []
+    for number in range(repeats + 3):
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        work()
+        last.record()
+        torch.cuda.synchronize()
+        if number >= 3:
+            times.append(first.elapsed_time(last))
+    return statistics.median(times)
+
+
+@torch.inference_mode()
+def main() -> None:
+    folder = part_folder(SCORER)
+    plain, ours = load_scorer(folder, "cuda"), gpu_scorer(folder, "cuda")
+    print(torch.cuda.get_device_name(), torch.__version__)
+    print("| pictures | side | plain, ms a picture | ours | times | largest difference |")
+    print("|--:|--:|--:|--:|--:|--:|")
+    generator = torch.Generator("cuda").manual_seed(0)
+    for number, side in CASES:
+        pictures = torch.rand(number, 3, side, side, generator=generator, device="cuda")
+        ids = torch.randint(1, 90, (number, 96), generator=generator, device="cuda")
+
+        def by_autocast(pictures: torch.Tensor = pictures, ids: torch.Tensor = ids) -> torch.Tensor:
+            with torch.autocast("cuda", torch.bfloat16):
+                return plain.score(pictures, ids)
+
+        before = milliseconds(by_autocast) / number
+        after = milliseconds(lambda pictures=pictures, ids=ids: ours.score(pictures, ids)) / number
+        apart = float((by_autocast() - ours.score(pictures, ids)).abs().max())
+        print(f"| {number} | {side}² | {before:.2f} | {after:.2f} | {before / after:.2f} | {apart:.3f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
