@@ -329,13 +329,8 @@ def bars(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
         elif ("map + graph", 0.25) in by:
             full = by["full + graph", 1.0]["total"]
             for way in ("map", "scorer", "glance"):
-                check(
-                    case,
-                    f"times faster than full, {way}, graphs on both sides",
-                    full / by[f"{way} + graph", 0.25]["total"],
-                    1,
-                    True,
-                )
+                faster = full / by[f"{way} + graph", 0.25]["total"]
+                check(case, f"times faster than full, {way}, graphs on both sides", faster, 1, True)
     return checks
 
 
@@ -345,9 +340,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--tiny", action="store_true", help="small shapes on the CPU: does it run?")
     parser.add_argument("--models", nargs="+", choices=[*MODELS], default=[*MODELS])
     parser.add_argument("--no-graph", action="store_true", help="leave CUDA graphs out")
-    parser.add_argument(
-        "--seconds", type=float, default=140, help="of the whole run; cases that do not fit are left out"
-    )
+    parser.add_argument("--seconds", type=float, default=140, help="of the whole run; what does not fit is left out")
     parser.add_argument("--each", type=float, default=0.08, help="seconds spent on each number, about")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
     options = parser.parse_args(arguments)

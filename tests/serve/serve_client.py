@@ -16,7 +16,7 @@ import arr_coc
 
 EXAMPLES = Path(arr_coc.__file__).parent / "examples"
 STREET = EXAMPLES / "street.png"
-PINK = "What does the pink sign say?"
+PINK, GRAY = "What does the pink sign say?", "What does the gray sign say?"
 
 
 def cut_out() -> bytes:
