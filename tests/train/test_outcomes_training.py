@@ -142,7 +142,7 @@ def test_boxes_teach_the_scorer_by_every_stake(reader, tmp_path):
     for stakes in ("cross_entropy", "medical"):
         folder = tmp_path / stakes
         train_scorer.main(
-            arguments(reader, folder, "--from", "boxes", "--stakes", stakes, "--steps", "12", "--probe", "0")
+            arguments(reader, folder, "--from", "boxes", "--stakes", stakes, "--steps", "9", "--probe", "0")
         )
         record = json.loads((folder / "out" / "record.json").read_text())
         losses[stakes] = [point["loss"] for point in record["curve"]]
