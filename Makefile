@@ -46,7 +46,7 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The hunts one after another, each by the clock; then every property with new examples, and more kills.
 SECONDS ?= 600

@@ -329,19 +329,14 @@ def bars(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
             ours, limit, full = by["map", 0.25], by["resize", 0.25], by["full", 1.0]
             check(case, "times faster than full, map given", full["total"] / ours["total"], 5, True)
             if ("scorer", 0.25) in by:
-                by_scorer = full["total"] / by["scorer", 0.25]["total"]
-                check(case, "times faster than full, by the scorer", by_scorer, 5, True)
+                faster = full["total"] / by["scorer", 0.25]["total"]
+                check(case, "times faster than full, by the scorer", faster, 5, True)
             check(case, "above plain resizing, map given", ours["total"] / limit["total"] - 1, 0.15, False)
         elif ("map + graph", 0.25) in by:
             full = by["full + graph", 1.0]["total"]
             for way in (way for way in SOURCES if (f"{way} + graph", 0.25) in by):
-                check(
-                    case,
-                    f"times faster than full, {way}, graphs on both sides",
-                    full / by[f"{way} + graph", 0.25]["total"],
-                    1,
-                    True,
-                )
+                faster = full / by[f"{way} + graph", 0.25]["total"]
+                check(case, f"times faster than full, {way}, graphs on both sides", faster, 1, True)
     return checks
 
 
@@ -358,9 +353,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--cases", nargs="+", default=CASES, help="side x batch, in this order")
     parser.add_argument("--sources", nargs="+", choices=SOURCES, default=SOURCES, help="whose relevance")
     parser.add_argument("--no-graph", action="store_true", help="leave CUDA graphs out")
-    parser.add_argument(
-        "--seconds", type=float, default=140, help="of the whole run; cases that do not fit are left out"
-    )
+    parser.add_argument("--seconds", type=float, default=140, help="of the whole run; what does not fit is left out")
     parser.add_argument("--each", type=float, default=0.08, help="seconds spent on each number, about")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
     options = parser.parse_args(arguments)

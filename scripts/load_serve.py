@@ -107,8 +107,8 @@ def message(question: str, *pictures: bytes) -> dict[str, Any]:
     return {"role": "user", "content": [*map(shown, pictures), {"type": "text", "text": question}]}
 
 
-def body_of(messages: Sequence[Any], own: dict[str, Any], **more: Any) -> bytes:
-    return json.dumps({"model": "mini", "messages": messages, "arr_coc": own, "max_tokens": 16, **more}).encode()
+def body_of(messages: Sequence[Any], own: dict[str, Any], model: str = "mini", **more: Any) -> bytes:
+    return json.dumps({"model": model, "messages": messages, "arr_coc": own, "max_tokens": 16, **more}).encode()
 
 
 def say(sign: str) -> str:
@@ -229,52 +229,59 @@ def cases(eye: arr_coc.Eye) -> list[tuple[bytes, str, int]]:
         eye.set_image(picture)
         for own in kinds:
             answer = eye.ask(say(sign), **own, max_new_tokens=16)
-            found.append((body_of([message(say(sign), picture)], own), answer.text, answer.tokens))
+            found.append((body_of([message(say(sign), picture)], own, eye.name), answer.text, answer.tokens))
     chat = [message(say("pink"), pictures[0]), {"role": "assistant", "content": "COFFEE"}]
     chat += [message(say("gray"), pictures[1])]
     turns = [Turn("user", (pictures[0], say("pink"))), Turn("assistant", ("COFFEE",))]
     answer = eye.ask([*turns, Turn("user", (pictures[1], say("gray")))], [24, 30], max_new_tokens=16)
-    found.append((body_of(chat, {"budget": [24, 30]}), answer.text, answer.tokens))
+    found.append((body_of(chat, {"budget": [24, 30]}, eye.name), answer.text, answer.tokens))
     return found
 
 
 def overload(seconds: float, times: float, queue: int = 16) -> tuple[Tally, dict[str, Any]]:
-    eye = arr_coc.Eye.from_pretrained("mini")
-    known, tally = cases(eye), Tally()
+    known = cases(arr_coc.Eye.from_pretrained("mini"))
     with served("--queue", str(queue), "--seconds", "300") as server:
-        for body, *_ in known[:3]:
-            server.post(body)
-        rate = times * per_second(server, [body for body, *_ in known], min(8, queue), 16)
-        started = time.perf_counter()
+        return offer(server, known, seconds, times, queue)
 
-        def one(number: int) -> None:
-            body, text, tokens = known[number % len(known)]
-            sent = time.perf_counter()
-            status, headers, answer = server.post(body)
-            with tally.lock:
-                tally.statuses[status] += 1
-                tally.without_retry += status == 429 and not str(headers.get("retry-after", "")).isdigit()
-                if status == 200:
-                    tally.waits.append(time.perf_counter() - sent)
-                    said = answer["choices"][0]["message"]["content"], answer["arr_coc"]["tokens"]
-                    if said != (text, tokens):
-                        tally.wrong.append(f"{said} for {(text, tokens)}")
 
-        with ThreadPoolExecutor(4 * (queue + 8)) as pool:
-            due, checked, answered = started, started, 0
-            while (now := time.perf_counter()) < started + seconds:
-                if now - checked >= min(FOLLOW, seconds / 6):
-                    tally.memory.append((now - started, server.memory()))
-                    recent = (tally.statuses[200] - answered) / (now - checked)
-                    rate, checked, answered = max(times * recent, 1.0), now, tally.statuses[200]
-                if now < due:
-                    time.sleep(min(due - now, 0.05))
-                    continue
-                pool.submit(one, tally.offered)
-                tally.offered += 1
-                due = max(due + 1 / rate, now - 1)
-        tally.memory.append((time.perf_counter() - started, server.memory()))
-        return tally, tally.report(time.perf_counter() - started)
+def offer(
+    server: Server, known: Sequence[tuple[bytes, str, int]], seconds: float, times: float, queue: int
+) -> tuple[Tally, dict[str, Any]]:
+    """So many times what a server of this queue answers, and what came back. known: as `cases` makes them."""
+    tally = Tally()
+    for body, *_ in known[:3]:
+        server.post(body)
+    rate = times * per_second(server, [body for body, *_ in known], min(8, queue), 16)
+    started = time.perf_counter()
+
+    def one(number: int) -> None:
+        body, text, tokens = known[number % len(known)]
+        sent = time.perf_counter()
+        status, headers, answer = server.post(body)
+        with tally.lock:
+            tally.statuses[status] += 1
+            tally.without_retry += status == 429 and not str(headers.get("retry-after", "")).isdigit()
+            if status == 200:
+                tally.waits.append(time.perf_counter() - sent)
+                said = answer["choices"][0]["message"]["content"], answer["arr_coc"]["tokens"]
+                if said != (text, tokens):
+                    tally.wrong.append(f"{said} for {(text, tokens)}")
+
+    with ThreadPoolExecutor(4 * (queue + 8)) as pool:
+        due, checked, answered = started, started, 0
+        while (now := time.perf_counter()) < started + seconds:
+            if now - checked >= min(FOLLOW, seconds / 6):
+                tally.memory.append((now - started, server.memory()))
+                recent = (tally.statuses[200] - answered) / (now - checked)
+                rate, checked, answered = max(times * recent, 1.0), now, tally.statuses[200]
+            if now < due:
+                time.sleep(min(due - now, 0.05))
+                continue
+            pool.submit(one, tally.offered)
+            tally.offered += 1
+            due = max(due + 1 / rate, now - 1)
+    tally.memory.append((time.perf_counter() - started, server.memory()))
+    return tally, tally.report(time.perf_counter() - started)
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ import argparse
 import ast
 import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +53,7 @@ def imports_of(module: str, path: Path, known: Mapping[str, Path]) -> Iterator[t
     """
     package = package_of(module, path)
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    lazily = {
-        child
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
-        for child in ast.walk(node)
-        if child is not node
-    }
-    for node in ast.walk(tree):
-        at_once = node not in lazily
+    for node, at_once in _walk(tree):
         if isinstance(node, ast.ImportFrom):
             base = _absolute(node.level, node.module or "", package)
             for alias in node.names:
@@ -90,6 +82,17 @@ def imports_of(module: str, path: Path, known: Mapping[str, Path]) -> Iterator[t
                         yield name, text.lineno, False
 
 
+def _walk(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
+    """Every node, and whether it runs at import: not inside a function, nor only for a type checker."""
+    waiting = [(tree, True)]
+    while waiting:
+        node, at_once = waiting.pop()
+        yield node, at_once
+        later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        later |= isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        waiting += [(child, at_once and not later) for child in ast.iter_child_nodes(node)]
+
+
 def _absolute(level: int, name: str, package: str) -> str:
     if not level:
         return name
@@ -115,6 +118,12 @@ def graph(known: Mapping[str, Path]) -> dict[str, set[tuple[str, int, bool]]]:
     return {
         name: {found for found in imports_of(name, path, known) if found[0] != name} for name, path in known.items()
     }
+
+
+@lru_cache
+def graph_of(source: Path) -> dict[str, set[tuple[str, int, bool]]]:
+    """`graph` of what a folder holds, read once."""
+    return graph(modules(source))
 
 
 def upward(edges: Mapping[str, set[tuple[str, int, bool]]]) -> list[str]:
@@ -172,7 +181,7 @@ def closure(edges: Mapping[str, set[tuple[str, int, bool]]], doors: tuple[str, .
 def measure(source: Path = SOURCE) -> dict[str, Any]:
     known = modules(source)
     lines = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in known.items()}
-    edges = graph(known)
+    edges = graph_of(source)
     importers: dict[str, set[str]] = {name: set() for name in known}
     for name, found in edges.items():
         for target, _, _ in found:

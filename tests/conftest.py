@@ -1,4 +1,5 @@
 """Two rules for every test: properties draw the same examples at every run, and nothing global is left behind.
+And one for all of them: the garbage collector does not walk through torch and transformers again and again.
 
 A run that draws new examples finds more, but a stranger's `make test` must not fail by chance:
 `HYPOTHESIS_PROFILE=search` draws anew, with more examples.
@@ -6,6 +7,7 @@ A run that draws new examples finds more, but a stranger's `make test` must not 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -30,6 +32,14 @@ def global_settings() -> dict[str, Any]:
         found["gradients"] = torch.is_grad_enabled()
         found["repeatable kernels"] = torch.are_deterministic_algorithms_enabled()
     return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def the_collector_rests() -> None:
+    """What is alive between two modules, mostly imported code, is not looked at again: a collection, of which some
+    tests ask for dozens, then takes milliseconds instead of a second."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

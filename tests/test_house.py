@@ -53,9 +53,8 @@ TABLES = {"arr_coc.knowing.registry"}
 
 
 def wrong_imports(source: Path) -> list[str]:
-    known = house.modules(source)
     wrong = []
-    for name, edges in house.graph(known).items():
+    for name, edges in house.graph_of(source).items():
         here = place_of(name)
         for target, line, _ in edges:
             there = place_of(target)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_models import picture
-from tiny_weights import needs_weights, tiny_weights
+from tiny_weights import needs_weights, signs, tiny_weights
 
 from arr_coc import Eye, InputError, ask, bundled, look, quick
 from arr_coc.bundled import WEIGHTS, Calibration, ScorerRelevance, part_folder, question_ids, scorer_beside
@@ -219,8 +219,7 @@ def test_a_question_is_put_as_mini_learned_them(written: str, read: str) -> None
 
 @needs_weights
 def test_capitals_and_manners_change_no_answer() -> None:
-    street = Path(bundled.__file__).parent / "examples" / "street.png"
-    plain = "What does the pink sign say?"
+    street, plain = signs(), "What does the pink sign say?"
     asked = (plain, plain.upper(), plain.lower() + " Answer in one word.")
     assert {ask(street, query, budget=48).text for query in asked} == {"COFFEE"}
     eye = Eye.from_pretrained("mini").set_image(street)

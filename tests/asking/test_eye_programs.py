@@ -12,7 +12,7 @@ import pytest
 import torch
 from merging_families import save_family
 from tiny_models import picture, prompt, save_stock
-from tiny_weights import needs_weights
+from tiny_weights import needs_weights, signs
 
 import arr_coc
 from arr_coc import Eye, InputError
@@ -210,8 +210,8 @@ def test_many_at_once_are_one_by_one(eye: Eye) -> None:
 def test_a_batch_of_glances_and_of_lengths_is_one_by_one() -> None:
     """Rows of which each brings its own glance's tokens: a batch that takes one row's for all says something else."""
     eye = Eye.from_pretrained("mini")
-    images = [picture(256, 384), STREET, picture(320, 256, 2), picture(256, 256)]
-    queries, budgets = [PINK, PINK, GRAY, GRAY], [24, 192, 30, 4]
+    images = [picture(192, 256), signs(), picture(320, 256, 2), picture(128, 256)]
+    queries, budgets = [PINK, PINK, GRAY, GRAY], [24, 48, 30, 4]
     together = eye.ask_many(images, queries, budgets, relevance="glance", max_new_tokens=8)
     for found, image, query, budget in zip(together, images, queries, budgets, strict=True):
         equal(found, eye.set_image(image).ask(query, budget, relevance="glance", max_new_tokens=8))
@@ -219,9 +219,9 @@ def test_a_batch_of_glances_and_of_lengths_is_one_by_one() -> None:
 
 @needs_weights
 def test_mini_talks_about_a_picture() -> None:
-    chat = Eye.from_pretrained("mini").chat(STREET)
-    assert chat.ask(PINK, 192).text == "COFFEE"
-    assert chat.ask(GRAY, 192).text == "BAKERY 593"
+    chat = Eye.from_pretrained("mini").chat(signs())
+    assert chat.ask(PINK, 48).text == "COFFEE"
+    assert chat.ask(GRAY, 48).text == "BAKERY 593"
 
 
 def test_awaited_answers_take_turns_in_one_thread(stock: Eye) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tiny_weights import needs_weights
+from tiny_weights import needs_weights, signs
 
 import arr_coc
 from arr_coc import Eye, InputError
@@ -57,9 +57,9 @@ def test_sureness_step_by_step_is_that_of_the_whole() -> None:
 
 @needs_weights
 def test_a_streamed_answer_is_the_asked_one() -> None:
-    eye = Eye.from_pretrained("mini").set_image(STREET)
-    wanted = eye.ask("What does the pink sign say?", budget=192)
-    pieces, speaking = [], eye.stream("What does the pink sign say?", budget=192)
+    eye = Eye.from_pretrained("mini").set_image(signs())
+    wanted = eye.ask("What does the pink sign say?", budget=48)
+    pieces, speaking = [], eye.stream("What does the pink sign say?", budget=48)
     while True:
         try:
             pieces.append(next(speaking))

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
+import arr_coc
 from arr_coc.knowing.scorer import Scorer
 from arr_coc.lab.bench.speed import has_weights
 from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 
 needs_weights = pytest.mark.skipif(not has_weights(), reason="the bundled weights are not in src/arr_coc/weights")
+
+
+def signs() -> np.ndarray:
+    """(256, 384, 3) uint8: a part of the example street with two signs, pink COFFEE and gray BAKERY 593; an eighth of
+    it, and so is the time that it takes to be read."""
+    with Image.open(Path(arr_coc.__file__).parent / "examples" / "street.png") as street:
+        return np.asarray(street.convert("RGB").crop((229, 0, 613, 256)))
 
 
 def tiny_weights(folder: Path, seed: int = 0) -> Path:

@@ -2,65 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+from drawn_scenes import scene, spotted, tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
-from arr_coc.attending import allocate
-from arr_coc.draw import comparison, contact_sheet, difference_map, foveated, heat, homunculus, overlay
-from arr_coc.draw.layout import Window, boxes_at, covered, fit, levels_at
+from arr_coc.draw import comparison, difference_map, foveated, heat, homunculus, overlay
+from arr_coc.draw.layout import Window, boxes_at, covered, levels_at
 from arr_coc.draw.legend import level_rows
-from arr_coc.draw.lettering import letter_mask, shorten, text_width, wrap, write
 from arr_coc.draw.palette import UNSEEN, difference_scale, level_colour, relevance_scale
 from arr_coc.draw.panes import lens, mip, places_apart, places_of_interest
-from arr_coc.errors import InputError
-from arr_coc.pictures import Picture, load_picture
+from arr_coc.pictures import load_picture
 from arr_coc.values import Allocation, Relevance
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-def scene(height: int, width: int, seed: int = 0) -> np.ndarray:
-    """(height, width, 3) uint8: smooth ground, a bright square, fine stripes; the same everywhere."""
-    rng = np.random.default_rng(seed)
-    ground = cv2.resize(
-        rng.integers(40, 200, (6, 8, 3), dtype=np.uint8), (width, height), interpolation=cv2.INTER_NEAREST
-    )
-    ground[height // 8 : height // 3, width // 8 : width // 3] = (240, 230, 90)
-    ground[height // 2 :, width // 2 :: 4] //= 3
-    return ground
-
-
-def tree(height: int, width: int, *, cell: int = 32, corner: str = "left") -> Allocation:
-    """A tiling of level-1 leaves with one of them split: the upper left one, or the upper right one."""
-    rows, cols = -(-height // (2 * cell)), -(-width // (2 * cell))
-    y, x = np.divmod(np.arange(rows * cols), cols)
-    cells = np.stack([2 * y, 2 * x, np.ones_like(y)], axis=1)
-    split = 0 if corner == "left" else cols - 1
-    first = cells[split]
-    fine = np.array([[first[0] + dy, first[1] + dx, 0] for dy in (0, 1) for dx in (0, 1)])
-    fine = fine[(fine[:, 0] * cell < height) & (fine[:, 1] * cell < width)]
-    cells = np.concatenate([fine, np.delete(cells, split, axis=0)])
-    start = cells[:, :2] * cell
-    stop = np.minimum(start + (cell << cells[:, 2:]), (height, width))
-    return Allocation(
-        boxes=np.concatenate([start, stop - start], axis=1),
-        levels=cells[:, 2],
-        counts=np.ones(len(cells)),
-        scores=np.linspace(1, 0, len(cells)),
-        height=height,
-        width=width,
-        budget=len(cells),
-        full=-(-height // cell) * -(-width // cell),
-        strategy="quadtree",
-        cell=cell,
-    )
 
 
 # ---- the true foveated picture -----------------------------------------------------------------------------------
@@ -198,13 +157,6 @@ def test_boxes_still_touch_on_any_display() -> None:
 # ---- leaves that lie on one another --------------------------------------------------------------------------------
 
 
-def spotted(height: int = 256, width: int = 384) -> Allocation:
-    """An overlay: coarse leaves everywhere, single cells on the middle of one of them, some between."""
-    relevance = np.zeros((height // 32, width // 32), dtype=np.float32)
-    relevance[3:5, 3:5] = relevance[6, 10] = 1
-    return allocate(relevance, 16, image_size=(height, width))
-
-
 def test_what_lies_on_top_is_what_the_model_is_shown_to_see() -> None:
     pixels, allocation = scene(256, 384), spotted()
     assert len(set(allocation.levels.tolist())) > 1
@@ -308,106 +260,3 @@ def test_legend_counts_every_token_and_all_of_the_area() -> None:
     assert sum(row.tokens for row in rows) == tree(250, 380).tokens
     assert sum(row.area for row in rows) == pytest.approx(1)
     assert rows[0].side == 32
-
-
-# ---- lettering ------------------------------------------------------------------------------------------------------
-
-
-def test_lettering_draws_any_script_and_fits_the_room() -> None:
-    canvas = np.full((60, 300, 3), 255, dtype=np.uint8)
-    assert write(canvas, "Größe (cm)? 番号", 5, 5, size=20) > 50
-    assert canvas.min() < 80
-    assert letter_mask("iiii", 20).shape[1] < letter_mask("WWWW", 20).shape[1]
-    long = "What number is written on the small red sign beside the second door? " * 4
-    lines = wrap(long, 400, 18, lines=3)
-    assert len(lines) == 3
-    assert all(text_width(line, 18) <= 400 for line in lines)
-    assert lines[-1].endswith("…")
-    assert " ".join(wrap("one two three", 400, 18)) == "one two three"
-    unspaced = wrap("番号" * 60, 300, 18, lines=2)
-    assert all(text_width(line, 18) <= 300 for line in unspaced)
-    assert shorten("short", 400, 18) == "short"
-    write(canvas, "cut off on both sides", -40, 50, size=20)  # must not raise
-
-
-def test_the_typeface_of_older_opencv_serves_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    import arr_coc.draw.lettering as lettering
-
-    monkeypatch.setattr(lettering, "_opencv_faces", lambda: None)
-    letter_mask.cache_clear()
-    try:
-        assert letter_mask("Où × 32", 16).max() > 200
-    finally:
-        letter_mask.cache_clear()
-
-
-# ---- whole pages ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("height", "width"), [(256, 384), (384, 256), (1, 1), (40, 1200), (900, 30)])
-def test_homunculus_of_any_shape(height: int, width: int) -> None:
-    pixels = scene(height, width) if min(height, width) > 8 else np.full((height, width, 3), 99, dtype=np.uint8)
-    relevance = Relevance(np.random.default_rng(0).random((8, 8)).astype(np.float32))
-    page = homunculus(pixels, tree(height, width), relevance, "What is it?", width=960)
-    assert page.width == 960
-    assert 300 < page.height < 3000
-    packed = np.asarray(page).astype(np.uint32) @ np.array([65536, 256, 1], dtype=np.uint32)
-    assert len(np.unique(packed)) > 20  # more than empty paper and one colour
-
-
-def test_homunculus_reads_a_reduced_picture_and_refuses_another_one() -> None:
-    reduced = load_picture(scene(512, 768), longest_side=200)
-    assert isinstance(homunculus(reduced, tree(512, 768), None, "?"), Image.Image)
-    with pytest.raises(InputError, match="for a picture of 768×512"):
-        homunculus(scene(100, 100), tree(512, 768))
-
-
-def test_comparison_and_contact_sheet() -> None:
-    pixels = scene(256, 384)
-    pair = [tree(256, 384), tree(256, 384, corner="right")]
-    page = comparison(pixels, pair, ["the left sign", "the right sign"], width=960)
-    swapped = comparison(pixels, pair[::-1], ["the left sign", "the right sign"], width=960)
-    assert page.size == swapped.size
-    assert page.tobytes() != swapped.tobytes()
-    sheet = contact_sheet([pixels, page, pixels], ["a", "b", "c"], columns=2, width=640)
-    assert sheet.width == 640
-    with pytest.raises(InputError):
-        contact_sheet([])
-
-
-def test_drawing_twice_gives_the_same_picture() -> None:
-    arguments = (scene(256, 384), tree(256, 384), Relevance(np.eye(8, dtype=np.float32)), "Which?")
-    first, second = (hashlib.sha256(homunculus(*arguments).tobytes()).hexdigest() for _ in range(2))
-    assert first == second
-
-
-@pytest.mark.parametrize("kind", ["overlay", "foveated", "heat", "difference"])
-def test_golden(kind: str) -> None:
-    """Small pictures kept in the repository; a change of the drawing must be looked at and accepted.
-
-    To accept: delete tests/draw/golden and run the tests once.
-    """
-    pixels, allocation = scene(192, 256), tree(192, 256, cell=16)
-    ramp = np.linspace(0, 1, 12 * 16, dtype=np.float32).reshape(12, 16)
-    drawn = {
-        "overlay": lambda: overlay(pixels, allocation),
-        "foveated": lambda: foveated(pixels, allocation),
-        "heat": lambda: heat(ramp, (192, 256), pixels),
-        "difference": lambda: difference_map(allocation, tree(192, 256, cell=16, corner="right"), (192, 256), pixels),
-    }[kind]()
-    path = GOLDEN / f"{kind}.png"
-    if not path.exists():
-        GOLDEN.mkdir(exist_ok=True)
-        Image.fromarray(drawn).save(path, optimize=True)
-        pytest.fail(f"{path.name} did not exist and was written; look at it and run again")
-    with Image.open(path) as image:
-        golden = np.asarray(image.convert("RGB")).astype(int)
-    # Other processors round resampling differently by one; a moved line or a changed colour differs by far more.
-    assert golden.shape == drawn.shape
-    assert (np.abs(golden - drawn) > 3).mean() < 0.002
-
-
-def test_fit_keeps_the_shape() -> None:
-    assert fit(100, 200, 50, 50) == (25, 50)
-    assert fit(1, 5000, 100, 100) == (1, 100)
-    assert Picture(np.zeros((1, 1, 3), np.uint8), "x", 1, 1).size == (1, 1)

@@ -97,8 +97,8 @@ def assert_whole(root: Path) -> None:
 # Name → arguments of a first run that ends, and of the one that is killed over its results.
 COMMANDS = {
     "look": (
-        "look {things}/street.png red --compare quadtree,uniform --out out",
-        "look {things}/street.png blue --compare overlay,quadtree --out out",
+        "look {things}/street.png red --compare quadtree,uniform --relevance look --out out",
+        "look {things}/street.png blue --compare overlay,quadtree --relevance look --out out",
     ),
     "passes": (
         "ask {things}/street.png red --model {things}/mini --new-tokens 2 --budget 8 --passes 2 --explain --out out",

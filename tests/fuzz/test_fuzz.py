@@ -16,16 +16,16 @@ from fuzzing import HUNTERS, hunt
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="cases are weighed by /proc, which Linux has")
 SECONDS = float(os.environ.get("ARR_COC_FUZZ_SECONDS", "0"))
 SEED = int(os.environ.get("ARR_COC_FUZZ_SEED", str(secrets.randbelow(10**6) if SECONDS else 0)))
-# Cases of a plain run: about a minute of the processor in all.
+# Cases of a plain run: about half a minute of the processor in all.
 CASES = {
-    "pictures": 300,
-    "documents": 1500,
-    "words": 250,
-    "pdfs": 250,
-    "functions": 300,
-    "commands": 60,
-    "server": 50,
-    "page": 25,
+    "pictures": 250,
+    "documents": 800,
+    "words": 150,
+    "pdfs": 150,
+    "functions": 150,
+    "commands": 40,
+    "server": 30,
+    "page": 12,
 }
 NEEDS = {"pdfs": ("pypdfium2",), "server": ("fastapi", "prometheus_client", "httpx"), "page": ("gradio", "httpx")}
 

@@ -77,12 +77,12 @@ def test_it_learns_the_sign_of_a_question():
     questions = ids("the red one", "the blue one")
 
     def batch(number: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        places = torch.stack([torch.randperm(16)[:2] for _ in range(number)])
-        pictures, truth = torch.full((number, 3, 128, 128), 0.5), torch.zeros(number, 4, 4)
+        places = torch.stack([torch.randperm(4)[:2] for _ in range(number)])
+        pictures, truth = torch.full((number, 3, 64, 64), 0.5), torch.zeros(number, 2, 2)
         asked = torch.randint(0, 2, (number,))
         for index in range(number):
             for channel, place in zip((0, 2), places[index].tolist(), strict=True):
-                row, col = divmod(place, 4)
+                row, col = divmod(place, 2)
                 pictures[index, :, row * 32 : row * 32 + 32, col * 32 : col * 32 + 32] = 0
                 pictures[index, channel, row * 32 : row * 32 + 32, col * 32 : col * 32 + 32] = 1
         truth.view(number, -1)[torch.arange(number), places[torch.arange(number), asked]] = 1

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 import uuid
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
+from PIL import Image
 
 # Milliseconds that a browser waits: a machine that others use too is slow, not wrong; speed has a test of its own.
 PATIENCE = 180_000
@@ -53,3 +59,27 @@ class Visit:
         message = self.wait()
         assert message["success"], message
         return message["output"]["data"][0]
+
+
+def png(width: int, height: int, seed: int = 0) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8)
+    memory = io.BytesIO()
+    Image.fromarray(pixels).save(memory, "PNG")
+    return memory.getvalue()
+
+
+def request(application, method, path, *, host="127.0.0.1", **options) -> httpx.Response:
+    """One request to the application itself, without a server."""
+
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
+            return await client.request(method, path, **options)
+
+    return in_own_loop(send())
+
+
+def in_own_loop(work: Coroutine) -> Any:
+    """Run it in a thread of its own: a browser that other tests opened keeps a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()

@@ -10,24 +10,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
+from tiny_weights import signs
 
 import arr_coc
 
 EXAMPLES = Path(arr_coc.__file__).parent / "examples"
 STREET = EXAMPLES / "street.png"
-PINK = "What does the pink sign say?"
+PINK, GRAY = "What does the pink sign say?", "What does the gray sign say?"
 
 
-def cut_out() -> bytes:
-    """A small part of the street, with two signs: 96 tokens."""
+def as_png(pixels: np.ndarray) -> bytes:
     memory = io.BytesIO()
-    with Image.open(STREET) as street:
-        street.crop((229, 0, 613, 256)).save(memory, "PNG")
+    Image.fromarray(pixels).save(memory, "PNG")
     return memory.getvalue()
 
 
-SIGNS = cut_out()
+SIGNS = as_png(signs())  # 96 tokens
 
 
 def data_url(data: bytes) -> str:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_weights import tiny_weights
+
+from arr_coc import Eye
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 
-def test_overloaded_it_answers_right_or_says_later(eye: Any) -> None:
-    """eye: only for its skips."""
+def test_overloaded_it_answers_right_or_says_later(serving: Callable[..., Any], tmp_path: Path) -> None:
+    """On a tiny reader, which answers more often in as many seconds, served from this process."""
     load = pytest.importorskip("load_serve")
-    tally, report = load.overload(8, 2, queue=4)
+    eye = Eye.from_pretrained(str(tiny_weights(tmp_path) / "mini"))
+    known = load.cases(copy(eye))
+    with serving(model=eye, queue=4) as served:
+        server = load.Server(int(served.address.rpartition(":")[2]), os.getpid())
+        tally, report = load.offer(server, known, 3, 2, queue=4)
     assert not tally.wrong, tally.wrong[:3]
     assert tally.held(), report
     assert tally.statuses[200] >= 8

@@ -11,32 +11,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from serve_client import PINK, SIGNS, STREET, Gate, Served, data_url, until
+from serve_client import GRAY, PINK, SIGNS, STREET, Gate, Served, data_url, until
 
 from arr_coc.knowing.registry import relevance_source, remove_source
-
-GRAY = "What does the gray sign say?"
-
-
-@pytest.fixture(scope="module")
-def wanted(eye: Any) -> Callable[..., Any]:
-    """`Eye.ask` on the same picture, each question once."""
-    own, known = copy(eye).set_image(SIGNS), {}
-
-    def ask(question: str, **how: Any) -> Any:
-        key = (question, *how.items())
-        if key not in known:
-            known[key] = own.ask(question, **how)
-        return known[key]
-
-    return ask
 
 
 def picture_of(height: int, width: int) -> str:
@@ -259,73 +242,6 @@ def test_a_client_that_leaves_gives_up_its_place(server: Served, gate: Gate, str
     server.ask(own={"budget": 12})
     assert server.counted("arr_coc_batch_size_sum") == before + 2
     assert server.counted('arr_coc_requests_total{status="499"}') >= 1
-
-
-def asked_of(question: str, how: dict[str, Any], picture: Any = SIGNS, **more: Any) -> Any:
-    from arr_coc.app.serve.chat import Asked
-    from arr_coc.chatting import Turn
-
-    return Asked((Turn("user", (picture, question)),), how, **more)
-
-
-def answered(eye: Any, asked: list[Any], leave: int | None = None) -> list[list[Any]]:
-    """What the engine tells of requests that it takes as one batch. leave: the one whose reader goes at a word."""
-    from arr_coc.app.serve import Engine
-    from arr_coc.app.serve.engine import Job
-
-    told: list[list[Any]] = [[] for _ in asked]
-    jobs: list[Job] = []
-
-    def tell(number: int, item: Any) -> None:
-        told[number].append(item)
-        jobs[number].gone = number == leave and isinstance(item, str)
-
-    jobs += [Job(one, lambda item, number=number: tell(number, item)) for number, one in enumerate(asked)]
-    engine = Engine(eye)
-    engine._jobs.extend(jobs)
-    engine.start()
-    engine.close(60)
-    return told
-
-
-def test_a_row_ends_when_its_reader_is_gone(eye: Any) -> None:
-    from arr_coc.app.serve.engine import Done
-
-    left, stayed = answered(copy(eye), [asked_of(PINK, {"budget": 48})] * 2, leave=0)
-    assert [item for item in left if isinstance(item, str)] == ["C"]
-    assert not any(isinstance(item, Done) for item in left)
-    assert stayed[-1].answer.text == "COFFEE"
-
-
-def test_the_models_own_glances_are_batched_too(eye: Any, wanted: Callable[..., Any]) -> None:
-    """Each row with options of its own: what its glance has encoded stays its own, and is used, as alone."""
-    glance, plain = {"budget": 48, "relevance": "glance"}, {"budget": 48}
-    kinds = [(PINK, plain), (GRAY, glance), (PINK, glance), (GRAY, plain)]
-    told = answered(copy(eye), [asked_of(question, how) for question, how in kinds])
-    for (question, how), items in zip(kinds, told, strict=True):
-        answer = wanted(question, **how)
-        assert items[0].batch == 4
-        assert items[-1].answer.text == answer.text
-        assert items[-1].answer.allocation == answer.allocation
-        assert items[-1].answer.uncertainty == pytest.approx(answer.uncertainty, abs=1e-5)
-
-
-def test_a_model_that_needs_its_own_generate_is_served_one_by_one() -> None:
-    pytest.importorskip("torch")
-    from tiny_models import tiny_model, tiny_processor
-
-    from arr_coc import Eye
-
-    model = tiny_model()
-    model.generation_config.repetition_penalty = 1.5  # which the lean loop does not know
-    eye = Eye(model, tiny_processor(), relevance="detail")
-    how = {"budget": 12}
-    told = answered(eye, [asked_of(PINK, how, new_tokens=number) for number in (5, 9)])
-    for number, items in zip((5, 9), told, strict=True):
-        answer = copy(eye).set_image(SIGNS).ask(PINK, max_new_tokens=number, **how)
-        assert items[-1].answer.text == answer.text
-        assert items[-1].answer.uncertainty == pytest.approx(answer.uncertainty, abs=1e-5)
-        assert (items[0].tokens, items[0].batch) == (answer.tokens, 1) == (12, 1)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -38,7 +38,7 @@ def test_adapters_lower_the_loss_and_load_again(data, tmp_path, capsys):
     peft = pytest.importorskip("peft")
     stock = save_stock(tmp_path / "stock")
     before = {path.name: path.read_bytes() for path in stock.glob("*.safetensors")}
-    given = ["--model", str(stock), "--data", str(data), "--steps", "24", "--learning-rate", "0.02", "--keeps", "0.5"]
+    given = ["--model", str(stock), "--data", str(data), "--steps", "16", "--learning-rate", "0.03", "--keeps", "0.5"]
     given += ["--relevance", "detail", "--folder", str(tmp_path), "--out", str(tmp_path / "out"), *ROOM]
     with torch_scope(threads=1):
         train_prompts.main(given)
@@ -67,7 +67,7 @@ def test_all_weights_of_a_reader_learn_between_drawn_pictures(data, tmp_path):
         {"mini": build_mini(MiniConfig(width=64, heads=1, vision_layers=2, language_layers=2, deepstack=(0,)))},
         tmp_path,
     )
-    given = ["--model", str(tmp_path / "mini"), "--data", str(data), "--steps", "12", "--learning-rate", "0.003"]
+    given = ["--model", str(tmp_path / "mini"), "--data", str(data), "--steps", "8", "--learning-rate", "0.003"]
     given += ["--relevance", "detail", "--folder", str(tmp_path / "run"), "--out", str(tmp_path / "out"), *ROOM]
     with torch_scope(threads=1):
         train_mini.main(given)

@@ -306,14 +306,14 @@ def kill(module: str, arguments: list[str]) -> None:
     command = [sys.executable, "-m", f"arr_coc.lab.train.{module}", *arguments]
     started = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert started.stdout is not None
-    assert any('"step": 4' in line for line in started.stdout)
+    assert any('"step": 2' in line for line in started.stdout)
     started.send_signal(signal.SIGKILL)
     started.wait()
 
 
 def lose(module: str, arguments: list[str]) -> None:
-    """The machine goes away after four steps; without the seconds that a process needs to start."""
-    taken, steps = Loop.take_step, iter(range(4))
+    """The machine goes away after two steps; without the seconds that a process needs to start."""
+    taken, steps = Loop.take_step, iter(range(2))
 
     def take_step(loop: Loop) -> None:
         if next(steps, None) is None:
@@ -329,7 +329,7 @@ def lose(module: str, arguments: list[str]) -> None:
 @pytest.mark.parametrize(("name", "stop"), [("mini", kill), ("outcomes", lose), ("boxes", lose), ("reader", lose)])
 def test_a_killed_training_goes_on_to_the_bit(weights, tmp_path, name, stop):
     """Stopped, then the same command again, against a run that was left alone."""
-    steps = 8
+    steps = 4
     module, arguments = trainings(weights, tmp_path / "killed", steps)[name]
     stop(module, arguments)
     with torch_scope(threads=1):

@@ -92,11 +92,10 @@ def test_the_measurement_becomes_a_table_of_every_claim(run):
     assert len(measured.right("scorer", "0.25")) == len(measured.recall("top_k", "0.25")) == NUMBER
 
 
-def test_the_steps_that_are_announced_are_those_that_come(parts):
+def test_the_steps_that_are_announced_are_those_that_come(joined):
     plan = Measuring(number=14, also=7)
     assert (plan.each, plan.each_also, len(steps_of(plan))) == (2, 1, 21)
-    heard: list[str] = []
-    measured(parts, in_rounds(1), advance=heard.append)
+    _, heard = joined
     assert heard == steps_of(in_rounds(1))
     assert heard[-1] == "questions about signs, round 2 of 2"
 
@@ -116,8 +115,15 @@ def in_rounds(at_once: int, **more) -> Measuring:
     return Measuring(4, families=("cards", "signs"), size=(128, 128), large=(128, 128), at_once=at_once, **more)
 
 
-def test_rounds_join_to_what_one_round_measures(parts):
-    whole, joined = measured(parts, in_rounds(2)), measured(parts, in_rounds(1))
+@pytest.fixture(scope="module")
+def joined(parts) -> tuple[dict[str, Any], list[str]]:
+    """What two rounds measure, and the steps that were announced meanwhile."""
+    heard: list[str] = []
+    return measured(parts, in_rounds(1), advance=heard.append), heard
+
+
+def test_rounds_join_to_what_one_round_measures(parts, joined):
+    whole, (joined, _) = measured(parts, in_rounds(2)), joined
     assert (whole["n"], joined["n"], whole["each"]) == (4, 4, 2)
     assert whole["cells"].keys() == joined["cells"].keys()
     for name in ("full@1", "uniform@0.25", "scorer@0.125", "rgb@0.25", "top_k@0.25"):
@@ -136,7 +142,7 @@ def test_when_time_runs_out_whole_rounds_remain(parts):
     assert "2 of the 4 wanted" in hypotheses_table(Measured(document)).facts["pictures"]
 
 
-def test_an_interrupted_measurement_goes_on_where_it_stood(parts, tmp_path):
+def test_an_interrupted_measurement_goes_on_where_it_stood(parts, joined, tmp_path):
     plan = in_rounds(1)
     kept = train_hypotheses.RoundsKept.of(tmp_path, plan, parts[1], "weights")
 
@@ -148,7 +154,7 @@ def test_an_interrupted_measurement_goes_on_where_it_stood(parts, tmp_path):
         measured(parts, plan, keep=stop_after_one)
     assert len(kept.load()) == 1
     heard: list[str] = []
-    assert measured(parts, plan, advance=heard.append, done=kept.load()) == measured(parts, plan)
+    assert measured(parts, plan, advance=heard.append, done=kept.load()) == joined[0]
     assert heard == steps_of(plan)[6:], "the first round is not measured again"
     assert train_hypotheses.RoundsKept.of(tmp_path, plan, parts[1], "other weights").load() == []
 

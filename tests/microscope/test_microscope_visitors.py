@@ -1,0 +1,168 @@
+"""Several visitors at once, and what is left when they are gone: tried from outside, against the real application."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from html import unescape
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from microscope_visits import Visit, in_own_loop, png
+
+from arr_coc.app.microscope.desk import Desk, Recent
+from arr_coc.app.microscope.serving import Limits, keep_swept
+
+
+def test_twenty_questions_at_once_each_get_their_own_answer(server, tmp_path):
+    """Right is the answer that the same picture and question get when nobody else asks."""
+    from arr_coc.lab.needle import render
+    from arr_coc.lab.needle.export import picture
+
+    batch = render("cards", 20, (128, 128), 7, "test")
+    asked = []
+    for number in range(20):
+        path = tmp_path / f"card-{number}.png"
+        picture(batch, number).save(path)
+        alone = server.desk.eye("mini").set_image(str(path)).ask(batch.questions[number], 10)
+        asked.append((path, batch.questions[number], alone))
+    assert len({alone.text for *_, alone in asked}) > 5, "answers that are all alike could be swapped unseen"
+    with ThreadPoolExecutor(20) as people:
+        pages = list(people.map(lambda one: Visit(server.address).ask(one[0], one[1], 10), asked))
+    for (_, _, alone), html in zip(asked, pages, strict=True):
+        said = re.search(r'id="answer">(.*?)</p>', html)
+        assert said is not None
+        assert unescape(said[1]) == (alone.text or "(nothing)")
+        assert f"{alone.tokens} of {alone.full} tokens" in html
+
+
+def test_names_of_uploads_cannot_be_guessed(server):
+    """A picture is reached by a name of 64 random-looking digits; without it, another visitor finds nothing."""
+    mine = Visit(server.address)
+    (path,) = mine.upload("private.png", png(50, 50, seed=3)).json()
+    folder = Path(path).parent
+    assert re.fullmatch(r"[0-9a-f]{64}", folder.name)
+    other = Visit(server.address)
+    assert other.http.get(f"gradio_api/file={folder}").status_code in (403, 404)
+    assert other.http.get(f"gradio_api/file={folder.parent}/private.png").status_code in (403, 404)
+    assert "private.png" not in other.http.get("config").text
+
+
+def test_the_queue_has_a_limit():
+    pytest.importorskip("gradio")
+    from arr_coc.app.microscope import build_app
+
+    desk = Desk()
+    try:
+        small = build_app(desk, limits=Limits(queue=2))
+        blocks = small.application.routes[-1].app.get_blocks()  # type: ignore[attr-defined]
+        number = next(one["id"] for one in blocks.config["dependencies"] if one["api_name"] == "ask")
+        data = [None, None, "What is it?", 4, 25, "mini", 1]
+
+        async def crowd() -> list[int]:
+            # Nobody serves this queue, so that everything put into it waits.
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(small), base_url="http://127.0.0.1") as client:
+                found = []
+                for visitor in range(4):
+                    message = {"data": data, "fn_index": number, "session_hash": f"visitor{visitor}"}
+                    found.append((await client.post("/gradio_api/queue/join", json=message)).status_code)
+                return found
+
+        assert in_own_loop(crowd()) == [200, 200, 503, 503]
+    finally:
+        desk.close()
+
+
+def test_what_is_remembered_is_bounded():
+    recent, made = Recent(3), []
+    for key in (1, 2, 3, 1, 4, 1, 2):
+        recent.get(key, lambda key=key: made.append(key) or key)
+    assert made == [1, 2, 3, 4, 2]
+
+
+def test_clips_of_visitors_are_removed_again(desk):
+    folders = [desk.clip_folder() for _ in range(11)]
+    assert not folders[0].exists()
+    assert folders[-1].exists()
+    assert len({folder.name for folder in folders}) == 11
+
+
+def test_closing_leaves_nothing_behind():
+    desk = Desk()
+    desk.source("example:form.png")
+    desk.close()
+    assert not desk.folder.exists()
+
+
+def test_told_to_end_it_removes_what_visitors_left(tmp_path):
+    pytest.importorskip("gradio")
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "arr_coc", "microscope", "--port", "0"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env=environment, **streams) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("The microscope is at http://127.0.0.1:")
+        assert list(tmp_path.glob("arr-coc-microscope-*"))
+        # An open page holds a stream that never ends by itself.
+        with httpx.stream("GET", f"{line.split()[4]}gradio_api/heartbeat/somebody", timeout=60) as heartbeat:
+            assert heartbeat.status_code == 200
+            process.send_signal(signal.SIGTERM)
+            _, complaints = process.communicate(timeout=60)
+    assert complaints == ""
+    assert process.returncode == 130
+    assert not list(tmp_path.glob("arr-coc-microscope-*"))
+
+
+def test_without_gradio_it_says_so_in_one_line_and_starts_nothing():
+    code = "import sys; sys.modules['gradio'] = None; from arr_coc.app.cli import main; main(['microscope'])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert "pip install 'arr-coc[microscope]'" in result.stderr
+
+
+def test_old_uploads_go_while_nobody_uploads():
+    swept, ended = threading.Event(), threading.Event()
+    desk = SimpleNamespace(sweep_uploads=swept.set)
+    thread = threading.Thread(target=keep_swept, args=(desk, ended, 0.01))
+    thread.start()
+    assert swept.wait(5)
+    ended.set()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_uploads_that_nobody_asks_about_do_not_pile_up(monkeypatch):
+    from arr_coc.app.microscope import desk as desks
+
+    desk = Desk()
+    try:
+        folders = [desk.folder / f"upload-{number}" for number in range(6)]
+        for age, folder in enumerate(reversed(folders)):  # the first is the oldest
+            folder.mkdir()
+            (folder / "a.png").write_bytes(png(40, 40, seed=age))
+            os.utime(folder / "a.png", (time.time() - 600 * age,) * 2)
+        examples = desk.source("example:form.png").path
+        monkeypatch.setattr(desks, "UPLOADS", 4)
+        desk.sweep_uploads()
+        assert [folder.exists() for folder in folders] == [False, False, True, True, True, True]
+        desk.prepared(str(folders[2] / "a.png"))  # asked about: now the youngest
+        monkeypatch.setattr(desks, "UPLOAD_SECONDS", 900)
+        desk.sweep_uploads()
+        assert [folder.exists() for folder in folders] == [False, False, True, False, True, True]
+        monkeypatch.setattr(desks, "UPLOAD_BYTES", 1)
+        desk.sweep_uploads()
+        assert not any(folder.exists() for folder in folders)
+        assert examples.exists()
+    finally:
+        desk.close()
