@@ -43,7 +43,7 @@ MOST_GRAPHS = 4  # of a scorer on a GPU, by size of picture
 # Classes of scorers, and where they are: the one that reads, and the small one of a coarse view.
 SCORERS = {"ReadingScorer": ".knowing.reading_scorer", "Scorer": ".knowing.scorer"}
 # What the trainings of this library laid out where they do not say otherwise.
-TRAINED_STRATEGY = "quadtree"
+TRAINED_STRATEGY = "overlay"
 
 
 def part_folder(part: str, weights: Path | None = None) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tiny_models import picture, save_stock
 
 from arr_coc import Eye, InputError, ask, look
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
+from arr_coc.bundled import Calibration
 from arr_coc.knowing.scorer import Scorer
 from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
@@ -118,8 +120,10 @@ def test_a_higher_temperature_makes_less_sure(stock):
     assert cold.ask(**question).uncertainty < warm.ask(**question).uncertainty
 
 
-def test_a_model_is_asked_by_the_strategy_that_it_was_trained_with(stock, mini):
-    for folder, strategy in ((stock, DEFAULT_STRATEGY), (mini, "quadtree")):
+def test_a_model_is_asked_by_the_strategy_that_it_was_trained_with(stock, mini, tmp_path):
+    tiled = shutil.copytree(stock, tmp_path / "tiled")
+    Calibration(strategy="quadtree").write(tiled)
+    for folder, strategy in ((stock, DEFAULT_STRATEGY), (mini, "overlay"), (tiled, "quadtree")):
         eye = Eye.from_pretrained(str(folder)).set_image(picture(128, 192))
         assert eye.ask("what?", 9, max_new_tokens=1).allocation.strategy == strategy
         assert eye.ask("what?", 9, strategy="uniform", max_new_tokens=1).allocation.strategy == "uniform"

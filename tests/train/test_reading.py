@@ -10,7 +10,7 @@ import torch
 from arr_coc.alphabet import encode
 from arr_coc.attending.quadtree import quadtree
 from arr_coc.lab.needle.batch import FIRST_COLOUR
-from arr_coc.lab.train.allocations import KINDS, box_cover, make_leaves, target_cells, tree_of
+from arr_coc.lab.train.allocations import KINDS, LOOK_AGAIN, LeafTable, box_cover, make_leaves, target_cells, tree_of
 from arr_coc.lab.train.evaluate import format_table, wilson
 from arr_coc.lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
 from arr_coc.lab.train.pictures import (
@@ -117,8 +117,36 @@ def test_boxes_cover_the_cells_they_touch():
     assert hidden.sum() == 0
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.name}-{kind.keep}")
-def test_every_kind_of_allocation_has_one_length_and_its_budget(kind):
+@pytest.mark.parametrize("kind", [*KINDS, LOOK_AGAIN], ids=lambda kind: f"{kind.name}-{kind.keep}")
+def test_every_kind_of_look_is_on_its_budget(kind):
+    """Tilings reach what a tiling can, overlays every budget; what is dropped is dropped after the tower."""
+    batch = Sources(STATIC_ONLY, ("cards", "forms"), (1, 1), 0, "cpu").take(3, (256, 256), 0.0, random.Random(0))[0]
+    table, truth = LeafTable(tree_of((256, 256)), "cpu"), target_cells(batch, 8, 8)
+    blocks, kept = table.looks(kind, truth, torch.Generator().manual_seed(0), truth)
+    budget = round(kind.keep * table.tree.full)
+    if kind.name == "again":
+        first, second = (set(map(tuple, block[0].tolist())) for block in blocks)
+        assert [len(first), len(second)] == [budget, 4]
+        assert not first & second, "nothing is looked at twice"
+    elif kind.name == "dropped":
+        assert blocks[0].shape[1] == table.tree.full
+        assert kept.shape == (3, budget)
+        assert (kept.diff(dim=1) > 0).all()
+    elif kind.lays_over:
+        assert blocks[0].shape[1] == budget
+    else:
+        assert blocks[0].shape[1] == table.tree.reach(max(table.tree.floor, budget))
+    if kind.name == "overlay" and kind.keep == 0.25:
+        row, col, level = blocks[0].unbind(-1)
+        fine = sum(truth[b, row[b][level[b] == 0], col[b][level[b] == 0]].sum() for b in range(3))
+        assert fine > 0.5 * truth.sum()
+
+
+TILINGS = [kind for kind in KINDS if not kind.lays_over and kind.name != "dropped"]
+
+
+@pytest.mark.parametrize("kind", TILINGS, ids=lambda kind: f"{kind.name}-{kind.keep}")
+def test_every_tiling_has_one_length_and_its_budget(kind):
     batch = Sources(STATIC_ONLY, ("cards", "forms"), (1, 1), 0, "cpu").take(4, (256, 256), 0.0, random.Random(0))[0]
     tree = tree_of((256, 256))
     leaves = make_leaves(kind, batch, tree, torch.Generator().manual_seed(0), None)
