@@ -42,6 +42,7 @@ def bench() -> None:
       arr-coc bench needle --device cuda --out out/bench
       arr-coc bench hypotheses --quick
       arr-coc bench real --data DIR
+      arr-coc bench pages --pack "val/packs/*.bin"
       arr-coc bench peers --quick
       arr-coc bench vqa --data signs --task needle
     """
@@ -65,6 +66,45 @@ def speed(
     with progress([step.name for step in STEPS], "measuring", hidden=as_json) as advance:
         table = speed_table(repeats, advance)
     report(table, out, "speed", as_json)
+
+
+@app.command("pages")
+def pages(
+    pack: Annotated[str, typer.Option(help="Packs of pages, like val/packs/*.bin (arr-coc pages --split val --pack).")],
+    n: Annotated[int | None, typer.Option("--n", help="So many questions, drawn by the seed. [default: all]")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Folder with mini and scorer. [default: those of the package]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the drawn questions and of the controls.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
+    out: Annotated[Path | None, typer.Option(help="Folder for pages.json.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+) -> None:
+    """Exact match of mini on drawn pages: all tokens, ours and the controls at 1/2 to 1/16.
+
+    \b
+    Examples:
+      arr-coc pages --n 320 --seed 17 --split val --pack --out val
+      arr-coc bench pages --pack "val/packs/*.bin" --n 500 --out out/pages
+    """
+    if n is not None and n < 1:
+        raise InputError(f"--n {n} measures nothing; give at least 1")
+    from ...lab.bench.needle import Weights
+    from ...lab.bench.page_reading import book_of, measure_pages, table_of
+    from ...looking import check_device
+
+    wait_asleep()
+    check_device(device)
+    book = book_of(pack, device)
+    with progress(min(n or len(book), len(book)), "reading", hidden=as_json) as advance:
+        found = measure_pages(Weights.load(weights, device), book, n, seed, advance=lambda done: advance(done=done))
+    if out is not None:
+        with writing(out):
+            write_json(out / "pages.json", found)
+    if as_json:
+        print_json(found)
+        return
+    say(*table_of(found).splitlines(), *([] if out is None else [f"files: {out / 'pages.json'}"]))
 
 
 @app.command("needle")

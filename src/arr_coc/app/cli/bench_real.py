@@ -11,11 +11,13 @@ from typing import Annotated
 
 import typer
 
+from ...bundled import MINI
 from ...errors import InputError
 from ...files import write_json
 from .console import print_json, progress, say, show, writing
 
 QUICK = 12
+KEEPS = "1/4 1/8 1/16 1/32"
 
 
 def real(
@@ -36,7 +38,7 @@ def real(
         typer.Option(metavar="N|SOURCE=N", help="At most so many of each source, drawn by the seed; may be repeated."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help=f"At most {QUICK} questions of each source.")] = False,
-    keeps: Annotated[str, typer.Option(help="Shares of the full tokens.")] = "1/4 1/8 1/16 1/32",
+    keeps: Annotated[str, typer.Option(help="Shares of the full tokens.")] = KEEPS,
     seed: Annotated[int, typer.Option(help="Of the drawn questions and of the control random.")] = 0,
     workers: Annotated[int, typer.Option(help="Processes, each on one thread.")] = 1,
     worst: Annotated[
@@ -51,9 +53,16 @@ def real(
     page: Annotated[
         Path | None, typer.Option(help="A Markdown page whose tables are made anew.", show_default=False)
     ] = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Let a model answer what must be read: exact match and ANLS, at 1/2 1/4 1/8.")
+    ] = False,
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="For --ask: mini, a folder, or a name on the hub.")
+    ] = MINI,
     as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
 ) -> None:
-    """How much of what a question needs is seen in full detail, and how many tokens that takes; no model answers.
+    """How much of what a question needs is seen in full detail, and how many tokens that takes; no model answers unless
+    --ask is given.
 
     The pictures do not come with the library: any folder will do whose records.jsonl has, on each line, image, query
     and boxes (x0, y0, x1, y1 in 0–1), and the source of the record where there are several.
@@ -64,10 +73,18 @@ def real(
       arr-coc bench real --data DIR --relevance scorer --relevance words --limit 100 --limit forms=400
       arr-coc bench real --data my-scorer/held_out.jsonl --relevance scorer --relevance my-scorer
       arr-coc bench real --data DIR --workers 2 --out out/real --worst out/real --page docs/real.md
+      arr-coc bench real --data DIR --ask --source funsd --source chartqa --limit 100 --out out/ask
     """
     if workers < 1:
         raise InputError(f"--workers {workers} measures nothing; give at least 1")
-    shares, limits = parse_keeps(keeps), parse_limits([str(QUICK)] if quick else limit or [])
+    limits = parse_limits([str(QUICK)] if quick else limit or [])
+    if ask:
+        from .bench_real_ask import ask_real
+
+        asked_at = parse_shares("1/2 1/4 1/8" if keeps == KEEPS else keeps)
+        ask_real(data, model, asked_at, tuple(source or ()), limits, seed, out or Path("out/ask"), page, as_json)
+        return
+    shares = parse_keeps(keeps)
     from ...knowing.photos import photos_installed
     from ...lab.bench.real import RELEVANCE, SHAPES, Measured, load_records, measure_real, systems_of
     from ...lab.bench.real_report import document, narrow_table, real_tables, write_worst

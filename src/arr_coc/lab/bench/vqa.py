@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...asking import Eye
     from ...values import Answer
 
-FULL, OURS, SMALLER = "full", "ours", "smaller picture"
+FULL, OURS, WORDS, SMALLER = "full", "ours", "by its words", "smaller picture"
 # Way → the strategy that it lays out with; None is the model's own.
 CONTROLS = {"uniform": "uniform", "random": "random", "shuffled": "shuffled"}
 WAYS = (OURS, "uniform", SMALLER, "random", "shuffled")
@@ -60,12 +60,14 @@ TASKS = {
 
 
 class Question(NamedTuple):
-    """name: of the question in its set. image: bytes or a path. answers: the true ones."""
+    """name: of the question in its set. image: bytes or a path. answers: the true ones. words: of the picture, where
+    they are known: the way `by its words` takes them."""
 
     name: str
     image: bytes | Path
     text: str
     answers: tuple[str, ...]
+    words: Any = None
 
     @property
     def bare(self) -> str:
@@ -152,6 +154,8 @@ class Asking:
                 return eye.ask(asked, keep=1.0, **how)
             finally:
                 eye.set_image(question.image)
+        if cell.way == WORDS:
+            how |= {"words": question.words, "relevance": "words"}
         strategy = self.strategy or eye.strategy
         if cell.way in CONTROLS:
             # Controls are laid out like what they control.

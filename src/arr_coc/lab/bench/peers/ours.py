@@ -5,6 +5,8 @@ The learned scorer's map, the glance's (the model itself is asked on a coarse vi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -13,11 +15,13 @@ from ....attending.gains import Criterion
 from ....attending.overlay import overlay
 from ....attending.quadtree import quadtree
 from ....attending.tree import build_tree
+from ....backbones.glance import find_glance
 from .model import LEVELS, Flow, PrunableMini, Scene, Told
 from .way import Way
 
 # As `backbones.glance` does it where no heads were measured: at least so many tokens, layers from this share on.
 GLANCE_TOKENS, GLANCE_FROM = 64, 1 / 4
+Heads = Sequence[tuple[int, int]]
 # What the three ways of knowing read and the longer side of their map, as `look` has them; a test holds them together.
 LOOK_CHANNELS = ("red", "green", "blue", "y", "x", "eccentricity", "saliency", "text_regions")
 LOOK_SIDE, LOOK_AT_ONCE = 256, 64
@@ -41,9 +45,10 @@ def scorer_quadtree(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
     return tiled(mini, scene, mini.relevance(scene), tokens)
 
 
-def glance_map(mini: PrunableMini, scene: Scene) -> Tensor:
-    """(B, rows, cols): `backbones.glance` for a batch. Where the prompt's last token looks in the later layers on a
-    coarse view; every head counts alike, whatever share of its attention the picture gets."""
+def glance_map(mini: PrunableMini, scene: Scene, heads: Heads | None = None) -> Tensor:
+    """(B, rows, cols): `backbones.glance` for a batch. Where the prompt's last token looks on a coarse view: in the
+    later layers, where every head counts alike whatever share of its attention the picture gets, or in those heads
+    alone."""
 
     def make() -> Tensor:
         level = max(level for level in range(LEVELS + 1) if scene.full >> 2 * level >= min(GLANCE_TOKENS, scene.full))
@@ -51,20 +56,29 @@ def glance_map(mini: PrunableMini, scene: Scene) -> Tensor:
         found: list[Tensor] = []
 
         def watch(index: int, flow: Flow, query: Tensor, key: Tensor) -> None:
-            if index >= int(mini.depth * GLANCE_FROM):
+            own = [] if heads is None else [head for layer, head in heads if layer == index]
+            if own or (heads is None and index >= int(mini.depth * GLANCE_FROM)):
                 seen = flow.attention_by_head(query, key, scene.last[:, None])[:, :, 0]
-                found.append((seen / seen.sum(-1, keepdim=True).clamp_min(1e-9)).mean(1))
+                if own:
+                    found.extend(seen[:, own].unbind(1))
+                else:
+                    found.append((seen / seen.sum(-1, keepdim=True).clamp_min(1e-9)).mean(1))
 
         mini.language(scene, Told(visual), watch)
         looked = torch.stack(found).mean(0)
         looked = (looked / looked.amax(1, keepdim=True)).view(-1, *(side >> level for side in scene.grid))
         return looked.repeat_interleave(1 << level, 1).repeat_interleave(1 << level, 2)
 
-    return scene.once("glance", make)
+    return scene.once("glance" if heads is None else "calibrated glance", make)
 
 
 def glance_overlay(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
     return overlaid(mini, scene, glance_map(mini, scene), tokens)
+
+
+def calibrated_overlay(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+    """By the heads that `arr-coc calibrate` found to point, on pictures of the training split."""
+    return overlaid(mini, scene, glance_map(mini, scene, find_glance(mini.model).heads), tokens)
 
 
 def look_map(scene: Scene) -> Tensor:
@@ -96,5 +110,6 @@ WAYS = (
     Way("scorer + overlay", "ours", "before", True, scorer_overlay, more=True),
     Way("scorer + quadtree", "ours", "before", True, scorer_quadtree, more=True),
     Way("glance + overlay", "ours", "before", True, glance_overlay, more=True),
+    Way("calibrated glance + overlay", "ours", "before", True, calibrated_overlay, more=True),
     Way("look + overlay", "ours", "before", True, look_overlay),
 )

@@ -1,0 +1,78 @@
+"""Benches in which a model reads pages and real pictures: the same questions every way, exact budgets, one file out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from PIL import Image
+from plain_pages import plain_pack
+from tiny_weights import tiny_weights
+
+from arr_coc.app.cli import main
+from arr_coc.errors import InputError
+from arr_coc.lab.bench.needle import Weights
+from arr_coc.lab.bench.page_reading import CELLS, batches, book_of, leaves_of, measure_pages, table_of
+from arr_coc.lab.bench.real_ask import reading_questions
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    return tiny_weights(tmp_path_factory.mktemp("weights"))
+
+
+def test_pages_are_read_every_way_from_its_share_of_the_tokens(weights, tmp_path):
+    plain_pack(tmp_path / "val-00.bin", 2)
+    book = book_of(str(tmp_path / "val-00.bin"), "cpu")
+    found = measure_pages(Weights.load(weights), book, 3)
+    assert found["n"] == 3
+    assert len(found["rows"]) == len(CELLS)
+    assert "All tokens" in table_of(found)
+    batch = next(batches(book, None, 1))
+    scores = torch.rand(len(batch), 8, 10)
+    for way, keep in CELLS:
+        leaves = leaves_of(way, keep, batch, scores, torch.Generator().manual_seed(0))
+        assert leaves.shape[1] == round(keep * 80)
+    fine = leaves_of("oracle", 0.25, batch, scores, torch.Generator())
+    held = [batch.targets[0, 0, row, col] for row, col, level in fine[0].tolist() if level == 0]
+    assert sum(held) == batch.targets[0, 0].sum(), "the oracle sees all that the question needs"
+
+
+@pytest.fixture
+def records(tmp_path):
+    Image.new("RGB", (96, 64), "white").save(tmp_path / "a.png")
+    rows = [
+        {"image": "a.png", "query": "What is the total?", "answer": "12", "source": "forms"},
+        {"image": "a.png", "query": "Where is the dog?", "answer": "dog", "source": "photos"},
+        {"image": "a.png", "query": "Who signed?", "answer": "Ada", "source": "forms"},
+        {"image": "a.png", "query": "Look.", "answer": "", "source": "photos"},
+    ]
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def test_only_what_must_be_read_is_asked(records):
+    assert [one.question.answers for one in reading_questions(records)] == [("12",), ("Ada",)]
+    assert len(reading_questions(records, 1)) == 1
+    with pytest.raises(InputError, match="text to be read"):
+        reading_questions(records, sources=("photos",))
+
+
+def test_bench_real_ask_writes_both_measures_and_goes_on(records, weights, tmp_path, capsys):
+    command = ["bench", "real", "--data", str(records), "--ask", "--model", str(weights / "mini"), "--keeps", "1/2"]
+    command += ["--out", str(tmp_path / "out"), "--json"]
+
+    def run():
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+        assert not ended.value.code
+        return capsys.readouterr().out
+
+    first = run()
+    tables = json.loads(first)["tables"]
+    assert [table["title"] for table in tables] == ["forms: ANLS", "forms: exact match"]
+    assert {row["way"] for row in tables[0]["rows"]} == {"full", "ours", "uniform", "random", "shuffled"}
+    answers = (tmp_path / "out" / "real_answers.jsonl").read_text()
+    assert [table["rows"] for table in json.loads(run())["tables"]] == [table["rows"] for table in tables]
+    assert (tmp_path / "out" / "real_answers.jsonl").read_text() == answers, "nothing is asked twice"

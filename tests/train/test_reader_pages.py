@@ -1,0 +1,88 @@
+"""Pages for the reader: letters where the ink is, answers that are asked for and copied from where they stand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from plain_pages import plain_pack
+
+from arr_coc.alphabet import decode
+from arr_coc.errors import InputError
+from arr_coc.lab.train import train_mini
+from arr_coc.lab.train.pictures import UNKNOWN, thing_targets
+from arr_coc.lab.train.prompts import ADDITIONS, reword
+from arr_coc.lab.train.reader_pages import PageBook
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pages") / "train-00.bin"
+    plain_pack(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def book(pack):
+    return PageBook(str(pack), "cpu", seed=3)
+
+
+def test_every_letter_of_an_answer_is_copied_from_its_ink(book):
+    batch = book.render(12, (256, 256), 0)
+    assert batch.pictures.shape == (12, 3, 256, 256)
+    grey = batch.pictures.float().mean(1)
+    for number in range(12):
+        for asked in range(2):
+            spots = batch.copied[number, asked]
+            spots = spots[spots >= 0].long()
+            said = batch.tails[number, asked][batch.said[number, asked]][:-1]
+            assert len(spots) == len(said), "every letter, and nothing else"
+            rows, cols = spots // 32, spots % 32
+            assert (cols.diff() >= 0).all(), "a line is read from left to right"
+            # The board says which letter stands there, and the cell is one that the question needs.
+            found = batch.fine[number, rows, cols]
+            assert ((found == said) | (found == 255)).float().mean() > 0.7, "neighbours may share a sub-cell"
+            assert batch.targets[number, asked, rows // 4, cols // 4].all()
+            ink = grey[number].unfold(0, 8, 8).unfold(1, 8, 8).std((-1, -2))
+            assert ink[rows, cols].mean() > ink.mean()
+
+
+def test_as_drawn_is_the_page_and_the_question_as_it_was_written(book):
+    which = torch.tensor([0, 5])
+    batch = book.render(2, (256, 320), 0, which, as_drawn=True)
+    assert torch.equal(batch.pictures, book.pixels[book.asked.page[which]][:, :, :256, :320])
+    tail = batch.tails[0, 0].long()
+    question = decode(book.asked.questions[0].long())
+    assert decode(tail[: len(question)]) == question == "What is the total?"
+
+
+def test_the_same_number_gives_the_same_batch(book):
+    first, again, other = (book.render(4, (256, 256), start) for start in (7, 7, 8))
+    assert torch.equal(first.pictures, again.pictures)
+    assert torch.equal(first.tails, again.tails)
+    assert not torch.equal(first.tails, other.tails)
+
+
+def test_nobody_is_asked_for_things_that_nobody_wrote_down(book):
+    batch = book.render(2, (256, 256), 0)
+    leaves = torch.tensor([[[0, 0, 0], [0, 0, 1]]] * 2)
+    assert (batch.things == UNKNOWN).all()
+    assert not thing_targets(batch.things, leaves)[1].any()
+
+
+def test_questions_come_in_other_letters_and_with_additions():
+    ids = torch.tensor([[40, 73, 85, 1]] * 400)  # "Ght" and a space
+    words = {decode(row) for row in reword(ids, ids[:, :2], 88, torch.Generator().manual_seed(0))}
+    plain = decode(ids[0])
+    assert {plain, plain.lower(), plain.upper()} <= words
+    assert {plain + text for text in ADDITIONS} <= words
+    tight = {decode(row) for row in reword(ids, ids[:, :2], 12, torch.Generator().manual_seed(0))}
+    assert tight == {plain, plain.lower(), plain.upper()}, "no addition without room for the answer"
+
+
+def test_the_reader_trains_on_pages_and_clips_beside_needle_world(pack, tmp_path):
+    arguments = ["--scale", "0.004", "--width", "64", "--evaluate", "0", "--largest", "256", "--steps", "3"]
+    more = ["--pages", str(pack), "--page-share", "0.9", "--clip-share", "0.4", "--heads-first", "1"]
+    train_mini.main([*arguments, *more, "--folder", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert (tmp_path / "out" / "mini" / "config.json").is_file()
+    with pytest.raises(InputError, match="no pack of pages"):
+        PageBook(str(tmp_path / "*.bin"), "cpu")
