@@ -166,11 +166,12 @@ class Prepared:
         with clock.stage("choose"):
             source, note = resolve(relevance, scene, query)
         full = tokens_for(self.picture.size, cell=request.cell, canvas=request.canvas)
-        if "texture" in source.needs or request.strategy == "edge":
+        if "texture" in source.needs or request.strategy in ("edge", "clusters"):
             clock.seconds["sense"] = self.scene.sensed[1]
         with clock.stage("know"):
             known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
         with clock.stage("attend"):
+            needed, told = self.scene.strategy_inputs(request.strategy, request.options)
             allocation = allocate(
                 known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device),
                 request.wanted(full),
@@ -180,8 +181,9 @@ class Prepared:
                 canvas=request.canvas,
                 levels=request.levels,
                 seed=request.seed,
-                **{**_strategy_inputs(request.strategy, self.scene), **request.options},
+                **{**needed, **request.options},
             )
+            allocation = replace(allocation, notes=(*allocation.notes, *told))
         return Look(allocation, known, self.picture, clock.seconds)
 
 
@@ -192,16 +194,6 @@ def request_of(queries: Sequence[str], budget: Any = None, keep: Any = None, **h
     check_relevance(relevance, ("pixels", "texture", *(("words",) if how.get("words") is not None else ())))
     how = {name: value for name, value in how.items() if name not in KEYWORDS}
     return Request.of(budget, keep, keywords=KEYWORDS, **how)
-
-
-def _strategy_inputs(strategy: str, scene: Scene) -> dict[str, Any]:
-    """Maps that some strategies need besides the relevance."""
-    if strategy == "edge":
-        return {"edges": scene.texture["sobel_magnitude"]}
-    if strategy == "clusters":
-        slic = import_module(".sensing.slic", __package__).slic
-        return {"labels": slic(scene.pixels)}
-    return {}
 
 
 def check_strategies(strategies: Sequence[str], device: str = "cpu") -> None:

@@ -125,7 +125,7 @@ def silent_channels(texture: Texture) -> tuple[str, ...]:
 def mips_of(texture: Texture, kind: str = "average", levels: int = 5, attention: Any = None) -> Pyramid:
     """The pyramid of one picture's texture, by averaging, by the learned downsampler that comes with the library, or
     weighted by attention: a map (h, w), or else the texture's own current_attention, or its saliency."""
-    from .bundled import part_folder
+    from .knowing.classic import SHIPPED
     from .sensing import LearnedDownsampler, attention_weighted, pyramid
 
     tensors = texture.tensors()
@@ -135,9 +135,8 @@ def mips_of(texture: Texture, kind: str = "average", levels: int = 5, attention:
         import torch
 
         with torch.no_grad():
-            return LearnedDownsampler.from_pretrained(part_folder("classic") / f"mips_{texture.layout.name}").pyramid(
-                tensors, levels
-            )
+            learned = LearnedDownsampler.from_pretrained(SHIPPED / f"mips_{texture.layout.name}").float()
+            return learned.pyramid(tensors, levels)
     if kind != "attention":
         raise InputError(f"mips {kind!r} are unknown; choose {', '.join(MIPS)}")
     if attention is None:
