@@ -32,12 +32,14 @@ def photo_map(picture: Any, query: str) -> Any:
 
 
 def relevance_of(texture: Any, query: str, photo: Any = None) -> Relevance:
-    """The three maps of one sensed picture (a `Texture` of `sense_one` or `sense`, on a CPU), balanced into one.
+    """The three maps of one sensed picture (a `Texture` of `sense_one` or `sense`, on a CPU), balanced into one, which
+    arousal sharpens: by the stakes of the question's words, and by how far the three contradict each other here.
 
     photo: what the photo map says of the things that the question names (of `photo_map`).
     """
     from ..arrays import like
     from ..knowing import lexical, perspectival, propositional
+    from .arousal import first_arousal, modulate
     from .tension import DEFAULT_TENSIONS, balance, sharpen
 
     coupling = lexical(texture, query)
@@ -51,12 +53,16 @@ def relevance_of(texture: Any, query: str, photo: Any = None) -> Relevance:
         seen = like(enlarged(photo.map, (height, width)), maps[2])
         maps[2] = coupled_with(maps[2], seen)
         notes = (*(note for note in notes if "is zero" not in note), *photo.notes)
+    ways = [np.asarray(one) for one in maps]
+    arousal = first_arousal(query, ways)
+    if arousal.mood != "calm":
+        notes = (*notes, arousal.note())
     return Relevance(
-        map=sharpen(balance(*(one[None] for one in maps))[0]),
+        map=modulate(sharpen(balance(*(one[None] for one in maps))), arousal.value)[0],
         query=query,
         tensions=dict(DEFAULT_TENSIONS),
         notes=notes,
-        **dict(zip(names, map(np.asarray, maps), strict=True)),
+        **dict(zip(names, ways, strict=True)),
     )
 
 

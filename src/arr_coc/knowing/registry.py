@@ -165,6 +165,26 @@ BUILT_IN: Mapping[str, Source] = {
             "arr_coc.knowing.propositional:scene_detail",
             summary="what a coarse look would lose, whatever is asked",
         ),
+        Source(
+            "cascade",
+            "arr_coc.balancing.cascade:cascade_relevance",
+            summary="as look, coarse to fine: a finer mip is sensed only where the coarser one was relevant",
+            option="clusters",
+        ),
+        *(
+            Source(
+                name,
+                f"arr_coc.knowing.classic:{name}_relevance",
+                summary=summary,
+                ready=None if name == "edge_lod" else "arr_coc.knowing.classic:classic_missing",
+            )
+            for name, summary in (
+                ("edge_lod", "how many edges a patch has: the selector of phase 1"),
+                ("query_aware_lod", "a level of detail for each patch, by the question: the selector of phase 2"),
+                ("realizer", "patches and the question's words through one network"),
+                ("participatory", "what the question couples to, by learned semantic channels"),
+            )
+        ),
     )
 }
 _ADDED: dict[str, Source] = {}
