@@ -18,7 +18,7 @@ from arr_coc.errors import InputError
 from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.sensing import FULL40
-from arr_coc.texturing import load_texture, save_texture, silent_channels
+from arr_coc.texturing import MIPS, load_texture, mips_of, save_texture, silent_channels
 
 # What a single picture cannot have, whoever looks at it.
 HISTORY = {"motion", "previous_relevance", "previous_saliency", "fixation_history", "previous_attention"}
@@ -117,3 +117,16 @@ def test_the_command_writes_numbers_and_a_sheet(tmp_path: Path, capsys):
         assert file["level_2"].shape == (13, 32, 48)
         assert list(file["names"])[:3] == ["red", "green", "blue"]
     assert Image.open(tmp_path / "t.png").width == 1920
+
+
+def test_mips_by_averaging_by_what_was_learned_and_by_attention():
+    texture = arr_coc.sense(frames()[0], layout="mvp13", size=64)
+    average, learned, weighted = (mips_of(texture, kind, 3)[2] for kind in MIPS)
+    for other in (learned, weighted):
+        assert other.data.shape == average.data.shape
+        assert not np.allclose(other["red"], average["red"], atol=1e-4)
+    # What was learned leaves the centres of cells alone; attention moves them to where it rests.
+    assert np.allclose(learned["x"], average["x"], atol=1e-3)
+    assert not np.allclose(weighted["x"], average["x"], atol=1e-4)
+    with pytest.raises(InputError, match="average, learned, attention"):
+        mips_of(texture, "sharpest")

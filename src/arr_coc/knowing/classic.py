@@ -134,6 +134,12 @@ class QuestionWords(Pretrained):
             result[number, : len(found)] = torch.tensor(found, dtype=torch.int64)
         return result
 
+    def mean(self, rows: Tensor) -> Tensor:
+        """(B, L) → (B, width): one vector for each question."""
+        vectors, padding = self(rows)
+        there = (~padding)[..., None]
+        return (vectors * there).sum(1) / there.sum(1).clamp_min(1)
+
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """(B, L) → vectors (B, L, width) and padding (B, L) bool."""
         return self.table(rows), rows == 0

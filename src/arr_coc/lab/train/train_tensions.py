@@ -87,7 +87,7 @@ class TensionTraining(Training[TensionOptions]):
 
     def __init__(self, options: TensionOptions, devices: Devices) -> None:
         super().__init__(options, devices)
-        words = QuestionWords()
+        words = self.words = QuestionWords()
         self.fixed = TensionBalancer()
         self.modules = {
             "tension_words": words,
@@ -104,9 +104,7 @@ class TensionTraining(Training[TensionOptions]):
 
     def maps(self, laid: Laid, chosen: Tensor | slice) -> dict[str, Tensor]:
         ways = laid.ways[chosen].to(self.device).unbind(1)
-        vectors, padding = self.modules["tension_words"](laid.words[chosen].to(self.device))
-        count = (~padding).sum(1, keepdim=True).clamp_min(1)
-        query = (vectors * (~padding)[..., None]).sum(1) / count
+        query = self.words.mean(laid.words[chosen].to(self.device))
         return {
             "hand-set": balance(*ways),
             "tension": self.modules["tension"](*ways),
