@@ -30,7 +30,7 @@ ORDER = {
         ),
         *("sensing", "knowing", "balancing", "attending", "request", "feedback"),
         *("draw", "realizing", "backbones", "bundled"),
-        *("looking", "decoding", "chatting", "sight", "asking", "quick", "esper", "video"),
+        *("looking", "decoding", "chatting", "sight", "asking", "quick", "esper", "video", "texturing"),
     ),
     "lab": ("statistics", "needle", "pages", "train", "bench", "classic"),
     "app": ("web", "microscope", "serve", "batch", "vllm", "cli"),

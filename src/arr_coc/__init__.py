@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what editors and type checkers read; the table below is wha
     from .looking import look as look
     from .pictures import load_picture as load_picture
     from .quick import ask as ask
+    from .texturing import sense as sense
     from .values import Allocation as Allocation
     from .values import Answer as Answer
     from .values import Region as Region
@@ -52,6 +53,7 @@ __all__ = [
             "load_picture": "pictures",
             "look": "looking",
             "relevance_source": "knowing",
+            "sense": "texturing",
             "tokens_for": "attending",
         },
     ),

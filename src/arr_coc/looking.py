@@ -151,6 +151,8 @@ class Prepared:
     ) -> Look:
         """One question about this picture; the arguments are those of `arr_coc.look`."""
         given, relevance = how.get("words"), how.get("relevance", "auto")
+        if how.get("strategy") == "cascade" and isinstance(relevance, str) and relevance == "auto":
+            relevance = "cascade"  # a map that was sensed all over would leave nothing to be spared
         words = self.words if given is None else as_words(given, self.picture.size)
         words = words if words is not None and len(words) else None
         request = request_of([query], budget, keep, **{**how, "relevance": relevance, "words": words})
@@ -166,11 +168,12 @@ class Prepared:
         with clock.stage("choose"):
             source, note = resolve(relevance, scene, query)
         full = tokens_for(self.picture.size, cell=request.cell, canvas=request.canvas)
-        if "texture" in source.needs or request.strategy == "edge":
+        if "texture" in source.needs or request.strategy in ("edge", "clusters"):
             clock.seconds["sense"] = self.scene.sensed[1]
         with clock.stage("know"):
             known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
         with clock.stage("attend"):
+            needed, told = self.scene.strategy_inputs(request.strategy, request.options)
             allocation = allocate(
                 known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device),
                 request.wanted(full),
@@ -180,8 +183,9 @@ class Prepared:
                 canvas=request.canvas,
                 levels=request.levels,
                 seed=request.seed,
-                **{**_strategy_inputs(request.strategy, self.scene), **request.options},
+                **{**needed, **request.options},
             )
+            allocation = replace(allocation, notes=(*allocation.notes, *told))
         return Look(allocation, known, self.picture, clock.seconds)
 
 
@@ -192,16 +196,6 @@ def request_of(queries: Sequence[str], budget: Any = None, keep: Any = None, **h
     check_relevance(relevance, ("pixels", "texture", *(("words",) if how.get("words") is not None else ())))
     how = {name: value for name, value in how.items() if name not in KEYWORDS}
     return Request.of(budget, keep, keywords=KEYWORDS, **how)
-
-
-def _strategy_inputs(strategy: str, scene: Scene) -> dict[str, Any]:
-    """Maps that some strategies need besides the relevance."""
-    if strategy == "edge":
-        return {"edges": scene.texture["sobel_magnitude"]}
-    if strategy == "clusters":
-        slic = import_module(".sensing.slic", __package__).slic
-        return {"labels": slic(scene.pixels)}
-    return {}
 
 
 def check_strategies(strategies: Sequence[str], device: str = "cpu") -> None:

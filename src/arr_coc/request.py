@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         mapping: str
         sides: Sequence[int]
         keeps: Sequence[int]
+        clusters: Any
         labels: Any
         saliency: Any
         parents: Any

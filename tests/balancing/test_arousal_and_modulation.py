@@ -17,6 +17,8 @@ from arr_coc.balancing.arousal import (
     TOP,
     UNKNOWN,
     arousal_of,
+    contradiction,
+    first_arousal,
     hearts,
     keyword_stakes,
     modulate,
@@ -25,6 +27,7 @@ from arr_coc.balancing.arousal import (
 )
 from arr_coc.balancing.learned import ArousalConfig, ArousalEstimator
 from arr_coc.errors import InputError
+from arr_coc.looking import examine
 from arr_coc.values import Relevance
 
 
@@ -178,3 +181,34 @@ def test_bad_input_is_named():
         modulate(torch.zeros(4, 4), 0.5)
     with pytest.raises(InputError, match="arousal must be one number"):
         modulate(torch.zeros(2, 4, 4), torch.zeros(3))
+
+
+# ---- the first look -------------------------------------------------------------------------------------------------
+
+
+def test_ways_that_agree_contradict_nothing_and_opposite_ones_wholly():
+    ramp = np.linspace(0, 1, 64, dtype=np.float32).reshape(8, 8)
+    assert contradiction([ramp, ramp, ramp * 0.3]) == pytest.approx(0)
+    assert contradiction([ramp, 1 - ramp]) == pytest.approx(1)
+    assert contradiction([ramp, np.zeros((8, 8))]) == 0, "a way that says nothing takes no part"
+    noise = np.random.default_rng(0).random((3, 64, 64))
+    assert contradiction(list(noise)) == pytest.approx(0.5, abs=0.02)
+
+
+def test_fear_needs_stakes_and_a_contradiction():
+    ramp = np.linspace(0, 1, 64, dtype=np.float32).reshape(8, 8)
+    assert first_arousal("Where is the gun?", [ramp, 1 - ramp]).mood == "fear"
+    assert first_arousal("Where is the gun?", [ramp, ramp]).mood == "alert"
+    assert first_arousal("What is this?", [ramp, ramp]).mood == "calm"
+
+
+def test_the_first_look_is_aroused_by_question_and_picture():
+    picture = np.full((128, 192, 3), 245, np.uint8)
+    picture[24:104:6, 8:80] = 20  # print on the left, nothing on the right
+    picture[24:104, 8:80:9] = 240
+    calm = examine(picture, "What is on the left?", relevance="look")
+    afraid = examine(picture, "Is there danger on the right?", relevance="look")
+    assert not any("arousal" in note for note in calm.notes)
+    assert any("(fear)" in note and "'danger'" in note for note in afraid.notes), afraid.notes
+    # Tunnel vision: five places, and less of everything else.
+    assert np.sort(afraid.relevance.map.ravel())[-6] < np.sort(calm.relevance.map.ravel())[-6]

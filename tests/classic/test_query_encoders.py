@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from arr_coc.errors import InputError
-from arr_coc.lab.classic.patch_trunk import TrunkConfig
+from arr_coc.knowing.classic import RelevanceRealizer
+from arr_coc.knowing.patch_trunk import TrunkConfig
 from arr_coc.lab.classic.query_encoders import (
     BackboneQueryEncoder,
     ImageTextQueryEncoder,
@@ -16,7 +17,6 @@ from arr_coc.lab.classic.query_encoders import (
     load_query_encoder,
     stack_queries,
 )
-from arr_coc.lab.classic.realizer import RelevanceRealizer
 
 WORDS = ("where", "is", "the", "red", "car", "blue")
 QUESTION = "where is the red car"

@@ -25,6 +25,7 @@ NOWHERE = "nowhere/nothing.png"
 # Commands without what follows their name, so that what is wrong is the argument alone.
 CALLS = {
     "look": ("{photo}", "what?"),
+    "sense": ("{photo}",),
     "ask": ("{photo}", "what?"),
     "batch": ("{photo}",),
     "calibrate": (),
@@ -53,6 +54,10 @@ BAD = {
         *(("--seed", "x"), ("--strategy", ""), ("--strategy", "magic"), ("--device", "cuda:x"), ("--device", "")),
         *(("--compare", text) for text in ("", ",", "a", "quadtree,", "quadtree,magic", "a,b,c")),
         *(("--relevance", "x"), ("--query",), ("--budget", "9", "--keep", "0.5")),
+    ),
+    "sense": (
+        *(("--layout", "rgb"), ("--mips", "best"), ("--levels", "0"), ("--gaze", "middle"), ("--gaze", "2,2")),
+        *(("--out", "texture.txt"), ("--clusters", "magic"), ("--size", "0"), ("--text", "guess"), ("--video",)),
     ),
     "ask": (
         *(("--new-tokens", text) for text in ("0", "-1", "x")),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from esper_models import job_of, tiny_eye
 
-from arr_coc.balancing.tempering import TemperingConfig, TemperingPolicy
+from arr_coc.balancing.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
 from arr_coc.decoding import end_tokens
 from arr_coc.errors import InputError
 from arr_coc.esper.passes import run_passes
@@ -19,8 +19,10 @@ from arr_coc.lab.train.train_tempering import (
     answers_right,
     attempt,
     group_advantages,
+    log_odds,
     policy_loss,
     train_tempering,
+    within_reach,
 )
 
 
@@ -43,6 +45,28 @@ def test_what_was_rewarded_becomes_likelier(sign):
         optimizer.step()
     end = float(policy(*(item[1] for item in told)).detach().mean())
     assert sign * (end - start) > 0.1
+
+
+@pytest.mark.parametrize("pays", [True, False])
+def test_a_policy_that_never_explores_comes_back_where_exploring_pays(pays):
+    """Far below the threshold all draws are alike; the centre of what is drawn stays within reach of it."""
+    torch.manual_seed(0)
+    policy = TemperingPolicy(TemperingConfig(learned=True))
+    assert policy.network is not None
+    torch.nn.init.constant_(policy.network[-1].bias, -6.0)
+    told = tuple(torch.full((2, 64), value) for value in (2.0, 0.6, 0.0))
+    optimizer = torch.optim.Adam(policy.parameters(), lr=0.1)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(120):
+        with torch.no_grad():
+            centre = within_reach(log_odds(policy, *(item.flatten() for item in told)), 1.0).view(2, 64)
+        drawn = [centre + torch.randn(centre.shape, generator=generator) for _ in range(4)]
+        explored = [torch.sigmoid(draw[1]) > BLEND_ABOVE for draw in drawn]
+        trials = [Trial(told, draw, (one == pays).float()) for draw, one in zip(drawn, explored, strict=True)]
+        optimizer.zero_grad()
+        policy_loss(policy, trials, 1.0).backward()
+        optimizer.step()
+    assert (float(policy(*(item[1] for item in told)).detach().mean()) > BLEND_ABOVE) == pays
 
 
 def test_advantages_are_relative_to_the_same_pictures():

@@ -72,6 +72,13 @@ def test_a_decorated_function_serves_look_and_attach(decorated):
         look(PIXELS, QUERY, relevance="corner")
 
 
+def test_a_strategy_gets_what_it_needs_of_each_picture_of_a_prompt():
+    allocation, _ = attached_look("look", strategy="clusters")
+    assert allocation.tokens == 16
+    assert any("clusters by slic" in note and "quality" in note for note in allocation.notes)
+    assert attached_look("look", strategy="edge")[0].strategy == "edge"
+
+
 def test_another_package_serves_look_and_attach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "corner_seeker.py").write_text(
         "import numpy as np\n"

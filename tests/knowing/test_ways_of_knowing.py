@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc.attending.classic import CLASSIC_TOKENS
 from arr_coc.errors import InputError
 from arr_coc.knowing import (
     Calibration,
@@ -19,8 +18,9 @@ from arr_coc.knowing import (
     perspectival,
     propositional,
 )
+from arr_coc.knowing.classic import EdgeLOD, edge_density
 from arr_coc.knowing.lexical import coupled_words
-from arr_coc.lab.classic.edge_lod import EdgeLOD, edge_density
+from arr_coc.knowing.query_aware_lod import CLASSIC_TOKENS
 from arr_coc.sensing import Texture, sense
 
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+import arr_coc
 from arr_coc.errors import InputError
-from arr_coc.sensing import MaskGenerator, sam
+from arr_coc.looking import examine
+from arr_coc.sensing import MaskGenerator, find_clusters, sam
 from arr_coc.sensing.sam import distinct_masks, labels_from_masks
 
 LENIENT = {"quality": -10.0, "stability": 0.0}
@@ -86,3 +88,63 @@ def test_the_smallest_mask_wins_and_uncovered_ground_keeps_its_superpixels():
 def test_a_missing_model_is_named(tmp_path: Path):
     with pytest.raises(InputError, match="nothing-here"):
         MaskGenerator.from_pretrained(tmp_path / "nothing-here")
+
+
+# ---- by name, at every door -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a tiny SAM whose masks are the left half: random weights propose nothing that is worth keeping."""
+    folder = save_model("sam", tmp_path / "tiny")
+    proposed = torch.zeros(1, 32, 32, dtype=torch.bool)
+    proposed[:, :, :16] = True
+    real = MaskGenerator.masks
+
+    def masks(self, picture, *points, **limits):
+        real(self, picture, 2)
+        return proposed
+
+    monkeypatch.setattr(MaskGenerator, "masks", masks)
+    return folder
+
+
+def drawn() -> np.ndarray:
+    picture = np.full((96, 128, 3), 220, np.uint8)
+    picture[20:60, 76:116] = (200, 30, 30)
+    picture[30:50:4, 84:108] = 255
+    return picture
+
+
+def left_half_is_one(labels: np.ndarray) -> bool:
+    return len(np.unique(labels[:, : labels.shape[1] // 2 - 2])) == 1
+
+
+def test_clusters_by_sam_reach_sense_look_and_the_page(halves: Path, monkeypatch: pytest.MonkeyPatch):
+    found = find_clusters(drawn(), halves)
+    assert left_half_is_one(found.labels)
+    assert not left_half_is_one(find_clusters(drawn()).labels)
+    texture = arr_coc.sense(drawn(), layout="full40", clusters=str(halves))
+    assert left_half_is_one(texture["cluster_id"])
+    asked = {"relevance": "look", "strategy": "clusters", "keep": 0.5}
+    seen = examine(drawn(), "the red sign", **asked, clusters=str(halves))
+    assert any(str(halves) in note and "quality" in note for note in seen.notes)
+    with pytest.raises(InputError, match="ARR_COC_SAM"):
+        arr_coc.look(drawn(), "the red sign", **asked, clusters="sam")
+    monkeypatch.setenv("ARR_COC_SAM", str(halves))
+    assert np.array_equal(arr_coc.look(drawn(), "the red sign", **asked, clusters="sam").scores, seen.allocation.scores)
+    with pytest.raises(InputError, match="'slic', 'sam'"):
+        find_clusters(drawn(), "magic")
+
+
+def test_clusters_use_saliency_parents_and_quality():
+    plain = {"relevance": "look", "strategy": "clusters", "keep": 0.5}
+    own = examine(drawn(), "the red sign", **plain)
+    assert any("quality" in note for note in own.notes)
+    labels = find_clusters(drawn()).labels
+    blind = arr_coc.look(drawn(), "the red sign", **plain, labels=labels)
+    salient = arr_coc.look(drawn(), "the red sign", **plain, labels=labels, saliency=drawn()[..., 1] / np.float32(255))
+    assert not np.array_equal(blind.scores, salient.scores)
+    assert own.allocation.tokens == own.allocation.budget
+    levels = own.allocation.level_map()
+    assert levels[:2, 2:4].min() == 0, "the sign is seen in full"

@@ -16,7 +16,7 @@ from . import controls
 from .classic import PRESETS, lod_tokens, mip_level, power_curve_tokens, select_patches
 from .frame import Frame, to_cells
 from .overlay import overlay
-from .places import KEEPS, SIDES, cascade_places, cluster_places, saccades, top_k
+from .places import cascade, clusters, saccades, top_k
 from .quadtree import quadtree
 from .request import Request, as_maps
 from .strategies import CLASSIC_SCALE, DEFAULT_STRATEGY, check_options, check_strategy
@@ -37,6 +37,8 @@ _LEAF_STRATEGIES: dict[str, Callable[[Request], Leaves]] = {
     "overlay": _overlay,
     "quadtree": _quadtree,
     "saccades": saccades,
+    "cascade": cascade,
+    "clusters": clusters,
     "top_k": top_k,
     "uniform": controls.uniform,
     "random": controls.random,
@@ -85,75 +87,6 @@ def _lod(request: Request) -> list[Allocation]:
     return _classic(request, "lod")
 
 
-def _cascade(request: Request) -> list[Allocation]:
-    """Places on the finest grid of the cascade, one token each."""
-    sides = tuple(request.option("sides", SIDES))
-    keeps = tuple(request.option("keeps", (*KEEPS[:-1], min(KEEPS[-1], request.budget))))
-    places, scores = cascade_places(request.maps, sides, keeps)
-    edges = np.linspace(0, 1, sides[-1] + 1)
-    return _from_places(request, "cascade", places.cpu().numpy(), scores.cpu().numpy(), edges, edges)
-
-
-def _clusters(request: Request) -> list[Allocation]:
-    """Places inside the best clusters, one token each; `labels=` from sensing's clusters."""
-    labels = torch.as_tensor(request.need("labels", "clusters", "a map of cluster identifiers, from sensing.slic"))
-    labels = labels.to(request.maps.device)
-    labels = labels[None] if labels.ndim == 2 else labels
-    relevance = request.maps
-    if relevance.shape[1:] != labels.shape[1:]:
-        size = tuple(labels.shape[1:])
-        relevance = torch.nn.functional.interpolate(relevance[:, None], size=size, mode="bilinear")[:, 0]
-    saliency = request.option("saliency")
-    found = cluster_places(
-        relevance,
-        labels.expand(request.batch, -1, -1),
-        saliency=None if saliency is None else as_maps(saliency).to(relevance).expand_as(relevance),
-        parents=request.option("parents"),
-        gaze=request.option("gaze"),
-        keep=min(int(request.option("keep", 273)), request.budget),
-    )
-    height, width = labels.shape[1:]
-    places = torch.stack([found.index // width, found.index % width], dim=-1).cpu().numpy()
-    down, across = np.linspace(0, 1, height + 1), np.linspace(0, 1, width + 1)
-    valid = found.valid.cpu().numpy()
-    return _from_places(request, "clusters", places, found.scores.cpu().numpy(), down, across, valid)
-
-
-def _from_places(
-    request: Request,
-    strategy: str,
-    places: np.ndarray,
-    scores: np.ndarray,
-    down: np.ndarray,
-    across: np.ndarray,
-    valid: np.ndarray | None = None,
-) -> list[Allocation]:
-    """(B, K, 2) places on a grid with the given edges (in 0–1) → regions of at least one pixel, one token each."""
-    size = np.array(request.frame.image_size)
-    start = np.stack([down[places[..., 0]], across[places[..., 1]]], axis=-1) * size
-    stop = np.stack([down[places[..., 0] + 1], across[places[..., 1] + 1]], axis=-1) * size
-    start = np.minimum(np.floor(start).astype(np.int32), size - 1)
-    extent = np.maximum(np.ceil(stop).astype(np.int32) - start, 1)
-    boxes = np.concatenate([start, np.minimum(extent, size - start)], axis=-1)
-    results = []
-    for picture in range(request.batch):
-        keep = slice(None) if valid is None else valid[picture]
-        chosen = boxes[picture][keep]
-        blank = np.zeros(len(chosen), dtype=np.int32)
-        results.append(
-            _with_boxes(
-                request,
-                strategy,
-                boxes=chosen,
-                levels=blank,
-                counts=blank + 1,
-                scores=scores[picture][keep],
-                budget=request.budgets[picture],
-            )
-        )
-    return results
-
-
 def _with_boxes(request: Request, strategy: str, **columns: Any) -> Allocation:
     frame = request.frame
     return Allocation(
@@ -171,8 +104,6 @@ def _with_boxes(request: Request, strategy: str, **columns: Any) -> Allocation:
 _PLACE_STRATEGIES: dict[str, Callable[[Request], list[Allocation]]] = {
     "power_curve": _power_curve,
     "lod": _lod,
-    "cascade": _cascade,
-    "clusters": _clusters,
 }
 
 

@@ -2,7 +2,8 @@
 
 `top_k`: the K most relevant cells at one level of detail, and nothing else (v0.1: 200 of 1024).
 `cascade`: look coarsely everywhere, then finer only where the coarse look was promising.
-`clusters`: choose regions first, then places inside them.
+`clusters`: choose regions first, then places inside them. Both give their places detail, and all else the coarse leaves
+of an overlay (or quadtree, by `shape=`).
 `saccades`: three or four fixations, each at the most relevant place not yet examined, then stop when confident.
 """
 
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 
 from ..errors import InputError
 from .gains import pool
-from .request import Request
+from .request import Request, as_maps
 from .tree import Leaves
 
 
@@ -77,6 +78,28 @@ def cascade_places(
         scores, index = _best(candidates, keep)
         rows, cols = rows.gather(1, index), cols.gather(1, index)
     return torch.stack([rows, cols], dim=-1).view(batch, -1, 2), scores
+
+
+def cascade(request: Request) -> Leaves:
+    """Leaves by the places that the cascade ends at; `look` makes its map coarse to fine as well (`balancing`)."""
+    places, scores = cascade_places(
+        request.maps, tuple(request.option("sides", SIDES)), tuple(request.option("keeps", KEEPS))
+    )
+    side = tuple(request.option("sides", SIDES))[-1]
+    return _leaves_at(request, places, scores, (side, side), torch.ones_like(scores, dtype=torch.bool))
+
+
+# What ground outside the chosen places counts, beside its relevance.
+ELSEWHERE = 0.1
+
+
+def _leaves_at(request: Request, places: Tensor, scores: Tensor, size: tuple[int, int], valid: Tensor) -> Leaves:
+    """(B, K, 2) places as row, col on a grid of `size`, with (B, K) scores in [0, 1] → leaves, fine at these places."""
+    batch, rows, cols = request.cells.shape
+    row, col = places[..., 0] * rows // size[0], places[..., 1] * cols // size[1]
+    cells = (ELSEWHERE * request.cells.float().clamp(0, 1)).flatten(1)
+    chosen = scores.to(cells).masked_fill(~valid, 0)
+    return request.leaves(cells.scatter_reduce(1, row * cols + col, chosen, "amax").view(batch, rows, cols))
 
 
 def _best(scores: Tensor, keep: int) -> tuple[Tensor, Tensor]:
@@ -160,6 +183,34 @@ def cluster_places(
     rescored = 0.8 * own.gather(1, order) + 0.2 * scores.gather(1, grouped).clamp_min(0)
     final = rescored.masked_fill(~kept, -torch.inf).argsort(dim=1, descending=True, stable=True)[:, :keep]
     return Places(order.gather(1, final), rescored.gather(1, final), kept.gather(1, final))
+
+
+def clusters(request: Request) -> Leaves:
+    """Leaves by the places inside the best clusters; `look` and `ask` find the clusters by themselves."""
+    labels = torch.as_tensor(request.need("labels", "clusters", "a map of cluster identifiers, from find_clusters"))
+    labels = labels.to(request.maps.device)
+    labels = labels[None] if labels.ndim == 2 else labels
+    size = (labels.shape[1], labels.shape[2])
+    saliency, parents = request.option("saliency"), request.option("parents")
+    found = cluster_places(
+        _at(request.maps, size),
+        labels.expand(request.batch, -1, -1),
+        saliency=None
+        if saliency is None
+        else _at(as_maps(saliency).to(request.maps), size).expand(request.batch, *size),
+        parents=None if parents is None else torch.as_tensor(parents),
+        gaze=request.option("gaze"),
+        keep=int(request.option("keep", 273)),
+    )
+    places = torch.stack([found.index // size[1], found.index % size[1]], dim=-1)
+    return _leaves_at(request, places, found.scores, size, found.valid)
+
+
+def _at(maps: Tensor, size: tuple[int, int]) -> Tensor:
+    """(B, h, w) maps at another size."""
+    if tuple(maps.shape[1:]) == size:
+        return maps
+    return F.interpolate(maps[:, None].float(), size=size, mode="bilinear", align_corners=False)[:, 0]
 
 
 def _per_cluster(values: Tensor, labels: Tensor, number: int) -> Tensor:

@@ -16,6 +16,8 @@ LEAF_OPTIONS: dict[str, tuple[str, ...]] = {
     "overlay": ("overview",),
     "quadtree": ("criterion",),
     "saccades": (*SHAPED, "fovea", "confident", "most"),
+    "cascade": (*SHAPED, "sides", "keeps"),
+    "clusters": (*SHAPED, "clusters", "labels", "saliency", "parents", "gaze", "keep"),
     "top_k": ("level",),
     "uniform": (),
     "random": SHAPED,
@@ -29,8 +31,6 @@ LEAF_OPTIONS: dict[str, tuple[str, ...]] = {
 PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
     "power_curve": ("preset", "patches", "steepness"),
     "lod": ("preset", "patches", "mapping"),
-    "cascade": ("sides", "keeps"),
-    "clusters": ("labels", "saliency", "parents", "gaze", "keep"),
 }
 # The classic scale spends its own, larger budgets: a budget above the picture's full count is no ceiling there.
 CLASSIC_SCALE = ("power_curve", "lod")

@@ -117,7 +117,7 @@ def plan_prompt(
     with torch.no_grad():
         found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
     levels = [settings.request.levels if level is None else level for level in found.levels]
-    allocations = allocate_pictures(found.relevance, grids, budgets, levels, settings.request)
+    allocations = allocate_pictures(found.relevance, grids, budgets, levels, settings.request, scenes)
     return Plan(
         allocations,
         [plain_map(item) for item in found.relevance],
@@ -226,16 +226,20 @@ def allocate_pictures(
     budgets: Sequence[int],
     levels: Sequence[int | None],
     request: Request,
+    scenes: Sequence[Scene] = (),
 ) -> list[Allocation]:
-    """Pictures of one size and one size of map are allocated together."""
+    """Pictures of one size and one size of map are allocated together; each by itself where the strategy needs more of
+    it than its map (clusters, edges)."""
     from ..realizing.depth import HierarchicalRelevance
 
     arrays = [item.high if isinstance(item, HierarchicalRelevance) else plain_map(item) for item in maps]
     groups: dict[Any, list[int]] = {}
+    inputs = [scene.strategy_inputs(request.strategy, request.options) for scene in scenes] or [({}, ())] * len(grids)
     for number, (grid, array) in enumerate(zip(grids, arrays, strict=True)):
-        groups.setdefault((replace(grid, row=0), array.shape, levels[number]), []).append(number)
+        alone = number if inputs[number][0] else -1
+        groups.setdefault((replace(grid, row=0), array.shape, levels[number], alone), []).append(number)
     result: dict[int, Allocation] = {}
-    for (grid, _, coarsest), members in groups.items():
+    for (grid, _, coarsest, _), members in groups.items():
         allocations = allocate_batch(
             torch.from_numpy(np.stack([arrays[number] for number in members])),
             [budgets[number] for number in members],
@@ -245,7 +249,9 @@ def allocate_pictures(
             strategy=request.strategy,
             levels=coarsest,
             seed=request.seed,
-            **request.options,
+            **{**inputs[members[0]][0], **request.options},
         )
+        told = inputs[members[0]][1]
+        allocations = [replace(one, notes=(*one.notes, *told)) for one in allocations] if told else allocations
         result.update(zip(members, allocations, strict=True))
     return [result[number] for number in range(len(grids))]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from ..lazy import resolve_lazily
 
 if TYPE_CHECKING:
-    from .arousal import arousal_of, keyword_stakes, modulate, mood
+    from .arousal import Arousal, arousal_of, contradiction, first_arousal, keyword_stakes, modulate, mood
     from .explain import TensionCurves, explain_history, explain_tensions, tension_curves, tension_maps
     from .learned import AdaptiveConfig, AdaptiveTensionBalancer, ArousalConfig, ArousalEstimator, TensionBalancer
     from .tempering import TemperingConfig, TemperingPolicy, exploration_rule, temper
     from .tension import DEFAULT_TENSIONS, SHARPNESS, TENSION_NAMES, balance, sharpen
 
 HOME = {
-    "arousal": ("arousal_of", "keyword_stakes", "modulate", "mood"),
+    "arousal": ("Arousal", "arousal_of", "contradiction", "first_arousal", "keyword_stakes", "modulate", "mood"),
     "explain": ("TensionCurves", "explain_history", "explain_tensions", "tension_curves", "tension_maps"),
     "learned": ("AdaptiveConfig", "AdaptiveTensionBalancer", "ArousalConfig", "ArousalEstimator", "TensionBalancer"),
     "tempering": ("TemperingConfig", "TemperingPolicy", "exploration_rule", "temper"),

@@ -8,7 +8,7 @@ only: "total" is about money, "totality" is about an eclipse. `modulate` is writ
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,45 @@ def arousal_of(stakes: Array, uncertainty: Array, failures: Array) -> Array:
 def mood(arousal: float) -> str:
     """calm below .3, alert from there, fear from .7."""
     return "fear" if arousal >= FEAR else "alert" if arousal >= ALERT else "calm"
+
+
+@dataclass(frozen=True)
+class Arousal:
+    """value: in [0, 1]. words: those of the question that raise the stakes. contradiction: in [0, 1], how far the ways
+    of knowing point apart."""
+
+    value: float
+    words: tuple[str, ...] = ()
+    contradiction: float = 0.0
+
+    @property
+    def mood(self) -> str:
+        return mood(self.value)
+
+    def note(self) -> str:
+        raised = f"stakes of {', '.join(map(repr, self.words))}, " if self.words else ""
+        return f"arousal {self.value:.2f} ({self.mood}): {raised}the ways contradict by {self.contradiction:.2f}"
+
+
+def first_arousal(question: str, ways: Sequence[np.ndarray], failures: int = 0) -> Arousal:
+    """Before any answer: what is at stake by the question's words, and, for uncertainty, how far the ways of knowing,
+    maps (h, w) of one size, contradict each other over this picture."""
+    stakes, apart = keyword_stakes(question), contradiction(ways)
+    return Arousal(float(arousal_of(stakes.value, apart, float(failures))), stakes.words, apart)
+
+
+def contradiction(ways: Sequence[np.ndarray]) -> float:
+    """In [0, 1]: 0 where all maps rise and fall together, one half where they know nothing of each other, 1 where one
+    says yes wherever the other says no. A map that says the same everywhere takes no part; a single way contradicts
+    nobody."""
+    flat = np.stack([np.asarray(one, dtype=np.float64).ravel() for one in ways])
+    flat = flat - flat.mean(1, keepdims=True)
+    length = np.sqrt((flat**2).sum(1))
+    told = flat[length > 1e-6] / length[length > 1e-6, None]
+    if len(told) < 2:
+        return 0.0
+    pairs = np.triu_indices(len(told), 1)
+    return float(np.clip((1 - (told @ told.T)[pairs].mean()) / 2, 0, 1))
 
 
 def modulate(relevance: Array, arousal: Array | float) -> Array:

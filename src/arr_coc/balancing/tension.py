@@ -65,6 +65,15 @@ def balance(
     return normalise(score if correction is None else score + correction)
 
 
+def mixture(propositional: Array, perspectival: Array, participatory: Array) -> Array:
+    """The same of maps of any shape, by the default tensions, place by place: without what needs the whole picture,
+    which is the bonus for places far from the best and the stretching. In [0, 1]."""
+    particularize, explore = (DEFAULT_TENSIONS[name] for name in TENSION_NAMES[:2])
+    first = (1 - particularize) * propositional + particularize * participatory
+    second = (1 - explore) * perspectival + explore * (1 - perspectival)
+    return (WEIGHTS[0] * first + WEIGHTS[1] * second) / (WEIGHTS[0] + WEIGHTS[1])
+
+
 def normalise(maps: Array) -> Array:
     """(B, h, w) → each picture stretched to [0, 1]; a flat picture becomes all zero."""
     library = arrays.namespace(maps)

@@ -6,21 +6,31 @@ where its weights are there, the things that the photo map knows by name.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ..errors import InputError
 from ..knowing.scene import Scene
 from ..values import Relevance
+
+# Three maps (h, w) and a question → one map (1, h, w) in [0, 1], and the tensions it was balanced by.
+Balanced = Callable[[Sequence[np.ndarray], str], tuple[np.ndarray, dict[str, float]]]
 
 # Relevance is kept at this longer side: several values for each cell of a 1024-pixel picture, and quick to balance.
 MAP_SIDE = 256
 
 
-def look_relevance(scene: Scene, query: str) -> Relevance:
-    """The source "look"; a prompt without a question is asked what is there."""
+def look_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
+    """The source "look"; a prompt without a question is asked what is there. option "adaptive": tensions for every
+    place, learned on drawn worlds, instead of those set by hand."""
+    if option not in ("", "adaptive"):
+        raise InputError(f"relevance='look:{option}' is unknown; use 'look' or 'look:adaptive'")
     query = query or "what is there"
-    return relevance_of(scene.texture, query, photo_map(scene.seen, query) if scene.photos else None)
+    photo = photo_map(scene.seen, query) if scene.photos else None
+    return relevance_of(scene.texture, query, photo, adaptive_tensions if option else None)
 
 
 def photo_map(picture: Any, query: str) -> Any:
@@ -31,13 +41,16 @@ def photo_map(picture: Any, query: str) -> Any:
     return photo_coupling(picture, query)
 
 
-def relevance_of(texture: Any, query: str, photo: Any = None) -> Relevance:
-    """The three maps of one sensed picture (a `Texture` of `sense_one` or `sense`, on a CPU), balanced into one.
+def relevance_of(texture: Any, query: str, photo: Any = None, balanced: Balanced | None = None) -> Relevance:
+    """The three maps of one sensed picture (a `Texture` of `sense_one` or `sense`, on a CPU), balanced into one, which
+    arousal sharpens: by the stakes of the question's words, and by how far the three contradict each other here.
 
-    photo: what the photo map says of the things that the question names (of `photo_map`).
+    photo: what the photo map says of the things that the question names (of `photo_map`). balanced: what makes one
+    map of the three, and says by which tensions; those set by hand where None.
     """
     from ..arrays import like
     from ..knowing import lexical, perspectival, propositional
+    from .arousal import first_arousal, modulate
     from .tension import DEFAULT_TENSIONS, balance, sharpen
 
     coupling = lexical(texture, query)
@@ -51,13 +64,45 @@ def relevance_of(texture: Any, query: str, photo: Any = None) -> Relevance:
         seen = like(enlarged(photo.map, (height, width)), maps[2])
         maps[2] = coupled_with(maps[2], seen)
         notes = (*(note for note in notes if "is zero" not in note), *photo.notes)
+    ways = [np.asarray(one) for one in maps]
+    arousal = first_arousal(query, ways)
+    if arousal.mood != "calm":
+        notes = (*notes, arousal.note())
+    one_map, tensions = (balance(*(one[None] for one in maps)), DEFAULT_TENSIONS)
+    if balanced is not None:
+        one_map, tensions = balanced(ways, query)
+        notes = (*notes, "tensions by the question, place by place, as learned on drawn worlds")
     return Relevance(
-        map=sharpen(balance(*(one[None] for one in maps))[0]),
+        map=modulate(sharpen(one_map), arousal.value)[0],
         query=query,
-        tensions=dict(DEFAULT_TENSIONS),
+        tensions=dict(tensions),
         notes=notes,
-        **dict(zip(names, map(np.asarray, maps), strict=True)),
+        **dict(zip(names, ways, strict=True)),
     )
+
+
+def adaptive_tensions(ways: Sequence[np.ndarray], query: str) -> tuple[np.ndarray, dict[str, float]]:
+    """Three maps (h, w) → (1, h, w) by the learned balancer that comes with the library, and its mean tensions."""
+    import torch
+
+    from .tension import TENSION_NAMES
+
+    words, balancer = adaptive_parts()
+    maps = [torch.from_numpy(np.ascontiguousarray(one, dtype=np.float32))[None] for one in ways]
+    with torch.no_grad():
+        asked = words.mean(words.rows([query]))
+        means = balancer.tensions(*maps, asked).mean((0, 1, 2)).tolist()
+        return balancer(*maps, asked).numpy(), dict(zip(TENSION_NAMES, means, strict=True))
+
+
+@lru_cache(maxsize=1)
+def adaptive_parts() -> tuple[Any, Any]:
+    """The table of words and the balancer, read once in a process."""
+    from ..knowing.classic import SHIPPED, QuestionWords
+    from .learned import AdaptiveTensionBalancer
+
+    words = QuestionWords.from_pretrained(SHIPPED / "tension_words").float()
+    return words, AdaptiveTensionBalancer.from_pretrained(SHIPPED / "adaptive").float()
 
 
 def coupled_with(words: Any, photo: Any) -> Any:

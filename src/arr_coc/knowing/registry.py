@@ -116,6 +116,7 @@ def _load(function: Callable[..., Any] | str) -> Callable[..., Any]:
     return getattr(import_module(module), name)
 
 
+CLASSIC = "arr_coc.knowing.classic"
 # The library's own, by the rooms that know them. Rooms above this one are named, not imported.
 BUILT_IN: Mapping[str, Source] = {
     source.name: source
@@ -125,6 +126,7 @@ BUILT_IN: Mapping[str, Source] = {
             "arr_coc.balancing.three_ways:look_relevance",
             frozenset({"pixels", "texture"}),
             "what is there, what stands out and what the question's words name, balanced",
+            option="adaptive",
         ),
         Source(
             "scorer",
@@ -164,6 +166,21 @@ BUILT_IN: Mapping[str, Source] = {
             "detail",
             "arr_coc.knowing.propositional:scene_detail",
             summary="what a coarse look would lose, whatever is asked",
+        ),
+        Source(
+            "cascade",
+            "arr_coc.balancing.cascade:cascade_relevance",
+            summary="as look, coarse to fine: a finer mip is sensed only where the coarser one was relevant",
+            option="clusters",
+        ),
+        *(
+            Source(name, f"{CLASSIC}:{name}_relevance", summary=summary, ready=f"{CLASSIC}:classic_missing")
+            for name, summary in (
+                ("edge_lod", "how many edges a patch has: the selector of phase 1"),
+                ("query_aware_lod", "a level of detail for each patch, by the question: the selector of phase 2"),
+                ("realizer", "patches and the question's words through one network"),
+                ("participatory", "what the question couples to, by learned semantic channels"),
+            )
         ),
     )
 }

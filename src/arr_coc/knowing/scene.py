@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
@@ -97,6 +97,25 @@ class Scene:
     @property
     def texture(self) -> Texture:
         return self.sensed[0]
+
+    def strategy_inputs(self, strategy: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Maps that some strategies need besides the relevance, less those that the caller gave, and notes."""
+        if strategy == "edge" and "edges" not in options:
+            return {"edges": self.texture["sobel_magnitude"]}, ()
+        if strategy != "clusters" or options.get("labels") is not None:
+            return {}, ()
+        from ..sensing.clusters import find_clusters, lab_at, quality
+
+        named = options.get("clusters", "slic")
+        found = find_clusters(self.pixels, named)
+        size = (found.labels.shape[0], found.labels.shape[1])
+        report = quality(found.labels, lab_at(self.pixels, size))
+        scales = "one scale" if found.parents is None else f"two scales, {int(found.parents.max()) + 1} coarse ones"
+        by = named if isinstance(named, str) else "the caller"
+        judged = f"{'good' if report.good else 'not good'} (between over within {report.ratio:.1f})"
+        note = f"{found.count} clusters by {by}, {scales}; quality {judged}, silhouette {report.silhouette:.2f}"
+        inputs = {"labels": found.labels, "parents": found.parents, "saliency": self.texture["saliency"]}
+        return {name: value for name, value in inputs.items() if name not in options and value is not None}, (note,)
 
     def varied(self, **changes: Any) -> Self:
         """The same picture with other things known about it; what was made of the picture is kept."""

@@ -12,7 +12,7 @@ from ..lazy import resolve_lazily
 
 if TYPE_CHECKING:
     from .batch import sense
-    from .clusters import ClusterQuality, Clusters, group_many, merge_small, quality, tidy, two_scale
+    from .clusters import ClusterQuality, Clusters, find_clusters, group_many, merge_small, quality, tidy, two_scale
     from .flow import backward_flow, motion, optical_flow, warp, warp_batch
     from .ocr import ocr_words
     from .one_picture import sense_one
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 HOME = {
     "batch": ("sense",),
-    "clusters": ("ClusterQuality", "Clusters", "group_many", "merge_small", "quality", "tidy", "two_scale"),
+    "clusters": (
+        *("ClusterQuality", "Clusters", "find_clusters", "group_many", "merge_small", "quality", "tidy", "two_scale"),
+    ),
     "flow": ("backward_flow", "motion", "optical_flow", "warp", "warp_batch"),
     "ocr": ("ocr_words",),
     "one_picture": ("sense_one",),

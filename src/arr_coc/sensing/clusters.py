@@ -6,7 +6,9 @@ tables over clusters (sizes, centroids, colours, touching pairs), never pixel by
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ import torch.nn.functional as F
 
 from ..arrays import is_tensor
 from ..errors import InputError
+from .inputs import picture_array
+from .photo_parts import parts_folder
 from .slic import compact, slic
 
 SMALLEST_SHARE = 0.01
@@ -231,16 +235,67 @@ def _silhouette(labels: np.ndarray, colours: np.ndarray, sample: int, seed: int)
     return float(scores.mean())
 
 
+# ---- by name: slic, sam, the folder of a SAM ------------------------------------------------------------------------
+
+# The folder of a SAM or SAM 2 checkpoint that "sam" stands for; without it, one among the fetched parts.
+SAM_VARIABLE = "ARR_COC_SAM"
+
+
+def sam_folder(clusters: str | Path = "sam") -> Path:
+    """Where the SAM lies that `clusters=` names; raises `InputError` where there is none."""
+    if str(clusters) != "sam":
+        folder = Path(clusters)
+        if not (folder / "config.json").is_file():
+            raise InputError(f"clusters={str(clusters)!r} is unknown; use 'slic', 'sam', or the folder of a SAM")
+        return folder
+    folder = Path(os.environ.get(SAM_VARIABLE) or parts_folder() / "sam")
+    if not (folder / "config.json").is_file():
+        raise InputError(
+            f"clusters='sam' needs a SAM or SAM 2 checkpoint, and none lies in {folder}; save one there, name its "
+            f"folder by {SAM_VARIABLE}, or give clusters=FOLDER"
+        )
+    return folder
+
+
+def check_clusters(clusters: Any) -> None:
+    """Refuse, before any picture is read, names that stand for nothing here."""
+    if isinstance(clusters, str | Path) and str(clusters) != "slic":
+        sam_folder(clusters)
+
+
+def find_clusters(picture: Any, clusters: Any = "slic") -> Clusters:
+    """Clusters of a picture, grouped, merged and, where few, in two scales. clusters: "slic", "sam", the folder of a
+    SAM, labels (h, w), or `Clusters`, which are as their maker left them."""
+    if isinstance(clusters, Clusters):
+        return clusters
+    array = picture_array(picture)
+    if isinstance(clusters, str | Path) and str(clusters) != "slic":
+        from .sam import load_masks, sam
+
+        return sam(array, load_masks(str(sam_folder(clusters))))
+    labels = labels_of(clusters, array)
+    return tidy(labels, lab_at(array, (labels.shape[0], labels.shape[1])))
+
+
+def lab_at(array: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """(H, W, 3) RGB, uint8 or in [0, 1] → (*size, 3) L*a*b*."""
+    import cv2
+
+    small = cv2.resize(array, size[::-1], interpolation=cv2.INTER_AREA)
+    if small.dtype == np.uint8:
+        small = small.astype(np.float32) / np.float32(255)
+    return cv2.cvtColor(small, cv2.COLOR_RGB2Lab)
+
+
 # ---- clusters as channels: cluster_id, cluster_distance, cluster_size -----------------------------------------------
 
 
 def labels_of(clusters: Any, array: np.ndarray) -> np.ndarray:
+    """What `clusters=` stands for, as labels (h, w): "slic" as it is found, all else tidied."""
     if isinstance(clusters, Clusters):
         return clusters.labels
-    if isinstance(clusters, str):
-        if clusters != "slic":
-            raise InputError(f"clusters must be 'slic', labels, Clusters or None, got {clusters!r}; call sam() for SAM")
-        return slic(array)
+    if isinstance(clusters, str | Path):
+        return slic(array) if str(clusters) == "slic" else find_clusters(array, clusters).labels
     labels = clusters.cpu().numpy() if is_tensor(clusters) else np.asarray(clusters)
     labels = labels[0] if labels.ndim == 3 and len(labels) == 1 else labels
     if labels.ndim != 2 or not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0:

@@ -104,7 +104,7 @@ def _write_channels(
     def run(task: Task) -> None:
         for name, values in task().items():
             written.add(name)
-            if values is not out[name]:
+            if name in out and values is not out[name]:  # a family may give more than the layout wants
                 np.copyto(out[name], values)
 
     list(each(run, tasks))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from ..errors import InputError
 from . import backend_torch as ops
 from .channels import view_size
-from .clusters import Clusters, tidy
+from .clusters import Clusters, lab_at, tidy
 from .inputs import picture_array, picture_batch
 from .slic import compact, slic
 
@@ -112,19 +113,20 @@ def labels_from_masks(masks: np.ndarray, ground: np.ndarray) -> np.ndarray:
 
 def sam(picture: Any, model: str | Path | MaskGenerator, points: int = 16, **limits: float) -> Clusters:
     """Clusters of a picture by SAM: its masks, superpixels where no mask lies; merged, grouped or split as needed."""
-    import cv2
-
     generator = model if isinstance(model, MaskGenerator) else MaskGenerator.from_pretrained(model)
     array = picture_array(picture)
     size = view_size(array.shape[:2])
     masks = generator.masks(picture, points, **limits).float().cpu()
     if len(masks):
         masks = torch.nn.functional.interpolate(masks[:, None], size=size, mode="bilinear")[:, 0]
-    small = cv2.resize(array, size[::-1], interpolation=cv2.INTER_AREA)
     labels = labels_from_masks((masks > 0.5).numpy().reshape(-1, *size), slic(array))
-    if small.dtype == np.uint8:
-        small = small.astype(np.float32) / np.float32(255)
-    return tidy(labels, cv2.cvtColor(small, cv2.COLOR_RGB2Lab))
+    return tidy(labels, lab_at(array, size))
+
+
+@lru_cache(maxsize=1)
+def load_masks(folder: str) -> MaskGenerator:
+    """A SAM of a folder, read once in a process."""
+    return MaskGenerator.from_pretrained(folder)
 
 
 def _first(side: int | tuple[int, ...] | list[int]) -> int:

@@ -31,6 +31,7 @@ class Command(NamedTuple):
 
 COMMANDS: dict[str, Command] = {
     "look": Command("look", "Where would the tokens go? Needs no language model."),
+    "sense": Command("sense", "The texture array of a picture or a clip, by channel."),
     "ask": Command("ask", "A vision-language model's answer, from a budget of tokens."),
     "batch": Command("batch", "Folders of millions, resumable, by processes or by Ray."),
     "calibrate": Command("calibrate", "Which heads of a model point at what is asked."),

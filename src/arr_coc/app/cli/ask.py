@@ -29,6 +29,9 @@ def command(
     strategy: Annotated[
         str | None, typer.Option(help="How relevance becomes regions; the model's own by default.", show_default=False)
     ] = None,
+    clusters: Annotated[
+        str, typer.Option(help="With --strategy clusters: slic, sam, or the folder of a SAM.")
+    ] = "slic",
     relevance: Annotated[
         str,
         typer.Option(
@@ -89,7 +92,7 @@ def command(
     from ...request import check_amount, check_device, check_request
     from ...sensing.pdf import is_pdf, load_page
     from ...sensing.words import as_words
-    from .inputs import check_model, expand, open_source, quiet_decoder, result_names
+    from .inputs import check_clusters_of, check_model, expand, open_source, quiet_decoder, result_names
 
     wait_asleep()
     tokens, share = check_amount(budget, keep)
@@ -99,6 +102,7 @@ def command(
     if not 1 <= passes <= MOST_PASSES:
         raise InputError(f"--passes {passes} is not possible; give 1 to {MOST_PASSES}")
     again = passes > 1 or explain
+    check_clusters_of([strategy], clusters)
     if again and strategy is not None:
         raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes and --explain")
     kept = Feedback.of(record)
@@ -140,6 +144,7 @@ def command(
             answer = story.answer
         else:
             how: dict[str, Any] = {"strategy": strategy, "seed": seed, "words": known}
+            how |= {"clusters": clusters} if strategy == "clusters" else {}
             answer = eye.ask(query, tokens, share, max_new_tokens=new_tokens, **how)
     if kept is not None:
         answer = kept.noted(answer, query, picture, place=source.place, model=model)

@@ -139,6 +139,16 @@ def _fetch(address: str) -> bytes:
     return data
 
 
+def check_clusters_of(strategies: Sequence[str | None], clusters: str) -> None:
+    """Refuse what cannot be found, and what the strategy would not use."""
+    if clusters != "slic" and "clusters" not in strategies:
+        raise InputError(f"--clusters {clusters} is for --strategy clusters; add that, or leave it out")
+    if clusters != "slic":
+        from ...sensing.clusters import check_clusters
+
+        check_clusters(clusters)
+
+
 def check_model(name: str) -> None:
     """A name on the hub: is it on this disk, or can the hub be reached? One line at once, not after five attempts."""
     from ...bundled import MINI

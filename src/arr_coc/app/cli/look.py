@@ -36,6 +36,9 @@ def command(
         str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
     ] = None,
     strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = DEFAULT_STRATEGY,
+    clusters: Annotated[
+        str, typer.Option(help="With --strategy clusters: slic, sam, or the folder of a SAM.")
+    ] = "slic",
     relevance: Annotated[
         str,
         typer.Option(
@@ -87,7 +90,7 @@ def command(
       cat form.png | arr-coc look - "What is the date?"
     """
     from ...request import check_amount
-    from .inputs import expand
+    from .inputs import check_clusters_of, expand
     from .looks import Job, look_at_all, look_entry
 
     images, queries = split_inputs(inputs, query)
@@ -108,7 +111,9 @@ def command(
         photos=photos,
         draw=draw,
         words=words,
+        clusters=clusters,
     )
+    check_clusters_of([*strategies], clusters)
     if lines:
         return look_at_all(job, quiet=True, tell=print_json).exit_code
     one = len(job.sources) == 1

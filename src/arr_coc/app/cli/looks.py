@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """draw: whether pages are drawn beside the allocations. words: a file of words, of the one picture."""
+    """draw: whether pages are drawn beside the allocations. words: a file of words, of the one picture. clusters: of
+    the strategy of that name."""
 
     sources: list[Source]
     queries: list[str]
@@ -37,6 +38,7 @@ class Job:
     photos: bool = True
     draw: bool = True
     words: Path | None = None
+    clusters: str = "slic"
 
 
 @dataclass
@@ -211,6 +213,7 @@ def _looks(job: Job, prepared: Prepared) -> list[Look]:
             budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)
             how: dict[str, Any] = {"seed": job.seed, "device": job.device, "relevance": job.relevance}
             how |= {"photos": job.photos, "words": job.words}
+            how |= {"clusters": job.clusters} if strategy == "clusters" else {}
             looks.append(prepared.look(query, budget=budget, keep=keep, strategy=strategy, **how))
     return looks
 

@@ -41,6 +41,7 @@ class PageState:
     explore: float = DEFAULT_TENSIONS["exploit_explore"]
     diversify: float = DEFAULT_TENSIONS["focus_diversify"]
     layout: str = "mvp13"
+    clusters: str = "slic"
     level: int = 0
     by: str = "strategies"
     first: str = "quadtree"
@@ -79,6 +80,7 @@ def read_link(query: Mapping[str, Any]) -> tuple[PageState, list[str]]:
 _CHOICES = {
     "tab": TABS,
     "layout": ("mvp13", "full40"),
+    "clusters": ("slic", "sam"),
     "by": ("strategies", "questions"),
     "relevance": ("auto", *names_for()),
 }

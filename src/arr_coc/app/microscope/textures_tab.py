@@ -8,10 +8,10 @@ import cv2
 import numpy as np
 
 from ...draw import contact_sheet
-from ...draw.layout import fit, resize
-from ...draw.palette import relevance_scale
+from ...draw.channels import channel_pixels, identifier_colours, range_words
 from ...pictures import Picture
-from ...sensing import ClusterQuality, Clusters, Texture, pyramid, quality, sense_one, slic, tidy
+from ...sensing import ClusterQuality, Clusters, Texture, find_clusters, pyramid, quality, sense_one
+from ...sensing.clusters import lab_at
 from .desk import Desk
 from .kit import (
     LIVE,
@@ -29,46 +29,40 @@ from .markup import Figure, figures, notes, shown_pixels, shown_size, table
 
 SENSE_SIDE = 512
 LEVELS = 5
-CHANNEL_SIDE = 256
-# Coordinates, colours and identifiers are told apart by their own colours; all else is on the scale of relevance.
-GREY = ("red", "green", "blue", "lab_l", "lab_a", "luminance")
 
 
-def sensed(desk: Desk, path: str | None, layout: str) -> tuple[Texture, ...]:
+def sensed(desk: Desk, path: str | None, layout: str, clusters: str = "slic") -> tuple[Texture, ...]:
     """The pyramid of a picture's channels, finest first."""
     picture = desk.prepared(path).picture
 
     def sense() -> tuple[Texture, ...]:
         side = min(SENSE_SIDE, max(picture.pixels.shape[:2]))
-        texture = sense_one(picture.pixels, layout, size=side)
+        texture = sense_one(picture.pixels, layout, size=side, clusters=clustered(desk, path, clusters)[0])
         levels = pyramid(texture.tensors(), LEVELS).levels
         return tuple(level.cropped() for level in levels)
 
-    return desk.remember(("textures", path, layout), sense)
+    return desk.remember(("textures", path, layout, clusters), sense)
 
 
-def clustered(desk: Desk, path: str | None) -> tuple[Clusters, ClusterQuality, np.ndarray]:
-    """Superpixels after tidying, their quality, and L*a*b* at the size of the labels."""
+def clustered(desk: Desk, path: str | None, clusters: str = "slic") -> tuple[Clusters, ClusterQuality]:
+    """Clusters after tidying, and their quality."""
     picture = desk.prepared(path).picture
 
-    def find() -> tuple[Clusters, ClusterQuality, np.ndarray]:
-        labels = slic(picture.pixels)
-        small = cv2.resize(picture.pixels, labels.shape[::-1], interpolation=cv2.INTER_AREA)
-        lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2Lab)
-        clusters = tidy(labels, lab)
-        return clusters, quality(clusters.labels, lab), lab
+    def find() -> tuple[Clusters, ClusterQuality]:
+        found = find_clusters(picture.pixels, clusters)
+        return found, quality(found.labels, lab_at(picture.pixels, (found.labels.shape[0], found.labels.shape[1])))
 
-    return desk.remember(("clusters", path), find)
+    return desk.remember(("clusters", path, clusters), find)
 
 
 def show_textures(desk: Desk, path: str | None, state: PageState) -> Shown:
     picture = desk.prepared(path).picture
-    textures = sensed(desk, path, state.layout)
+    textures = sensed(desk, path, state.layout, state.clusters)
     texture = textures[state.level]
     channels = [
         Figure(channel_pixels(texture, name), name, range_words(texture, name), blocky=True) for name in texture.names
     ]
-    clusters, report, _ = clustered(desk, path)
+    clusters, report = clustered(desk, path, state.clusters)
     size = f"{texture.width}×{texture.height}"
     heading = (
         f"{len(texture.names)} channels at level {state.level}: {size} cells of {1 << state.level}×{1 << state.level}"
@@ -91,36 +85,6 @@ def show_textures(desk: Desk, path: str | None, state: PageState) -> Shown:
     )
 
 
-def channel_pixels(texture: Texture, name: str) -> np.ndarray:
-    """(h, w, 3) uint8 of one channel, enlarged cell by cell so that a coarse level shows its cells."""
-    values = np.asarray(texture[name], dtype=np.float32)
-    if name == "cluster_id":
-        colours = identifier_colours(values.astype(np.int64))
-    elif name.startswith("semantic"):
-        colours = relevance_scale()[np.rint(np.clip((values + 1) / 2, 0, 1) * 255).astype(np.uint8)]
-    elif name in GREY:
-        colours = np.repeat(np.rint(np.clip(values, 0, 1) * 255).astype(np.uint8)[..., None], 3, axis=-1)
-    else:
-        colours = relevance_scale()[np.rint(np.clip(values, 0, 1) * 255).astype(np.uint8)]
-    size = fit(*values.shape, CHANNEL_SIDE, CHANNEL_SIDE)
-    if size[0] < values.shape[0]:
-        return resize(colours, size)
-    return cv2.resize(colours, size[::-1], interpolation=cv2.INTER_NEAREST)
-
-
-def identifier_colours(labels: np.ndarray) -> np.ndarray:
-    """(h, w) integers → (h, w, 3) uint8; neighbours in number are far apart in hue."""
-    hue = (labels * 67 % 180).astype(np.uint8)
-    value = (150 + labels * 41 % 90).astype(np.uint8)
-    return cv2.cvtColor(np.stack([hue, np.full_like(hue, 130), value], -1), cv2.COLOR_HSV2RGB)
-
-
-def range_words(texture: Texture, name: str) -> str:
-    values = np.asarray(texture[name])
-    low, high = float(values.min()), float(values.max())
-    return "zero here" if low == high == 0 else f"{low:.2g} to {high:.2g}"
-
-
 def cluster_figure(picture: Picture, clusters: Clusters) -> Figure:
     """The clusters' outlines over the picture."""
     size = shown_size(picture.size, 480)
@@ -132,7 +96,7 @@ def cluster_figure(picture: Picture, clusters: Clusters) -> Figure:
     edge[1:] |= labels[1:] != labels[:-1]
     tinted[edge] = (255, 183, 57)
     scales = "two scales" if clusters.parents is not None else "one scale"
-    return Figure(tinted, "Clusters", f"{clusters.count} superpixels, {scales}.")
+    return Figure(tinted, "Clusters", f"{clusters.count} clusters, {scales}.")
 
 
 def quality_table(report: ClusterQuality) -> str:
@@ -171,11 +135,13 @@ def texture_lines(state: PageState, file_name: str) -> str:
     imports, lines = picture_lines(state.picture, file_name)
     imports += [
         "from arr_coc.pictures import load_picture",
-        "from arr_coc.sensing import pyramid, sense_one",
+        "from arr_coc.sensing import find_clusters, pyramid, sense_one",
     ]
     lines += [
         "pixels = load_picture(picture, longest_side=1600).pixels",
-        f"texture = sense_one(pixels, {state.layout!r}, size=min({SENSE_SIDE}, max(pixels.shape[:2])))",
+        f"clusters = find_clusters(pixels, {state.clusters!r})",
+        f"size = min({SENSE_SIDE}, max(pixels.shape[:2]))",
+        f"texture = sense_one(pixels, {state.layout!r}, size=size, clusters=clusters)",
         f"level = pyramid(texture.tensors(), {LEVELS})[{state.level}].cropped()",
         "for name in level.names:",
         "    print(name, float(level[name].min()), float(level[name].max()))",
@@ -187,17 +153,18 @@ def textures_tab(page: Page) -> None:
     gr = gradio()
     with gr.Row():
         layout = gr.Radio(["mvp13", "full40"], value="mvp13", label="Layout", elem_id="layout", min_width=180)
+        clusters = gr.Radio(["slic", "sam"], value="slic", label="Clusters", elem_id="clusters", min_width=180)
         level = gr.Slider(0, LEVELS - 1, 0, step=1, label="Mip level (0 is finest)", elem_id="level", min_width=180)
-    page.settings |= {"layout": layout, "level": level}
+    page.settings |= {"layout": layout, "clusters": clusters, "level": level}
     sheet = Sheet(page, "textures")
     sheet.exports()
 
     def sense(*values: Any) -> tuple[Any, ...]:
-        *common, name, number = values
-        state = page.state("textures", common, layout=name, level=int(number))
+        *common, name, found, number = values
+        state = page.state("textures", common, layout=name, clusters=found, level=int(number))
         return sheet.filled(lambda: show_textures(page.desk, common[0], state))
 
-    inputs = [*page.common, layout, level]
+    inputs = [*page.common, layout, clusters, level]
     sheet.runs(sense, inputs, sheet.outputs, **QUICK, **PRIVATE)
-    for control in (layout, level):
+    for control in (layout, clusters, level):
         control.input(sense, inputs, sheet.outputs, **LIVE)

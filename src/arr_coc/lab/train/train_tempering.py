@@ -3,6 +3,10 @@
 The policy's exploration is a number in (0, 1); in training its log-odds are drawn from a normal distribution around
 what the policy says, several times for the same pictures. What did better than the rest of its
 group becomes likelier.
+
+Below `tempering.BLEND_ABOVE` all exploration is the same: none. A policy whose centre has drifted far below it draws
+nothing else, learns nothing from it and never comes back; so the centre of what is drawn stays within reach of it
+(`within_reach`), and what the policy says in the end is a judgement of both sides.
 """
 
 from __future__ import annotations
@@ -13,10 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from ...balancing.tempering import TemperingConfig, TemperingPolicy
+from ...balancing.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
 from ...errors import InputError
 from ...esper.passes import Job, PassRecord, run_passes
 from ...esper.settings import EsperSettings
@@ -80,6 +85,15 @@ def log_odds(policy: TemperingPolicy, *told: Tensor) -> Tensor:
         return torch.logit(policy(*(item.float() for item in told)), eps=1e-4)
 
 
+def within_reach(centre: Tensor, spread: float) -> Tensor:
+    """Centres at most one spread from where blending starts: at least one draw in six falls on the other side of it.
+
+    The value is held, the gradient is not: a policy beyond reach still learns to come back.
+    """
+    edge = float(np.log(BLEND_ABOVE / (1 - BLEND_ABOVE)))
+    return centre + (centre.clamp(edge - spread, edge + spread) - centre).detach()
+
+
 def attempt(
     model: PreTrainedModel,
     examples: TemperingExamples,
@@ -98,7 +112,7 @@ def attempt(
     drawn: list[Tensor] = []
 
     def explore(number: Tensor, uncertainty: Tensor, trend: Tensor) -> Tensor:
-        centre = log_odds(policy, number, uncertainty, trend)
+        centre = within_reach(log_odds(policy, number, uncertainty, trend), spread)
         noise = torch.randn(len(centre), generator=generator).to(centre)
         told.append((number, uncertainty, trend))
         drawn.append(centre + spread * noise)
@@ -116,7 +130,7 @@ def policy_loss(policy: TemperingPolicy, trials: list[Trial], spread: float) -> 
     losses = []
     for trial, advantage in zip(trials, advantages, strict=True):
         told = (item[1:].flatten() for item in trial.told)
-        centre = log_odds(policy, *told).view(trial.drawn[1:].shape)
+        centre = within_reach(log_odds(policy, *told), spread).view(trial.drawn[1:].shape)
         likely = -((trial.drawn[1:] - centre) ** 2) / (2 * spread**2)
         losses.append(-(advantage * likely.sum(0)).mean())
     return torch.stack(losses).mean()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ...errors import InputError
-from ...sensing import Texture, to_cells
+from ..errors import InputError
+from ..sensing import Texture, to_cells
 
 
 @dataclass(frozen=True)

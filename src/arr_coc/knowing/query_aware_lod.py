@@ -14,11 +14,12 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
-from ...attending.classic import CLASSIC_TOKENS
-from ...errors import InputError
-from ...pretrained import Pretrained
+from ..errors import InputError
+from ..pretrained import Pretrained
 from .patch_trunk import PatchTrunk, TrunkConfig
 
+# The five classic levels of detail, coarse to fine; `attending.classic`, a room above, lays them out.
+CLASSIC_TOKENS = (64, 100, 160, 256, 400)
 LEVELS = len(CLASSIC_TOKENS)
 LEAST, MOST = CLASSIC_TOKENS[0], CLASSIC_TOKENS[-1]
 HALVINGS = 60

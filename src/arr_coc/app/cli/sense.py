@@ -1,0 +1,149 @@
+"""`arr-coc sense`: the texture array of a picture or of a clip, channel by channel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...errors import InputError
+from .console import print_json, say, show, table, writing
+
+SUFFIXES = (".npz", ".png")
+
+
+def command(
+    image: Annotated[str, typer.Argument(metavar="IMAGE|CLIP", help="A picture, or a clip with --video.")],
+    query: Annotated[str, typer.Option("--query", "-q", help="What attention and history are about.")] = "",
+    layout: Annotated[str, typer.Option(help="mvp13 or full40.")] = "mvp13",
+    video: Annotated[bool, typer.Option("--video", help="A clip: its history, and the last of its frames.")] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Attention by: mini, a folder, a name on the hub.")
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Semantic channels by your CLIP or SigLIP.", show_default=False)
+    ] = None,
+    clusters: Annotated[str, typer.Option(help="slic, sam, the folder of a SAM, or none.")] = "slic",
+    mips: Annotated[
+        str | None, typer.Option(help="Also the pyramid: average, learned, attention.", show_default=False)
+    ] = None,
+    levels: Annotated[int, typer.Option(help="Levels of the pyramid.")] = 5,
+    gaze: Annotated[
+        str | None, typer.Option(metavar="Y,X", help="Where one looks, 0 to 1. [default: where the model looks]")
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="Sense at this longer side. [default: up to 1024]")] = None,
+    projection: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Semantic PCA: read from here, or fitted and written.", show_default=False),
+    ] = None,
+    every: Annotated[int, typer.Option(help="Of a clip only each so-manieth frame.")] = 1,
+    frames: Annotated[int, typer.Option(help="Of a clip so many frames.")] = 8,
+    text: Annotated[str, typer.Option(help="Text regions by: strokes, ocr, auto.")] = "strokes",
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(help="texture.npz or a sheet, texture.png; may be repeated. [default: texture.npz]"),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; for the model.")] = "cpu",
+    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+) -> int:
+    """The texture array: what is sensed of a picture, channel by channel.
+
+    Writes the channels with their names (npz) or a sheet of all of them (png), and prints their ranges. Channels that
+    nothing here can tell are zero, and a note says what they need.
+
+    \b
+    Examples:
+      arr-coc sense street.png --out texture.png
+      arr-coc sense street.png --layout full40 --model mini -q "the red sign" --out texture.npz --out texture.png
+      arr-coc sense street.mp4 --video --layout full40 --model mini -q "the red sign" --out texture.png
+      arr-coc sense photo.jpg --layout full40 --encoder ./siglip --clusters sam
+      arr-coc sense street.png --layout full40 --mips learned --out texture.npz
+    """
+    from ...request import check_device
+    from ...texturing import MIPS, QUESTION, mips_of, save_texture, sense, silent_channels
+    from .inputs import check_model, open_source
+
+    out = out or [Path("texture.npz")]
+    for path in out:
+        if path.suffix.lower() not in SUFFIXES:
+            raise InputError(f"--out {path} must end in .npz (numbers) or .png (a sheet)")
+    if mips is not None and mips not in MIPS:
+        raise InputError(f"--mips {mips} is unknown; choose {', '.join(MIPS)}")
+    if not 1 <= levels <= 12:
+        raise InputError(f"--levels {levels} is no height of a pyramid; give 1 to 12")
+    check_device(device)
+    if model is not None:
+        check_model(model)
+    place: Any = image if video else open_source(image).place
+    texture = sense(
+        place,
+        query or QUESTION,
+        layout,
+        video=video,
+        model=model,
+        encoder=encoder,
+        clusters=None if clusters == "none" else clusters,
+        gaze=None if gaze is None else point_of(gaze),
+        size=size,
+        text=text,
+        projection=projection,
+        every=every,
+        frames=frames,
+        device=device,
+    )
+    pyramid = None if mips is None else mips_of(texture, mips, levels)
+    for path in out:
+        with writing(path.parent):
+            if path.suffix.lower() == ".npz":
+                save_texture(path, texture, pyramid)
+            else:
+                from ...draw.channels import texture_sheet
+                from ...files import replacing
+
+                with replacing(path) as temporary:
+                    texture_sheet(texture).save(temporary, format="png")
+    silent = silent_channels(texture)
+    if as_json:
+        print_json(document(texture, silent, pyramid, out))
+        return 0
+    rows = [
+        (name, *(f"{value:.3g}" for value in ranges_of(texture, name)), "says nothing" if name in silent else "")
+        for name in texture.names
+    ]
+    show(table(f"{image}: {layout}", {"channel": "left", **dict.fromkeys(("low", "mean", "high", ""), "right")}, rows))
+    say(
+        f"{len(texture.names) - len(silent)} of {len(texture.names)} channels of {texture.width}×{texture.height} live",
+        *(f"note: {note}" for note in texture.notes),
+        f"files: {', '.join(map(str, out))}",
+    )
+    return 0
+
+
+def point_of(text: str) -> tuple[float, float]:
+    parts = text.split(",")
+    try:
+        y, x = (float(part) for part in parts)
+    except ValueError:
+        raise InputError(f"--gaze {text!r} is not a place; write it like --gaze 0.5,0.25 (down, across)") from None
+    return y, x
+
+
+def ranges_of(texture: Any, name: str) -> tuple[float, float, float]:
+    values = texture[name]
+    return float(values.min()), float(values.mean()), float(values.max())
+
+
+def document(texture: Any, silent: tuple[str, ...], pyramid: Any, out: list[Path]) -> dict[str, Any]:
+    ranges = {name: dict(zip(("low", "mean", "high"), ranges_of(texture, name), strict=True)) for name in texture.names}
+    sizes = [] if pyramid is None else [{"height": one.height, "width": one.width} for one in pyramid.levels]
+    return {
+        "schema": 1,
+        "layout": texture.layout.name,
+        "size": {"height": texture.height, "width": texture.width},
+        "channels": ranges,
+        "silent": list(silent),
+        "levels": sizes,
+        "notes": list(texture.notes),
+        "files": [str(path) for path in out],
+    }

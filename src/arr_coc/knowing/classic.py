@@ -1,0 +1,279 @@
+"""The selectors of the first phases, as sources of relevance: "edge_lod", "query_aware_lod", "realizer" and
+"participatory".
+
+- EdgeLOD (phase 1): the more edges a patch has, the finer it is seen. No question, no training.
+- QueryAwareLOD (phase 2): for each patch one of five levels of detail, by the question (`query_aware_lod`).
+- RelevanceRealizer: one network and no imposed categories, patches and words → relevance.
+- participatory: what the question couples to, by the cosine of learned semantic channels with each of its words.
+
+All see the v0.1 texture: thirteen channels, 32 cells along the longer side, two by two a patch. They were taught on the
+drawn worlds (`lab.train.train_classic`), together, with one small table of words; weights/classic holds them.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..pretrained import Pretrained
+from ..sensing import MVP13, Layout, Texture, sense_one, to_cells
+from ..sensing import backend_torch as ops
+from ..sensing.pyramid import unit
+from ..sensing.texture import SEMANTIC_DIMENSIONS, SEMANTIC_NAMES
+from ..values import Relevance
+from .participatory import participatory
+from .patch_trunk import PatchTrunk, TrunkConfig
+from .query_aware_lod import CLASSIC_TOKENS, LEAST, MOST, QueryAwareLOD, expected_tokens
+
+if TYPE_CHECKING:
+    from .scene import Scene
+
+SHIPPED = Path(__file__).parents[1] / "weights" / "classic"
+# Pictures are sensed at this longer side, and seen as so many patches along it, each of SUB × SUB cells.
+SENSE_SIDE, PATCHES, SUB = 384, 16, 2
+PATCH_WIDTH = len(MVP13) * SUB * SUB
+MOST_WORDS = 24
+
+
+# ---- phase 1 --------------------------------------------------------------------------------------------------------
+
+THRESHOLDS = (0.15, 0.3, 0.5, 0.7)
+# An edge is a pixel at least this strong, of the picture's strongest.
+EDGE = 0.1
+
+
+def edge_density(texture: Texture, grid: tuple[int, int] | None = None) -> Tensor:
+    """Share of edge pixels in [0, 1] of each cell of `grid`, or around each pixel: (rows, columns) or (B, …)."""
+    name = "edges" if "edges" in texture else "sobel_magnitude"
+    plane = texture[name] if texture.batched else texture[name][None]
+    marked = (plane > EDGE).to(plane)
+    size = (marked.shape[-2], marked.shape[-1])
+    density = ops.box(marked, max(1, max(size) // 64)) if grid is None else ops.shrink(marked, grid)
+    return density if texture.batched else density[0]
+
+
+@dataclass(frozen=True)
+class EdgeLOD:
+    """Patch → classic level, by edge density: below .15 → 64 tokens, .15 → 100, .3 → 160, .5 → 256, .7 → 400."""
+
+    thresholds: tuple[float, ...] = THRESHOLDS
+
+    def __post_init__(self) -> None:
+        if len(self.thresholds) != len(CLASSIC_TOKENS) - 1 or list(self.thresholds) != sorted(self.thresholds):
+            raise InputError(f"EdgeLOD needs {len(CLASSIC_TOKENS) - 1} rising thresholds, got {self.thresholds}")
+
+    def levels(self, density: Tensor) -> Tensor:
+        """int64, 0 (64 tokens) to 4 (400 tokens), of any shape."""
+        return torch.bucketize(density, density.new_tensor(self.thresholds), right=True)
+
+    def __call__(self, texture: Texture, grid: tuple[int, int]) -> Tensor:
+        """(rows, columns) or (B, rows, columns) int64 tokens per patch."""
+        levels = self.levels(edge_density(texture, grid))
+        return torch.tensor(CLASSIC_TOKENS, device=levels.device)[levels]
+
+
+# ---- what the learned ones see --------------------------------------------------------------------------------------
+
+
+def patch_grid(size: tuple[int, int]) -> tuple[int, int]:
+    """(rows, columns) of patches of a picture of (height, width): sixteen along the longer side."""
+    scale = PATCHES / max(size)
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
+
+def as_patches(cells: Tensor) -> Tensor:
+    """Cells (B, C, 2 · rows, 2 · columns) → patches (B, rows · columns, 4 · C), in reading order."""
+    tiles = cells.unflatten(3, (-1, SUB)).unflatten(2, (-1, SUB))  # (B, C, rows, 2, columns, 2)
+    return tiles.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
+
+
+def see_patches(pixels: np.ndarray) -> tuple[Tensor, tuple[int, int]]:
+    """(H, W, 3) uint8 → its patches (1, P, 52) and their grid."""
+    height, width = pixels.shape[:2]
+    scale = SENSE_SIDE / max(height, width)
+    grid = patch_grid((height, width))
+    size = tuple(max(SUB * part, round(side * scale)) for part, side in zip(grid, (height, width), strict=True))
+    cells = to_cells(sense_one(pixels, MVP13, size=(size[0], size[1])).tensors(), (SUB * grid[0], SUB * grid[1]))
+    return as_patches(cells.batch()), grid
+
+
+@dataclass(frozen=True)
+class WordsConfig:
+    """buckets: rows of the table; words share one where their hashes do. width: numbers for each."""
+
+    buckets: int = 512
+    width: int = 32
+
+
+class QuestionWords(Pretrained):
+    """A table of words: any word of any question has a row, by its hash."""
+
+    config_class = WordsConfig
+    config: WordsConfig
+
+    def __init__(self, config: WordsConfig | None = None) -> None:
+        super().__init__(config or WordsConfig())
+        self.table = nn.Embedding(self.config.buckets, self.config.width, padding_idx=0)
+
+    def rows(self, questions: Sequence[str]) -> Tensor:
+        """Questions → (B, 24) int64 rows of the table; 0 where there is no word."""
+        result = torch.zeros(len(questions), MOST_WORDS, dtype=torch.int64)
+        for number, question in enumerate(questions):
+            words = re.findall(r"[^\W_]+", question.lower())[:MOST_WORDS]
+            found = [1 + zlib.crc32(word.encode()) % (self.config.buckets - 1) for word in words]
+            result[number, : len(found)] = torch.tensor(found, dtype=torch.int64)
+        return result
+
+    def mean(self, rows: Tensor) -> Tensor:
+        """(B, L) → (B, width): one vector for each question."""
+        vectors, padding = self(rows)
+        there = (~padding)[..., None]
+        return (vectors * there).sum(1) / there.sum(1).clamp_min(1)
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, L) → vectors (B, L, width) and padding (B, L) bool."""
+        return self.table(rows), rows == 0
+
+
+class RelevanceRealizer(Pretrained):
+    """How much each patch matters to the question, learned as a whole instead of from three given scores."""
+
+    config_class = TrunkConfig
+    config: TrunkConfig
+
+    def __init__(self, config: TrunkConfig) -> None:
+        super().__init__(config)
+        self.trunk = PatchTrunk(config)
+        self.head = nn.Linear(config.width, 1)
+        # Most patches do not matter: start there, so that the first steps do not unlearn a map of halves.
+        nn.init.constant_(self.head.bias, -3.0)
+
+    def forward(
+        self, patches: Tensor, words: Tensor, padding: Tensor | None = None, patch_padding: Tensor | None = None
+    ) -> Tensor:
+        """(B, P, F) patches, (B, L, Q) words → (B, P) logits of relevance; see `PatchTrunk.forward` for the padding.
+
+        A padded patch gets the lowest finite number, so that a sigmoid or a softmax makes it zero.
+        """
+        logits = self.head(self.trunk(patches, words, padding, patch_padding))[..., 0]
+        return logits if patch_padding is None else logits.masked_fill(patch_padding, torch.finfo(logits.dtype).min)
+
+    @torch.no_grad()
+    def relevance(self, patches: Tensor, words: Tensor, grid: tuple[int, int], padding: Tensor | None = None) -> Tensor:
+        """The patches of a grid in reading order → relevance (B, rows, columns) in [0, 1]."""
+        return self(patches, words, padding).float().sigmoid().unflatten(1, grid)
+
+
+@dataclass(frozen=True)
+class CouplingConfig:
+    """patch_width, query_width: numbers in a patch's features and in a word's. hidden: between them and the sixteen."""
+
+    patch_width: int = PATCH_WIDTH
+    query_width: int = 32
+    hidden: int = 64
+
+
+class SemanticCoupling(Pretrained):
+    """Patches and words in one space of sixteen dimensions: the semantic channels that `participatory` compares."""
+
+    config_class = CouplingConfig
+    config: CouplingConfig
+
+    def __init__(self, config: CouplingConfig | None = None) -> None:
+        super().__init__(config or CouplingConfig())
+        width, hidden = self.config.patch_width, self.config.hidden
+        self.see = nn.Sequential(
+            *(nn.Conv2d(width, hidden, 1), nn.GELU(), nn.Conv2d(hidden, hidden, 3, padding=1), nn.GELU()),
+            nn.Conv2d(hidden, SEMANTIC_DIMENSIONS, 1),
+        )
+        self.read = nn.Linear(self.config.query_width, SEMANTIC_DIMENSIONS)
+
+    def semantic(self, patches: Tensor, grid: tuple[int, int]) -> Texture:
+        """(B, P, F) → a texture of the sixteen semantic channels, one value for each patch."""
+        planes = patches.transpose(1, 2).unflatten(2, grid)
+        return Texture(unit(self.see(planes), 1), Layout.of("coupling", SEMANTIC_NAMES), *grid)
+
+    def forward(self, patches: Tensor, words: Tensor, padding: Tensor, grid: tuple[int, int]) -> Tensor:
+        """→ (B, rows, columns) in [0, 1]."""
+        tokens = unit(self.read(words), -1)
+        return participatory(self.semantic(patches, grid), tokens, ~padding)
+
+
+# ---- sources --------------------------------------------------------------------------------------------------------
+
+# What a network of each part is.
+PARTS: dict[str, type[Pretrained]] = {
+    "words": QuestionWords,
+    "realizer": RelevanceRealizer,
+    "query_aware_lod": QueryAwareLOD,
+    "coupling": SemanticCoupling,
+}
+# Maps in [0, 1] that are smooth by nature are allocated by this power of theirs, as `look` does with its own.
+SHARPNESS = 4
+
+
+@lru_cache(maxsize=8)
+def load_part(name: str, folder: Path = SHIPPED) -> Any:
+    """One of `PARTS`, read once in a process, in full precision."""
+    return PARTS[name].from_pretrained(folder / name).float().eval()
+
+
+def classic_missing(offers: frozenset[str] = frozenset()) -> str | None:
+    """One line that says what is missing, or None."""
+    there = all((SHIPPED / name / "config.json").is_file() for name in PARTS)
+    return (
+        None if there else f"no trained selectors in {SHIPPED}; train them: python -m arr_coc.lab.train.train_classic"
+    )
+
+
+def _asked(scene: Scene, query: str) -> tuple[Tensor, tuple[int, int], Tensor, Tensor]:
+    """Patches, their grid, word vectors and their padding."""
+    patches, grid = see_patches(scene.pixels)
+    words = load_part("words")
+    return patches, grid, *words(words.rows([query or "what is there"]))
+
+
+def edge_lod_relevance(scene: Scene, query: str) -> Relevance:
+    """The source "edge_lod": the classic level of each patch, and within a level the density itself."""
+    texture = sense_one(scene.pixels, MVP13, size=min(SENSE_SIDE * 2, max(scene.pixels.shape[:2]))).tensors()
+    rows, cols = patch_grid((texture.height, texture.width))
+    density = edge_density(texture, (min(SUB * rows, texture.height), min(SUB * cols, texture.width)))
+    levels = EdgeLOD().levels(density)
+    found = ((levels + density) / len(CLASSIC_TOKENS)).float().numpy()
+    return Relevance(found, query=query, notes=("phase 1: edge density, the question was not read",))
+
+
+@torch.no_grad()
+def query_aware_lod_relevance(scene: Scene, query: str) -> Relevance:
+    """The source "query_aware_lod": the tokens expected of each patch, from 64 (0) to 400 (1)."""
+    patches, grid, words, padding = _asked(scene, query)
+    tokens = expected_tokens(load_part("query_aware_lod")(patches, words, padding))[0]
+    found = ((tokens - LEAST) / (MOST - LEAST)).clamp(0, 1).unflatten(0, grid).numpy()
+    return Relevance(found, query=query, notes=("phase 2: a level of detail for each patch, by the question",))
+
+
+@torch.no_grad()
+def realizer_relevance(scene: Scene, query: str) -> Relevance:
+    """The source "realizer"."""
+    patches, grid, words, padding = _asked(scene, query)
+    found = load_part("realizer").relevance(patches, words, grid, padding)[0].numpy()
+    return Relevance(found, query=query, notes=("one network, patches and words",))
+
+
+@torch.no_grad()
+def participatory_relevance(scene: Scene, query: str) -> Relevance:
+    """The source "participatory"."""
+    patches, grid, words, padding = _asked(scene, query)
+    found = load_part("coupling")(patches, words, padding, grid)[0].numpy()
+    note = "what the question couples to, by learned semantic channels"
+    return Relevance(found**SHARPNESS, query=query, participatory=found, notes=(note,))

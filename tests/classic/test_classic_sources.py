@@ -1,0 +1,74 @@
+"""The selectors of the first phases by name: they read the question, know red from blue, and were taught."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from arr_coc.knowing import Scene, relevance_for
+from arr_coc.knowing.classic import PARTS, SHIPPED, SUB, as_patches, load_part, patch_grid, see_patches
+from arr_coc.lab.needle import render
+from arr_coc.looking import examine
+
+NAMES = ("edge_lod", "query_aware_lod", "realizer", "participatory")
+ASKING = NAMES[1:]
+
+
+@pytest.fixture(scope="module")
+def signs():
+    """Signs in a street, drawn; the questions and where their answers are."""
+    batch = render("signs", 12, (384, 384), 5, "validation", None, "cpu")
+    pixels = batch.pictures.permute(0, 2, 3, 1).contiguous().numpy()
+    middles = (batch.boxes[:, 0, :2] + batch.boxes[:, 0, 2:]) / 2
+    return list(zip(pixels, batch.questions, middles.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_two_questions_give_two_maps_and_most_find_their_sign(name: str, signs):
+    ranks = []
+    for pixels, question, (x, y) in signs:
+        found = relevance_for(name, Scene(pixels), question).map
+        rows, cols = found.shape
+        there = found[min(int(y * rows), rows - 1), min(int(x * cols), cols - 1)]
+        ranks.append(float((found < there).mean()))
+    assert np.mean(ranks) > 0.8, "what is asked for is among the most relevant places"
+    pixels = signs[0][0]
+    maps = [relevance_for(name, Scene(pixels), f"What does the {colour} sign say?").map for colour in ("red", "blue")]
+    assert not np.allclose(*maps, atol=1e-3)
+
+
+def test_edges_alone_do_not_hear_the_question(signs):
+    pixels = signs[0][0]
+    maps = [relevance_for("edge_lod", Scene(pixels), text).map for text in ("the red sign", "the blue car")]
+    assert np.array_equal(*maps)
+    blank = np.full((64, 96, 3), 200, np.uint8)
+    blank[:, 48::6] = 0
+    blank[:, 49::6] = 0
+    blank[:, 50::6] = 0
+    found = relevance_for("edge_lod", Scene(blank), "?").map
+    assert found[:, : found.shape[1] // 2 - 1].max() < found[:, found.shape[1] // 2 + 1 :].min()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_look_takes_them_by_name_on_any_shape(name: str):
+    picture = np.random.default_rng(0).integers(0, 256, (40, 300, 3), dtype=np.uint8)
+    seen = examine(picture, "Where is it?", keep=0.5, relevance=name)
+    assert f"relevance {name!r}" in seen.notes[0]
+    assert 0 <= seen.relevance.map.min() <= seen.relevance.map.max() <= 1
+
+
+def test_patches_keep_their_places():
+    rows, cols = patch_grid((288, 384))
+    assert (rows, cols) == (12, 16)
+    cells = torch.arange(2 * SUB * rows * SUB * cols).view(1, 2, SUB * rows, SUB * cols).float()
+    patches = as_patches(cells)
+    assert patches.shape == (1, rows * cols, 2 * SUB * SUB)
+    assert patches[0, cols + 3, 0] == cells[0, 0, SUB, 3 * SUB]
+    assert see_patches(np.zeros((30, 10, 3), np.uint8))[1] == (16, 5)
+
+
+def test_what_ships_is_small_and_whole():
+    assert sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()) < 600_000
+    for name in PARTS:
+        assert next(load_part(name).parameters()).dtype == torch.float32

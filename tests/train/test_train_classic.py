@@ -1,0 +1,45 @@
+"""The small trainings of the classic parts, a step each: what they export is what the library loads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from arr_coc.balancing import AdaptiveTensionBalancer
+from arr_coc.knowing.classic import PARTS
+from arr_coc.lab.train import train_classic, train_mips, train_tensions
+from arr_coc.sensing import LearnedDownsampler
+
+FEW = ("--steps", "1", "--pictures", "7", "--judged", "7", "--batch", "2", "--device", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch):
+    """Pictures of half the side, of one shape."""
+    monkeypatch.setattr(train_classic, "SHAPES", ((192, 192),))
+    monkeypatch.setattr(train_tensions, "SIDE", 192)
+
+
+def test_selectors_are_taught_together_and_judged_by_what_they_cover(tmp_path, capsys):
+    train_classic.main((*FEW, "--folder", str(tmp_path / "run"), "--out", str(tmp_path)))
+    for name, kind in PARTS.items():
+        kind.from_pretrained(tmp_path / name)
+    covered = json.loads((tmp_path / "record.json").read_text())["coverage at 1/4 [value, low, high]"]
+    assert {"realizer", "query_aware_lod", "participatory", "edge_lod", "uniform", "oracle"} == set(covered)
+    assert covered["oracle"][0] > covered["uniform"][0]
+
+
+def test_mips_are_learned_beside_averages(tmp_path, capsys):
+    train_mips.main((*FEW, "--size", "128", "--folder", str(tmp_path / "run"), "--out", str(tmp_path)))
+    assert LearnedDownsampler.from_pretrained(tmp_path / "mips_mvp13").layout.name == "mvp13"
+    covered = json.loads((tmp_path / "mips_mvp13.json").read_text())["coverage at 1/4 [value, low, high]"]
+    assert "learned − average" in covered
+
+
+def test_tensions_are_learned_beside_those_set_by_hand(tmp_path, capsys):
+    train_tensions.main((*FEW, "--folder", str(tmp_path / "run"), "--out", str(tmp_path)))
+    AdaptiveTensionBalancer.from_pretrained(tmp_path / "adaptive")
+    found = json.loads((tmp_path / "tensions.json").read_text())
+    assert "adaptive − hand-set 0.25" in found["coverage [value, low, high]"]
+    assert set(found["tensions"]) == {"compress_particularize", "exploit_explore", "focus_diversify"}
