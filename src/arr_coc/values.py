@@ -89,8 +89,8 @@ class Allocation:
 
     boxes: (N, 4) int32: y, x, height, width in pixels of the picture as given, clipped to it. Regions may lie on one
         another: what is seen of a place is the finest region over it.
-    levels: (N,) int32. Level 0 is full resolution; a region of level l is seen at 1 / 2**l of it.
-    counts: (N,) int32: tokens of each region.
+    levels: (N,) int32. Level 0 is full resolution; a region of one token of level l is seen at 1 / 2**l of it.
+    counts: (N,) int32: tokens of each region; more than one lie in it as a grid (`attending.frame.token_grids`).
     scores: (N,) float32: the relevance that earned the region its place.
     height, width: the picture as given. budget: the tokens allowed. full: the tokens level 0 everywhere would cost.
     sparse: True where ground is left uncovered.
@@ -176,10 +176,12 @@ class Allocation:
 
     def leaf_cells(self) -> np.ndarray:
         """(N, 3) int64: row and column of each region's first level-0 cell, and its level."""
-        height, width = self.canvas or (self.height, self.width)
-        scale = np.array([height / self.height, width / self.width]) / self.cell
-        corners = np.rint(self.boxes[:, :2] * scale).astype(np.int64)
+        corners = np.rint(self.boxes[:, :2] * self._cells_per_pixel()).astype(np.int64)
         return np.concatenate([corners, self.levels[:, None].astype(np.int64)], axis=1)
+
+    def _cells_per_pixel(self) -> np.ndarray:
+        given = np.array([self.height, self.width])
+        return (self.canvas or given) / given / self.cell
 
     def tokens_by_level(self) -> dict[int, int]:
         levels, inverse = np.unique(self.levels, return_inverse=True)
@@ -188,22 +190,29 @@ class Allocation:
 
     def level_map(self) -> np.ndarray:
         """(rows, cols) int32 level of detail of every level-0 cell; -1 where nothing looks (sparse strategies)."""
-        leaf = self.leaf_map()
-        return np.append(self.levels, np.int32(-1))[leaf]
+        return np.append(self.levels, np.int32(-1))[self.leaf_map()]
 
     def leaf_map(self) -> np.ndarray:
         """(rows, cols) int32: which region is seen at each level-0 cell, the finest over it; -1 where nothing looks."""
-        rows, cols = self.grid
-        corners = self.leaf_cells()[:, :2]
-        result = np.full((rows, cols), -1, dtype=np.int32)
-        # Paint coarse first, so that where regions overlap the finer one is what is seen.
-        for level in sorted(set(self.levels.tolist()), reverse=True):
-            chosen = np.flatnonzero(self.levels == level)
-            offsets = np.arange(min(1 << level, max(rows, cols)))
-            y = np.clip(corners[chosen, 0, None, None] + offsets[:, None], 0, rows - 1)
-            x = np.clip(corners[chosen, 1, None, None] + offsets[None, :], 0, cols - 1)
-            result[y, x] = chosen[:, None, None]
+        result, (owner, rows, cols) = np.full(self.grid, -1, dtype=np.int32), self.cells_under()
+        result[rows, cols] = owner
         return result
+
+    def extents(self) -> np.ndarray:
+        """(N, 2) int64: cells that each region covers down and across: 2**level for a leaf, else those of its box."""
+        boxes = np.clip(np.rint(self.boxes[:, 2:] * self._cells_per_pixel()), 1, None).astype(np.int64)
+        leaves = np.maximum(boxes, np.int64(1) << self.levels[:, None].astype(np.int64))
+        return np.where((self.counts == 1)[:, None], leaves, boxes)
+
+    def cells_under(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Region, row and column of every cell under every region, coarse ones first: the last painted is seen."""
+        first = np.clip(self.leaf_cells()[:, :2], 0, np.array(self.grid) - 1)
+        extent = np.minimum(self.extents(), np.array(self.grid) - first)
+        order = np.lexsort((self.counts == 1, -self.levels))
+        area = extent.prod(1)[order]
+        owner = np.repeat(order, area)
+        local = np.arange(area.sum()) - np.repeat(np.cumsum(area) - area, area)
+        return owner, first[owner, 0] + local // extent[owner, 1], first[owner, 1] + local % extent[owner, 1]
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-ready dictionary. Optional keys appear only where they differ from their defaults."""
@@ -370,17 +379,10 @@ class Comparison:
 
 def token_density(allocation: Allocation) -> np.ndarray:
     """(rows, cols) float64: tokens per level-0 cell; sums to the allocation's tokens."""
-    rows, cols = allocation.grid
-    corners = allocation.leaf_cells()
-    density = np.zeros((rows, cols))
-    for level in sorted(set(allocation.levels.tolist())):
-        chosen = allocation.levels == level
-        offsets = np.arange(1 << level)
-        y = corners[chosen, 0, None, None] + offsets[:, None] + 0 * offsets[None, :]
-        x = corners[chosen, 1, None, None] + offsets[None, :] + 0 * offsets[:, None]
-        inside = (y < rows) & (x < cols)
-        share = allocation.counts[chosen, None, None] / inside.sum((1, 2), keepdims=True)
-        np.add.at(density, (y[inside], x[inside]), np.broadcast_to(share, inside.shape)[inside])
+    density = np.zeros(allocation.grid)
+    owner, rows, cols = allocation.cells_under()
+    share = allocation.counts / np.maximum(np.bincount(owner, minlength=len(allocation)), 1)
+    np.add.at(density, (rows, cols), share[owner])
     return density
 
 

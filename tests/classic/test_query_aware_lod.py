@@ -134,12 +134,12 @@ def test_cutting_to_the_budget_keeps_the_most_likely_choice_of_its_cost(seed: in
 
 
 def test_the_patch_that_wants_detail_most_gets_it_and_ties_go_by_position():
-    eager, modest = torch.tensor([-8.0, -4, 0, 4, 8]), torch.tensor([-2.0, -1, 0, 1, 2])
+    eager, modest = torch.tensor([-16.0, -8, 0, 8, 16]), torch.tensor([-2.0, -1, 0, 1, 2])
     logits = torch.stack([modest, eager, modest])[None]
     wished = torch.full((1, 3), 4)
     assert fit_levels(wished, logits, 3 * 64 + 336).tolist() == [[0, 4, 0]]
     equal = modest.expand(1, 3, 5)
-    assert fit_levels(wished, equal, 3 * 64 + 2 * 64).tolist() == [[1, 1, 0]]
+    assert fit_levels(wished, equal, 3 * 64 + 2 * 36).tolist() == [[1, 1, 0]]
 
 
 def test_the_envelope_is_concave_above_the_logits_and_touches_their_maximum():

@@ -411,3 +411,19 @@ def test_fit_keeps_the_shape() -> None:
     assert fit(100, 200, 50, 50) == (25, 50)
     assert fit(1, 5000, 100, 100) == (1, 100)
     assert Picture(np.zeros((1, 1, 3), np.uint8), "x", 1, 1).size == (1, 1)
+
+
+def test_a_patch_of_many_tokens_is_drawn_as_its_grid_and_at_its_own_resolution() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (320, 640, 3), dtype=np.uint8)
+    relevance = np.zeros((20, 40), dtype=np.float32)
+    relevance[:, 30:] = 1
+    allocation = allocate(relevance, 464, strategy="classic", cell=16)
+    assert allocation.counts.tolist() == [64, 400]
+    seen = foveated(noise, allocation)
+    assert np.array_equal(seen[:, 320:], noise[:, 320:]), "400 tokens are the cells themselves"
+    blocks = seen[:, :320].reshape(320, 320 * 3)
+    assert len(np.unique(blocks[:5], axis=0)) == 2, "64 tokens: blocks of 2.5 pixels, two in five"
+    lines = overlay(np.full_like(noise, 200), allocation)
+    assert (lines[:, 320] != lines[:, 330]).any()
+    assert homunculus(noise, allocation, relevance, "the right half").width == 1280
+    assert [row.tokens for row in level_rows(allocation)] == [400, 64]

@@ -25,15 +25,12 @@ LEAF_OPTIONS: dict[str, tuple[str, ...]] = {
     "oracle": (*SHAPED, "boxes"),
     "full": (),
 }
-# Strategies that choose places and leave the rest uncovered.
+# Strategies that choose places, or patches of several tokens, and may leave the rest uncovered.
 PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
-    "power_curve": ("preset", "patches", "steepness"),
-    "lod": ("preset", "patches", "mapping"),
+    "classic": ("curve", "steepness"),
     "cascade": ("sides", "keeps"),
     "clusters": ("labels", "saliency", "parents", "gaze", "keep"),
 }
-# The classic scale spends its own, larger budgets: a budget above the picture's full count is no ceiling there.
-CLASSIC_SCALE = ("power_curve", "lod")
 # What one picture on a CPU gets without torch.
 WITHOUT_TORCH = ("overlay", "quadtree")
 OPTIONS = {**LEAF_OPTIONS, **PLACE_OPTIONS}

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..realizing.patches import LeafBatch, PictureGroups, gather_leaf_patches, match_leaves, mip_pyramid
+from ..realizing.patches import LeafBatch, PictureGroups, leaf_patches, match_leaves
 from ..realizing.positions import language_positions, position_taps, prompt_positions, vision_positions
 from ..values import Allocation
 from .qwen3_vl_attention import DENSE
@@ -89,12 +89,10 @@ def foveate(
     """
     vision = model.config.vision_config
     merge, size = vision.spatial_merge_size, vision.patch_size
-    pyramid = mip_pyramid(pictures, batch.levels, cell=merge * size, patch_size=size)
+    cut = leaf_patches(pictures, batch, merge=merge, patch_size=size, temporal=vision.temporal_patch_size)
 
     def encode(part: LeafBatch) -> VisualTokens:
-        patches = gather_leaf_patches(
-            pyramid, part.leaves, part.owner, merge=merge, temporal=vision.temporal_patch_size
-        )
+        patches = cut(part)
         return encode_leaves(model, patches, part) if tower is None else tower(patches, part)
 
     if known is None:

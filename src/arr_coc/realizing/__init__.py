@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from .merge import plan_top_k as plan_top_k
     from .patches import LeafBatch as LeafBatch
     from .patches import Pyramid as Pyramid
+    from .patches import area_patches as area_patches
     from .patches import check_grid as check_grid
     from .patches import gather_leaf_patches as gather_leaf_patches
+    from .patches import leaf_boxes as leaf_boxes
+    from .patches import leaf_patches as leaf_patches
     from .patches import leaves_of as leaves_of
     from .patches import match_leaves as match_leaves
     from .patches import mip_pyramid as mip_pyramid
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "LeafBatch": "patches",
     "Pyramid": "patches",
+    "area_patches": "patches",
+    "leaf_boxes": "patches",
+    "leaf_patches": "patches",
     "check_grid": "patches",
     "gather_leaf_patches": "patches",
     "leaves_of": "patches",

@@ -108,7 +108,7 @@ def _mean_under(array: np.ndarray, leaves: np.ndarray, rows: int, cols: int) -> 
     integral = np.zeros((height + 1, width + 1))
     integral[1:, 1:] = array.astype(np.float64).cumsum(0).cumsum(1)
     first = leaves[:, :2]
-    last = np.minimum(first + (1 << leaves[:, 2:3]), [rows, cols])
+    last = np.minimum(first + (1 << leaves[:, 2:3] if leaves.shape[1] == 3 else leaves[:, 2:]), [rows, cols])
     scale = np.array([height / rows, width / cols])
     top, left = np.floor(first * scale + 1e-9).astype(np.int64).T
     bottom, right = np.ceil(last * scale - 1e-9).astype(np.int64).T

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..attending.frame import token_grids
 from ..errors import InputError
 from ..values import Allocation
 
@@ -121,16 +122,17 @@ def members_of_allocations(allocations: Sequence[Allocation]) -> Members:
     leaves = np.concatenate([allocation.leaf_cells() for allocation in allocations] or [np.zeros((0, 3), np.int64)])
     counts = np.concatenate([allocation.counts for allocation in allocations] or [np.zeros(0)]).astype(np.int64)
     corner, level = leaves[:, :2], leaves[:, 2]
-    reach = _extent_in_cells(allocations)
-    # A leaf's own size, where it has one: its box was clipped to the picture and rounded to pixels.
-    reach = np.where((counts == 1)[:, None], np.maximum(reach, (1 << level)[:, None]), reach)
+    reach = np.concatenate([allocation.extents() for allocation in allocations] or [np.zeros((0, 2), np.int64)])
     # A leaf at the edge may reach beyond the grid: what lies outside holds no token.
     extent = np.clip(np.minimum(reach, grids[picture] - corner), 1, None)
 
-    # A region of several tokens is cut into blocks of about its own shape, never more blocks than tokens.
+    # A region of several tokens is cut into its grid of tokens where it has as many cells each way, else into blocks of
+    # about its own shape, never more blocks than tokens.
     height, width = extent.T
-    block_rows = np.clip(np.rint(np.sqrt(counts * height / width)), 1, np.minimum(height, counts)).astype(np.int64)
-    block_cols = np.clip(counts // np.maximum(block_rows, 1), 1, width)
+    rows = np.clip(np.rint(np.sqrt(counts * height / width)), 1, np.minimum(height, counts)).astype(np.int64)
+    blocks = np.stack([rows, np.clip(counts // np.maximum(rows, 1), 1, width)], axis=1)
+    exact = token_grids(counts, extent)
+    block_rows, block_cols = np.where((exact <= extent).all(axis=1, keepdims=True), exact, blocks).T
     first_slot = np.concatenate([[0], np.cumsum(block_rows * block_cols)])
 
     inside = ((corner >= 0) & (corner < grids[picture])).all(axis=1)
@@ -143,14 +145,6 @@ def members_of_allocations(allocations: Sequence[Allocation]) -> Members:
     block = (row * block_rows[owner] // height[owner]) * block_cols[owner] + col * block_cols[owner] // width[owner]
     tokens, slots = starts[picture[owner]] + cell, first_slot[owner] + block
     return Members(torch.from_numpy(tokens), torch.from_numpy(slots), int(starts[-1]))
-
-
-def _extent_in_cells(allocations: Sequence[Allocation]) -> np.ndarray:
-    """(regions, 2) int64: height and width of each region's box in whole level-0 cells, at least 1."""
-    extents = [
-        a.boxes[:, 2:] * (np.array(a.canvas or (a.height, a.width)) / (a.height, a.width) / a.cell) for a in allocations
-    ]
-    return np.clip(np.rint(np.concatenate(extents or [np.zeros((0, 2))])), 1, None).astype(np.int64)
 
 
 def plan_average(members: Members, weights: Tensor | None = None) -> MergePlan:
