@@ -138,3 +138,40 @@ def test_two_questions_are_two_allocations(name: str):
             type(backbone).encode = stock
     assert plans[0].allocations != plans[1].allocations
     assert len(encoded) == 1
+
+
+def test_patches_of_the_classic_scale_are_compressed_after_the_encoder(tmp_path: Any):
+    from arr_coc.realizing import MultiResolutionCompressor
+
+    name = "qwen2_5_vl"
+    model, inputs = build_model(name), large_prompt(name)
+    grid = adapter(name).grids(model, inputs)[0]
+    assert (grid.rows, grid.cols) == (20, 20)
+    width = model.get_input_embeddings().weight.shape[1]
+    how: dict[str, Any] = {"strategy": "classic", "budget": 105, "relevance": "detail"}
+    made = {}
+    trained = MultiResolutionCompressor(width, width)
+    trained.save_pretrained(tmp_path / "compressor")
+    with torch.no_grad():
+        for path in trained.paths:
+            path.refine[2].bias.fill_(3.0)
+    for merge in ("average", "compressor", f"compressor:{tmp_path / 'compressor'}", trained):
+        with attach(model, processor(), merge=merge, **how) as attachment:
+            realized = attachment.prepare(inputs)
+        assert attachment.last[0].counts.tolist() == [100, *[1] * 5]
+        assert int((realized.inputs["input_ids"] == IMAGE).sum()) == 105, "the budget is exact after the encoder too"
+        made[str(merge)[:20]] = realized.inputs["mm_encoder_outputs"]["image"].pooler_output[0]
+    average, untrained, loaded, moved = made.values()
+    assert torch.allclose(untrained, average, atol=1e-5), "20×20 cells by 10×10 tokens: untrained, it averages"
+    assert torch.equal(loaded, untrained)
+    changed = (moved - average).abs().amax(1) > 1
+    assert int(changed.sum()) == 100, "every token of the patch passes the compressor, single cells do not"
+    other = attach(model, processor(), merge=MultiResolutionCompressor(3, 3), **how)
+    with pytest.raises(InputError, match="the model has"), other:
+        other.prepare(inputs)
+
+
+def large_prompt(name: str) -> dict[str, Any]:
+    """One picture of 20×20 tokens."""
+    cell = adapter(name).grids(build_model(name), build_prompts(name, 1))[0].cell
+    return build_prompts(name, 1, shown=[[(20 * cell, 20 * cell)]])

@@ -9,7 +9,6 @@ from ..lazy import resolve_lazily
 if TYPE_CHECKING:
     from .compressor import MultiResolutionCompressor as MultiResolutionCompressor
     from .compressor import RaggedTokens as RaggedTokens
-    from .compressor import level_for_tokens as level_for_tokens
     from .depth import DepthRouting as DepthRouting
     from .depth import HierarchicalRelevance as HierarchicalRelevance
     from .depth import route_planes as route_planes
@@ -77,7 +76,6 @@ _PUBLIC = {
     "members_of_allocations": "merge",
     "MultiResolutionCompressor": "compressor",
     "RaggedTokens": "compressor",
-    "level_for_tokens": "compressor",
 }
 
 __all__ = resolve_lazily(__name__, _PUBLIC)
