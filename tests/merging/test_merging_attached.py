@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerFast
 
 from arr_coc.backbones import attach
 from arr_coc.backbones.base import adapter
+from arr_coc.backbones.query import find_questions, with_questions
 from arr_coc.errors import InputError
 
 NAMES = [name for name in FAMILIES if name != "qwen3_vl"]
@@ -175,3 +176,38 @@ def large_prompt(name: str) -> dict[str, Any]:
     """One picture of 20×20 tokens."""
     cell = adapter(name).grids(build_model(name), build_prompts(name, 1))[0].cell
     return build_prompts(name, 1, shown=[[(20 * cell, 20 * cell)]])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_questions_get_two_allocations_on_every_family(name: str):
+    """By default, and whether the chat asks them or `query=` names them."""
+    model, inputs = build_model(name), build_prompts(name, 1)
+    asked = dict(inputs)
+    asked["input_ids"] = inputs["input_ids"].clone()
+    asked["input_ids"][:, -4:] = torch.tensor([FIRST_WORD + 20, FIRST_WORD + 21, FIRST_WORD + 22, FIRST_WORD + 23])
+    with attach(model, processor(), keep=0.3) as attachment:
+        first, second = attachment.plan(inputs), attachment.plan(asked)
+        assert first.allocations != second.allocations
+        assert "glance" in first.notes[0]
+        named = [attachment.plan(inputs, query=query).allocations for query in ("w70 w71 w72", "w80 w81")]
+        assert named[0] != named[1]
+        said = attachment.plan(inputs, query=find_questions(adapter(name), processor(), inputs))
+        assert said.allocations == first.allocations
+
+
+def test_a_question_takes_the_place_of_the_words_and_of_nothing_else():
+    name = "internvl"
+    inputs = build_prompts(name, 3)
+    backbone = adapter(name)
+    queries = ["w70", "w71 w72 w73 w74 w75 w76 w77 w78 w79 w80", "w9 w8"]
+    other = with_questions(backbone, processor(), inputs, queries, IMAGE)
+    for row, query in enumerate(queries):
+        ids, more = inputs["input_ids"][row], other["input_ids"][row]
+        wanted = [int(word[1:]) for word in query.split()]
+        assert more[-len(wanted) :].tolist() == wanted
+        last = int((ids == IMAGE).nonzero().max())
+        kept = ids[: last + 1][ids[: last + 1] != PAD]
+        assert torch.equal(more[: -len(wanted)][more[: -len(wanted)] != PAD], kept)
+        assert int(other["attention_mask"][row].sum()) == len(kept) + len(wanted)
+    same = find_questions(backbone, processor(), inputs)
+    assert with_questions(backbone, processor(), inputs, same, IMAGE) is inputs

@@ -19,7 +19,7 @@ from ..request import Request
 from ..values import Allocation, Relevance
 from .base import Backbone, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
-from .query import find_questions
+from .query import find_questions, with_questions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -171,7 +171,8 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     rows = {grid.row: query for grid, query in zip(backbone.grids(prompt.model, prompt.inputs), queries, strict=True)}
     by_row = [rows.get(row, "") for row in range(len(prompt.inputs["input_ids"]))]
     glance = prompt.glance or find_glance(prompt.model)
-    glimpse = glance_relevance(backbone, prompt.model, prompt.inputs, by_row, glance)
+    inputs = with_questions(backbone, prompt.processor, prompt.inputs, by_row, backbone.image_token_id(prompt.model))
+    glimpse = glance_relevance(backbone, prompt.model, inputs, by_row, glance)
     maps = glimpse.relevance
     if glance.detail:
         maps = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
