@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         fovea: Any
         confident: float
         most: int
+        least: int
         level: int
         permuted: Any
         edges: Any

@@ -1,7 +1,6 @@
 """The values that travel between the rooms: `Relevance`, `Allocation`, `Answer`.
 
-They are plain, frozen and made of numpy arrays, so that every picture, table and file can be made from them and so
-that importing this module costs nothing. Every room may import it; it imports no room.
+They are plain, frozen and made of numpy arrays: every picture, table and file is made from them. It imports no room.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -96,7 +95,8 @@ class Allocation:
     sparse: True where ground is left uncovered.
     cell: pixels of one token at level 0. canvas: (height, width) of the picture the backbone sees at level 0, where
         it resizes before cutting cells; None where cells are cut from the picture as given, padded at the edge.
-    notes: anything a reader should know ("budget 9000 is above …").
+    notes: anything a reader should know ("budget 9000 is above …"). scanpath: where the eye rested, (y, x) in pixels of
+        the picture as given, in order, for strategies that fixate.
 
     Everything is checked when one is made, and the arrays are read-only.
     """
@@ -114,8 +114,13 @@ class Allocation:
     cell: int = DEFAULT_CELL
     canvas: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
+    scanpath: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
+        path = frozen(self.scanpath, "scanpath of an allocation", np.int32)
+        if path.size and path.shape != (len(path), 2):
+            raise InputError(f"the scanpath of an allocation must be a list of (y, x), got {shown(self.scanpath)}")
+        object.__setattr__(self, "scanpath", tuple(map(tuple, path.tolist())))
         for name, kind in (("boxes", np.int32), ("levels", np.int32), ("counts", np.int32), ("scores", np.float32)):
             object.__setattr__(self, name, frozen(getattr(self, name), f"{name} of an allocation", kind))
         number = self.levels.size
@@ -232,6 +237,8 @@ class Allocation:
             document["canvas"] = {"height": int(self.canvas[0]), "width": int(self.canvas[1])}
         if self.notes:
             document["notes"] = list(self.notes)
+        if self.scanpath:
+            document["scanpath"] = [list(place) for place in self.scanpath]
         return document
 
     @classmethod
@@ -267,6 +274,7 @@ class Allocation:
             cell=data.get("cell", DEFAULT_CELL),
             canvas=None if canvas is None else (_entry(canvas, "height"), _entry(canvas, "width")),
             notes=tuple(notes),
+            scanpath=data.get("scanpath") or (),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -300,6 +308,7 @@ class Pass:
     where it was least. Both at the temperature that calibrates the uncertainty.
     """
 
+    NUMBERS: ClassVar[tuple[str, ...]] = ("tokens", "exploration", "text", "uncertainty", "entropy", "margin")
     allocation: Allocation
     tokens: int
     exploration: float = 0.0
@@ -313,8 +322,7 @@ class Pass:
 class Answer:
     """text, its uncertainty in [0, 1], the passes that led to it, seconds per stage.
 
-    full: the visual tokens that the untouched model would have spent on the picture. notes: where the relevance came
-    from, and anything else a reader should know.
+    full: visual tokens of the untouched model. notes: where the relevance came from, and what else one should know.
     """
 
     text: str
@@ -349,15 +357,7 @@ class Answer:
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
             "passes": [
-                {
-                    "tokens": step.tokens,
-                    "exploration": step.exploration,
-                    "text": step.text,
-                    "uncertainty": step.uncertainty,
-                    "entropy": step.entropy,
-                    "margin": step.margin,
-                    "allocation": step.allocation.to_json(),
-                }
+                {**{name: getattr(step, name) for name in Pass.NUMBERS}, "allocation": step.allocation.to_json()}
                 for step in self.passes
             ],
         }

@@ -215,3 +215,22 @@ def test_saccades_do_not_return_and_stop_when_confident():
     assert (result.confidence.diff(dim=1) >= -1e-6).all()
     levels = allocate(cells[0].numpy(), 256, strategy="saccades").level_map()
     assert max(levels[4, 4], levels[28, 28], levels[4, 28], levels[28, 4]) == 0
+
+
+def test_saccades_tell_their_scanpath_and_need_not_go_on():
+    two = np.zeros((16, 16), dtype=np.float32)
+    two[2:4, 2:4], two[12:14, 11:13] = 1.0, 0.8
+    allocation = allocate(two, 32, strategy="saccades", image_size=(1024, 512), canvas=(512, 512))
+    assert len(allocation.scanpath) >= 3
+    first, second = (np.array(place) for place in allocation.scanpath[:2])
+    assert (abs(first - [2.5 * 64, 2.5 * 32]) <= [64, 32]).all(), "in pixels of the picture as given"
+    assert second[0] > 500
+    assert Allocation.from_json(allocation.to_json()).scanpath == allocation.scanpath
+    one = np.zeros_like(two)
+    one[3, 3] = 1
+    assert len(allocate(one, 32, strategy="saccades", least=1).scanpath) == 1, "the first may be enough"
+    assert len(allocate(one, 32, strategy="saccades").scanpath) == 3
+    assert allocate(two, 32).scanpath == ()
+    for wrong in ([1], [[1, 2, 3]], "ab", [["a", "b"]]):
+        with pytest.raises(InputError):
+            Allocation.from_json({**allocation.to_json(), "scanpath": wrong})

@@ -17,7 +17,7 @@ from . import controls
 from .classic import classic_regions
 from .frame import Frame, to_cells
 from .overlay import overlay
-from .places import KEEPS, SIDES, cascade_places, cluster_places, saccades, top_k
+from .places import KEEPS, SIDES, cascade_places, cluster_places, fixations_of, saccades, top_k
 from .quadtree import quadtree
 from .request import Request, as_maps
 from .strategies import DEFAULT_STRATEGY, check_options, check_strategy
@@ -210,6 +210,7 @@ def allocate_batch(
         return [replace(one, notes=(*notes, *one.notes)) for one, (_, notes) in zip(found, checked, strict=True)]
     leaves = _LEAF_STRATEGIES[strategy](request)
     cells, scores = leaves.cells.cpu().numpy(), leaves.scores.cpu().numpy()
+    paths = fixations_of(request) if strategy == "saccades" else None
     return [
         frame.allocation(
             cells[picture, :length],
@@ -218,6 +219,7 @@ def allocate_batch(
             strategy,
             sparse=frame.leaves_gaps(cells[picture, :length]),
             notes=checked[picture][1],
+            fixated=() if paths is None else paths.points[picture][paths.made[picture]].tolist(),
         )
         for picture, length in enumerate(leaves.lengths.tolist())
     ]

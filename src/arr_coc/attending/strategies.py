@@ -15,7 +15,7 @@ SHAPED = ("shape", "overview", "criterion")
 LEAF_OPTIONS: dict[str, tuple[str, ...]] = {
     "overlay": ("overview",),
     "quadtree": ("criterion",),
-    "saccades": (*SHAPED, "fovea", "confident", "most"),
+    "saccades": (*SHAPED, "fovea", "confident", "most", "least"),
     "top_k": ("level",),
     "uniform": (),
     "random": SHAPED,

@@ -96,7 +96,8 @@ def _measured(plan: Any, record: Any, out: Path | None, quiet: bool) -> Any:
 
     model = load_reader(part_folder(MINI), torch.device("cpu"))
     rivals = Rivals.load(load_scorer(part_folder(SCORER)))
-    fit_balancers(rivals, plan, out and out / "balancers")
+    if plan.each:
+        fit_balancers(rivals, plan, out and out / "balancers")
 
     def keep(found: Any) -> None:
         if out is not None:

@@ -268,7 +268,8 @@ def measure(
     trained = [name for name in TRAINED if name in rivals.makers()]
     names = [OURS, *usable, *trained]
     began = perf_counter()
-    choose_powers(record, rivals, plan, names)
+    if plan.each:
+        choose_powers(record, rivals, plan, names)
     with dense_vision_attention(model):
         for large, family, start, count in plan.batches():
             if plan.seconds is not None and perf_counter() - began > plan.seconds:
