@@ -396,3 +396,55 @@ def test_the_classic_scale_is_seen_before_the_encoder_at_its_true_places(model: 
     whole = replace(coarse, counts=np.array([100]), levels=np.array([0]))
     logits = model(**backbone.realize(model, inputs, [whole]).inputs).logits
     assert (logits - model(**inputs).logits).abs().max() < 1e-4
+
+
+@torch.no_grad()
+def test_leaves_that_inject_no_deeper_pass_no_later_block(model: Any, processor: Any) -> None:
+    inputs = prompt(processor, list(ROWS[:2]))
+    backbone = backbone_for(model)
+    given = allocations(model, inputs, 0.5)
+    tower = model.model.visual
+    lengths: list[int] = []
+    hooks = [block.register_forward_pre_hook(lambda _, args: lengths.append(len(args[0]))) for block in tower.blocks]
+    maps = [np.zeros((grid.rows, grid.cols)) for grid in backbone.grids(model, inputs)]
+    for one in maps:
+        one[0, 0] = 1
+    try:
+        early = backbone.realize(model, inputs, given, relevance=maps, depth=DepthRouting(early=True))
+        routed, lengths[:] = list(lengths), []
+        stock = backbone.realize(model, inputs, given, relevance=maps, depth=DepthRouting())
+    finally:
+        for hook in hooks:
+            hook.remove()
+    assert lengths == [lengths[0]] * len(tower.blocks)
+    assert routed[0] == lengths[0]
+    assert routed[-1] < routed[0], "the last blocks run on the relevant leaves alone"
+    assert sorted(routed, reverse=True) == routed
+    ours, theirs = (one.notes["tokens"] for one in (early, stock))
+    assert ours.embeds.shape == theirs.embeds.shape
+    for mine, other in zip(ours.planes, theirs.planes, strict=True):
+        assert torch.equal(mine.abs().sum(1) > 0, other.abs().sum(1) > 0), "the same leaves inject"
+    everything = [np.ones_like(one) for one in maps]
+    all_the_way = backbone.realize(model, inputs, given, relevance=everything, depth=DepthRouting(early=True))
+    plain = backbone.realize(model, inputs, given)
+    assert torch.allclose(all_the_way.notes["tokens"].embeds, plain.notes["tokens"].embeds, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_glance_gives_three_maps_and_they_route(model: Any, processor: Any) -> None:
+    from arr_coc.backbones import attach
+
+    inputs = prompt(processor, [([picture(160, 160)], "where is the red square")])
+    how: dict[str, Any] = {"budget": 12, "relevance": "glance:three"}
+    with attach(model, processor, depth=DepthRouting(early=True), **how) as attachment:
+        plan = attachment.plan(inputs)
+        routed = model(**inputs).logits
+    (three,) = plan.relevance or ()
+    assert isinstance(three, HierarchicalRelevance)
+    assert not np.allclose(three.low, three.high), "each third of the layers looks for itself"
+    with attach(model, processor, **how):
+        plain = model(**inputs).logits
+    assert not torch.allclose(routed, plain)
+    other = attach(model, processor, relevance="glance:four", budget=12)
+    with pytest.raises(InputError, match="glance:three"), other:
+        other.plan(inputs)

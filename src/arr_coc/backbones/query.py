@@ -78,6 +78,8 @@ def with_questions(
     For a glance: `query=` may name what to look for while the chat asks something else. image: the token of visual
     ones. Of a turn with pictures the words behind the last are meant, or those before the first where none stand there.
     """
+    if getattr(processor, "tokenizer", None) is None:  # nothing to spell the question with: the chat's own is read
+        return inputs
     words = question_mask(backbone, processor, inputs)
     asked = find_questions(backbone, processor, inputs)
     visual = inputs["input_ids"] == image

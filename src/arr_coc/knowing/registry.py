@@ -139,6 +139,7 @@ BUILT_IN: Mapping[str, Source] = {
             frozenset({"model"}),
             "the model's own attention on a coarse first look",
             together=True,
+            option="three",
         ),
         Source(
             "words",

@@ -66,6 +66,14 @@ def command(
     explain: Annotated[
         bool, typer.Option(help="Tell the story pass by pass; with --out also strip.png and convergence.png.")
     ] = False,
+    depth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="stock|spread|early",
+            help="Route regions to encoder depths by relevance (Qwen3-VL); early: the rest skips its later blocks.",
+            show_default=False,
+        ),
+    ] = None,
     levels: Annotated[int | None, typer.Option(help="Coarsest level of detail.", show_default=False)] = None,
     new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 64,
     seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
@@ -100,6 +108,7 @@ def command(
       arr-coc ask form.png "What is the date?" --passes 4 --explain --out story
       arr-coc ask form.png "What is the date?" --preset two_pass --budget 64
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
+      arr-coc ask street.jpg "What does the red sign say?" -m Qwen/Qwen3-VL-2B-Instruct --depth early
       arr-coc ask report.pdf "Who signed it?" --page 3
       arr-coc ask form.png "What is the date?" --record feedback.jsonl && arr-coc judge feedback.jsonl right
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
@@ -128,6 +137,8 @@ def command(
         raise InputError("--first-look is for several passes; give --passes or --preset with it")
     if again and strategy is not None:
         raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes, --preset and --explain")
+    if again and depth is not None:
+        raise InputError("--depth is for one look; leave it out with --passes, --preset and --explain")
     kept = Feedback.of(record)
     source = open_source(image, allow_url)
     if page is not None or is_pdf(source.place):
@@ -145,6 +156,7 @@ def command(
         with uncollected():
             given: dict[str, Any] = {"device": device, "relevance": relevance}
             given |= {} if levels is None else {"levels": levels}
+            given |= {} if depth is None else {"depth": depth}
             esper = None
             if again:
                 from ...esper import Esper
@@ -152,7 +164,9 @@ def command(
                 glance = {} if first_look is None else {"glance": first_look}
                 esper = Esper.from_pretrained(model, settings, **given, **glance)
                 eye = esper.eye
-            elif can_be_quick(model, device, picture.size, tokens, share, strategy=strategy, relevance=relevance):
+            elif depth is None and can_be_quick(
+                model, device, picture.size, tokens, share, strategy=strategy, relevance=relevance
+            ):
                 eye = QuickEye(part_folder(MINI), relevance, levels)
             else:
                 from ...asking import Eye
