@@ -25,6 +25,7 @@ def classic(
         typer.Option(help="Only this source of the registry beside ours; may be repeated. [default: all phases]"),
     ] = None,
     seconds: Annotated[float | None, typer.Option(help="Begin no batch after so many.", show_default=False)] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     out: Annotated[
         Path | None, typer.Option(help=f"Folder for {RECORD}; a run goes on from what is there.", show_default=False)
     ] = None,
@@ -38,8 +39,8 @@ def classic(
 ) -> None:
     """Phase 1 (edges), Phase 2 (query-aware), Phase 3 (from outcomes) and the parts, against ours, at equal tokens.
 
-    Sources that the registry lacks are left out with a line. About half an hour on two cores; a run that was stopped
-    goes on with the same --out.
+    Sources that the registry lacks are left out with a line. About half an hour on two idle cores, minutes on a GPU; a
+    run that was stopped goes on with the same --out.
 
     \b
     Examples:
@@ -54,7 +55,8 @@ def classic(
     from ...lab.bench.classic_report import tables
     from ...lab.bench.table import fill_page
 
-    plan = ClassicPlan(each=each, large=large, names=tuple(relevance or ()), seconds=seconds)
+    names, at_once = tuple(relevance or ()), 21 if device == "cpu" else 147
+    plan = ClassicPlan(each=each, large=large, names=names, seconds=seconds, device=device, at_once=at_once)
     path = saved or (out and out / RECORD)
     record = Record.of(_document(path), plan) if path is not None and path.is_file() else Record(plan=_plain(plan))
     if saved is None:
@@ -93,9 +95,11 @@ def _measured(plan: Any, record: Any, out: Path | None, quiet: bool) -> Any:
     from ...lab.bench.classic import fit_balancers, measure
     from ...lab.train.outcomes import load_reader
     from ...lab.train.rivals import Rivals
+    from ...looking import check_device
 
-    model = load_reader(part_folder(MINI), torch.device("cpu"))
-    rivals = Rivals.load(load_scorer(part_folder(SCORER)))
+    check_device(plan.device)
+    model = load_reader(part_folder(MINI), torch.device(plan.device))
+    rivals = Rivals.load(load_scorer(part_folder(SCORER), plan.device), device=plan.device)
     if plan.each:
         fit_balancers(rivals, plan, out and out / "balancers")
 

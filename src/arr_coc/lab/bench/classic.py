@@ -81,6 +81,7 @@ class ClassicPlan:
     at_once: int = 21
     seconds: float | None = None
     names: tuple[str, ...] = ()
+    device: str = "cpu"
 
     def batches(self) -> Iterator[tuple[bool, str, int, int]]:
         """(large, family, first picture, how many): every family in turn, so that what is done is balanced."""
@@ -178,7 +179,9 @@ def registry_map(name: str, batch: TrainingBatch) -> Tensor:
     scenes = [Scene(one.permute(1, 2, 0).contiguous().numpy()) for one in batch.pictures.cpu()]
     found = find_source(name).maps(scenes, [decode(ids) for ids in batch.question_ids]).relevance
     maps = [np.asarray(getattr(one, "map", one), dtype=np.float32) for one in found]
-    return torch.cat([torch.from_numpy(to_cells(one[None], frame)) for one in maps]).clamp(0, 1)
+    return (
+        torch.cat([torch.from_numpy(to_cells(one[None], frame)) for one in maps]).clamp(0, 1).to(batch.pictures.device)
+    )
 
 
 def maps_of(batch: TrainingBatch, rivals: Rivals, names: Sequence[str]) -> dict[str, Tensor]:
@@ -199,11 +202,12 @@ def fit_balancers(
     training pictures; those of the package belong to an earlier scorer. folder: where they are kept from run to run."""
     kinds: dict[str, Any] = {"tension": TensionBalancer, "adaptive": AdaptiveTensionBalancer}
     if folder is not None and all((folder / name / "config.json").is_file() for name in kinds):
-        rivals.parts |= {name: kind.from_pretrained(folder / name).float() for name, kind in kinds.items()}
+        loaded = {name: kind.from_pretrained(folder / name) for name, kind in kinds.items()}
+        rivals.parts |= {name: part.float().to(plan.device) for name, part in loaded.items()}
         return
     parts: list[tuple[Tensor, ...]] = []
     for family in plan.families:
-        batch = render_family(family, each, plan.size, plan.seed, 0, "cpu", None, "train")
+        batch = render_family(family, each, plan.size, plan.seed, 0, plan.device, None, "train")
         ways = three_ways(batch, rivals.scorer)
         parts.append((*ways.maps, ways.query, target_cells(batch, *ways.participatory.shape[1:])))
     first, second, third, query, truth = (torch.cat(one) for one in zip(*parts, strict=True))
@@ -214,11 +218,12 @@ def fit_balancers(
             "tension": TensionBalancer(),
             "adaptive": AdaptiveTensionBalancer(AdaptiveConfig(query_width=query.shape[1])),
         }
+        made = {name: module.to(plan.device) for name, module in made.items()}
         for name, module in made.items():
             optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
             for _ in range(steps):
                 found = module(first, second, third) if name == "tension" else module(first, second, third, query)
-                loss = share_loss(SHARPNESS * found.clamp_min(1e-3).log(), shares, torch.ones(len(shares)))
+                loss = share_loss(SHARPNESS * found.clamp_min(1e-3).log(), shares)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -243,7 +248,7 @@ def choose_powers(record: Record, rivals: Rivals, plan: ClassicPlan, names: Sequ
     parts: dict[str, list[Tensor]] = {}
     truth = []
     for family in plan.families:
-        batch = render_family(family, each, plan.size, plan.seed, 0, "cpu", None, "validation")
+        batch = render_family(family, each, plan.size, plan.seed, 0, plan.device, None, "validation")
         for name, one in maps_of(batch, rivals, lacking).items():
             parts.setdefault(name, []).append(one)
         truth.append(target_cells(batch, plan.size[0] // 32, plan.size[1] // 32))
@@ -299,24 +304,24 @@ def _read(
     full = not record.has(f"full@{rows * cols}", family, start)
     if not full and not any(wanted.values()):
         return False
-    batch = render_family(family, count, plan.size, plan.seed, start, "cpu", None, plan.split)
+    batch = render_family(family, count, plan.size, plan.seed, start, plan.device, None, plan.split)
     asked = {name for lacking in wanted.values() for name in lacking}
     asked = [name for name in names if name in asked or (name == OURS and "shuffled" in asked)]
     maps = {name: sharpened(one, *record.powers[name]) for name, one in maps_of(batch, rivals, asked).items()}
     for budget, lacking in wanted.items():
         made = {name: maps[name] for name in lacking if name in maps}
         leaves = {name: overlay(one, [budget] * count).cells for name, one in made.items()}
-        flat = torch.ones(count, rows, cols)
+        flat = torch.ones(count, rows, cols, device=plan.device)
         seed = plan.seed + start + 7919 * plan.families.index(family)
-        for name in set(lacking) & {*CONTROLS}:
+        for name in (one for one in lacking if one in CONTROLS):
             given = allocate_batch(maps[OURS] if name == "shuffled" else flat, budget, strategy=name, seed=seed)
-            leaves[name] = torch.from_numpy(np.stack([tokens_of(one) for one in given]))
+            leaves[name] = torch.from_numpy(np.stack([tokens_of(one) for one in given])).to(plan.device)
         if leaves:
             right = judge(model, batch, torch.stack(list(leaves.values()), dim=1)).right
             for place, name in enumerate(leaves):
                 record.add(f"{name}@{budget}", family, start, right[:, place])
     if full:
-        every = overlay(torch.ones(count, rows, cols), [rows * cols] * count).cells
+        every = overlay(torch.ones(count, rows, cols, device=plan.device), [rows * cols] * count).cells
         record.add(f"full@{rows * cols}", family, start, judge(model, batch, every[:, None]).right[:, 0])
     return True
 
@@ -338,13 +343,12 @@ def _read_large(
     }
     if not any(lacking.values()):
         return False
-    batch = render_family(family, count, plan.large_size, plan.seed, start, "cpu", None, plan.split)
+    batch = render_family(family, count, plan.large_size, plan.seed, start, plan.device, None, plan.split)
     scores = rivals.scorer.score(batch.pictures, batch.question_ids)
     for budget, scales in lacking.items():
         for scale in scales:
             (one,) = allocate_batch(scores, budget, strategy=scale)
-            boxes = (
-                torch.from_numpy(as_boxes(tokens_of(one))) if scale == "classic" else torch.from_numpy(tokens_of(one))
-            )
+            found = tokens_of(one)
+            boxes = torch.from_numpy(as_boxes(found) if scale == "classic" else found).to(plan.device)
             record.add(f"{scale} scale@{budget}", family, start, judge(model, batch, boxes[None, None]).right[:, 0])
     return True

@@ -30,7 +30,9 @@ MARK = "esper-gain"
 def gain_rows(models: Models, keep: float, number: int) -> Iterator[Row]:
     """One row for each preset and one for its single look. number: pictures, all families together."""
     each = -(-number // len(FAMILIES))
-    parts = [scenes_of(render(one, each, SIZE, VALIDATION_SEED, "validation", None, "cpu", 0)) for one in FAMILIES]
+    parts = [
+        scenes_of(render(one, each, SIZE, VALIDATION_SEED, "validation", None, models.device, 0)) for one in FAMILIES
+    ]
     sheet = QuestionSheet.of(models, join_scenes(parts), scorer_maps(models))
     full = models.tree.full
     total = max(2, round(keep * full))
@@ -67,12 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--keep", type=float, nargs="+", default=[1 / 32], help="shares of the tokens, all passes together"
     )
     parser.add_argument("--number", type=int, default=420, help="pictures")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--out", type=Path, help="folder for esper_gain.json")
     parser.add_argument("--page", type=Path, help=f"a Markdown page with the marks {MARK}")
     given = parser.parse_args(arguments)
     if given.number < 1 or not all(0 < keep <= 1 for keep in given.keep):
         raise InputError("--number must be at least 1 and every --keep above 0 and up to 1")
-    models = Models.load()
+    models = Models.load(device=given.device)
     tables = [gain_table(models, keep, given.number) for keep in given.keep]
     for table in tables:
         print(table.section())
