@@ -10,6 +10,7 @@ bfloat16. From the processor's patches on the device to the first token, in thes
     map       leaves before the encoder by a map that is given: what foveating costs when the search is free
     scorer    the same, the map searched for by the bundled scorer
     glance    the same, by the model's own attention on a coarse view; its leaves that stay are not encoded again
+    depth     as map, leaves of little relevance leave the encoder early (`DepthRouting(early=True)`)
     after     the encoder in full, its tokens merged by the same allocation
     resize    the picture resized to as many tokens: the physical limit for that count
 
@@ -45,7 +46,7 @@ from arr_coc.backbones.glance import Glance
 from arr_coc.backbones.qwen3_vl import Qwen3VL, VisualTokens, dense_vision_attention, encode_leaves
 from arr_coc.backbones.qwen3_vl_graph import Graphs, padded_length
 from arr_coc.decoding import Prefilled, greedy_steps, prefill
-from arr_coc.realizing import LeafBatch, gather_leaf_patches, mip_pyramid
+from arr_coc.realizing import DepthRouting, LeafBatch, gather_leaf_patches, mip_pyramid
 from arr_coc.realizing.merge import members_of_allocations, plan_members
 from arr_coc.request import Request
 
@@ -185,6 +186,10 @@ class Case:
     def realize(self, plan: Plan, tower: Any = None) -> Realized:
         return self.backbone.realize(self.model, self.inputs, plan.allocations, **plan.options, tower=tower)
 
+    def realize_by_depth(self, plan: Plan) -> Realized:
+        routing = {"relevance": plan.relevance, "depth": DepthRouting(early=True)}
+        return self.backbone.realize(self.model, self.inputs, plan.allocations, **plan.options, **routing)
+
     def encode(self, inputs: dict[str, Tensor], tower: Any = None) -> Realized:
         """Every cell of the pictures through the encoder, and the prompt as it is."""
         rows, cols = (inputs["image_grid_thw"][0, 1:] // 2).tolist()
@@ -265,6 +270,7 @@ def measure(case: Case, watch: Stopwatch, graphs: Graphs | None) -> list[dict[st
                 record(way + name, keep, partial(case.plan, source, count), partial(case.realize, tower=tower), first)
     for keep in KEEPS:
         count = round(case.full * keep)
+        record("depth", keep, partial(case.plan, case.maps, count), case.realize_by_depth)
         record("resize", keep, partial(case.resized, count), case.encode)
         record("after", keep, lambda: case.inputs, lambda given, n=count: case.merged(case.encode(given), n))
     return rows

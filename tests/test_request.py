@@ -55,7 +55,6 @@ def test_one_call_may_answer_in_either_unit():
         ({"levels": -1}, "levels must be at least 0"),
         ({"seed": "a"}, "seed must be a whole number"),
         ({"strategy": "magic"}, "unknown strategy"),
-        ({"strategy": "lod", "keep": 0.5}, "budget, not keep"),
         ({"budegt": 3}, "did you mean budget"),
         ({"lvels": 3}, "did you mean levels"),
         ({"strategy": "quadtree", "criterium": "peak"}, "did you mean criterion"),

@@ -45,6 +45,7 @@ class Eye(Sight):
     levels: the coarsest level of detail; None leaves it to the allocator. strategy: what `ask` takes unless told; None
     is the library's default. graphs: single prompts run as CUDA graphs, captured when first needed; None does so where
     it is safe (a dense Qwen3-VL on one CUDA device). record: a file that keeps what was asked and decided (`feedback`).
+    depth: route leaves to DeepStack depths (`realizing.DepthRouting`, or "stock", "spread", "early"); Qwen3-VL only.
     """
 
     def ask(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .attending.strategies import CLASSIC_SCALE, DEFAULT_STRATEGY, check_options, check_strategy
+from .attending.strategies import DEFAULT_STRATEGY, check_options, check_strategy
 from .checks import shown, whole, whole_size
 from .errors import InputError
 from .values import DEFAULT_CELL
@@ -29,14 +29,13 @@ if TYPE_CHECKING:
         fovea: Any
         confident: float
         most: int
+        least: int
         level: int
         permuted: Any
         edges: Any
         boxes: Any
-        preset: str
-        patches: int
+        curve: str
         steepness: float
-        mapping: str
         sides: Sequence[int]
         keeps: Sequence[int]
         clusters: Any
@@ -82,10 +81,6 @@ class Request:
     def __post_init__(self) -> None:
         budget, keep = check_amount(self.budget, self.keep)
         check_strategy(self.strategy)
-        if self.strategy in CLASSIC_SCALE and keep is not None:
-            raise InputError(
-                f"strategy {self.strategy!r} counts 64 to 400 tokens for each patch; give budget, not keep"
-            )
         check_options(self.strategy, self.options)
         checked = {
             "budget": budget,
@@ -124,13 +119,11 @@ class Request:
         """Tokens that may be spent on a picture that costs `full` at level 0 everywhere; it may be above that."""
         if self.budget is not None and not isinstance(self.budget, Sequence):
             return self.budget
-        if self.strategy in CLASSIC_SCALE:
-            return import_module(".attending.classic", __package__).PRESETS["classic"].budget
         return max(1, math.floor((DEFAULT_KEEP if self.keep is None else self.keep) * full + 1e-9))
 
     def tokens(self, full: int) -> int:
         """Tokens to spend on such a picture: a budget above its full count means all of it."""
-        return self.capped(self.wanted(full) if self.strategy in CLASSIC_SCALE else min(self.wanted(full), full))
+        return self.capped(min(self.wanted(full), full))
 
     def capped(self, tokens: int) -> int:
         return tokens if self.ceiling is None else min(tokens, self.ceiling)
@@ -140,7 +133,7 @@ class Request:
         asked = self.budget if isinstance(self.budget, Sequence) else [self.wanted(full)]
         if self.ceiling is not None and max(min(one, full) for one in asked) > self.ceiling:
             return (f"no picture may cost more than {self.ceiling} tokens here: the budget was lowered to that",)
-        above = isinstance(self.budget, int) and self.strategy not in CLASSIC_SCALE and self.budget > full
+        above = isinstance(self.budget, int) and self.budget > full
         return (f"budget {self.budget} is above the {full} tokens of {name}: all of it is seen",) if above else ()
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .attending.frame import in_picture
 from .attending.strategies import DEFAULT_STRATEGY, check_strategy
+from .backbones.attachment import adapter_options
 from .backbones.attachment_plan import Settings, plan_prompt
 from .backbones.base import backbone_for
 from .bundled import MINI, Calibration, ScorerRelevance, as_trained, marked, model_folder, scorer_beside
@@ -22,6 +23,7 @@ from .checks import of_kind, positive, whole
 from .errors import InputError
 from .feedback import Feedback
 from .knowing.registry import check_relevance
+from .realizing.depth import DepthRouting
 from .request import ASK_KEYWORDS, Request, check_device, check_request
 from .values import Answer, Pass, Relevance
 
@@ -59,6 +61,7 @@ class Sight:
         graphs: bool | None = None,
         name: str = "",
         record: Feedback | str | Path | None = None,
+        depth: DepthRouting | str | None = None,
     ) -> None:
         if isinstance(relevance, str):
             check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
@@ -74,6 +77,9 @@ class Sight:
         self.backbone = backbone_for(model)
         self.backbone.check(model, processor)
         self.record = Feedback.of(record)
+        self.depth = DepthRouting.named(depth) if isinstance(depth, str) else depth
+        if self.depth is not None and "depth" not in adapter_options(self.backbone):
+            raise InputError(f"depth= is for Qwen3-VL, which foveates before its encoder; {self.name} does not")
         self._graphs = self._captured(graphs)
         self._view: View | None = None
         # What is awaited takes turns here; copies of an eye, which share its weights, share it too.
@@ -148,6 +154,7 @@ class Sight:
             relevance=self.relevance if relevance is None else relevance,
             scorer=self.scorer,
             words=words_of(views, words),
+            realize={} if self.depth is None else {"depth": self.depth},
         )
         seconds = {"load": sum(view.seconds for view in views)}
         with timed(seconds, "read"):

@@ -1,7 +1,6 @@
 """The values that travel between the rooms: `Relevance`, `Allocation`, `Answer`.
 
-They are plain, frozen and made of numpy arrays, so that every picture, table and file can be made from them and so
-that importing this module costs nothing. Every room may import it; it imports no room.
+They are plain, frozen and made of numpy arrays: every picture, table and file is made from them. It imports no room.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -89,14 +88,15 @@ class Allocation:
 
     boxes: (N, 4) int32: y, x, height, width in pixels of the picture as given, clipped to it. Regions may lie on one
         another: what is seen of a place is the finest region over it.
-    levels: (N,) int32. Level 0 is full resolution; a region of level l is seen at 1 / 2**l of it.
-    counts: (N,) int32: tokens of each region.
+    levels: (N,) int32. Level 0 is full resolution; a region of one token of level l is seen at 1 / 2**l of it.
+    counts: (N,) int32: tokens of each region; more than one lie in it as a grid (`attending.frame.token_grids`).
     scores: (N,) float32: the relevance that earned the region its place.
     height, width: the picture as given. budget: the tokens allowed. full: the tokens level 0 everywhere would cost.
     sparse: True where ground is left uncovered.
     cell: pixels of one token at level 0. canvas: (height, width) of the picture the backbone sees at level 0, where
         it resizes before cutting cells; None where cells are cut from the picture as given, padded at the edge.
-    notes: anything a reader should know ("budget 9000 is above …").
+    notes: anything a reader should know ("budget 9000 is above …"). scanpath: where the eye rested, (y, x) in pixels of
+        the picture as given, in order, for strategies that fixate.
 
     Everything is checked when one is made, and the arrays are read-only.
     """
@@ -114,8 +114,13 @@ class Allocation:
     cell: int = DEFAULT_CELL
     canvas: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
+    scanpath: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
+        path = frozen(self.scanpath, "scanpath of an allocation", np.int32)
+        if path.size and path.shape != (len(path), 2):
+            raise InputError(f"the scanpath of an allocation must be a list of (y, x), got {shown(self.scanpath)}")
+        object.__setattr__(self, "scanpath", tuple(map(tuple, path.tolist())))
         for name, kind in (("boxes", np.int32), ("levels", np.int32), ("counts", np.int32), ("scores", np.float32)):
             object.__setattr__(self, name, frozen(getattr(self, name), f"{name} of an allocation", kind))
         number = self.levels.size
@@ -176,10 +181,12 @@ class Allocation:
 
     def leaf_cells(self) -> np.ndarray:
         """(N, 3) int64: row and column of each region's first level-0 cell, and its level."""
-        height, width = self.canvas or (self.height, self.width)
-        scale = np.array([height / self.height, width / self.width]) / self.cell
-        corners = np.rint(self.boxes[:, :2] * scale).astype(np.int64)
+        corners = np.rint(self.boxes[:, :2] * self._cells_per_pixel()).astype(np.int64)
         return np.concatenate([corners, self.levels[:, None].astype(np.int64)], axis=1)
+
+    def _cells_per_pixel(self) -> np.ndarray:
+        given = np.array([self.height, self.width])
+        return (self.canvas or given) / given / self.cell
 
     def tokens_by_level(self) -> dict[int, int]:
         levels, inverse = np.unique(self.levels, return_inverse=True)
@@ -188,22 +195,29 @@ class Allocation:
 
     def level_map(self) -> np.ndarray:
         """(rows, cols) int32 level of detail of every level-0 cell; -1 where nothing looks (sparse strategies)."""
-        leaf = self.leaf_map()
-        return np.append(self.levels, np.int32(-1))[leaf]
+        return np.append(self.levels, np.int32(-1))[self.leaf_map()]
 
     def leaf_map(self) -> np.ndarray:
         """(rows, cols) int32: which region is seen at each level-0 cell, the finest over it; -1 where nothing looks."""
-        rows, cols = self.grid
-        corners = self.leaf_cells()[:, :2]
-        result = np.full((rows, cols), -1, dtype=np.int32)
-        # Paint coarse first, so that where regions overlap the finer one is what is seen.
-        for level in sorted(set(self.levels.tolist()), reverse=True):
-            chosen = np.flatnonzero(self.levels == level)
-            offsets = np.arange(min(1 << level, max(rows, cols)))
-            y = np.clip(corners[chosen, 0, None, None] + offsets[:, None], 0, rows - 1)
-            x = np.clip(corners[chosen, 1, None, None] + offsets[None, :], 0, cols - 1)
-            result[y, x] = chosen[:, None, None]
+        result, (owner, rows, cols) = np.full(self.grid, -1, dtype=np.int32), self.cells_under()
+        result[rows, cols] = owner
         return result
+
+    def extents(self) -> np.ndarray:
+        """(N, 2) int64: cells that each region covers down and across: 2**level for a leaf, else those of its box."""
+        boxes = np.clip(np.rint(self.boxes[:, 2:] * self._cells_per_pixel()), 1, None).astype(np.int64)
+        leaves = np.maximum(boxes, np.int64(1) << self.levels[:, None].astype(np.int64))
+        return np.where((self.counts == 1)[:, None], leaves, boxes)
+
+    def cells_under(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Region, row and column of every cell under every region, coarse ones first: the last painted is seen."""
+        first = np.clip(self.leaf_cells()[:, :2], 0, np.array(self.grid) - 1)
+        extent = np.minimum(self.extents(), np.array(self.grid) - first)
+        order = np.lexsort((self.counts == 1, -self.levels))
+        area = extent.prod(1)[order]
+        owner = np.repeat(order, area)
+        local = np.arange(area.sum()) - np.repeat(np.cumsum(area) - area, area)
+        return owner, first[owner, 0] + local // extent[owner, 1], first[owner, 1] + local % extent[owner, 1]
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-ready dictionary. Optional keys appear only where they differ from their defaults."""
@@ -223,6 +237,8 @@ class Allocation:
             document["canvas"] = {"height": int(self.canvas[0]), "width": int(self.canvas[1])}
         if self.notes:
             document["notes"] = list(self.notes)
+        if self.scanpath:
+            document["scanpath"] = [list(place) for place in self.scanpath]
         return document
 
     @classmethod
@@ -258,6 +274,7 @@ class Allocation:
             cell=data.get("cell", DEFAULT_CELL),
             canvas=None if canvas is None else (_entry(canvas, "height"), _entry(canvas, "width")),
             notes=tuple(notes),
+            scanpath=data.get("scanpath") or (),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -291,6 +308,7 @@ class Pass:
     where it was least. Both at the temperature that calibrates the uncertainty.
     """
 
+    NUMBERS: ClassVar[tuple[str, ...]] = ("tokens", "exploration", "text", "uncertainty", "entropy", "margin")
     allocation: Allocation
     tokens: int
     exploration: float = 0.0
@@ -304,8 +322,7 @@ class Pass:
 class Answer:
     """text, its uncertainty in [0, 1], the passes that led to it, seconds per stage.
 
-    full: the visual tokens that the untouched model would have spent on the picture. notes: where the relevance came
-    from, and anything else a reader should know.
+    full: visual tokens of the untouched model. notes: where the relevance came from, and what else one should know.
     """
 
     text: str
@@ -340,15 +357,7 @@ class Answer:
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
             "passes": [
-                {
-                    "tokens": step.tokens,
-                    "exploration": step.exploration,
-                    "text": step.text,
-                    "uncertainty": step.uncertainty,
-                    "entropy": step.entropy,
-                    "margin": step.margin,
-                    "allocation": step.allocation.to_json(),
-                }
+                {**{name: getattr(step, name) for name in Pass.NUMBERS}, "allocation": step.allocation.to_json()}
                 for step in self.passes
             ],
         }
@@ -370,17 +379,10 @@ class Comparison:
 
 def token_density(allocation: Allocation) -> np.ndarray:
     """(rows, cols) float64: tokens per level-0 cell; sums to the allocation's tokens."""
-    rows, cols = allocation.grid
-    corners = allocation.leaf_cells()
-    density = np.zeros((rows, cols))
-    for level in sorted(set(allocation.levels.tolist())):
-        chosen = allocation.levels == level
-        offsets = np.arange(1 << level)
-        y = corners[chosen, 0, None, None] + offsets[:, None] + 0 * offsets[None, :]
-        x = corners[chosen, 1, None, None] + offsets[None, :] + 0 * offsets[:, None]
-        inside = (y < rows) & (x < cols)
-        share = allocation.counts[chosen, None, None] / inside.sum((1, 2), keepdims=True)
-        np.add.at(density, (y[inside], x[inside]), np.broadcast_to(share, inside.shape)[inside])
+    density = np.zeros(allocation.grid)
+    owner, rows, cols = allocation.cells_under()
+    share = allocation.counts / np.maximum(np.bincount(owner, minlength=len(allocation)), 1)
+    np.add.at(density, (rows, cols), share[owner])
     return density
 
 

@@ -8,8 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending import STRATEGIES, PowerCurve, allocate, allocate_batch, build_tree, fixate, tokens_for
-from arr_coc.attending.classic import CLASSIC_TOKENS, lod_tokens, mip_level, power_curve_tokens
+from arr_coc.attending import STRATEGIES, allocate, allocate_batch, build_tree, fixate, tokens_for
 from arr_coc.attending.controls import permute_along_tree
 from arr_coc.attending.places import cascade_places, cluster_places, cluster_scores
 from arr_coc.errors import InputError
@@ -25,19 +24,16 @@ def extras(strategy: str) -> dict:
         "oracle": {"boxes": [[0.6, 0.1, 0.8, 0.25]]},
         "edge": {"edges": SPOT},
         "clusters": {"labels": LABELS},
-        "power_curve": {"preset": "v02", "patches": 20},
-        "lod": {"preset": "v02", "patches": 20},
     }.get(strategy, {})
 
 
-def budget_for(strategy: str) -> int:
-    return 5120 if strategy in ("power_curve", "lod") else 256
+BUDGET = 256
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("size", [(1024, 1024), (1000, 700)])
 def test_every_strategy_keeps_the_contract(strategy, size):
-    allocation = allocate(SPOT, budget_for(strategy), image_size=size, strategy=strategy, **extras(strategy))
+    allocation = allocate(SPOT, BUDGET, image_size=size, strategy=strategy, **extras(strategy))
     assert allocation.strategy == strategy
     assert allocation.tokens <= allocation.budget
     assert (allocation.counts >= 1).all()
@@ -60,22 +56,22 @@ def test_a_batch_equals_one_by_one(strategy):
     more = extras(strategy)
     if strategy == "oracle":
         more = {"boxes": [[[0.6, 0.1, 0.8, 0.25]], [[0.1, 0.6, 0.25, 0.8]], [[0, 0, 0.1, 0.1]]]}
-    together = allocate_batch(maps, budget_for(strategy), strategy=strategy, seed=5, **more)
-    again = allocate_batch(maps, budget_for(strategy), strategy=strategy, seed=5, **more)
+    together = allocate_batch(maps, BUDGET, strategy=strategy, seed=5, **more)
+    again = allocate_batch(maps, BUDGET, strategy=strategy, seed=5, **more)
     assert together == again, "the same seed must give the same result"
     if strategy in ("random", "shuffled"):
         return  # drawn for the batch as a whole
     for index, one in enumerate(together):
         own = {"boxes": more["boxes"][index]} if strategy == "oracle" else more
-        assert allocate(maps[index], budget_for(strategy), strategy=strategy, **own) == one
+        assert allocate(maps[index], BUDGET, strategy=strategy, **own) == one
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_an_option_that_a_strategy_does_not_take_is_refused_and_the_nearest_name_said(strategy):
     with pytest.raises(InputError, match=r"budegt=.*did you mean budget\?"):
-        allocate(SPOT, budget_for(strategy), strategy=strategy, budegt=3, **extras(strategy))
+        allocate(SPOT, BUDGET, strategy=strategy, budegt=3, **extras(strategy))
     with pytest.raises(InputError, match=r"levelz=.*did you mean levels?\?"):
-        allocate(SPOT, budget_for(strategy), strategy=strategy, levelz=3, **extras(strategy))
+        allocate(SPOT, BUDGET, strategy=strategy, levelz=3, **extras(strategy))
 
 
 @pytest.mark.parametrize(
@@ -166,69 +162,6 @@ def test_top_k_takes_the_best_cells_and_breaks_ties_by_position():
     assert allocate_batch(np.stack([relevance] * 2), [5, 9], strategy="top_k")[1].tokens == 9
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 40), st.integers(0, 999), st.floats(0.5, 4.5), st.floats(0, 1.2))
-def test_power_curve_spends_within_its_bounds_and_never_drops(patches, seed, steepness, share):
-    scores = torch.rand(2, patches, generator=torch.Generator().manual_seed(seed))
-    budget = round(patches * (64 + share * 336))
-    tokens = power_curve_tokens(scores, budget, steepness)
-    assert ((tokens >= 64) & (tokens <= 400)).all()
-    assert (tokens.sum(1) <= budget).all()
-    wish = 64 + 336 * scores**steepness
-    affordable = wish.sum(1) <= budget
-    # Where the wish exceeds the budget, the budget is spent to the last token.
-    assert (tokens.sum(1)[~affordable] == budget).all()
-    order = scores.argsort(dim=1)
-    assert (tokens.gather(1, order).diff(dim=1) >= 0).all(), "more relevant, never fewer"
-
-
-def test_power_curve_learns_its_steepness_inside_its_range():
-    curve = PowerCurve()
-    assert curve.steepness.item() == pytest.approx(2.5)
-    scores = torch.tensor([[0.2, 0.5, 0.9]])
-    target = 64 + 336 * scores**1.2
-    optimizer = torch.optim.Adam(curve.parameters(), lr=0.1)
-    for _ in range(200):
-        optimizer.zero_grad()
-        (curve(scores) - target).square().mean().backward()
-        optimizer.step()
-    assert curve.steepness.item() == pytest.approx(1.2, abs=0.05)
-    with torch.no_grad():
-        curve.raw.fill_(100)
-    assert curve.steepness.item() <= 4.5
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 40), st.integers(0, 999), st.sampled_from(["linear", "square", "sigmoid"]), st.floats(0, 1.2))
-def test_lod_snaps_to_the_ladder_within_the_budget(patches, seed, mapping, share):
-    scores = torch.rand(2, patches, generator=torch.Generator().manual_seed(seed))
-    budget = round(patches * (64 + share * 336))
-    tokens = lod_tokens(scores, budget, mapping)
-    assert set(tokens.flatten().tolist()) <= set(CLASSIC_TOKENS)
-    assert (tokens.sum(1) <= budget).all()
-    assert (tokens.gather(1, scores.argsort(dim=1)).diff(dim=1) >= 0).all()
-
-
-def test_lod_mappings_and_mip_levels_at_known_points():
-    scores = torch.tensor([[0.0, 0.5, 1.0]])
-    assert lod_tokens(scores, 10_000, "linear").tolist() == [[64, 256, 400]]
-    assert lod_tokens(scores, 10_000, "square").tolist() == [[64, 128, 400]]
-    assert lod_tokens(scores, 10_000, "sigmoid").tolist() == [[64, 256, 400]]
-    assert mip_level(torch.tensor([64, 99, 100, 199, 200, 299, 300, 400])).tolist() == [3, 3, 2, 2, 1, 1, 0, 0]
-
-
-def test_classic_presets():
-    relevance = np.random.default_rng(0).random((32, 32)).astype(np.float32)
-    classic = allocate(relevance, 100_000, strategy="power_curve")
-    assert len(classic) == 273
-    assert classic.tokens <= 100_000
-    small = allocate(relevance, 5_120, strategy="power_curve", preset="v02")
-    assert len(small) == 40
-    assert small.tokens <= 5_120
-    with pytest.raises(InputError, match="at most 80 patches"):
-        allocate(relevance, 5_120, strategy="power_curve")
-
-
 def test_cascade_finds_a_small_spot_and_reads_only_its_neighbourhood():
     fine = np.zeros((1, 1024, 1024), dtype=np.float32)
     fine[0, 700:708, 300:308] = 1
@@ -282,3 +215,22 @@ def test_saccades_do_not_return_and_stop_when_confident():
     assert (result.confidence.diff(dim=1) >= -1e-6).all()
     levels = allocate(cells[0].numpy(), 256, strategy="saccades").level_map()
     assert max(levels[4, 4], levels[28, 28], levels[4, 28], levels[28, 4]) == 0
+
+
+def test_saccades_tell_their_scanpath_and_need_not_go_on():
+    two = np.zeros((16, 16), dtype=np.float32)
+    two[2:4, 2:4], two[12:14, 11:13] = 1.0, 0.8
+    allocation = allocate(two, 32, strategy="saccades", image_size=(1024, 512), canvas=(512, 512))
+    assert len(allocation.scanpath) >= 3
+    first, second = (np.array(place) for place in allocation.scanpath[:2])
+    assert (abs(first - [2.5 * 64, 2.5 * 32]) <= [64, 32]).all(), "in pixels of the picture as given"
+    assert second[0] > 500
+    assert Allocation.from_json(allocation.to_json()).scanpath == allocation.scanpath
+    one = np.zeros_like(two)
+    one[3, 3] = 1
+    assert len(allocate(one, 32, strategy="saccades", least=1).scanpath) == 1, "the first may be enough"
+    assert len(allocate(one, 32, strategy="saccades").scanpath) == 3
+    assert allocate(two, 32).scanpath == ()
+    for wrong in ([1], [[1, 2, 3]], "ab", [["a", "b"]]):
+        with pytest.raises(InputError):
+            Allocation.from_json({**allocation.to_json(), "scanpath": wrong})

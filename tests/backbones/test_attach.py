@@ -243,7 +243,7 @@ def test_wrong_use_is_one_clear_line(
         ({"budget": [1, 2]}, "2 budgets for 4 pictures"),
         ({"query": ["a", "b"]}, "2 queries for a batch of 3"),
         ({"strategy": "guess"}, "unknown strategy"),
-        ({"strategy": "lod", "budget": 64}, "token"),
+        ({"strategy": "classic", "budget": 64}, "starts at 64"),
     ):
         with pytest.raises(InputError, match=message):
             model.generate(**inputs, **GREEDY, **how)

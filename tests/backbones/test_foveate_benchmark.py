@@ -15,7 +15,7 @@ def test_tiny_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(SCRIPT))["main"](["--tiny", "--out", str(tmp_path)])
     report = json.loads((tmp_path / "foveate_gpu.json").read_text())
     assert [(case["side"], case["batch"]) for case in report["results"]] == [(128, 1), (128, 2)]
-    ways = {"full", "map", "scorer", "glance", "resize", "after"}
+    ways = {"full", "map", "scorer", "glance", "depth", "resize", "after"}
     graphs = {f"{way} + graph" for way in ("full", "map", "scorer", "glance")}
     for case in report["results"]:
         full = (case["side"] // 32) ** 2

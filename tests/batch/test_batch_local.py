@@ -213,7 +213,7 @@ def test_a_row_that_comes_twice_is_written_once_also_after_a_restart(tmp_path: P
         (("--budget", "0"), "budget"),
         (("--model", "mini"), "--ask"),
         (("--address", "auto"), "--engine ray"),
-        (("--strategy", "lod"), "leaves"),
+        (("--strategy", "classic"), "leaves"),
         (("--relevance", "glance"), "glance"),
         (("--questions", "nowhere.jsonl"), "nowhere.jsonl"),
     ],

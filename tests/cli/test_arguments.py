@@ -63,6 +63,8 @@ BAD = {
         *(("--new-tokens", text) for text in ("0", "-1", "x")),
         *(("--passes", text) for text in ("0", "5", "x", "-1")),
         *(("--budget", "0"), ("--keep", "2"), ("--device", "abacus"), ("--passes", "2", "--strategy", "uniform")),
+        *(("--preset", "thrice"), ("--first-look", "salient"), ("--preset", "two_pass", "--strategy", "uniform")),
+        *(("--depth", "deep"), ("--depth", "early", "--passes", "2")),
         *(("--model", text) for text in ("", "no such model", "../..//x", "a/b/c")),
         *(("--record", text) for text in (".", "feedback.txt")),
     ),

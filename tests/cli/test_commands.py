@@ -17,7 +17,6 @@ import arr_coc as library
 from arr_coc.app.cli import COMMANDS
 from arr_coc.app.cli.inputs import expand, result_names
 from arr_coc.app.cli.look import parse_compare, split_inputs
-from arr_coc.errors import InputError
 from arr_coc.looking import examine, prepare
 from arr_coc.pictures import Picture
 from arr_coc.request import DEFAULT_KEEP, Request
@@ -232,12 +231,6 @@ def test_every_strategy_can_be_drawn(photo: Path, strategy: str) -> None:
     found = examine(photo, "the red sign", strategy=strategy)
     assert found.allocation.strategy == strategy
     assert homunculus(found.picture, found.allocation, found.relevance, "the red sign").width == 1280
-
-
-def test_the_classic_scale_has_its_own_budget(photo: Path) -> None:
-    assert library.look(photo, "the red sign", strategy="power_curve").tokens <= 100_000
-    with pytest.raises(InputError, match="budget, not keep"):
-        library.look(photo, "the red sign", keep=0.5, strategy="lod")
 
 
 def test_budgets_from_shares() -> None:

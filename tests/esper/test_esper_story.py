@@ -15,7 +15,7 @@ from tiny_models import picture, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError
 from arr_coc.balancing.tempering import TemperingPolicy
-from arr_coc.esper import Esper, EsperSettings, pass_statistics
+from arr_coc.esper import FOUR_PASS, TWO_PASS, Esper, EsperSettings, pass_statistics
 from arr_coc.esper.drawing import convergence_plot, strip
 from arr_coc.esper.passes import passes_needed, run_passes
 from arr_coc.esper.story import convergence_rate, story_table, write_story
@@ -47,6 +47,8 @@ def test_four_passes_within_the_total(story, esper):
     assert answer.passes[0].exploration == pytest.approx(0.1)
     assert story.passes[0].point is None
     assert all(note.point is not None for note in story.passes[1:])
+    assert [len(step.allocation.scanpath) for step in answer.passes] == [0, 1, 2, 3]
+    assert answer.allocation.scanpath[-1] == story.passes[-1].point
 
 
 def test_one_pass_is_what_the_eye_says(esper):
@@ -272,3 +274,25 @@ def test_the_model_is_left_as_it_was(esper):
     same = tiny_model().state_dict()
     assert all(torch.equal(value, same[name]) for name, value in model.state_dict().items())
     assert model.model.visual.config._attn_implementation == "sdpa"
+
+
+def test_ask_takes_a_preset_and_what_the_first_look_follows(monkeypatch, tmp_path, capsys):
+    from arr_coc.app.cli import run
+
+    asked = {}
+
+    def tiny(name, settings=None, *, glance="relevant", **options):
+        asked.update(settings=settings, glance=glance)
+        return Esper(tiny_eye(), settings, glance=glance)
+
+    monkeypatch.setattr(Esper, "from_pretrained", tiny)
+    picture(SIDE, SIDE, 0).save(tmp_path / "picture.png")
+    given = ["ask", str(tmp_path / "picture.png"), QUESTIONS[0], "--budget", "32", "--new-tokens", "3", "--json"]
+    assert run([*given, "--preset", "two_pass"]) == 0
+    assert asked == {"settings": TWO_PASS, "glance": "relevant"}
+    said = json.loads(capsys.readouterr().out)
+    assert 1 <= len(said["passes"]) <= 2
+    assert run([*given, "--preset", "four_pass", "--first-look", "salient"]) == 0
+    assert asked == {"settings": FOUR_PASS, "glance": "salient"}
+    said = json.loads(capsys.readouterr().out)
+    assert len(said["passes"][-1]["allocation"]["scanpath"]) == len(said["passes"]) - 1

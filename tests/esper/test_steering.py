@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -13,7 +12,6 @@ from arr_coc.errors import InputError
 from arr_coc.esper.answering import LookAnswer
 from arr_coc.esper.settings import PRESETS, SACCADES, TWO_PASS, EsperSettings, as_settings
 from arr_coc.esper.steering import Traces, examined, gather_around, glimpse, next_map, paint, smooth, traces
-from arr_coc.lab.classic.two_pass import first_pass_tokens, needs_second_pass, second_pass_tokens, within_budget
 
 GRID = (8, 8)
 SPREAD = EsperSettings(fovea=None, aroused=False)
@@ -161,24 +159,3 @@ def test_settings_share_out_the_total_and_refuse_nonsense(tmp_path):
         as_settings("thrice")
     with pytest.raises(InputError, match="settings"):
         EsperSettings.load(tmp_path / "none")
-
-
-def test_two_passes_on_the_classic_scale():
-    scores = torch.linspace(0, 1, 40)[None]
-    first = first_pass_tokens(scores, 5120)
-    assert int(first.sum()) <= 5120
-    assert ((first >= 64) & (first <= 400)).all()
-    assert (first.diff(dim=1) >= 0).all()
-    plenty = first_pass_tokens(scores, 40 * 400)
-    assert int(plenty[0, 0]) == round(1.2 * 64 - 0.5)
-    unsure = torch.full((1, 40), 0.35)
-    unsure[0, 10], unsure[0, 20] = 0.51, 0.2
-    second = second_pass_tokens(plenty, unsure, 40 * 400)
-    factors = (second / plenty)[0].numpy()
-    assert factors[10] == pytest.approx(1.5, abs=0.02)
-    assert factors[20] == pytest.approx(0.7, abs=0.02)
-    assert np.allclose(factors[[5, 15, 30]], 1.0, atol=0.01)
-    assert int(within_budget(torch.full((1, 40), 390.0), 5120).sum()) <= 5120
-    assert needs_second_pass(torch.tensor([0.29, 0.3])).tolist() == [False, True]
-    with pytest.raises(InputError, match="least"):
-        within_budget(torch.full((1, 40), 100.0), 40 * 63)

@@ -88,7 +88,7 @@ def qwen_encode(prompts: list[list[np.ndarray]]) -> tuple[dict[str, Any], list[l
         image_mean=MEAN,
         image_std=STD,
         min_pixels=64,
-        max_pixels=4096,
+        max_pixels=25600,
     )
     encoded = processor(images=[picture for prompt in prompts for picture in prompt], return_tensors="pt")
     grid = encoded["image_grid_thw"]
@@ -298,10 +298,12 @@ def build_model(name: str, attention: str = "sdpa", seed: int = 0) -> Any:
     return model
 
 
-def build_prompts(name: str, batch: int, seed: int = 0, *, side: str = "left") -> dict[str, Any]:
-    """What the family's processor would return for `batch` prompts (1 or 3), padded."""
+def build_prompts(
+    name: str, batch: int, seed: int = 0, *, side: str = "left", shown: list[list[tuple[int, int]]] | None = None
+) -> dict[str, Any]:
+    """What the family's processor would return for `batch` prompts (1 or 3), padded. shown: other sizes of pictures."""
     family = FAMILIES[name]
-    sizes = family.one if batch == 1 else family.three
+    sizes = shown or (family.one if batch == 1 else family.three)
     counter = iter(range(1000))
     pictures = [[photo(size, seed * 1000 + next(counter)) for size in prompt] for prompt in sizes]
     data, runs = family.encode(pictures)

@@ -6,15 +6,18 @@ import pytest
 import torch
 
 from arr_coc.errors import InputError
-from arr_coc.realizing.compressor import MultiResolutionCompressor, level_for_tokens
+from arr_coc.realizing.compressor import MultiResolutionCompressor
 
-COUNTS = [64, 128, 256, 384, 400]
+COUNTS = [64, 100, 160, 256, 400]
 
 
 @pytest.fixture
 def module() -> MultiResolutionCompressor:
     torch.manual_seed(0)
-    return MultiResolutionCompressor(channels=6, width=8)
+    made = MultiResolutionCompressor(channels=6, width=8)
+    for path in made.paths:  # as if it had been trained: untrained, every path averages
+        torch.nn.init.normal_(path.refine[2].weight, std=0.3)
+    return made
 
 
 def features(patches: int, seed: int = 0, side: int = 24) -> torch.Tensor:
@@ -46,32 +49,17 @@ def test_work_goes_by_level_not_by_patch(module: MultiResolutionCompressor):
 
 def test_gradients_reach_the_neck_and_every_used_path_only(module: MultiResolutionCompressor):
     tokens = module(features(4), torch.tensor([0, 2, 2, 4])).tokens
-    # Not a plain sum: behind a normalisation that is constant, whatever came before.
     (tokens * torch.randn(tokens.shape, generator=torch.Generator().manual_seed(1))).sum().backward()
     gradient = {name: p.grad is not None and bool(p.grad.abs().sum() > 0) for name, p in module.named_parameters()}
     used = {name for name in gradient if name.startswith(("neck", "paths.0", "paths.2", "paths.4"))}
     assert {name for name, reached in gradient.items() if reached} == used
 
 
-def test_a_coarse_level_is_the_area_average_when_nothing_is_learned(module: MultiResolutionCompressor):
-    for path in module.paths:
-        torch.nn.init.zeros_(path.refine[2].weight)
-        torch.nn.init.zeros_(path.refine[2].bias)
-        path.norm = torch.nn.Identity()
+def test_before_any_training_it_averages():
+    untrained = MultiResolutionCompressor(6, 6)
     patches = features(1, side=16)
-    made = module(patches, torch.tensor([0])).tokens
-    expected = torch.nn.functional.avg_pool2d(module.neck(patches), 2).flatten(2)[0].T
-    assert torch.allclose(made, expected, atol=1e-5)
-
-
-def test_a_pyramid_is_read_at_the_mip_level_of_the_count(module: MultiResolutionCompressor):
-    pyramid = [features(5, seed=mip, side=32 >> mip) for mip in range(4)]
-    made = module(pyramid, torch.arange(5)).split()
-    for level, mip in enumerate([3, 2, 1, 0, 0]):
-        expected = module(pyramid[mip], torch.arange(5)).split()[level]
-        assert torch.allclose(made[level], expected, atol=1e-5)
-    shallow = module(pyramid[:2], torch.arange(5)).split()  # the coarsest there is stands in for those that are not
-    assert torch.allclose(shallow[0], module(pyramid[1], torch.arange(5)).split()[0], atol=1e-5)
+    expected = torch.nn.functional.avg_pool2d(patches, 2).flatten(2)[0].T
+    assert torch.allclose(untrained(patches, torch.tensor([0])).tokens, expected, atol=1e-6)
 
 
 def test_training_reduces_the_loss(module: MultiResolutionCompressor):
@@ -82,7 +70,7 @@ def test_training_reduces_the_loss(module: MultiResolutionCompressor):
     targets = torch.cat(
         [
             torch.nn.functional.adaptive_avg_pool2d(patch, grid).flatten(1).T
-            for patch, grid in zip(patches, [(8, 8), (8, 16), (16, 16), (16, 24), (20, 20)] * 2, strict=True)
+            for patch, grid in zip(patches, [(8, 8), (10, 10), (10, 16), (16, 16), (20, 20)] * 2, strict=True)
         ]
     )
     optimizer = torch.optim.Adam(module.parameters(), lr=0.02)
@@ -105,23 +93,6 @@ def test_saving_and_loading_give_the_same_numbers(module: MultiResolutionCompres
     assert written == {"config.json", "model.safetensors", "SHA256SUMS"}
     with pytest.raises(InputError, match="no MultiResolutionCompressor could be read"):
         MultiResolutionCompressor.from_pretrained(tmp_path / "nowhere")
-
-
-def test_levels_for_token_counts():
-    assert level_for_tokens(torch.tensor([64, 100, 128, 255, 256, 383, 384, 399, 400, 900])).tolist() == [
-        0,
-        0,
-        1,
-        1,
-        2,
-        2,
-        3,
-        3,
-        4,
-        4,
-    ]
-    with pytest.raises(InputError, match="starts at 64"):
-        level_for_tokens(torch.tensor([63]))
 
 
 def test_no_patches_give_no_tokens(module: MultiResolutionCompressor):

@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerFast
 
 from arr_coc.backbones import attach
 from arr_coc.backbones.base import adapter
+from arr_coc.backbones.query import find_questions, with_questions
 from arr_coc.errors import InputError
 
 NAMES = [name for name in FAMILIES if name != "qwen3_vl"]
@@ -138,3 +139,75 @@ def test_two_questions_are_two_allocations(name: str):
             type(backbone).encode = stock
     assert plans[0].allocations != plans[1].allocations
     assert len(encoded) == 1
+
+
+def test_patches_of_the_classic_scale_are_compressed_after_the_encoder(tmp_path: Any):
+    from arr_coc.realizing import MultiResolutionCompressor
+
+    name = "qwen2_5_vl"
+    model, inputs = build_model(name), large_prompt(name)
+    grid = adapter(name).grids(model, inputs)[0]
+    assert (grid.rows, grid.cols) == (20, 20)
+    width = model.get_input_embeddings().weight.shape[1]
+    how: dict[str, Any] = {"strategy": "classic", "budget": 105, "relevance": "detail"}
+    made = {}
+    trained = MultiResolutionCompressor(width, width)
+    trained.save_pretrained(tmp_path / "compressor")
+    with torch.no_grad():
+        for path in trained.paths:
+            path.refine[2].bias.fill_(3.0)
+    for merge in ("average", "compressor", f"compressor:{tmp_path / 'compressor'}", trained):
+        with attach(model, processor(), merge=merge, **how) as attachment:
+            realized = attachment.prepare(inputs)
+        assert attachment.last[0].counts.tolist() == [100, *[1] * 5]
+        assert int((realized.inputs["input_ids"] == IMAGE).sum()) == 105, "the budget is exact after the encoder too"
+        made[str(merge)[:20]] = realized.inputs["mm_encoder_outputs"]["image"].pooler_output[0]
+    average, untrained, loaded, moved = made.values()
+    assert torch.allclose(untrained, average, atol=1e-5), "20×20 cells by 10×10 tokens: untrained, it averages"
+    assert torch.equal(loaded, untrained)
+    changed = (moved - average).abs().amax(1) > 1
+    assert int(changed.sum()) == 100, "every token of the patch passes the compressor, single cells do not"
+    other = attach(model, processor(), merge=MultiResolutionCompressor(3, 3), **how)
+    with pytest.raises(InputError, match="the model has"), other:
+        other.prepare(inputs)
+
+
+def large_prompt(name: str) -> dict[str, Any]:
+    """One picture of 20×20 tokens."""
+    cell = adapter(name).grids(build_model(name), build_prompts(name, 1))[0].cell
+    return build_prompts(name, 1, shown=[[(20 * cell, 20 * cell)]])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_questions_get_two_allocations_on_every_family(name: str):
+    """By default, and whether the chat asks them or `query=` names them."""
+    model, inputs = build_model(name), build_prompts(name, 1)
+    asked = dict(inputs)
+    asked["input_ids"] = inputs["input_ids"].clone()
+    asked["input_ids"][:, -4:] = torch.tensor([FIRST_WORD + 20, FIRST_WORD + 21, FIRST_WORD + 22, FIRST_WORD + 23])
+    with attach(model, processor(), keep=0.3) as attachment:
+        first, second = attachment.plan(inputs), attachment.plan(asked)
+        assert first.allocations != second.allocations
+        assert "glance" in first.notes[0]
+        named = [attachment.plan(inputs, query=query).allocations for query in ("w70 w71 w72", "w80 w81")]
+        assert named[0] != named[1]
+        said = attachment.plan(inputs, query=find_questions(adapter(name), processor(), inputs))
+        assert said.allocations == first.allocations
+
+
+def test_a_question_takes_the_place_of_the_words_and_of_nothing_else():
+    name = "internvl"
+    inputs = build_prompts(name, 3)
+    backbone = adapter(name)
+    queries = ["w70", "w71 w72 w73 w74 w75 w76 w77 w78 w79 w80", "w9 w8"]
+    other = with_questions(backbone, processor(), inputs, queries, IMAGE)
+    for row, query in enumerate(queries):
+        ids, more = inputs["input_ids"][row], other["input_ids"][row]
+        wanted = [int(word[1:]) for word in query.split()]
+        assert more[-len(wanted) :].tolist() == wanted
+        last = int((ids == IMAGE).nonzero().max())
+        kept = ids[: last + 1][ids[: last + 1] != PAD]
+        assert torch.equal(more[: -len(wanted)][more[: -len(wanted)] != PAD], kept)
+        assert int(other["attention_mask"][row].sum()) == len(kept) + len(wanted)
+    same = find_questions(backbone, processor(), inputs)
+    assert with_questions(backbone, processor(), inputs, same, IMAGE) is inputs

@@ -8,6 +8,7 @@ import torch
 
 from arr_coc import InputError
 from arr_coc.realizing import DepthRouting, HierarchicalRelevance, route_planes
+from arr_coc.realizing.depth import last_blocks
 
 
 def planes(count: int = 3, leaves: int = 4) -> list[torch.Tensor]:
@@ -67,3 +68,25 @@ def test_errors_are_one_clear_line() -> None:
         route_planes([], torch.ones(3, 1), 28, DepthRouting())
     with pytest.raises(InputError, match="NaN"):
         HierarchicalRelevance(np.full((2, 2), np.nan), np.ones((2, 2)), np.ones((2, 2)))
+
+
+def test_leaves_stop_behind_the_block_of_their_deepest_plane() -> None:
+    reach = torch.tensor([0, 1, 2])
+    assert last_blocks(reach, [5, 11, 17], 24).tolist() == [5, 11, 23]
+    assert last_blocks(reach, [3], 8).tolist() == [3, 3, 7]
+    assert last_blocks(reach, [1, 3, 5, 7, 9], 12).tolist() == [3, 7, 11]
+    routing = DepthRouting.named("early")
+    assert routing.early
+    assert routing.reach(torch.tensor([[0.9, 0.6, 0.0]]).expand(3, -1)).tolist() == [2, 1, 0]
+    with pytest.raises(InputError, match="stock, spread, early"):
+        DepthRouting.named("late")
+
+
+def test_the_reward_counts_a_leaf_by_how_deep_it_goes() -> None:
+    from arr_coc.lab.train.rewards import outcome_reward
+
+    relevance = torch.tensor([[0.9, 0.6, 0.0]]).expand(3, -1)
+    spent = DepthRouting().cost(relevance).sum()
+    right, tokens = torch.tensor([2]), torch.tensor([3.0])
+    plain, routed = outcome_reward(right, tokens, 10), outcome_reward(right, tokens, 10, depth=spent[None])
+    assert float(routed.saved - plain.saved) == pytest.approx(1e-4 * (3 - 1.6), rel=1e-3)

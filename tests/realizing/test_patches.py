@@ -13,8 +13,10 @@ from arr_coc import InputError
 from arr_coc.attending import allocate
 from arr_coc.realizing import (
     LeafBatch,
+    area_patches,
     check_grid,
     gather_leaf_patches,
+    leaf_boxes,
     leaves_of,
     match_leaves,
     mip_pyramid,
@@ -140,7 +142,7 @@ def test_errors_are_one_clear_line() -> None:
     with pytest.raises(InputError, match="4×4 tokens but the processor made 5×4"):
         check_grid(good, 5, 4)
     with pytest.raises(InputError, match="more than one token"):
-        leaves_of(allocate(np.ones((32, 32)), 100_000, strategy="lod", image_size=(1024, 1024)))
+        leaves_of(allocate(np.ones((16, 16)), 64, strategy="classic"))
     one = np.ones(1)
     moved = Allocation(np.array([[32, 0, 64, 64]]), one, one, one, 128, 128, 4, 16, "quadtree")
     with pytest.raises(InputError, match="multiple of"):
@@ -151,3 +153,30 @@ def test_errors_are_one_clear_line() -> None:
         unpatchify(torch.zeros(10, 1536), [(2, 4)], 16, 2, 2)
     with pytest.raises(InputError, match="batch, leaves, 3"):
         gather_leaf_patches(mip_pyramid(torch.zeros(1, 3, 64, 64), 1), torch.zeros(4, 3, dtype=torch.long))
+
+
+def test_tokens_of_any_size_are_cut_by_area_and_whole_ones_exactly() -> None:
+    pictures = torch.randn(2, 3, 96, 96, generator=torch.Generator().manual_seed(3))
+    leaves = torch.tensor([[[0, 0, 0], [2, 1, 0]], [[1, 2, 0], [0, 0, 1]]])
+    by_level = gather_leaf_patches(mip_pyramid(pictures, levels=2), leaves, temporal=2)
+    owner = torch.tensor([0, 0, 1, 1])
+    by_area = area_patches(pictures, leaf_boxes(leaves).flatten(0, 1), owner, temporal=2)
+    torch.testing.assert_close(by_area, by_level)
+    assert torch.equal(by_area[:12], by_level[:12]), "a whole cell is its own pixels, to the bit"
+    # A token of 1.5 × 3 cells: each of its pixels is the mean of 1.5 × 3 pixels of the picture.
+    odd = area_patches(pictures, torch.tensor([[0.75, 0.0, 1.5, 3.0]]), torch.tensor([1]), temporal=1)
+    fine = pictures[1].repeat_interleave(2, 1)[:, 48:144]  # half pixels, so that 1.5 of them are 3
+    expected = fine.unflatten(1, (32, 3)).unflatten(3, (32, 3)).mean((2, 4))
+    expected = expected.view(3, 2, 16, 2, 16).permute(1, 3, 0, 2, 4).reshape(4, -1)
+    torch.testing.assert_close(odd, expected)
+
+
+def test_batches_of_leaves_and_of_boxes_become_one() -> None:
+    whole = allocate(np.ones((10, 10)), 100)
+    coarse = allocate(np.ones((10, 10)), 64, strategy="classic")
+    batch = LeafBatch.of([whole, coarse])
+    assert batch.fractional
+    assert batch.counts == (100, 64)
+    joined = LeafBatch.joined([LeafBatch.of([whole]), LeafBatch.of([coarse])])
+    assert torch.equal(joined.leaves, batch.leaves)
+    assert not match_leaves(batch, LeafBatch.of([whole, whole]))[0].any()

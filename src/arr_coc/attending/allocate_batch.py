@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,14 @@ from ..checks import whole
 from ..errors import InputError
 from ..values import DEFAULT_CELL, Allocation, Relevance
 from . import controls
-from .classic import PRESETS, lod_tokens, mip_level, power_curve_tokens, select_patches
+from .classic import classic_regions
 from .frame import Frame, to_cells
 from .overlay import overlay
-from .places import cascade, clusters, saccades, top_k
+from .places import cascade, clusters, fixations_of, saccades, top_k
 from .quadtree import quadtree
 from .request import Request, as_maps
-from .strategies import CLASSIC_SCALE, DEFAULT_STRATEGY, check_options, check_strategy
-from .tree import Leaves, check_budget
+from .strategies import DEFAULT_STRATEGY, check_options, check_strategy
+from .tree import Leaves
 
 RelevanceLike = Relevance | np.ndarray | Tensor | Sequence[Relevance]
 
@@ -50,41 +51,30 @@ _LEAF_STRATEGIES: dict[str, Callable[[Request], Leaves]] = {
 }
 
 
-def _classic(request: Request, strategy: str) -> list[Allocation]:
-    """Patches of the classic scale: 64 to 400 tokens for each of the K best cells."""
-    preset = PRESETS[request.option("preset", "classic")]
-    patches = int(request.option("patches", preset.patches))
-    index, scores = select_patches(request.cells, patches)
-    if strategy == "lod":
-        tokens = lod_tokens(scores, request.budget, request.option("mapping", "linear"))
-    else:
-        tokens = power_curve_tokens(scores, request.budget, request.option("steepness", 2.0))
-    cols = request.frame.grid[1]
-    cells = torch.stack([index // cols, index % cols, torch.zeros_like(index)], dim=-1).cpu().numpy()
-    levels = mip_level(tokens).cpu().numpy()
+def _classic(request: Request) -> list[Allocation]:
+    """Patches of about 20×20 cells with 64 to 400 tokens each, and single cells for what no patch can take."""
+    how = {"curve": request.option("curve", "power"), "steepness": request.option("steepness", 2.0)}
+    found = classic_regions(request.cells, torch.tensor(request.budgets), request.frame, **how)
     results = []
-    for picture in range(request.batch):
-        boxes = request.frame.boxes(cells[picture])
+    for budget, one in zip(request.budgets, found, strict=True):
+        given, patches = one.patches
+        few = f"budget {budget} gives {given} of {patches} patches their least 64 tokens: the others are not seen"
         results.append(
-            _with_boxes(
-                request,
-                strategy,
-                boxes=boxes,
-                levels=levels[picture],
-                counts=tokens[picture].cpu().numpy(),
-                scores=scores[picture].cpu().numpy(),
-                budget=request.budgets[picture],
+            replace(
+                _with_boxes(
+                    request,
+                    "classic",
+                    boxes=request.frame.rectangles(one.first, one.extent),
+                    levels=one.levels,
+                    counts=one.counts,
+                    scores=one.scores,
+                    budget=budget,
+                ),
+                sparse=given < patches,
+                notes=(few,) if given < patches else (),
             )
         )
     return results
-
-
-def _power_curve(request: Request) -> list[Allocation]:
-    return _classic(request, "power_curve")
-
-
-def _lod(request: Request) -> list[Allocation]:
-    return _classic(request, "lod")
 
 
 def _with_boxes(request: Request, strategy: str, **columns: Any) -> Allocation:
@@ -102,8 +92,7 @@ def _with_boxes(request: Request, strategy: str, **columns: Any) -> Allocation:
 
 
 _PLACE_STRATEGIES: dict[str, Callable[[Request], list[Allocation]]] = {
-    "power_curve": _power_curve,
-    "lod": _lod,
+    "classic": _classic,
 }
 
 
@@ -126,8 +115,8 @@ def allocate_batch(
     level; by default 3, or coarser where the budget needs it. options: what a strategy takes by name
     (`strategies.OPTIONS`): `overview` (overlay: the most tokens of its overview), `criterion` (quadtree: mass,
     variance, peak), `shape` (controls: overlay or quadtree), `boxes` (oracle), `edges` (edge), `level` (top_k),
-    `labels`, `saliency`, `parents`, `gaze` (clusters), `preset`, `patches`, `steepness`, `mapping` (power_curve, lod),
-    `fovea` (saccades). A budget above the full count means all of the picture; the allocation's notes then say so.
+    `labels`, `saliency`, `parents`, `gaze` (clusters), `curve`, `steepness` (classic), `fovea` (saccades).
+    A budget above the full count means all of the picture; the allocation's notes then say so.
     """
     check_strategy(strategy)
     check_options(strategy, options)
@@ -137,10 +126,7 @@ def allocate_batch(
     if len(budgets) not in (1, len(maps)):
         raise InputError(f"got {len(budgets)} budgets for {len(maps)} relevance maps; give one, or one for each map")
     budgets = budgets * (len(maps) if len(budgets) == 1 else 1)
-    if strategy in CLASSIC_SCALE:
-        checked = [(check_budget(one, 2**31), ()) for one in budgets]
-    else:
-        checked = [frame.check_budget(one) for one in budgets]
+    checked = [frame.check_budget(one) for one in budgets]
     request = Request(
         maps=maps,
         cells=to_cells(maps, frame),
@@ -151,9 +137,11 @@ def allocate_batch(
         options=options,
     )
     if strategy in _PLACE_STRATEGIES:
-        return _PLACE_STRATEGIES[strategy](request)
+        found = _PLACE_STRATEGIES[strategy](request)
+        return [replace(one, notes=(*notes, *one.notes)) for one, (_, notes) in zip(found, checked, strict=True)]
     leaves = _LEAF_STRATEGIES[strategy](request)
     cells, scores = leaves.cells.cpu().numpy(), leaves.scores.cpu().numpy()
+    paths = fixations_of(request) if strategy == "saccades" else None
     return [
         frame.allocation(
             cells[picture, :length],
@@ -162,6 +150,7 @@ def allocate_batch(
             strategy,
             sparse=frame.leaves_gaps(cells[picture, :length]),
             notes=checked[picture][1],
+            fixated=() if paths is None else paths.points[picture][paths.made[picture]].tolist(),
         )
         for picture, length in enumerate(leaves.lengths.tolist())
     ]

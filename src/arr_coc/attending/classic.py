@@ -1,49 +1,40 @@
-"""The classic scale: 64 to 400 tokens for each selected patch, at five levels of detail.
+"""The classic scale: 64, 100, 160, 256 or 400 tokens for each patch of about 20×20 cells.
 
-The five levels are grids of 8×8, 8×16, 16×16, 16×24 and 20×20 tokens. `power_curve` gives each patch a count by
-score ** steepness, the total enforced by water-filling; `lod` the nearest of the five levels.
+    relevance (B, rows, cols) ─→ patches ─→ a count for each, the total exact ─→ regions of 8×8 … 20×20 tokens
+
+A patch of 20×20 cells (640 pixels at 32 a cell) is seen at the resolution that its count yields: 8×8 tokens of 2.5
+cells each, 10×10 of 2, 10×16 of 2 × 1.25, 16×16 of 1.25, or 20×20, which is full resolution. Tokens are shared in
+proportion to score ** steepness (or another curve), clipped to the scale: relevance decides however tight the budget.
+What no patch can take any more is spent on single cells at full resolution, the best first, so that the total is exact.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from .frame import Frame, token_grids
 
-CLASSIC_GRIDS: tuple[tuple[int, int], ...] = ((8, 8), (8, 16), (16, 16), (16, 24), (20, 20))
-# height × width of each grid; the selectors in `knowing`, a lower room, count in the same steps.
-# The five classic levels of detail, coarse to fine: grids of 8×8, 8×16, 16×16, 16×24, 20×20.
-CLASSIC_TOKENS = (64, 128, 256, 384, 400)
+# height × width of each grid over a square patch, coarse to fine.
+CLASSIC_GRIDS: tuple[tuple[int, int], ...] = ((8, 8), (10, 10), (10, 16), (16, 16), (20, 20))
+CLASSIC_TOKENS = tuple(rows * cols for rows, cols in CLASSIC_GRIDS)
 LEAST, MOST = CLASSIC_TOKENS[0], CLASSIC_TOKENS[-1]
+# Cells on the side of a patch, as near as the grid divides.
+SIDE = 20
+# A patch is as relevant as this share of its cells, the best ones: a line of text is a few cells of four hundred.
+BEST_SHARE = 0.02
 
-
-@dataclass(frozen=True)
-class ClassicPreset:
-    """patches: how many places are selected. budget: tokens for all of them together."""
-
-    patches: int
-    budget: int
-
-
-# v02's total of 5 120 cannot give 273 patches their least 64 each, so it selects 40, 128 tokens apiece on average.
-PRESETS = {"classic": ClassicPreset(patches=273, budget=100_000), "v02": ClassicPreset(patches=40, budget=5_120)}
+Curve = Literal["power", "linear", "square", "sigmoid"]
 
 
 def mip_level(tokens: Tensor) -> Tensor:
     """Classic token count → mip level: at least 300 → 0, at least 200 → 1, at least 100 → 2, else 3."""
     return 3 - (tokens >= 100).long() - (tokens >= 200).long() - (tokens >= 300).long()
-
-
-def select_patches(cells: Tensor, patches: int) -> tuple[Tensor, Tensor]:
-    """(B, rows, cols) → index (B, K) in raster order and scores (B, K) of the K best cells; ties by position."""
-    flat = cells.flatten(1)
-    count = min(patches, flat.shape[1])
-    index = flat.argsort(dim=1, descending=True, stable=True)[:, :count].sort(dim=1).values
-    return index, flat.gather(1, index)
 
 
 def check_classic_budget(budget: int, patches: int) -> None:
@@ -54,22 +45,30 @@ def check_classic_budget(budget: int, patches: int) -> None:
         )
 
 
-# ---- power_curve ----------------------------------------------------------------------------------------------------
+# ---- how relevance becomes a share ----------------------------------------------------------------------------------
+
+
+def curve_weights(scores: Tensor, curve: Curve = "power", steepness: float | Tensor = 2.0) -> Tensor:
+    """Scores in [0, 1] → what a patch's share of the tokens is in proportion to. Differentiable."""
+    scores = scores.clamp(0, 1).clamp_min(1e-6)
+    if curve == "power":
+        return scores**steepness
+    if curve == "linear":
+        return scores
+    if curve == "square":
+        return scores.square()
+    if curve == "sigmoid":
+        return torch.sigmoid(10 * (scores - 0.5))
+    raise InputError(f"unknown curve {curve!r}; choose {', '.join(get_args(Curve))}")
 
 
 def power_curve_tokens(scores: Tensor, budget: int, steepness: float | Tensor = 2.0) -> Tensor:
-    """(B, K) scores in [0, 1] → (B, K) int64 tokens, each 64 to 400, together at most `budget`.
-
-    Where the wish exceeds the budget a water level is found that caps the largest wishes, so that every patch keeps its
-    least and nothing is dropped; the tokens that rounding leaves over go to the best-scored patches.
-    """
+    """(B, K) scores → (B, K) int64 tokens in proportion to score ** steepness, each 64 to 400, together `budget`
+    exactly (400 each where the budget allows more). What rounding leaves over goes to the best-scored patches."""
     check_classic_budget(budget, scores.shape[1])
-    wish = desired_tokens(scores, steepness)
-    cap = _water_level(wish, budget)
-    capped = torch.minimum(wish, cap)
-    tokens = capped.floor().long()
-    allowed = torch.minimum(capped.sum(1).round().long(), torch.full_like(tokens[:, 0], budget))
-    left = (allowed - tokens.sum(1)).clamp_min(0)
+    wish = _proportional(curve_weights(scores, "power", steepness).double(), min(budget, MOST * scores.shape[1]))
+    tokens = wish.floor().long()
+    left = wish.sum(1).round().long() - tokens.sum(1)
     room = tokens < MOST
     order = scores.masked_fill(~room, -1).argsort(dim=1, descending=True, stable=True)
     rank = torch.empty_like(order).scatter_(
@@ -78,25 +77,15 @@ def power_curve_tokens(scores: Tensor, budget: int, steepness: float | Tensor = 
     return tokens + ((rank < left[:, None]) & room)
 
 
-def desired_tokens(scores: Tensor, steepness: float | Tensor) -> Tensor:
-    """The wish before any budget: 64 + 336 · score ** steepness. Differentiable in both."""
-    return LEAST + (MOST - LEAST) * scores.clamp(0, 1).clamp_min(1e-6) ** steepness
-
-
-def _water_level(wish: Tensor, budget: int) -> Tensor:
-    """(B, 1) the level c with sum(min(wish, c)) = budget, or the largest wish where that is affordable.
-
-    Sorted ascending, the level between the i-th and (i+1)-th wish costs prefix(i) + (K − i) · c: linear, so it is
-    solved for every i at once and the first consistent one is taken.
-    """
-    ordered = wish.sort(dim=1).values
-    number = wish.shape[1]
-    below = ordered.cumsum(1) - ordered
-    remaining = number - torch.arange(number, device=wish.device)
-    level = (budget - below) / remaining
-    consistent = level <= ordered
-    first = consistent.int().argmax(1, keepdim=True)
-    return torch.where(consistent.any(1, keepdim=True), level.gather(1, first), ordered[:, -1:])
+def _proportional(weights: Tensor, budget: int) -> Tensor:
+    """(B, K) → clip(λ · weights, 64, 400) with the one λ of each row at which the sum is the budget, by bisection."""
+    low = torch.zeros_like(weights[:, :1])
+    high = MOST / weights.amin(1, keepdim=True)
+    for _ in range(100):
+        middle = (low + high) / 2
+        over = (middle * weights).clamp(LEAST, MOST).sum(1, keepdim=True) > budget
+        low, high = torch.where(over, low, middle), torch.where(over, middle, high)
+    return (low * weights).clamp(LEAST, MOST)
 
 
 class PowerCurve(nn.Module):
@@ -111,49 +100,147 @@ class PowerCurve(nn.Module):
         return 0.5 + 4.0 * torch.sigmoid(self.raw)
 
     def forward(self, scores: Tensor) -> Tensor:
-        """(B, K) scores → (B, K) wished tokens, differentiable."""
-        return desired_tokens(scores, self.steepness)
+        """(B, K) scores → (B, K) wished tokens before any budget, 64 + 336 · score ** steepness; differentiable."""
+        return LEAST + (MOST - LEAST) * curve_weights(scores, "power", self.steepness)
 
     @torch.no_grad()
     def allocate(self, scores: Tensor, budget: int) -> Tensor:
         return power_curve_tokens(scores, budget, self.steepness)
 
 
-# ---- lod ------------------------------------------------------------------------------------------------------------
+# ---- patches --------------------------------------------------------------------------------------------------------
 
 
-Mapping = Literal["linear", "square", "sigmoid"]
+@dataclass(frozen=True)
+class Patches:
+    """A grid of rows × cols cells cut into patches of about 20×20. first, extent: (P, 2) int64 cells. ladder: (P, 5)
+    int64 tokens of each level; a level finer than the cells themselves repeats the one below."""
+
+    first: np.ndarray
+    extent: np.ndarray
+    ladder: np.ndarray
+
+    @classmethod
+    def of(cls, grid: tuple[int, int]) -> Patches:
+        if min(grid) < CLASSIC_GRIDS[0][0]:
+            raise InputError(
+                f"the classic scale sees a patch by at least 8×8 tokens, but this picture has {grid[0]}×{grid[1]}; "
+                "use strategy overlay"
+            )
+        edges = [np.rint(np.linspace(0, side, max(1, round(side / SIDE)) + 1)).astype(np.int64) for side in grid]
+        first = np.stack(np.meshgrid(edges[0][:-1], edges[1][:-1], indexing="ij"), -1).reshape(-1, 2)
+        extent = np.stack(np.meshgrid(np.diff(edges[0]), np.diff(edges[1]), indexing="ij"), -1).reshape(-1, 2)
+        grids = [token_grids(np.full(len(first), count), extent) for count in CLASSIC_TOKENS]
+        fits = np.stack([(one <= extent).all(1) for one in grids], axis=1)
+        fits[:, 0] = True
+        ladder = np.maximum.accumulate(np.where(fits, np.array(CLASSIC_TOKENS), 0), axis=1)
+        return cls(first, extent, ladder)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def owner(self, grid: tuple[int, int]) -> np.ndarray:
+        """(rows · cols,) int64: the patch of every cell."""
+        tops, lefts = np.unique(self.first[:, 0]), np.unique(self.first[:, 1])
+        row = np.searchsorted(tops, np.arange(grid[0]), side="right") - 1
+        col = np.searchsorted(lefts, np.arange(grid[1]), side="right") - 1
+        return (row[:, None] * len(lefts) + col[None, :]).ravel()
 
 
-def lod_tokens(scores: Tensor, budget: int, mapping: Mapping = "linear") -> Tensor:
-    """(B, K) scores in [0, 1] → (B, K) int64 of 64, 128, 256, 384 or 400, together at most `budget`.
+def patch_scores(cells: Tensor, owner: Tensor, patches: int) -> Tensor:
+    """(B, rows, cols) and the patch of every cell → (B, P) mean of each patch's best cells."""
+    flat = cells.flatten(1)
+    order = flat.argsort(dim=1, descending=True, stable=True)
+    sorted_owner = owner[order]
+    one_hot = torch.nn.functional.one_hot(sorted_owner, patches)
+    rank = (one_hot.cumsum(1) * one_hot).sum(-1)  # 1 for the best cell of its patch
+    most = (torch.bincount(owner, minlength=patches) * BEST_SHARE).ceil()
+    chosen = (rank <= most[sorted_owner]).to(flat)
+    total = torch.zeros(len(flat), patches, device=flat.device)
+    return total.scatter_add(1, sorted_owner, flat.gather(1, order) * chosen) / most
 
-    Where the levels wished for exceed the budget, the least relevant patches step down first, rung by rung to the
-    lowest, until the total fits.
+
+def ladder_tokens(weights: Tensor, ladder: Tensor, budgets: Tensor) -> Tensor:
+    """(B, P) weights, (P, 5) ladder, (B,) budgets → (B, P) int64: each patch a count of its ladder, or 0 where the
+    budget does not give every patch the least, together at most the budget.
+
+    Tokens in proportion to the weights make the sum of weight · log(tokens) largest; here the steps up the ladders are
+    taken in the order of what each brings to that sum for a token, as long as they can be paid for.
     """
-    check_classic_budget(budget, scores.shape[1])
-    ladder = torch.tensor(CLASSIC_TOKENS, device=scores.device)
-    wish = LEAST + (MOST - LEAST) * map_score(scores, mapping)
-    level = (wish[..., None] - ladder).abs().argmin(-1)
-    excess = (ladder[level].sum(1) - budget).clamp_min(0)
-    # All possible steps down in the order they would be taken: patch by rising score, rung by falling height.
-    patch = scores.argsort(dim=1, stable=True)
-    rungs = torch.arange(len(CLASSIC_TOKENS) - 1, 0, -1, device=scores.device)
-    possible = level.gather(1, patch)[..., None] >= rungs
-    saving = ((ladder[rungs] - ladder[rungs - 1]) * possible).flatten(1)
-    # The shortest prefix that saves enough.
-    needed = (saving.cumsum(1) - saving < excess[:, None]).view_as(possible) & possible
-    down = torch.zeros_like(level).scatter(1, patch, needed.sum(-1))
-    return ladder[level - down]
+    number = weights.shape[1]
+    affordable = (budgets // LEAST).clamp_max(number)
+    rank = weights.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+    chosen = rank < affordable[:, None]
+    cost = ladder.diff(dim=1)  # (P, 4)
+    gain = ladder.log().diff(dim=1) / cost.clamp_min(1)
+    worth = (weights[..., None] * gain).masked_fill((cost == 0) | ~chosen[..., None], -1).flatten(1)
+    price = cost.flatten().expand_as(worth)
+    order = worth.argsort(dim=1, descending=True, stable=True)
+    offered = worth.gather(1, order) > 0
+    left = budgets - affordable * LEAST
+    taken = offered & ((price.gather(1, order) * offered).cumsum(1) <= left[:, None])
+    taken = torch.zeros_like(offered).scatter(1, order, taken)
+    # The first step that was too dear may hide cheaper ones behind it: less than one step's tokens are left.
+    while True:
+        left = budgets - affordable * LEAST - (price * taken).sum(1)
+        steps = taken.unflatten(1, (number, -1))
+        below = torch.cat([torch.ones_like(steps[..., :1]), steps[..., :-1]], -1)
+        next_one = (~steps & below).flatten(1) & (worth > 0) & (price <= left[:, None])
+        if not bool(next_one.any()):
+            break
+        best = worth.masked_fill(~next_one, -1).argmax(1, keepdim=True)
+        taken = taken | (torch.zeros_like(taken).scatter(1, best, True) & next_one)
+    return (LEAST + (price * taken).unflatten(1, (number, -1)).sum(-1)) * chosen
 
 
-def map_score(scores: Tensor, mapping: Mapping) -> Tensor:
-    """Score → share of the way from 64 to 400."""
-    scores = scores.clamp(0, 1)
-    if mapping == "linear":
-        return scores
-    if mapping == "square":
-        return scores.square()
-    if mapping == "sigmoid":
-        return torch.sigmoid(10 * (scores - 0.5))
-    raise InputError(f"unknown mapping {mapping!r}; choose linear, square or sigmoid")
+@dataclass(frozen=True)
+class ClassicRegions:
+    """One picture's: first, extent (N, 2) int64 in cells, levels, counts (N,) and scores (N,). patches: how many of
+    them were given tokens, of how many."""
+
+    first: np.ndarray
+    extent: np.ndarray
+    levels: np.ndarray
+    counts: np.ndarray
+    scores: np.ndarray
+    patches: tuple[int, int]
+
+
+def classic_regions(
+    cells: Tensor, budgets: Tensor, frame: Frame, curve: Curve = "power", steepness: float = 2.0
+) -> list[ClassicRegions]:
+    """(B, rows, cols) relevance and (B,) budgets → the patches and the single cells of each picture."""
+    smallest = int(budgets.min())
+    if smallest < LEAST:
+        raise InputError(f"the classic scale starts at {LEAST} tokens for a patch, got a budget of {smallest}")
+    grid = frame.grid
+    patches = Patches.of(grid)
+    owner = torch.from_numpy(patches.owner(grid)).to(cells.device)
+    scores = patch_scores(cells, owner, len(patches))
+    ladder = torch.from_numpy(patches.ladder).to(cells.device)
+    budgets = budgets.to(cells.device)
+    counts = ladder_tokens(curve_weights(scores, curve, steepness), ladder, budgets)
+    # Cells of patches that are seen in full have nothing to gain; those of patches not seen at all have most.
+    area = torch.bincount(owner, minlength=len(patches))
+    coarse = 1 - counts / area  # (B, P)
+    worth = cells.flatten(1).clamp_min(1e-6) * coarse.gather(1, owner.expand(len(cells), -1))
+    best = worth.argsort(dim=1, descending=True, stable=True)
+    levels = mip_level(counts)
+    found = []
+    for picture, (left, full) in enumerate(
+        zip((budgets - counts.sum(1)).tolist(), (budgets >= frame.full).tolist(), strict=True)
+    ):
+        single = torch.arange(frame.full, device=cells.device) if full else best[picture, :left].sort().values
+        seen = np.zeros(len(patches), dtype=bool) if full else (counts[picture] > 0).cpu().numpy()
+        at = torch.stack([single // grid[1], single % grid[1]], -1).cpu().numpy()
+        found.append(
+            ClassicRegions(
+                np.concatenate([patches.first[seen], at]),
+                np.concatenate([patches.extent[seen], np.ones_like(at)]),
+                np.concatenate([levels[picture].cpu().numpy()[seen], np.zeros(len(at), dtype=np.int64)]),
+                np.concatenate([counts[picture].cpu().numpy()[seen], np.ones(len(at), dtype=np.int64)]),
+                np.concatenate([scores[picture].cpu().numpy()[seen], cells.flatten(1)[picture, single].cpu().numpy()]),
+                (len(patches) if full else int(seen.sum()), len(patches)),
+            )
+        )
+    return found

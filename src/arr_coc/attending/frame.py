@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,11 @@ class Frame:
 
     def boxes(self, cells: np.ndarray) -> np.ndarray:
         """(N, 3) row, col, level → (N, 4) int32 y, x, height, width in pixels of the picture as given, clipped."""
-        side = np.int64(1) << cells[:, 2:3]
-        start, stop = cells[:, :2] * self.cell, (cells[:, :2] + side) * self.cell
+        return self.rectangles(cells[:, :2], np.int64(1) << cells[:, 2:3])
+
+    def rectangles(self, first: np.ndarray, extent: np.ndarray) -> np.ndarray:
+        """First cells and extents in cells, each (N, 2) → (N, 4) int32 as `boxes` gives them."""
+        start, stop = first * self.cell, (first + extent) * self.cell
         scale = np.array(self.image_size) / np.array(self.seen)
         start = np.rint(np.minimum(start, self.seen) * scale).astype(np.int32)
         stop = np.rint(np.minimum(stop, self.seen) * scale).astype(np.int32)
@@ -69,8 +73,11 @@ class Frame:
         counts: np.ndarray | None = None,
         sparse: bool = False,
         notes: tuple[str, ...] = (),
+        fixated: Sequence[Sequence[int]] = (),
     ) -> Allocation:
-        """(N, 3) leaves and (N,) scores as an `Allocation`."""
+        """(N, 3) leaves and (N,) scores as an `Allocation`. fixated: (row, col) cells at which the eye rested."""
+        middles = (np.asarray(fixated, dtype=np.float64).reshape(-1, 2) + 0.5) * self.cell
+        places = middles * np.array(self.image_size) / np.array(self.seen)
         return Allocation(
             boxes=self.boxes(cells),
             levels=cells[:, 2],
@@ -85,6 +92,7 @@ class Frame:
             cell=self.cell,
             canvas=self.canvas,
             notes=notes,
+            scanpath=tuple(np.minimum(places, np.array(self.image_size) - 1).astype(int).tolist()),
         )
 
     def leaves_gaps(self, cells: np.ndarray) -> bool:
@@ -152,10 +160,44 @@ def leaves_of(allocation: Allocation) -> np.ndarray:
         raise InputError("the allocation holds no region; every picture needs at least one token")
     if (allocation.counts != 1).any():
         raise InputError(
-            f"strategy {allocation.strategy!r} gives some regions more than one token; foveation before the encoder "
-            "needs one token a region: use overlay, quadtree, top_k, uniform, saccades or cascade"
+            f"strategy {allocation.strategy!r} gives some regions more than one token; here every region needs to be "
+            "one: use overlay, quadtree, top_k, uniform or saccades"
         )
     return ordered_leaves(allocation.leaf_cells(), *allocation.grid)
+
+
+def tokens_of(allocation: Allocation) -> np.ndarray:
+    """`leaves_of`, or where regions hold several tokens (T, 4) float64: top, left, height and width in cells of every
+    token, in the same order."""
+    if not len(allocation) or (allocation.counts == 1).all():
+        return leaves_of(allocation)
+    boxes = token_boxes(allocation)
+    return boxes[np.lexsort((-boxes[:, 2:].prod(1), boxes[:, 1], boxes[:, 0]))]
+
+
+def token_grids(counts: np.ndarray, extents: np.ndarray) -> np.ndarray:
+    """Tokens and cells (N, 2) of regions → (N, 2) int64 rows and columns of tokens in each: exactly its count, the
+    tokens as square as they can be; of two ways alike the one with fewer rows, for text runs across."""
+    kinds, inverse = np.unique(np.column_stack([counts, extents]), axis=0, return_inverse=True)
+    grids = np.ones((len(kinds), 2), dtype=np.int64)
+    for number, (count, height, width) in enumerate(kinds.tolist()):
+        rows = np.arange(1, count + 1)
+        rows = rows[count % rows == 0]
+        away = np.abs(np.log(rows * width * rows / (count * height)))
+        best = rows[np.argmin(np.round(away, 9))]
+        grids[number] = best, count // best
+    return grids[inverse.reshape(-1)]
+
+
+def token_boxes(allocation: Allocation) -> np.ndarray:
+    """(T, 4) float64: top, left, height, width in cells of every token, region after region and row after row."""
+    first, extent = allocation.leaf_cells()[:, :2].astype(np.float64), allocation.extents()
+    grids = token_grids(allocation.counts, extent)
+    owner = np.repeat(np.arange(len(allocation)), allocation.counts)
+    local = np.arange(len(owner)) - np.repeat(np.cumsum(allocation.counts) - allocation.counts, allocation.counts)
+    place = np.stack([local // grids[owner, 1], local % grids[owner, 1]], axis=1)
+    size = (extent / grids)[owner]
+    return np.concatenate([first[owner] + place * size, size], axis=1)
 
 
 def ordered_leaves(leaves: np.ndarray, rows: int, cols: int) -> np.ndarray:
@@ -184,5 +226,8 @@ def check_grid(allocation: Allocation, rows: int, cols: int) -> None:
 def in_picture(allocation: Allocation, size: tuple[int, int]) -> Allocation:
     """The same regions in pixels of the picture as given (height, width): a model counts in those of its canvas."""
     frame = Frame(size, allocation.cell, allocation.canvas or (allocation.height, allocation.width))
-    leaves = (allocation.leaf_cells(), allocation.scores, allocation.budget, allocation.strategy)
-    return frame.allocation(*leaves, counts=allocation.counts, sparse=allocation.sparse)
+    boxes = frame.rectangles(allocation.leaf_cells()[:, :2], allocation.extents())
+    scale = np.array(size) / (allocation.height, allocation.width)
+    path = tuple(np.minimum(np.asarray(place) * scale, np.array(size) - 1) for place in allocation.scanpath)
+    height, width = frame.image_size
+    return replace(allocation, boxes=boxes, height=height, width=width, canvas=frame.canvas, scanpath=path)

@@ -241,6 +241,7 @@ def _distance_to_gaze(labels: Tensor, gaze: tuple[float, float], number: int) ->
 LEAST_FIXATIONS, MOST_FIXATIONS = 3, 4
 FOVEA = 0.12
 CONFIDENT = 0.9
+FIXATING = {"fovea": FOVEA, "confident": CONFIDENT, "most": MOST_FIXATIONS, "least": LEAST_FIXATIONS}
 
 
 class Fixations(NamedTuple):
@@ -253,12 +254,18 @@ class Fixations(NamedTuple):
     seen: Tensor
 
 
-def fixate(cells: Tensor, fovea: float = FOVEA, confident: float = CONFIDENT, most: int = MOST_FIXATIONS) -> Fixations:
+def fixate(
+    cells: Tensor,
+    fovea: float = FOVEA,
+    confident: float = CONFIDENT,
+    most: int = MOST_FIXATIONS,
+    least: int = LEAST_FIXATIONS,
+) -> Fixations:
     """(B, rows, cols) relevance → where the eye goes.
 
     The fovea is a Gaussian of `fovea` × the longer side. Inhibition of return: what a fixation has seen counts for the
-    next only as far as it was not seen. After three fixations a picture stops once `confident` of its relevance is
-    seen.
+    next only as far as it was not seen. After `least` fixations a picture stops once `confident` of its relevance is
+    seen; least=1: a first one that shows enough is the only one.
     """
     batch, rows, cols = cells.shape
     device = cells.device
@@ -279,15 +286,19 @@ def fixate(cells: Tensor, fovea: float = FOVEA, confident: float = CONFIDENT, mo
         points.append(torch.stack([row, col], dim=-1))
         made.append(going)
         confidence.append((relevance * (1 - unseen)).sum((1, 2)) / total)
-        if step + 1 >= LEAST_FIXATIONS:
+        if step + 1 >= least:
             going = going & (confidence[-1] < confident)
     return Fixations(torch.stack(points, 1), torch.stack(made, 1), torch.stack(confidence, 1), 1 - unseen)
 
 
+def fixations_of(request: Request) -> Fixations:
+    """Where the eye goes in a request, by its options."""
+    how = {name: request.option(name, usual) for name, usual in FIXATING.items()}
+    return fixate(request.cells, **how)
+
+
 def saccades(request: Request) -> Leaves:
     """Detail where the eye rested: leaves by what the fixations saw, weighted by relevance."""
-    seen = fixate(
-        request.cells, request.option("fovea", FOVEA), request.option("confident", CONFIDENT), request.option("most", 4)
-    ).seen
+    seen = fixations_of(request).seen
     # The floor keeps the fovea fine even where the map itself is flat there.
     return request.leaves(seen * (0.25 + request.cells.clamp(0, 1)))

@@ -15,7 +15,7 @@ SHAPED = ("shape", "overview", "criterion")
 LEAF_OPTIONS: dict[str, tuple[str, ...]] = {
     "overlay": ("overview",),
     "quadtree": ("criterion",),
-    "saccades": (*SHAPED, "fovea", "confident", "most"),
+    "saccades": (*SHAPED, "fovea", "confident", "most", "least"),
     "cascade": (*SHAPED, "sides", "keeps"),
     "clusters": (*SHAPED, "clusters", "labels", "saliency", "parents", "gaze", "keep"),
     "top_k": ("level",),
@@ -27,13 +27,10 @@ LEAF_OPTIONS: dict[str, tuple[str, ...]] = {
     "oracle": (*SHAPED, "boxes"),
     "full": (),
 }
-# Strategies that choose places and leave the rest uncovered.
+# Strategies that choose places, or patches of several tokens, and may leave the rest uncovered.
 PLACE_OPTIONS: dict[str, tuple[str, ...]] = {
-    "power_curve": ("preset", "patches", "steepness"),
-    "lod": ("preset", "patches", "mapping"),
+    "classic": ("curve", "steepness"),
 }
-# The classic scale spends its own, larger budgets: a budget above the picture's full count is no ceiling there.
-CLASSIC_SCALE = ("power_curve", "lod")
 # What one picture on a CPU gets without torch.
 WITHOUT_TORCH = ("overlay", "quadtree")
 OPTIONS = {**LEAF_OPTIONS, **PLACE_OPTIONS}

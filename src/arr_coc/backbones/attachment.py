@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         """What the families' adapters take: see `adapter_options`."""
 
         depth: DepthRouting | None
-        merge: str
+        merge: Any  # "average", "pick", "compressor", "compressor:FOLDER" or a compressor
 
 
 NAME = "arr_coc"
@@ -256,7 +256,7 @@ def attach(
     folder of a scorer, a function (picture (3, H, W) in [0, 1], question) -> map, or maps; by default a glance where
     the family can, else "detail". options: for the strategy. videos: the prompts show videos (Qwen3-VL): what is said
     of a picture then holds for each group of frames. words: of each picture, for sources that read them. realize: for
-    the family's adapter, such as depth=DepthRouting() or merge="pick".
+    the family's adapter, such as depth=DepthRouting(), merge="pick" or merge="compressor".
 
     >>> with attach(model, processor, budget=256):  # doctest: +SKIP
     ...     out = model.generate(**inputs, max_new_tokens=64)

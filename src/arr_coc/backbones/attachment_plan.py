@@ -19,7 +19,7 @@ from ..request import Request
 from ..values import Allocation, Relevance
 from .base import Backbone, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
-from .query import find_questions
+from .query import find_questions, with_questions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -162,8 +162,11 @@ def scenes_of(prompt: Prompt, grids: Sequence[VisualGrid], settings: Settings) -
     ]
 
 
-def glance_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
-    """The source "glance": the model's own attention, for all pictures of a prompt at once."""
+def glance_maps(scenes: Sequence[Scene], queries: Sequence[str], option: str = "") -> Maps:
+    """The source "glance": the model's own attention, for all pictures of a prompt at once; "glance:three": of its
+    early, middle and late layers, for depth routing."""
+    if option not in ("", "three"):
+        raise InputError(f"relevance='glance:{option}' is unknown; use 'glance' or 'glance:three'")
     prompt: Prompt = scenes[0].prompt
     backbone = prompt.backbone
     if not backbone.can_glance:
@@ -171,7 +174,9 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     rows = {grid.row: query for grid, query in zip(backbone.grids(prompt.model, prompt.inputs), queries, strict=True)}
     by_row = [rows.get(row, "") for row in range(len(prompt.inputs["input_ids"]))]
     glance = prompt.glance or find_glance(prompt.model)
-    glimpse = glance_relevance(backbone, prompt.model, prompt.inputs, by_row, glance)
+    glance = replace(glance, three=True) if option else glance
+    inputs = with_questions(backbone, prompt.processor, prompt.inputs, by_row, backbone.image_token_id(prompt.model))
+    glimpse = glance_relevance(backbone, prompt.model, inputs, by_row, glance)
     maps = glimpse.relevance
     if glance.detail:
         maps = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]

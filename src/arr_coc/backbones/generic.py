@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import InputError
+from ..realizing.compressor import NAME, compress_patches, find_compressor, is_compressor
 from ..realizing.merge import MergePlan, members_of_allocations, plan_members
 from ..realizing.splice import pack, padding_side, shorten
 from ..values import Allocation, Relevance
@@ -133,16 +134,17 @@ class MergingBackbone(Backbone):
         inputs: Mapping[str, Any],
         allocations: Sequence[Allocation],
         *,
-        merge: str = "average",
+        merge: Any = "average",
         relevance: Sequence[np.ndarray | Relevance] | None = None,
         known: Any = None,
         **unknown: Any,
     ) -> Realized:
         """Encode in full, merge as allocated, shorten the prompt.
 
-        merge: "average" of each region's tokens, or "pick" of one. relevance: one map per grid, any resolution, by
-        which "pick" takes the most relevant token; without it, the most central one. known: the encoder's output for
-        these pictures, from a glance.
+        merge: "average" of each region's tokens, "pick" of one, or a compressor of the classic scale ("compressor",
+        "compressor:FOLDER", or a `MultiResolutionCompressor`), which averages what is no patch. relevance: one map per
+        grid, any resolution, by which "pick" takes the most relevant token; without it, the most central one. known:
+        the encoder's output for these pictures, from a glance.
         """
         if unknown:
             raise InputError(
@@ -152,9 +154,16 @@ class MergingBackbone(Backbone):
             raise InputError("merging serves pictures only; pass the frames of a video as pictures")
         layout = self.layout(model, inputs)
         prompt_rows(self.placeholders(model, inputs), len(layout.cells))  # refuse before the encoder is paid for
-        plan = self.plan(layout, allocations, merge, relevance)
+        plan = self.plan(layout, allocations, NAME if is_compressor(merge) else merge, relevance)
         encoded = self.encode(model, inputs) if known is None else known
         features = merge_features(encoded, plan, self.tensor_features)
+        if is_compressor(merge):
+            tokens = flat_tokens(encoded, self.tensor_features)
+            compressor = find_compressor(merge, tokens)
+            members = members_of_allocations(allocations).placed(layout.cells)
+            places, made = compress_patches(compressor, tokens, layout.cells, allocations, members)
+            pooled = features.pooler_output
+            features.pooler_output = pooled.index_copy(0, places.to(pooled.device), made.to(pooled.dtype))
         result = self.splice(model, inputs, plan, features)
         notes = {"tokens": plan.count, "outside_grids": int((layout.cells < 0).sum()), "known": encoded}
         return replace(result, notes={**notes, "cells": token_of_cells(layout, plan)})
@@ -235,12 +244,17 @@ class MergingBackbone(Backbone):
 def merge_features(features: Any, plan: MergePlan, tensor: bool) -> Any:
     """One plan for the encoder's tokens and its DeepStack planes, if it has any. Tokens come out flat, (K, D)."""
     features = copy(features)
-    pooled = features.pooler_output
-    features.pooler_output = plan.apply(pooled.flatten(0, -2) if tensor else torch.cat(list(pooled)))
+    features.pooler_output = plan.apply(flat_tokens(features, tensor))
     planes = getattr(features, "deepstack_features", None)
     if planes is not None:
         features.deepstack_features = [plan.apply(torch.cat(list(plane))) for plane in planes]
     return features
+
+
+def flat_tokens(features: Any, tensor: bool) -> Tensor:
+    """The encoder's tokens (N, D), picture after picture."""
+    pooled = features.pooler_output
+    return pooled.flatten(0, -2) if tensor else torch.cat(list(pooled))
 
 
 def token_of_cells(layout: Layout, plan: MergePlan) -> Tensor:

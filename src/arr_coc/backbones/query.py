@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ..realizing.splice import padding_side
 from .base import Backbone
 
 if TYPE_CHECKING:
@@ -67,6 +68,63 @@ def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Mappin
     lengths = mask.sum(1).tolist()
     words = inputs["input_ids"][mask].split(lengths)
     return [text.strip() for text in processor.tokenizer.batch_decode(words, skip_special_tokens=False)]
+
+
+def with_questions(
+    backbone: Backbone, processor: ProcessorMixin, inputs: Mapping[str, Any], queries: Sequence[str], image: int
+) -> Mapping[str, Any]:
+    """The prompts with these questions in the place of their last user turns' words; as they are where they ask them.
+
+    For a glance: `query=` may name what to look for while the chat asks something else. image: the token of visual
+    ones. Of a turn with pictures the words behind the last are meant, or those before the first where none stand there.
+    """
+    if getattr(processor, "tokenizer", None) is None:  # nothing to spell the question with: the chat's own is read
+        return inputs
+    words = question_mask(backbone, processor, inputs)
+    asked = find_questions(backbone, processor, inputs)
+    visual = inputs["input_ids"] == image
+    behind = words & (visual.flip(1).cumsum(1).flip(1) == 0)
+    before = words & (visual.cumsum(1) == 0)
+    words = torch.where(behind.any(1, keepdim=True), behind, before)
+    if all(_same(one, other) for one, other in zip(asked, queries, strict=True)):
+        return inputs
+    ids = inputs["input_ids"]
+    mask = inputs.get("attention_mask")
+    valid = torch.ones_like(ids) if mask is None else mask
+    rows: list[Tensor] = []  # where each token of a new row comes from: a column of the old one, or -1 - token
+    for row, query in enumerate(queries):
+        columns = torch.nonzero(valid[row]).flatten()
+        spelled = processor.tokenizer.encode(query, add_special_tokens=False)
+        if not _same(asked[row], query) and spelled and bool(words[row].any()):
+            last = int(torch.nonzero(words[row]).max())
+            stays = columns[~words[row][columns]]
+            fresh = -1 - torch.tensor(spelled, device=ids.device)
+            columns = torch.cat([stays[stays < last], fresh, stays[stays > last]])
+        rows.append(columns)
+    longest = max(map(len, rows))
+    left = padding_side(valid) == "left"
+    shape = (len(rows), longest)
+    source = torch.zeros(shape, dtype=torch.int64, device=ids.device)
+    there = torch.zeros(shape, dtype=torch.bool, device=ids.device)
+    for row, columns in enumerate(rows):
+        part = slice(longest - len(columns), None) if left else slice(0, len(columns))
+        source[row, part], there[row, part] = columns, True
+    along = {
+        name: value.gather(1, source.clamp_min(0)).masked_fill(~there | (source < 0), 0)
+        for name, value in inputs.items()
+        if isinstance(value, Tensor) and value.shape == ids.shape and name != "labels"
+    }
+    padded = ids[valid == 0]
+    fill = int(padded[0]) if len(padded) else 0
+    along["input_ids"] = torch.where(source < 0, -1 - source, along["input_ids"]).masked_fill(~there, fill)
+    along["attention_mask"] = there.to(valid.dtype)
+    return {**inputs, **along, "labels": None, "position_ids": None}
+
+
+def _same(first: str, second: str) -> bool:
+    """Whether two texts ask the same but for capitals, signs, and a word about how to answer."""
+    one, other = ("".join(letter for letter in text.casefold() if letter.isalnum()) for text in (first, second))
+    return one == other or (bool(one) and bool(other) and (one in other or other in one))
 
 
 def tokenize_prompt(tokenizer: Any, chat: str, *texts: str) -> list[int]:

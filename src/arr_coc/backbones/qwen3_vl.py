@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..realizing.depth import DepthRouting, HierarchicalRelevance, route_planes
+from ..realizing.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
 from ..realizing.patches import LeafBatch, PictureGroups, check_grid, unpatchify
 from ..realizing.splice import pack, padding_side, placeholder_owner, shorten
 from ..values import Allocation
@@ -19,6 +19,7 @@ from .qwen3_vl_attention import dense_vision_attention
 from .qwen3_vl_encode import (
     VisualTokens,
     encode_leaves,
+    encode_to_depth,
     foveate,
     foveated_logits,
     leaf_positions,
@@ -38,6 +39,15 @@ __all__ = [
     "leaf_positions",
     "run_language_model",
 ]
+
+
+def relevance_under(batch: LeafBatch, relevance: Sequence[np.ndarray | HierarchicalRelevance]) -> Tensor:
+    """(3, M): the mean of each picture's low, middle and high map under each of its leaves."""
+    parts = [part.cpu().numpy() for part in batch.leaves.split(batch.counts)]
+    maps = [item if isinstance(item, HierarchicalRelevance) else HierarchicalRelevance.flat(item) for item in relevance]
+    grids = batch.grid.tolist()
+    under = [one.at(leaves, *grid) for one, leaves, grid in zip(maps, parts, grids, strict=True)]
+    return torch.from_numpy(np.concatenate(under, axis=1))
 
 
 class Qwen3VL(Backbone):
@@ -108,11 +118,13 @@ class Qwen3VL(Backbone):
         if unknown:
             raise InputError(f"Qwen3-VL foveates before its encoder and takes depth=, not {', '.join(unknown)}=")
         batch = self.leaf_batch(model, inputs, allocations)
+        if depth is not None and relevance is None:
+            raise InputError("depth routing needs to know how relevant each place is; give relevance=")
+        if depth is not None and depth.early:
+            tower = self._early(model, relevance or (), depth)
         tokens = self.encode(model, self.normalised_pixels(model, inputs), batch, known, tower)
         if depth is not None:
-            if relevance is None:
-                raise InputError("depth routing needs to know how relevant each place is; give relevance=")
-            tokens = self._route(model, tokens, batch, relevance, depth)
+            tokens = self._route(model, tokens, batch, relevance or (), depth)
         return self.splice(model, inputs, batch, tokens)
 
     @staticmethod
@@ -191,6 +203,19 @@ class Qwen3VL(Backbone):
 
         return BaseModelOutputWithDeepstackFeatures
 
+    def _early(
+        self, model: PreTrainedModel, relevance: Sequence[np.ndarray | HierarchicalRelevance], depth: DepthRouting
+    ) -> Callable[[Tensor, LeafBatch], VisualTokens]:
+        """A tower that leaves go through only as far as they inject."""
+        vision: Any = model.model.visual
+        planes, blocks = list(vision.deepstack_visual_indexes), len(vision.blocks)
+
+        def encode(patches: Tensor, part: LeafBatch) -> VisualTokens:
+            reach = depth.reach(relevance_under(part, relevance))
+            return encode_to_depth(model, patches, part, last_blocks(reach, planes, blocks))
+
+        return encode
+
     def _route(
         self,
         model: PreTrainedModel,
@@ -199,16 +224,8 @@ class Qwen3VL(Backbone):
         relevance: Sequence[np.ndarray | HierarchicalRelevance],
         depth: DepthRouting,
     ) -> VisualTokens:
-        parts = [part.cpu().numpy() for part in batch.leaves.split(batch.counts)]
-        maps = [
-            item if isinstance(item, HierarchicalRelevance) else HierarchicalRelevance.flat(item) for item in relevance
-        ]
-        under = [
-            item.at(leaves, rows, cols)
-            for item, leaves, (rows, cols) in zip(maps, parts, batch.grid.tolist(), strict=True)
-        ]
         layers = model.config.text_config.num_hidden_layers
-        values = torch.from_numpy(np.concatenate(under, axis=1))
+        values = relevance_under(batch, relevance)
         return VisualTokens(tokens.embeds, tuple(route_planes(tokens.planes, values, layers, depth)))
 
     @staticmethod

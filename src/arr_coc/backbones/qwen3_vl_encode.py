@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..realizing.patches import LeafBatch, PictureGroups, gather_leaf_patches, match_leaves, mip_pyramid
+from ..realizing.patches import LeafBatch, PictureGroups, leaf_patches, match_leaves
 from ..realizing.positions import language_positions, position_taps, prompt_positions, vision_positions
 from ..values import Allocation
 from .qwen3_vl_attention import DENSE
@@ -75,6 +75,57 @@ def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **a
     return VisualTokens(output.pooler_output, tuple(output.deepstack_features))
 
 
+def encode_to_depth(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, last: Tensor) -> VisualTokens:
+    """`encode_leaves`, but every leaf passes only through the blocks up to its `last` (M,) one.
+
+    The later blocks run on the leaves that are left, which see each other alone. A leaf's token is made of what its
+    last block gave; of the DeepStack planes behind it, it has none (zeros). With every leaf at the last block of all,
+    the same as `encode_leaves`.
+    """
+    from transformers.utils.generic import is_flash_attention_requested
+
+    tower = model.model.visual
+    merge, unit = tower.spatial_merge_size, tower.spatial_merge_unit
+    positions = vision_positions(batch.leaves, merge).view(-1, 2)
+    size = (batch.grid * merge)[batch.owner].repeat_interleave(unit, dim=0)
+    indices, weights = position_taps(positions, size, tower.num_grid_per_side)
+    hidden = tower.patch_embed(patches.to(tower.dtype))
+    hidden = hidden + (tower.pos_embed(indices) * weights[:, :, None]).sum(1).to(hidden.dtype)
+    cosine, sine = tower.rotary_pos_emb(hidden, positions)
+    last = last.to(hidden.device)
+    going = torch.arange(len(last), device=hidden.device)
+    final = torch.empty_like(hidden)
+    planes: list[Tensor] = []
+
+    def rows(leaves: Tensor) -> Tensor:
+        """The patches of these leaves."""
+        return (leaves[:, None] * unit + torch.arange(unit, device=leaves.device)).flatten()
+
+    for number, block in enumerate(tower.blocks):
+        counts = torch.bincount(batch.owner.to(going.device)[going], minlength=len(batch.counts))
+        lengths = (counts[counts > 0] * unit).tolist()
+        boundaries = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)
+        extra: dict[str, Any] = {}
+        if is_flash_attention_requested(tower.config):
+            boundaries, extra = boundaries.to(hidden.device), {"max_seqlen": max(lengths)}
+        here = rows(going)
+        hidden = block(hidden, cu_seqlens=boundaries, position_embeddings=(cosine[here], sine[here]), **extra)
+        if number in tower.deepstack_visual_indexes:
+            made = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(number)](hidden)
+            planes.append(made.new_zeros(len(last), made.shape[-1]).index_copy(0, going, made))
+        leaving = last[going] <= number
+        if number == len(tower.blocks) - 1 or bool(leaving.all()):
+            final = final.index_copy(0, here, hidden)
+            break
+        if bool(leaving.any()):
+            patch = leaving.repeat_interleave(unit)
+            final = final.index_copy(0, here[patch], hidden[patch])
+            hidden, going = hidden[~patch], going[~leaving]
+    embeds = tower.merger(final)
+    planes += [torch.zeros_like(planes[0])] * (len(tower.deepstack_visual_indexes) - len(planes))
+    return VisualTokens(embeds, tuple(planes))
+
+
 def foveate(
     model: PreTrainedModel,
     pictures: Tensor | PictureGroups,
@@ -89,12 +140,10 @@ def foveate(
     """
     vision = model.config.vision_config
     merge, size = vision.spatial_merge_size, vision.patch_size
-    pyramid = mip_pyramid(pictures, batch.levels, cell=merge * size, patch_size=size)
+    cut = leaf_patches(pictures, batch, merge=merge, patch_size=size, temporal=vision.temporal_patch_size)
 
     def encode(part: LeafBatch) -> VisualTokens:
-        patches = gather_leaf_patches(
-            pyramid, part.leaves, part.owner, merge=merge, temporal=vision.temporal_patch_size
-        )
+        patches = cut(part)
         return encode_leaves(model, patches, part) if tower is None else tower(patches, part)
 
     if known is None:

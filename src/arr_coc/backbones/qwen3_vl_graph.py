@@ -286,7 +286,7 @@ class Graphs:
         """`encode_leaves` of one picture, captured for its number of leaves."""
         if patches.device.type != "cuda":
             return encode_leaves(self.model, patches, batch)
-        key = batch.counts, batch.levels
+        key = batch.counts, batch.levels, batch.fractional
         if key not in self.towers:
             self.towers[key] = TowerGraph(self.model, patches, batch)
             while len(self.towers) > MOST_GRAPHS:

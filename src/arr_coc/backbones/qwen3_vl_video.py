@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..realizing.patches import LeafBatch, PictureGroups, gather_leaf_patches, mip_pyramid, unpatchify
+from ..realizing.patches import LeafBatch, PictureGroups, leaf_patches, unpatchify
 from .base import Realized
 from .qwen3_vl import Qwen3VL
 from .qwen3_vl_encode import VisualTokens, encode_leaves
@@ -57,9 +57,8 @@ class Qwen3VLVideo(Qwen3VL):
             raise InputError("leaves of a video cannot be taken over from an earlier pass yet; leave known= out")
         vision = model.config.vision_config
         merge, size = vision.spatial_merge_size, vision.patch_size
-        pyramid = mip_pyramid(pictures, batch.levels, cell=merge * size, patch_size=size)
         # The frames of a group are channels here, so there is nothing left to repeat in time.
-        patches = gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=merge, temporal=1)
+        patches = leaf_patches(pictures, batch, merge=merge, patch_size=size, temporal=1)(batch)
         return encode_leaves(model, patches, batch) if tower is None else tower(patches, batch)
 
     def splice(

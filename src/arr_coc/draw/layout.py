@@ -7,6 +7,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
+from ..attending.frame import token_boxes
 from ..values import Allocation
 from .palette import PAPER, RULE
 
@@ -67,11 +68,28 @@ def boxes_at(allocation: Allocation, size: tuple[int, int], window: Window | Non
 
     window: the part of the picture that the display shows, in pixels as given; all of it by default.
     """
-    window = window or Window(0, 0, allocation.height, allocation.width)
+    return _displayed(allocation.boxes.astype(np.float64), size, window or _whole(allocation))
+
+
+def tokens_at(allocation: Allocation, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """`boxes_at` of every token, (T, 4), and its level (T,): a region of several tokens is drawn as their grid."""
+    if (allocation.counts == 1).all():
+        return boxes_at(allocation, size), allocation.levels
+    canvas = allocation.canvas or (allocation.height, allocation.width)
+    pixels = np.array([allocation.height, allocation.width] * 2) / (*canvas, *canvas) * allocation.cell
+    levels = np.repeat(allocation.levels, allocation.counts)
+    return _displayed(token_boxes(allocation) * pixels, size, _whole(allocation)), levels
+
+
+def _whole(allocation: Allocation) -> Window:
+    return Window(0, 0, allocation.height, allocation.width)
+
+
+def _displayed(boxes: np.ndarray, size: tuple[int, int], window: Window) -> np.ndarray:
+    """(N, 4) top, left, height, width in pixels as given → top, left, bottom, right on the display."""
     start = np.array([window.top, window.left] * 2)
     scale = np.array([size[0] / window.height, size[1] / window.width] * 2)
-    corners = allocation.boxes.astype(np.float64)
-    corners = np.concatenate([corners[:, :2], corners[:, :2] + corners[:, 2:]], axis=1)
+    corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
     return np.rint((corners - start) * scale).astype(np.int64)
 
 

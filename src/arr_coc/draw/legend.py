@@ -57,7 +57,11 @@ def level_legend(canvas: np.ndarray, allocation: Allocation, x: int, y: int, wid
     for number, row in enumerate(rows):
         left = x + number * column
         canvas[y + 3 : y + 17, left : left + 14] = level_colour(row.level)
-        name = f"level {row.level}" + (", full detail" if row.level == 0 else f", 1/{1 << row.level} of it")
+        detail = "full detail" if row.level == 0 else f"1/{1 << row.level} of it"
+        if row.tokens > row.regions:
+            counts = allocation.counts[(allocation.levels == row.level) & (allocation.counts > 1)]
+            detail = " or ".join(str(count) for count in sorted(set(counts.tolist()))) + " tokens a patch"
+        name = f"level {row.level}, {detail}"
         write(canvas, name, left + 24, y, size=14, colour=INK, weight=BOLD)
         details = f"{_plural(row.tokens, 'token')} on {row.area:.1%} of the area"
         write(canvas, details.replace("%", " %"), left + 24, y + line_height(14), size=13, colour=MUTED)

@@ -4,17 +4,21 @@ model will see (`foveated`), and a closer look at one place (`lens`). Where leav
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import cv2
 import numpy as np
 
+from ..attending.frame import token_grids
 from ..pictures import Picture, load_picture
 from ..values import Allocation, Relevance
-from .layout import Window, boxes_at, covered, cut, levels_at, resize
+from .layout import Window, boxes_at, covered, cut, levels_at, resize, tokens_at
+from .lettering import write
 from .palette import UNSEEN, level_colour, relevance_scale
 
 _VEIL = (84, 88, 100)
+_PATH, _PATH_EDGE = (255, 255, 255), (20, 20, 24)
 
 
 def overlay(pixels: np.ndarray, allocation: Allocation) -> np.ndarray:
@@ -26,9 +30,9 @@ def overlay(pixels: np.ndarray, allocation: Allocation) -> np.ndarray:
     size = pixels.shape[:2]
     levels = levels_at(allocation, size)
     result = _dimmed(pixels, levels)
-    boxes = boxes_at(allocation, size)
+    boxes, token_levels = tokens_at(allocation, size)
     for level in sorted(set(allocation.levels.tolist()), reverse=True):
-        chosen = boxes[allocation.levels == level]
+        chosen = boxes[token_levels == level]
         side = float(np.median(np.minimum(chosen[:, 2] - chosen[:, 0], chosen[:, 3] - chosen[:, 1])))
         lines = covered(_edges(chosen), size) & (levels == level)
         _blend(result, lines, level_colour(level), float(np.clip(side / 40, 0.12, 0.55)))
@@ -36,6 +40,23 @@ def overlay(pixels: np.ndarray, allocation: Allocation) -> np.ndarray:
         if (levels != level).any():
             thickness = max(1, round(min(size) / 420)) + (level == 0)
             _blend(result, _outline(levels, level, thickness), level_colour(level), 0.95)
+    return _scanned(result, allocation)
+
+
+def _scanned(pixels: np.ndarray, allocation: Allocation) -> np.ndarray:
+    """The scanpath on top: a line from fixation to fixation, a numbered dot at each."""
+    if not allocation.scanpath:
+        return pixels
+    result = np.ascontiguousarray(pixels)
+    scale = np.array(result.shape[:2]) / (allocation.height, allocation.width)
+    points = np.rint((np.array(allocation.scanpath) + 0.5) * scale).astype(np.int32)[:, ::-1]
+    radius = max(3, round(min(result.shape[:2]) / 60))
+    for colour, width in ((_PATH_EDGE, 4), (_PATH, 2)):
+        cv2.polylines(result, [points.reshape(-1, 1, 2)], False, colour, width, cv2.LINE_AA)
+    for number, point in enumerate(points.tolist(), start=1):
+        cv2.circle(result, point, radius + 2, _PATH_EDGE, -1, cv2.LINE_AA)
+        cv2.circle(result, point, radius, _PATH, -1, cv2.LINE_AA)
+        write(result, str(number), point[0] + radius + 4, point[1] - radius, size=2 * radius + 4, colour=_PATH)
     return result
 
 
@@ -137,19 +158,39 @@ def foveated(
     result = np.full((*size, 3), UNSEEN, dtype=np.uint8)
     # Canvas pixels behind one pixel of the display, or of what was read where that is coarser.
     reduction = max(canvas[0] * window.height / picture.height / size[0], canvas[0] / pixels.shape[0])
-    smooth: np.ndarray | None = None
-    for level in sorted(set(allocation.levels.tolist())):
-        here = levels == level
+    smooth = cut(pixels, window, picture.size, size)
+    for (level, down, across), here in _seen_alike(allocation, levels, boxes_at(allocation, size, window)):
         if not here.any():
             continue  # a close-up mostly shows one level, and the mips of a whole picture take their time
-        if (1 << level) <= reduction or level == 0:
+        if max(down, across) <= max(reduction, 1):
             # A block no larger than a pixel cannot be shown; smooth resizing is then closest to the truth.
-            smooth = cut(pixels, window, picture.size, size) if smooth is None else smooth
             seen = smooth
+        elif level >= 0:
+            seen = mip(pixels, int(level), canvas)[(at_row >> int(level))[:, None], (at_col >> int(level))[None, :]]
         else:
-            seen = mip(pixels, level, canvas)[(at_row >> level)[:, None], (at_col >> level)[None, :]]
+            blocks = max(1, round(canvas[0] / down)), max(1, round(canvas[1] / across))
+            rows, cols = (at_row * blocks[0] // canvas[0])[:, None], (at_col * blocks[1] // canvas[1])[None, :]
+            seen = cv2.resize(pixels, (blocks[1], blocks[0]), interpolation=cv2.INTER_AREA)[rows, cols]
         result[here] = seen[here]
     return result
+
+
+def _seen_alike(
+    allocation: Allocation, levels: np.ndarray, boxes: np.ndarray
+) -> Iterator[tuple[tuple[float, float, float], np.ndarray]]:
+    """((level, canvas pixels behind one pixel of a token down, across), (H, W) bool: the display pixels seen so).
+
+    A leaf of level l shows 2**l pixels as one; a patch of several tokens as many as its cells are more than they.
+    """
+    several = allocation.counts > 1
+    single = covered(boxes[~several], levels.shape) if several.any() else levels >= 0
+    for level in sorted(set(allocation.levels[~several].tolist())):
+        yield (level, 1 << level, 1 << level), (levels == level) & single
+    extents = allocation.extents()
+    share = extents / token_grids(allocation.counts, extents)
+    for down, across in np.unique(share[several], axis=0).tolist():
+        chosen = several & (share == (down, across)).all(axis=1)
+        yield (-1, down, across), covered(boxes[chosen], levels.shape) & ~single
 
 
 def _canvas_index(display: int, start: int, length: int, canvas: int, given: int) -> np.ndarray:

@@ -17,12 +17,13 @@ from ..lazy import resolve_lazily
 if TYPE_CHECKING:
     from .esper import Esper
     from .looks import Looks, first_look, look_again
-    from .settings import PRESETS, SACCADES, TWO_PASS, EsperSettings
+    from .settings import FOUR_PASS, PRESETS, SACCADES, TWO_PASS, EsperSettings
     from .story import PassNote, Story, pass_statistics
 
 resolve_lazily(
     __name__,
     {
+        "FOUR_PASS": "settings",
         "PRESETS": "settings",
         "SACCADES": "settings",
         "TWO_PASS": "settings",
@@ -38,6 +39,7 @@ resolve_lazily(
 )
 
 __all__ = [
+    "FOUR_PASS",
     "PRESETS",
     "SACCADES",
     "TWO_PASS",

@@ -7,6 +7,7 @@ esper.examine("…")                                                            
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -46,7 +47,8 @@ GLANCES = ("relevant", "salient")
 class Esper:
     """Up to four passes over one picture with any model that an `Eye` can hold.
 
-    settings: the numbers, or the name of a preset: "esper", "two_pass", "saccades". tempering: how much of a pass
+    settings: the numbers, or the name of a preset: "esper", "two_pass", "four_pass",
+    "saccades". tempering: how much of a pass
     explores, by the rule or learned. arousal: how much is at stake. glance: what the first look follows: "relevant",
     the map of the question, or "salient", what stands out before the question is heard.
     A Qwen3-VL encodes only what is new in each pass and keeps the language model's cache of what it has seen; other
@@ -186,7 +188,7 @@ class Esper:
                 most=most,
                 stop_early=stop_early,
             )
-        notes = tuple(self._note(record, pictured) for record in records)
+        notes = with_scanpaths([self._note(record, pictured) for record in records])
         for stage in ("look", "encode", "answer"):
             seconds[stage] = sum(record.seconds[stage] for record in records)
         last = notes[-1].step
@@ -219,6 +221,17 @@ class Esper:
             float(record.arousal[0]),
             record.seconds,
         )
+
+
+def with_scanpaths(notes: Sequence[PassNote]) -> tuple[PassNote, ...]:
+    """Every pass with the fixations until then in its allocation, so that its JSON and its picture have them."""
+    points = [note.point for note in notes]
+    made = []
+    for number, note in enumerate(notes, start=1):
+        path = tuple(point for point in points[:number] if point is not None)
+        seen = replace(note.step.allocation, scanpath=path)
+        made.append(replace(note, step=replace(note.step, allocation=seen)))
+    return tuple(made)
 
 
 def seen_allocation(record: PassRecord, leaves: torch.Tensor, pictured: Pictured) -> Allocation:

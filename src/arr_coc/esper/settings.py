@@ -1,4 +1,4 @@
-"""How Esper looks again: the numbers, and two settings of them with names."""
+"""How Esper looks again: the numbers, and settings of them with names."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ class EsperSettings:
 TWO_PASS = EsperSettings(passes=2, least=1, stop=ENOUGH, more=MORE, less=LESS)
 # Three or four fixations, never back to where the eye has been; stop at confidence .9.
 SACCADES = EsperSettings(passes=4, least=3, stop=0.1, inhibition=1.0)
-PRESETS = {"esper": EsperSettings(), "two_pass": TWO_PASS, "saccades": SACCADES}
+# Up to four looks, at least two, until the uncertainty is below .15.
+FOUR_PASS = EsperSettings(passes=4, least=2, stop=0.15)
+PRESETS = {"esper": EsperSettings(), "two_pass": TWO_PASS, "four_pass": FOUR_PASS, "saccades": SACCADES}
 
 
 def as_settings(value: EsperSettings | str | None) -> EsperSettings:

@@ -141,6 +141,7 @@ BUILT_IN: Mapping[str, Source] = {
             frozenset({"model"}),
             "the model's own attention on a coarse first look",
             together=True,
+            option="three",
         ),
         Source(
             "words",
@@ -299,7 +300,8 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
     if scene.prompt is not None:
         if scene.prompt.can_glance:
             return BUILT_IN["glance"], "this model can say where it looks"
-        return BUILT_IN["detail"], "this model cannot glance, and no scorer was trained with it"
+        source, why = _by_kind(scene, query)
+        return source, f"this model cannot glance, and {why}"
     if scene.fallback != "look" or scene.given is None:
         return BUILT_IN[scene.fallback], "no scorer was trained with a model here"
     return _by_kind(scene, query)

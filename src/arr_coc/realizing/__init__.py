@@ -9,7 +9,6 @@ from ..lazy import resolve_lazily
 if TYPE_CHECKING:
     from .compressor import MultiResolutionCompressor as MultiResolutionCompressor
     from .compressor import RaggedTokens as RaggedTokens
-    from .compressor import level_for_tokens as level_for_tokens
     from .depth import DepthRouting as DepthRouting
     from .depth import HierarchicalRelevance as HierarchicalRelevance
     from .depth import route_planes as route_planes
@@ -23,8 +22,11 @@ if TYPE_CHECKING:
     from .merge import plan_top_k as plan_top_k
     from .patches import LeafBatch as LeafBatch
     from .patches import Pyramid as Pyramid
+    from .patches import area_patches as area_patches
     from .patches import check_grid as check_grid
     from .patches import gather_leaf_patches as gather_leaf_patches
+    from .patches import leaf_boxes as leaf_boxes
+    from .patches import leaf_patches as leaf_patches
     from .patches import leaves_of as leaves_of
     from .patches import match_leaves as match_leaves
     from .patches import mip_pyramid as mip_pyramid
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "LeafBatch": "patches",
     "Pyramid": "patches",
+    "area_patches": "patches",
+    "leaf_boxes": "patches",
+    "leaf_patches": "patches",
     "check_grid": "patches",
     "gather_leaf_patches": "patches",
     "leaves_of": "patches",
@@ -71,7 +76,6 @@ _PUBLIC = {
     "members_of_allocations": "merge",
     "MultiResolutionCompressor": "compressor",
     "RaggedTokens": "compressor",
-    "level_for_tokens": "compressor",
 }
 
 __all__ = resolve_lazily(__name__, _PUBLIC)

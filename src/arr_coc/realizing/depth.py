@@ -3,7 +3,11 @@
 A DeepStack backbone adds K feature planes of its vision tower to the hidden states of its first K layers. Routing makes
 that depend on relevance: every leaf injects its shallow plane, only leaves above .5 the middle ones, only leaves above
 .8 the deep ones. With `placement="stock"` the planes stay at the layers where the model was trained to find them; with
-`placement="spread"` they move to layers 3, 8, 13, 18, 23 of 32, scaled to the backbone's depth. Off unless asked for.
+`placement="spread"` they move to layers 3, 8, 13, 18, 23 of 32, scaled to the backbone's depth. With `early=True` a
+leaf that does not inject deeper leaves the vision tower there: later blocks run on fewer leaves. Off unless asked for.
+
+    attach(model, processor, relevance="glance:three", depth=DepthRouting(early=True))
+    arr-coc ask IMAGE QUERY --model NAME --relevance glance:three --depth early
 """
 
 from __future__ import annotations
@@ -52,11 +56,20 @@ class HierarchicalRelevance:
 
 @dataclass(frozen=True)
 class DepthRouting:
-    """thresholds: relevance above which a leaf injects shallow, middle, deep. costs: of each depth, in the reward."""
+    """thresholds: relevance above which a leaf injects shallow, middle, deep. costs: of each depth, in the reward.
+    early: leaves are encoded no further than they inject."""
 
     placement: Literal["stock", "spread"] = "stock"
     thresholds: tuple[float, float, float] = (0.0, 0.5, 0.8)
     costs: tuple[float, float, float] = (0.1, 0.5, 1.0)
+    early: bool = False
+
+    @classmethod
+    def named(cls, name: str) -> DepthRouting:
+        """ "stock" and "spread" are the placements; "early" also saves the blocks of the encoder."""
+        if name not in NAMED:
+            raise InputError(f"depth {name!r} is unknown; choose from {', '.join(NAMED)}")
+        return NAMED[name]
 
     def __post_init__(self) -> None:
         if self.placement not in ("stock", "spread"):
@@ -66,6 +79,10 @@ class DepthRouting:
         """relevance: (3, N) low, middle, high. Returns (3, N) bool: whether a leaf injects shallow, middle, deep."""
         low, middle, high = self.thresholds
         return torch.stack([relevance[0] >= low, relevance[1] > middle, relevance[2] > high])
+
+    def reach(self, relevance: Tensor) -> Tensor:
+        """(3, N) → (N,) int64: the deepest band in which each leaf injects, 0 for none at all."""
+        return (self.gates(relevance) * torch.arange(3, device=relevance.device)[:, None]).amax(0)
 
     def cost(self, relevance: Tensor) -> Tensor:
         """(N,) cost of the deepest injection of each leaf: .1 shallow, .5 middle, 1 deep, 0 for none at all."""
@@ -83,6 +100,18 @@ class DepthRouting:
         # A plane that is injected twice is injected at half weight, so that its total stays what it was.
         share = [sum(plane == other for _, other in places) for _, plane in places]
         return [(layer, plane, 1 / times) for (layer, plane), times in zip(places, share, strict=True)]
+
+
+NAMED = {"stock": DepthRouting(), "spread": DepthRouting("spread"), "early": DepthRouting(early=True)}
+
+
+def last_blocks(reach: Tensor, planes: Sequence[int], depth: int) -> Tensor:
+    """(N,) bands → (N,) int64: the last block of a tower of `depth` blocks that each leaf needs, where plane k comes
+    behind block planes[k]. The deepest band needs them all."""
+    bands = [plane * 3 // len(planes) for plane in range(len(planes))]
+    stops = [max((block for block, own in zip(planes, bands, strict=True) if own <= band), default=planes[0])
+             for band in range(2)]  # fmt: skip
+    return torch.tensor([*stops, depth - 1], device=reach.device)[reach]
 
 
 def route_planes(planes: Sequence[Tensor], relevance: Tensor, depth: int, routing: DepthRouting) -> list[Tensor]:
@@ -108,7 +137,7 @@ def _mean_under(array: np.ndarray, leaves: np.ndarray, rows: int, cols: int) -> 
     integral = np.zeros((height + 1, width + 1))
     integral[1:, 1:] = array.astype(np.float64).cumsum(0).cumsum(1)
     first = leaves[:, :2]
-    last = np.minimum(first + (1 << leaves[:, 2:3]), [rows, cols])
+    last = np.minimum(first + (1 << leaves[:, 2:3] if leaves.shape[1] == 3 else leaves[:, 2:]), [rows, cols])
     scale = np.array([height / rows, width / cols])
     top, left = np.floor(first * scale + 1e-9).astype(np.int64).T
     bottom, right = np.ceil(last * scale - 1e-9).astype(np.int64).T

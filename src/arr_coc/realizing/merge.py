@@ -20,10 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..attending.frame import token_grids
 from ..errors import InputError
 from ..values import Allocation
 
-METHODS = ("average", "pick")
+METHODS = ("average", "pick", "compressor")
 
 
 class Members(NamedTuple):
@@ -109,48 +110,61 @@ class MergePlan:
         return merged.float()
 
 
-def members_of_allocations(allocations: Sequence[Allocation]) -> Members:
-    """The level-0 cells of every picture, flat, as members of the allocations' tokens.
+class RegionSlots(NamedTuple):
+    """Every region of every picture, in order. start: (R,) the first cell of its picture, counted through all of them.
+    across: (R,) columns of that picture. corner, extent: (R, 2) cells. blocks: (R, 2) rows and columns of its tokens.
+    first: (R,) its first slot. level, tokens: (R,) as allocated. inside: (R,) whether it begins on the grid."""
 
-    A region of t tokens becomes at most t slots: one for a leaf, a grid of blocks otherwise. A cell belongs to every
-    region over it. Slots are numbered region by region and may skip numbers.
-    """
+    start: np.ndarray
+    across: np.ndarray
+    corner: np.ndarray
+    extent: np.ndarray
+    blocks: np.ndarray
+    first: np.ndarray
+    level: np.ndarray
+    tokens: np.ndarray
+    inside: np.ndarray
+
+
+def region_slots(allocations: Sequence[Allocation]) -> RegionSlots:
+    """A region of t tokens becomes at most t slots: one for a leaf, a grid of blocks otherwise. Slots are numbered
+    region by region."""
     grids = np.array([allocation.grid for allocation in allocations], dtype=np.int64).reshape(-1, 2)
     starts = np.concatenate([[0], np.cumsum(grids.prod(1))])
     picture = np.repeat(np.arange(len(allocations)), [len(allocation) for allocation in allocations])
     leaves = np.concatenate([allocation.leaf_cells() for allocation in allocations] or [np.zeros((0, 3), np.int64)])
     counts = np.concatenate([allocation.counts for allocation in allocations] or [np.zeros(0)]).astype(np.int64)
     corner, level = leaves[:, :2], leaves[:, 2]
-    reach = _extent_in_cells(allocations)
-    # A leaf's own size, where it has one: its box was clipped to the picture and rounded to pixels.
-    reach = np.where((counts == 1)[:, None], np.maximum(reach, (1 << level)[:, None]), reach)
+    reach = np.concatenate([allocation.extents() for allocation in allocations] or [np.zeros((0, 2), np.int64)])
     # A leaf at the edge may reach beyond the grid: what lies outside holds no token.
     extent = np.clip(np.minimum(reach, grids[picture] - corner), 1, None)
-
-    # A region of several tokens is cut into blocks of about its own shape, never more blocks than tokens.
+    # A region of several tokens is cut into its grid of tokens where it has as many cells each way, else into blocks of
+    # about its own shape, never more blocks than tokens.
     height, width = extent.T
-    block_rows = np.clip(np.rint(np.sqrt(counts * height / width)), 1, np.minimum(height, counts)).astype(np.int64)
-    block_cols = np.clip(counts // np.maximum(block_rows, 1), 1, width)
-    first_slot = np.concatenate([[0], np.cumsum(block_rows * block_cols)])
+    rows = np.clip(np.rint(np.sqrt(counts * height / width)), 1, np.minimum(height, counts)).astype(np.int64)
+    blocks = np.stack([rows, np.clip(counts // np.maximum(rows, 1), 1, width)], axis=1)
+    exact = token_grids(counts, extent)
+    blocks = np.where((exact <= extent).all(axis=1, keepdims=True), exact, blocks)
+    number = blocks.prod(1)
+    inside = np.asarray(((corner >= 0) & (corner < grids[picture])).all(axis=1))
+    first = np.cumsum(number) - number
+    return RegionSlots(starts[picture], grids[picture, 1], corner, extent, blocks, first, level, counts, inside)
 
-    inside = ((corner >= 0) & (corner < grids[picture])).all(axis=1)
-    order = np.argsort(-level, kind="stable")
-    area = np.where(inside, height * width, 0)[order]
+
+def members_of_allocations(allocations: Sequence[Allocation]) -> Members:
+    """The level-0 cells of every picture, flat, as members of the allocations' tokens: the slots of `region_slots`, of
+    which some may have no cell. A cell belongs to every region over it."""
+    one = region_slots(allocations)
+    (height, width), (block_rows, block_cols) = one.extent.T, one.blocks.T
+    order = np.argsort(-one.level, kind="stable")
+    area = np.where(one.inside, height * width, 0)[order]
     owner = np.repeat(order, area)
     local = np.arange(area.sum()) - np.repeat(np.cumsum(area) - area, area)
     row, col = local // width[owner], local % width[owner]
-    cell = (corner[owner, 0] + row) * grids[picture[owner], 1] + corner[owner, 1] + col
+    cell = (one.corner[owner, 0] + row) * one.across[owner] + one.corner[owner, 1] + col
     block = (row * block_rows[owner] // height[owner]) * block_cols[owner] + col * block_cols[owner] // width[owner]
-    tokens, slots = starts[picture[owner]] + cell, first_slot[owner] + block
-    return Members(torch.from_numpy(tokens), torch.from_numpy(slots), int(starts[-1]))
-
-
-def _extent_in_cells(allocations: Sequence[Allocation]) -> np.ndarray:
-    """(regions, 2) int64: height and width of each region's box in whole level-0 cells, at least 1."""
-    extents = [
-        a.boxes[:, 2:] * (np.array(a.canvas or (a.height, a.width)) / (a.height, a.width) / a.cell) for a in allocations
-    ]
-    return np.clip(np.rint(np.concatenate(extents or [np.zeros((0, 2))])), 1, None).astype(np.int64)
+    length = sum(rows * cols for rows, cols in (allocation.grid for allocation in allocations))
+    return Members(torch.from_numpy(one.start[owner] + cell), torch.from_numpy(one.first[owner] + block), length)
 
 
 def plan_average(members: Members, weights: Tensor | None = None) -> MergePlan:
@@ -200,7 +214,7 @@ def plan_members(
     pick: the member with the highest score (N,); without scores the one nearest its slot's middle, by places (N, 2).
     Only what is seen of a region is picked from: a token that a finer region has is not given twice.
     """
-    if method == "average":
+    if method in ("average", "compressor"):  # whose patches are then made anew
         return plan_average(members)
     if method != "pick":
         raise InputError(f"merge method {method!r} is not known; use one of {', '.join(METHODS)}")
@@ -230,14 +244,27 @@ def _renumber(members: Members) -> tuple[Tensor, Tensor, int]:
     Of regions with one middle the earlier in the list comes first, and there coarse regions stand before fine ones.
     """
     groups, inverse = torch.unique(members.slots, return_inverse=True)
-    count = len(groups)
+    rank = _ranks(members, inverse, len(groups))
+    numbered = rank[inverse]
+    order = torch.argsort(numbered, stable=True)
+    return members.tokens[order], numbered[order], len(groups)
+
+
+def new_numbers(members: Members) -> Tensor:
+    """(largest slot + 1,) int64: where `plan_average` puts each slot; -1 for a number that has no member."""
+    groups, inverse = torch.unique(members.slots, return_inverse=True)
+    numbers = torch.full((int(groups.max()) + 1 if len(groups) else 0,), -1)
+    numbers[groups] = _ranks(members, inverse, len(groups))
+    return numbers
+
+
+def _ranks(members: Members, inverse: Tensor, count: int) -> Tensor:
+    """(count,) the place of each group in the order of its members' mean index."""
     middle = torch.zeros(count, dtype=torch.float64).index_add(0, inverse, members.tokens.double())
     middle = middle / torch.bincount(inverse, minlength=count)
     rank = torch.empty(count, dtype=torch.int64)
     rank[torch.argsort(middle, stable=True)] = torch.arange(count)
-    numbered = rank[inverse]
-    order = torch.argsort(numbered, stable=True)
-    return members.tokens[order], numbered[order], count
+    return rank
 
 
 def _check(slots: Tensor, scores: Tensor) -> None:

@@ -3,12 +3,14 @@
 A leaf (row, col, level) covers 2**level × 2**level level-0 cells and becomes one token: the cell's pixels at
 1 / 2**level of full resolution, cut into merge × merge patches. All leaves of all pictures, of any size and level, are
 fetched by one gather from one table (`Pyramid`), because every patch row is P neighbouring pixels of some mip level.
+Tokens of the classic scale are boxes of fractional size; theirs are cut by area (`area_patches`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +20,7 @@ from torch import Tensor
 from ..attending.frame import check_grid as check_grid
 from ..attending.frame import leaves_of as leaves_of
 from ..attending.frame import ordered_leaves as ordered_leaves
+from ..attending.frame import tokens_of
 from ..errors import InputError
 from ..values import Allocation
 
@@ -55,7 +58,8 @@ class Pyramid:
 class LeafBatch:
     """The leaves of a batch of pictures, packed picture after picture.
 
-    leaves: (M, 3) int64 row, col, level. owner: (M,) int64, the picture of each. grid: (pictures, 2) int64 rows and
+    leaves: (M, 3) int64 row, col, level, or (M, 4) float32 top, left, height, width in cells, where some picture has
+    tokens of fractional size. owner: (M,) int64, the picture of each. grid: (pictures, 2) int64 rows and
     cols of level-0 tokens. counts: leaves of each picture, as plain numbers, so that a GPU need not be asked. levels:
     number of mip levels, at least one more than the coarsest leaf's.
     """
@@ -69,19 +73,20 @@ class LeafBatch:
     @classmethod
     def of(cls, allocations: Sequence[Allocation], device: torch.device | str = "cpu") -> LeafBatch:
         """Allocations of any sizes and budgets, in raster order each."""
-        return cls.pack([leaves_of(one) for one in allocations], [one.grid for one in allocations], device)
+        return cls.pack([tokens_of(one) for one in allocations], [one.grid for one in allocations], device)
 
     @classmethod
     def pack(
         cls, parts: Sequence[np.ndarray], grids: Sequence[tuple[int, int]], device: torch.device | str = "cpu"
     ) -> LeafBatch:
-        """The leaves (N, 3) and the grid of each picture."""
+        """The leaves (N, 3) or (N, 4) and the grid of each picture."""
         counts = tuple(len(part) for part in parts)
-        leaves = np.concatenate(parts)
+        fractional = any(part.shape[1] == 4 for part in parts)
+        leaves = np.concatenate([as_boxes(part) for part in parts]) if fractional else np.concatenate(parts)
         owner = np.repeat(np.arange(len(parts)), counts)
         grid = np.array(grids, dtype=np.int64)
         tensors = (torch.from_numpy(array).to(device, non_blocking=True) for array in (leaves, owner, grid))
-        return cls(*tensors, counts=counts, levels=int(leaves[:, 2].max()) + 1)
+        return cls(*tensors, counts=counts, levels=1 if fractional else int(leaves[:, 2].max()) + 1)
 
     @classmethod
     def equal(cls, leaves: Tensor, grid: tuple[int, int], levels: int) -> LeafBatch:
@@ -89,7 +94,8 @@ class LeafBatch:
         batch, number = leaves.shape[:2]
         owner = torch.arange(batch, device=leaves.device).repeat_interleave(number)
         size = torch.tensor(grid, device=leaves.device).expand(batch, 2)
-        return cls(leaves.reshape(-1, 3).long(), owner, size, (number,) * batch, levels)
+        flat = leaves.flatten(0, 1)
+        return cls(flat.long() if flat.shape[1] == 3 else flat, owner, size, (number,) * batch, levels)
 
     def select(self, chosen: Tensor) -> LeafBatch:
         """Only the leaves where chosen (M,) bool; pictures that keep none stay, with a count of 0."""
@@ -102,9 +108,15 @@ class LeafBatch:
         """Several batches as one: the pictures of the first, then those of the second, and so on."""
         starts = np.cumsum([0, *(len(part.counts) for part in parts)]).tolist()
         owner = torch.cat([part.owner + start for part, start in zip(parts, starts, strict=False)])
-        leaves, grid = torch.cat([part.leaves for part in parts]), torch.cat([part.grid for part in parts])
+        boxes = any(part.fractional for part in parts)
+        leaves = torch.cat([leaf_boxes(part.leaves) if boxes else part.leaves for part in parts])
+        grid = torch.cat([part.grid for part in parts])
         counts = tuple(count for part in parts for count in part.counts)
         return cls(leaves, owner, grid, counts, max(part.levels for part in parts))
+
+    @property
+    def fractional(self) -> bool:
+        return self.leaves.shape[1] == 4
 
     @property
     def spans(self) -> Tensor:
@@ -205,6 +217,87 @@ def gather_leaf_patches(
     return picked.view(-1, pyramid.channels * temporal * size * size)
 
 
+def leaf_patches(
+    pictures: Tensor | PictureGroups, batch: LeafBatch, *, merge: int = 2, patch_size: int = 16, temporal: int = 2
+) -> Callable[[LeafBatch], Tensor]:
+    """What cuts the patches of the batch, or of parts of it, from its pictures: by mip levels where every leaf has one,
+    by area where some have fractional sizes."""
+    if batch.fractional:
+        size: dict[str, Any] = {"merge": merge, "patch_size": patch_size, "temporal": temporal}
+        return lambda part: area_patches(pictures, part.leaves, part.owner, **size)
+    pyramid = mip_pyramid(pictures, batch.levels, cell=merge * patch_size, patch_size=patch_size)
+    return lambda part: gather_leaf_patches(pyramid, part.leaves, part.owner, merge=merge, temporal=temporal)
+
+
+def as_boxes(leaves: np.ndarray) -> np.ndarray:
+    """Leaves (N, 3) as the boxes (N, 4) float32 that they cover; boxes stay what they are."""
+    if leaves.shape[1] == 4:
+        return leaves.astype(np.float32)
+    side = np.repeat(np.int64(1) << leaves[:, 2:], 2, axis=1)
+    return np.concatenate([leaves[:, :2], side], axis=1).astype(np.float32)
+
+
+def leaf_boxes(leaves: Tensor) -> Tensor:
+    """`as_boxes` on any device."""
+    if leaves.shape[-1] == 4:
+        return leaves
+    return torch.cat([leaves[..., :2], (1 << leaves[..., 2:]).expand(*leaves.shape[:-1], 2)], -1).float()
+
+
+def area_patches(
+    pictures: Tensor | PictureGroups,
+    boxes: Tensor,
+    owner: Tensor,
+    *,
+    merge: int = 2,
+    patch_size: int = 16,
+    temporal: int = 2,
+    at_once: int = 256,
+) -> Tensor:
+    """Patches of tokens of any size, in the layout of `gather_leaf_patches`: every pixel of a token is the mean of the
+    ground under it, exactly, so that a box of one whole cell gives that cell's own pixels.
+
+    pictures: (B, C, H, W) or groups of several sizes. boxes: (M, 4) top, left, height, width in cells. owner: (M,).
+    Boxes of one size are cut together, `at_once` at a time for memory; beyond the edge the edge is repeated.
+    """
+    if isinstance(pictures, Tensor):
+        pictures = {(pictures.shape[2], pictures.shape[3]): (list(range(len(pictures))), pictures)}
+    cell = merge * patch_size
+    first = next(iter(pictures.values()))[1]
+    channels, device = first.shape[1], first.device
+    boxes, owner = boxes.to(device, torch.float64) * cell, owner.to(device)
+    made = torch.empty(len(boxes), channels, cell, cell, dtype=first.dtype, device=device)
+    for members, plane in pictures.values():
+        number = torch.full((int(owner.max()) + 1 + max(members),), -1, device=device)
+        number[torch.tensor(members, device=device)] = torch.arange(len(members), device=device)
+        here = number[owner]
+        sizes, kind = torch.unique(boxes[:, 2:], dim=0, return_inverse=True)
+        for size in range(len(sizes)):
+            chosen = torch.nonzero((kind == size) & (here >= 0)).flatten()
+            for part in chosen.split(at_once):
+                made[part] = _area_means(plane, here[part], boxes[part], cell)
+    blocks = made.view(-1, channels, merge, patch_size, merge, patch_size).permute(0, 2, 4, 1, 3, 5)
+    blocks = blocks[:, :, :, :, None].expand(-1, -1, -1, -1, temporal, -1, -1)
+    return blocks.reshape(-1, channels * temporal * patch_size * patch_size)
+
+
+def _area_means(plane: Tensor, picture: Tensor, boxes: Tensor, cell: int) -> Tensor:
+    """(B, C, H, W), picture (n,), boxes (n, 4) in pixels, all of one size → (n, C, cell, cell)."""
+    device = plane.device
+    taps, weights = [], []
+    for axis in range(2):
+        start, length = boxes[:, axis], float(boxes[0, 2 + axis])
+        base = start.floor()
+        span = torch.arange(int(np.ceil(length)) + 1, device=device)
+        edges = (start - base)[:, None] + torch.arange(cell + 1, device=device) * (length / cell)
+        low, high = edges[:, :-1, None], edges[:, 1:, None]
+        shared = (torch.minimum(high, span + 1.0) - torch.maximum(low, span.double())).clamp_min(0)
+        weights.append((shared / shared.sum(-1, keepdim=True)).to(plane.dtype))  # (n, cell, span)
+        taps.append((base.long()[:, None] + span).clamp(0, plane.shape[2 + axis] - 1))
+    window = plane[picture[:, None, None], :, taps[0][:, :, None], taps[1][:, None, :]].permute(0, 3, 1, 2)
+    return weights[0][:, None] @ window @ weights[1][:, None].mT
+
+
 def _pad_to_multiple(plane: Tensor, multiple: int) -> Tensor:
     """Replicate the right and bottom edge of (B, C, H, W) up to a multiple; the same tensor where none is needed."""
     bottom, right = -plane.shape[2] % multiple, -plane.shape[3] % multiple
@@ -217,7 +310,7 @@ def match_leaves(batch: LeafBatch, known: LeafBatch) -> tuple[Tensor, Tensor]:
     Both batches describe the same pictures. Returns found (M,) bool and where (M,) int64, the place in `known` of each
     leaf that was found.
     """
-    if len(known.leaves) == 0:
+    if len(known.leaves) == 0 or batch.fractional or known.fractional:
         return torch.zeros_like(batch.owner, dtype=torch.bool), torch.zeros_like(batch.owner)
     # Pictures, rows and columns stay below 2**16 and levels below 2**8, so one integer names a leaf.
     name, known_name = (

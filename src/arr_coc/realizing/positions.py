@@ -14,8 +14,12 @@ from .splice import placeholder_owner
 
 
 def vision_positions(leaves: Tensor, merge: int = 2) -> Tensor:
-    """Centres of a leaf's patches on the level-0 patch grid. leaves: (..., 3). Returns (..., merge², 2): row, col."""
-    scale = torch.exp2(leaves[..., 2:3].float())[..., None]  # (..., 1, 1)
+    """Centres of a leaf's patches on the level-0 patch grid. Returns (..., merge², 2): row, col.
+
+    leaves: (..., 3) row, col, level, or (..., 4) top, left, height, width in cells, which may be fractions.
+    """
+    scale = torch.exp2(leaves[..., 2:3].float()) if leaves.shape[-1] == 3 else leaves[..., 2:].float()
+    scale = scale[..., None, :]  # (..., 1, 1 or 2)
     block = torch.arange(merge, device=leaves.device)
     inside = torch.stack(torch.meshgrid(block, block, indexing="ij"), dim=-1).view(-1, 2)
     return merge * leaves[..., None, :2].float() + (inside + 0.5) * scale - 0.5
@@ -40,10 +44,12 @@ def position_taps(positions: Tensor, size: Tensor, side: int) -> tuple[Tensor, T
 def language_positions(leaves: Tensor, grid: Tensor) -> Tensor:
     """M-RoPE offsets of leaves from the start of their picture: the centre of the cells a leaf covers in the picture.
 
-    leaves: (..., 3). grid: (..., 2) or (2,), rows and cols of level-0 tokens. Returns (3, ...) float32: time, row, col.
+    leaves: (..., 3), or (..., 4) as for `vision_positions`. grid: (..., 2) or (2,), rows and cols of level-0 tokens.
+    Returns (3, ...) float32: time, row, col.
     """
     first = leaves[..., :2]
-    last = torch.minimum(first + (1 << leaves[..., 2:3]), grid.to(leaves.device)) - 1
+    extent = (1 << leaves[..., 2:3]) if leaves.shape[-1] == 3 else leaves[..., 2:]
+    last = torch.minimum(first + extent, grid.to(leaves.device)) - 1
     centre = (first + last).float() / 2
     return torch.stack([torch.zeros_like(centre[..., 0]), centre[..., 0], centre[..., 1]])
 

@@ -28,13 +28,26 @@ Reading = Literal["auto", "video", "clearest"]
 READINGS = ("auto", "video", "clearest")
 
 
+# Sure enough to look at no further frame.
+ENOUGH = 0.15
+
+
 def answer_clip(
-    eye: Eye, watched: Watched, frames: Sequence[np.ndarray], reading: Reading = "auto", max_new_tokens: int = 64
+    eye: Eye,
+    watched: Watched,
+    frames: Sequence[np.ndarray],
+    reading: Reading = "auto",
+    max_new_tokens: int = 64,
+    passes: int = 1,
 ) -> Answer:
     """frames: (H, W, 3) uint8, those that were watched, with sides that are multiples of the model's cell.
 
     The answer's passes hold what the model was given: one for each group of frames, or the one of the clearest frame.
+    passes: by the clearest frames, look at up to so many until the answer is sure, each scene's clearest first; the
+    surest answer counts, and all passes are paid for.
     """
+    if passes < 1:
+        raise InputError(f"passes={passes} looks at nothing; give at least 1")
     if reading not in READINGS:
         raise InputError(f"no reading is called {reading!r}; choose {', '.join(READINGS)}")
     if len(frames) != len(watched.frames):
@@ -44,7 +57,7 @@ def answer_clip(
     return (
         _from_video(eye, watched, frames, max_new_tokens)
         if reading == "video"
-        else _from_clearest(eye, watched, frames, max_new_tokens)
+        else _from_clearest(eye, watched, frames, max_new_tokens, passes)
     )
 
 
@@ -56,12 +69,19 @@ def knows_video(eye: Eye) -> bool:
     return str(config.model_type).startswith("qwen3_vl") and config.vision_config.temporal_patch_size > 1
 
 
-def _from_clearest(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:
-    number = watched.clearest()
-    allocation = watched.frames[number].allocation
-    eye.set_image(frames[number])
-    answer = eye.ask(watched.query, allocation=allocation, max_new_tokens=longest)
-    return replace(answer, full=watched.full)
+def _from_clearest(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int, passes: int = 1) -> Answer:
+    answers: list[Answer] = []
+    for number in watched.by_clearness()[:passes]:
+        allocation = watched.frames[number].allocation
+        eye.set_image(frames[number])
+        answers.append(eye.ask(watched.query, allocation=allocation, max_new_tokens=longest))
+        if answers[-1].uncertainty < ENOUGH:
+            break
+    best = min(answers, key=lambda one: one.uncertainty)
+    seconds = {stage: sum(one.seconds.get(stage, 0.0) for one in answers) for stage in best.seconds}
+    # The surest last, as the answer's own; what was seen before it is told as well.
+    looks = tuple(step for one in (*(o for o in answers if o is not best), best) for step in one.passes)
+    return replace(best, full=watched.full, passes=looks, seconds=seconds)
 
 
 def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:

@@ -1,17 +1,18 @@
 """Clusters through time: found anew on keyframes, carried by the flow between, with identifiers that stay.
 
-An identifier is never used twice in a stream. On a keyframe a new superpixel takes the identifier of the carried one
-that it shares most ground with. Between keyframes, ground whose flow is not to be trusted is cut up anew when its part
-of the frame is looked at again.
+An identifier is never used twice in a stream. On a keyframe a new cluster (a superpixel, or a mask of SAM) takes the
+identifier of the carried one that it shares most ground with. Between keyframes, ground whose flow is not to be trusted
+is cut up anew when its part of the frame is looked at again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import InputError
 from ..sensing.slic import COUNT, slic
 
 # Below this agreement of the flow, superpixels are found anew.
@@ -28,9 +29,52 @@ class TrackedClusters:
     following: int
 
 
-def find_clusters(view: np.ndarray, size: tuple[int, int], following: int = 0) -> TrackedClusters:
-    """Superpixels of a view (h, w, 3) with identifiers from `following` on; labels at `size`."""
-    found = _at(slic(view), size)
+# (h, w, 3) uint8 → (h, w) int32 labels from 0 on
+Finder = Callable[[np.ndarray], np.ndarray]
+
+
+def finder_of(clusters: bool | str) -> Finder:
+    """What finds the clusters of a keyframe: "slic" (or True), or "sam:FOLDER", a SAM or SAM 2 that is read once.
+    Ground whose flow is not to be trusted between keyframes is always cut up by SLIC, which is quick."""
+    if clusters in (True, "slic"):
+        return slic
+    name, _, folder = str(clusters).partition(":")
+    if name != "sam" or not folder:
+        raise InputError(f"clusters={clusters!r} is unknown; give 'slic', 'sam:FOLDER', or False")
+    from ..sensing.sam import MaskGenerator, sam
+
+    model = MaskGenerator.from_pretrained(folder)
+    return lambda view: sam(view, model).labels
+
+
+# Coarse to fine: relevance of clusters first, then of places in the best of them. How many are opened, and what is left
+# of the relevance elsewhere.
+OPENED, CLOSED = 10, 0.25
+
+
+def through_clusters(relevance: np.ndarray, labels: np.ndarray, saliency: np.ndarray) -> np.ndarray:
+    """(h, w) relevance as a cascade of clusters sees it: clusters are scored (.7 relevance + .2 saliency + .1 size),
+    the best ten are opened, and a place there counts .8 for itself and .2 for its cluster; elsewhere a quarter is left.
+    """
+    _, place = np.unique(labels, return_inverse=True)
+    place = place.reshape(labels.shape)
+    count = np.bincount(place.ravel())
+
+    def mean(values: np.ndarray) -> np.ndarray:
+        return np.bincount(place.ravel(), weights=values.ravel()) / count
+
+    scores = 0.7 * mean(relevance) + 0.2 * mean(np.clip(saliency, 0, 1)) + 0.1 * count / count.max()
+    opened = np.zeros(len(count), dtype=bool)
+    opened[np.argsort(-scores, kind="stable")[:OPENED]] = True
+    rescored = 0.8 * relevance + 0.2 * scores[place]
+    return np.where(opened[place], rescored, CLOSED * relevance).astype(np.float32)
+
+
+def find_clusters(
+    view: np.ndarray, size: tuple[int, int], following: int = 0, finder: Finder = slic
+) -> TrackedClusters:
+    """Clusters of a view (h, w, 3) with identifiers from `following` on; labels at `size`."""
+    found = _at(finder(view), size)
     return TrackedClusters(found + np.int32(following), following + int(found.max()) + 1)
 
 
@@ -41,6 +85,7 @@ def carry_clusters(
     view: np.ndarray,
     keyframe: bool,
     windows: Sequence[tuple[slice, slice]] = (),
+    finder: Finder = slic,
 ) -> TrackedClusters:
     """The clusters of the next frame. flow (h, w, 2), agreement (h, w) at the labels' size; view: the frame.
 
@@ -57,7 +102,7 @@ def carry_clusters(
     warped = warped.astype(np.int32)
     doubtful = agreement < TRUSTED
     if keyframe:
-        fresh, replaced = _at(slic(view), (height, width)), np.ones_like(doubtful)
+        fresh, replaced = _at(finder(view), (height, width)), np.ones_like(doubtful)
     else:
         fresh, replaced = np.full((height, width), -1, dtype=np.int32), doubtful
         for window in windows:

@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..files import replacing
 from .clusters import TrackedClusters
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class StreamState:
     planes: (planes, h, w) carried maps. trust: (h, w) how far they may be believed. whole_trust: (h, w) that of maps
     that are known of whole frames only. relevance: (h, w) of the last frame. saliency: (h, w). fixations: (h, w) where
     tokens went lately. shown: (h, w) detail in which this ground was shown, 0 to 1. standing: (N, 3) leaves of the last
-    standing allocation. clusters: or None. spent: tokens so far.
+    standing allocation. clusters: or None. spent: tokens so far. flow: (h, w, 2) where each place was a frame before.
     """
 
     frame: int
@@ -50,6 +50,7 @@ class StreamState:
     fixations: np.ndarray
     shown: np.ndarray
     standing: np.ndarray
+    flow: np.ndarray
     clusters: TrackedClusters | None = None
 
     def save(self, path: str | PathLike[str], about: dict[str, Any] | None = None) -> None:

@@ -23,9 +23,10 @@ from ..attending.frame import Frame
 from ..attending.tree import tokens_for
 from ..errors import InputError
 from ..request import Request, check_request
+from ..sensing.slic import slic
 from ..values import DEFAULT_CELL, Allocation, Relevance
 from .blend import blend, boosted, carried_trust, same_ground, weak_bands
-from .clusters import carry_clusters, find_clusters
+from .clusters import carry_clusters, find_clusters, finder_of, through_clusters
 from .motion import (
     FEATURES,
     Motion,
@@ -58,7 +59,8 @@ class SeenFrame:
     always of the same size: what similarity compares. fresh: share of the standing tokens whose ground is new.
     looked: share of the frame that was looked at again. similarity: of this standing allocation and the last one's, on
     the ground that both frames show; None in the first frame. features: of the cut, by name. clusters: (h, w) int32
-    identifiers, or None.
+    identifiers, or None. foreseen: share of the standing tokens that the frame before had foreseen at their places,
+    where the stream was asked to (`foresee`).
     """
 
     number: int
@@ -74,6 +76,7 @@ class SeenFrame:
     features: dict[str, float] = field(default_factory=dict)
     same_ground: np.ndarray | None = None
     clusters: np.ndarray | None = None
+    foreseen: float | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -96,13 +99,17 @@ class VideoStream:
         scorer: Any = None,
         photos: bool = True,
         settings: TemporalSettings | None = None,
-        clusters: bool = True,
+        clusters: bool | str = True,
+        cascade: bool = False,
+        foresee: bool = False,
         cell: int = DEFAULT_CELL,
         state: StreamState | None = None,
     ) -> None:
         """budget: tokens that one frame may cost, or keep: the share of its full count (a quarter). total, frames: of
         the whole clip, see `Pace`. relevance, photos: see `look`; a function gets (frame (H, W, 3) uint8, question).
-        scorer: of the model that will answer; "auto" takes it."""
+        scorer: of the model that will answer; "auto" takes it. clusters: True or "slic", "sam:FOLDER", or False;
+        cascade: tokens go through the clusters, the best of them first. foresee: also say how well each frame was
+        foreseen (`foresee`)."""
         check_request([query])
         self.query, self.request = query, Request.of(budget, keep, cell=cell)
         self.total, self.frames, self.cell = total, frames, cell
@@ -114,7 +121,10 @@ class VideoStream:
                 f"this stream carries {len(state.planes)} maps and its source gives {self.source.planes}: was it saved "
                 "with another relevance=, or with the photo map there?"
             )
-        self.with_clusters = clusters
+        self.with_clusters, self.cascade, self.foreseeing = clusters, cascade, foresee
+        if cascade and not clusters:
+            raise InputError("a cascade goes through clusters; leave clusters=False out")
+        self._finder = finder_of(clusters) if clusters else None
         self.state = state
 
     def see(self, pixels: np.ndarray) -> SeenFrame:
@@ -140,8 +150,11 @@ class VideoStream:
         relevance = self.source.combine(after.planes)
         if motion is not None and not fresh_start:
             relevance = boosted(relevance, motion.moving, self.settings.boost)
+        if self.cascade and after.clusters is not None:
+            relevance = through_clusters(relevance, after.clusters.labels, after.saliency)
         after = replace(after, relevance=relevance, view=view, histogram=histogram, size=size)
         clock.lap("know")
+        expected = None if state is None or fresh_start or not self.foreseeing else self.foresee()
         if motion is not None and state is not None:
             after = replace(after, level=next_level(features, state.level))
         after, seen = self._attend(state, after, fresh_start, motion)
@@ -153,8 +166,18 @@ class VideoStream:
             features=dict(zip(FEATURES, features.tolist(), strict=True)),
             same_ground=None if fresh_start or motion is None else motion.agreement,
             clusters=None if after.clusters is None else after.clusters.labels,
+            foreseen=None if expected is None else kept_share(expected, seen.standing, np.ones(seen.standing.grid)),
             seconds=clock.seconds,
         )
+
+    def foresee(self) -> Allocation:
+        """Where the standing tokens will be in the frame that comes next: the relevance goes on by the motion that
+        brought it here. For a camera or a model that must be told before it looks."""
+        if self.state is None:
+            raise InputError("this stream has seen no frame yet; there is nothing to foresee from")
+        state = self.state
+        (moved,) = warp_planes([state.relevance], state.flow)
+        return allocate(moved, self.cap_of(state.size), image_size=state.size, cell=self.cell)
 
     # ---- relevance ----------------------------------------------------------------------------------------------
 
@@ -181,7 +204,8 @@ class VideoStream:
             fixations=blank,
             shown=blank,
             standing=np.zeros((0, 3), dtype=np.int64),
-            clusters=find_clusters(view, size, following) if self.with_clusters else None,
+            flow=np.zeros((*size, 2), dtype=np.float32),
+            clusters=None if self._finder is None else find_clusters(view, size, following, self._finder),
         )
         return after, 1.0
 
@@ -212,7 +236,8 @@ class VideoStream:
             saliency = blend(saliency, current[cheap[0]], trust, settings.decay)
         clusters = state.clusters
         if clusters is not None:
-            clusters = carry_clusters(clusters, motion.flow, motion.agreement, view, keyframe, windows)
+            found = (motion.flow, motion.agreement, view, keyframe, windows)
+            clusters = carry_clusters(clusters, *found, finder=self._finder or slic)
         after = replace(
             state,
             frame=state.frame + 1,
@@ -223,6 +248,7 @@ class VideoStream:
             saliency=saliency,
             fixations=fixations,
             shown=np.minimum(shown, motion.agreement),
+            flow=motion.flow,
             clusters=clusters,
         )
         return after, float(again.mean())
@@ -324,6 +350,8 @@ class VideoStream:
             "keep": self.request.keep,
             "photos": self.photos,
             "clusters": self.with_clusters,
+            "cascade": self.cascade,
+            "foresee": self.foreseeing,
             "settings": asdict(self.settings),
         }
         self.state.save(path, about)

@@ -83,7 +83,22 @@ class Watched:
 
     def clearest(self) -> int:
         """The frame in which most of the relevance is seen in most detail."""
-        return int(np.argmax([evidence(frame) for frame in self.frames]))
+        return self.by_clearness()[0]
+
+    def by_clearness(self) -> list[int]:
+        """All frames, the clearest first; of one scene only its clearest before those of other scenes."""
+        order = np.argsort([-evidence(frame) for frame in self.frames], kind="stable").tolist()
+        of_scene: dict[int, int] = {}
+        for number in order:
+            of_scene.setdefault(self.frames[number].scene, number)
+        first = list(of_scene.values())
+        return first + [number for number in order if number not in first]
+
+    @property
+    def foreseen(self) -> float | None:
+        """Mean share of the standing tokens that the frame before had foreseen, where that was asked for."""
+        known = [one.foreseen for one in self.frames if one.foreseen is not None]
+        return float(np.mean(known)) if known else None
 
 
 def evidence(frame: SeenFrame) -> float:
@@ -105,14 +120,17 @@ def watch(
     scorer: Any = None,
     photos: bool = True,
     settings: TemporalSettings | None = None,
-    clusters: bool = False,
+    clusters: bool | str = False,
+    cascade: bool = False,
+    foresee: bool = False,
     cell: int = DEFAULT_CELL,
     advance: Callable[[SeenFrame], None] | None = None,
 ) -> Watched:
     """frames: (H, W, 3) uint8 RGB, one after the other, all of one size.
 
     budget: tokens of the whole clip; or keep: the share of its full count (a quarter). cap: tokens that one frame may
-    cost; full detail of a frame unless given. relevance, scorer, photos: see `VideoStream`. advance: called with each
+    cost; full detail of a frame unless given. relevance, scorer, photos, clusters, cascade, foresee: see
+    `VideoStream`. advance: called with each
     frame as it is seen.
     """
     request = Request.of(budget, keep, cell=cell)
@@ -122,7 +140,8 @@ def watch(
     if first is None:
         raise InputError("this clip has no frame; give at least one")
     how: dict[str, Any] = {"relevance": relevance, "scorer": scorer, "photos": photos, "cell": cell}
-    stream = VideoStream(query, keep=share, settings=settings, clusters=clusters, **how)
+    how |= {"clusters": clusters, "cascade": cascade, "foresee": foresee}
+    stream = VideoStream(query, keep=share, settings=settings, **how)
     size = (first.shape[0], first.shape[1])
     seen = []
     for frame in _of_one_size(first, pixels):

@@ -45,11 +45,38 @@ def command(
     ] = None,
     page: Annotated[int | None, typer.Option(help="Page of a PDF, from 1. [default: 1]", show_default=False)] = None,
     passes: Annotated[
-        int, typer.Option(help="Look again, up to so many times, until sure; the budget is that of all passes.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            help="Look again, up to so many times, until sure; the budget is that of all passes. [default: 1, or the "
+            "preset's]",
+            show_default=False,
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="How to look again: two_pass, four_pass, saccades, esper (as tuned for the model).", show_default=False
+        ),
+    ] = None,
+    first_look: Annotated[
+        str | None,
+        typer.Option(
+            metavar="relevant|salient",
+            help="With passes: what the first look follows, the question or what stands out. [default: relevant]",
+            show_default=False,
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option(help="Tell the story pass by pass; with --out also strip.png and convergence.png.")
     ] = False,
+    depth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="stock|spread|early",
+            help="Route regions to encoder depths by relevance (Qwen3-VL); early: the rest skips its later blocks.",
+            show_default=False,
+        ),
+    ] = None,
     levels: Annotated[int | None, typer.Option(help="Coarsest level of detail.", show_default=False)] = None,
     new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 64,
     seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
@@ -82,7 +109,9 @@ def command(
       arr-coc ask receipt.png "What is the date?" --budget 128 --out date
       arr-coc ask form.png "What is the title?" --keep 0.1 --json | jq .text
       arr-coc ask form.png "What is the date?" --passes 4 --explain --out story
+      arr-coc ask form.png "What is the date?" --preset two_pass --budget 64
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
+      arr-coc ask street.jpg "What does the red sign say?" -m Qwen/Qwen3-VL-2B-Instruct --depth early
       arr-coc ask report.pdf "Who signed it?" --page 3
       arr-coc ask form.png "What is the date?" --record feedback.jsonl && arr-coc judge feedback.jsonl right
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
@@ -99,12 +128,21 @@ def command(
     check_request([query], tokens, share)
     if new_tokens < 1:
         raise InputError(f"--new-tokens {new_tokens} leaves no room for an answer; give at least 1")
-    if not 1 <= passes <= MOST_PASSES:
+    if passes is not None and not 1 <= passes <= MOST_PASSES:
         raise InputError(f"--passes {passes} is not possible; give 1 to {MOST_PASSES}")
-    again = passes > 1 or explain
     check_clusters_of([strategy], clusters)
+    again = (passes or 1) > 1 or explain or preset is not None
+    settings = None
+    if preset is not None:
+        from ...esper.settings import as_settings
+
+        settings = None if preset == "esper" else as_settings(preset)
+    if first_look is not None and not again:
+        raise InputError("--first-look is for several passes; give --passes or --preset with it")
     if again and strategy is not None:
-        raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes and --explain")
+        raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes, --preset and --explain")
+    if again and depth is not None:
+        raise InputError("--depth is for one look; leave it out with --passes, --preset and --explain")
     kept = Feedback.of(record)
     source = open_source(image, allow_url)
     if page is not None or is_pdf(source.place):
@@ -122,13 +160,17 @@ def command(
         with uncollected():
             given: dict[str, Any] = {"device": device, "relevance": relevance}
             given |= {} if levels is None else {"levels": levels}
+            given |= {} if depth is None else {"depth": depth}
             esper = None
             if again:
                 from ...esper import Esper
 
-                esper = Esper.from_pretrained(model, **given)
+                glance = {} if first_look is None else {"glance": first_look}
+                esper = Esper.from_pretrained(model, settings, **given, **glance)
                 eye = esper.eye
-            elif can_be_quick(model, device, picture.size, tokens, share, strategy=strategy, relevance=relevance):
+            elif depth is None and can_be_quick(
+                model, device, picture.size, tokens, share, strategy=strategy, relevance=relevance
+            ):
                 eye = QuickEye(part_folder(MINI), relevance, levels)
             else:
                 from ...asking import Eye
@@ -140,7 +182,8 @@ def command(
         if esper is not None:
             esper.set_image(picture.pixels)
             lately = 0 if kept is None else kept.failures()
-            story = esper.examine(query, tokens, share, passes=passes, failures=lately, max_new_tokens=new_tokens)
+            most = passes if preset is not None else passes or 1
+            story = esper.examine(query, tokens, share, passes=most, failures=lately, max_new_tokens=new_tokens)
             answer = story.answer
         else:
             how: dict[str, Any] = {"strategy": strategy, "seed": seed, "words": known}

@@ -9,6 +9,7 @@ import typer
 
 from ...errors import InputError
 from ...files import write_json
+from .bench_classic import classic
 from .bench_esper import esper
 from .bench_hypotheses import hypotheses
 from .bench_peers import peers
@@ -25,6 +26,7 @@ app.command("hypotheses")(hypotheses)
 app.command("real")(real)
 app.command("peers")(peers)
 app.command("esper")(esper)
+app.command("classic")(classic)
 app.command("video")(video)
 app.command("vqa")(vqa)
 
@@ -45,6 +47,7 @@ def bench() -> None:
       arr-coc bench pages --pack "val/packs/*.bin"
       arr-coc bench peers --quick
       arr-coc bench vqa --data signs --task needle
+      arr-coc bench classic --each 3
     """
 
 

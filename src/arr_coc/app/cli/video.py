@@ -37,6 +37,17 @@ def command(
         str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name on the hub.")
     ] = None,
     reading: Annotated[str, typer.Option(help="How a model reads a clip: auto, video, clearest.")] = "auto",
+    passes: Annotated[
+        int, typer.Option(help="By the clearest frames: look at up to so many, until the answer is sure.")
+    ] = 1,
+    clusters: Annotated[
+        str | None,
+        typer.Option(metavar="slic|sam:FOLDER", help="What finds clusters on keyframes.", show_default=False),
+    ] = None,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Tokens go through the best clusters first.")] = False,
+    foresee: Annotated[
+        bool, typer.Option("--foresee", help="Say how well each frame was foreseen from the motion before it.")
+    ] = False,
     relevance: Annotated[
         str, typer.Option(help="look: without a model; scorer: the learned one; auto: the model's own.")
     ] = "auto",
@@ -55,6 +66,8 @@ def command(
       arr-coc video street.mp4 "What number is on the red sign?"
       arr-coc video street.mp4 "What number is on the red sign?" --keep 0.1 --every 5 --out red
       arr-coc video clip.mp4 "What is the total?" --model mini --json | jq .answer.text
+      arr-coc video clip.mp4 "What is the total?" --model mini --passes 4
+      arr-coc video street.mp4 "Where is the bus?" --cascade --foresee
       arr-coc video webcam "Where is the cup?" --frames 100
       arr-coc video rtsp://camera.local/stream "Who is at the door?" --frames 300
     """
@@ -67,18 +80,22 @@ def command(
     check_device(device)
     if reading not in READINGS:
         raise InputError(f"--reading {reading} is unknown; choose {', '.join(READINGS)}")
+    if passes < 1 or (passes > 1 and (model is None or reading == "video")):
+        raise InputError(f"--passes {passes} needs --model and frames one by one; give 1 or more, not --reading video")
+    how: dict[str, Any] = {"clusters": clusters or cascade, "cascade": cascade, "foresee": foresee}
     eye = None
     if model is not None:
         check_model(model)
         from ...asking import Eye
 
         eye = Eye.from_pretrained(model, device=device)
-    watched, pixels, rate = watch_source(clip, query, tokens, share, cap, every, frames, relevance, as_json, eye)
+    watched, pixels, rate = watch_source(clip, query, tokens, share, cap, every, frames, relevance, as_json, eye, **how)
     answer = None
     if eye is not None:
         from ...video.answering import answer_clip
 
-        answer = answer_clip(eye, watched, pixels, reading)  # type: ignore[arg-type]
+        reading = "clearest" if passes > 1 else reading
+        answer = answer_clip(eye, watched, pixels, reading, passes=passes)  # type: ignore[arg-type]
     files = write_files(out, watched, pixels, rate, answer, clip)
     if as_json:
         print_json({**document(watched, answer, clip), "files": files})
@@ -98,6 +115,7 @@ def watch_source(
     relevance: str,
     quiet: bool,
     eye: Any,
+    **more: Any,
 ) -> tuple[Watched, list[Any], float]:
     """The clip, watched; its frames; frames a second of what was kept."""
     from dataclasses import replace
@@ -117,7 +135,7 @@ def watch_source(
                 yield frame
 
         with progress(film.frames, "watching", hidden=quiet) as advance:
-            how: dict[str, Any] = {"relevance": relevance, "scorer": getattr(eye, "scorer", None)}
+            how: dict[str, Any] = {"relevance": relevance, "scorer": getattr(eye, "scorer", None), **more}
             watched = watch(kept(), query, budget, keep, cap=cap, advance=lambda seen: advance(), **how)
         start = seconds[0]
         times = tuple(time - start for time in seconds)
@@ -161,6 +179,7 @@ def document(watched: Watched, answer: Answer | None, clip: str) -> dict[str, An
             "keyframe": seen.keyframe,
             "tokens": seen.tokens,
             "similarity": seen.similarity,
+            **({} if seen.foreseen is None else {"foreseen": seen.foreseen}),
             "looked": seen.looked,
             "finest": min(seen.allocation.tokens_by_level()),
             **seen.features,
@@ -177,6 +196,7 @@ def document(watched: Watched, answer: Answer | None, clip: str) -> dict[str, An
         "full": watched.full,
         "cuts": watched.cuts,
         "coherence": watched.coherence,
+        **({} if watched.foreseen is None else {"foreseen": watched.foreseen}),
         "notes": list(watched.notes),
         "frames": rows,
         "answer": None if answer is None else {**answer.to_json(), "passes": len(answer.passes)},
@@ -215,6 +235,7 @@ def print_watched(clip: str, watched: Watched, answer: Answer | None, files: dic
         f"({share:.1f} %), budget {watched.budget}"
     ]
     lines += [] if inside is None else [f"similarity inside scenes: {inside:.2f}"]
+    lines += [] if watched.foreseen is None else [f"foreseen from the frame before: {100 * watched.foreseen:.0f} %"]
     lines += [f"note: {note}" for note in watched.notes]
     if answer is not None:
         lines.append(

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ...attending import tokens_for
-from ...attending.strategies import CLASSIC_SCALE, STRATEGIES
+from ...attending.strategies import STRATEGIES
 from ...draw import comparison, difference_map, foveated, overlay
 from ...errors import InputError
 from ...knowing.registry import names_for
@@ -32,7 +32,7 @@ from .markup import Figure, figures, notes, shown_pixels, shown_size, table
 
 SIDE = 480
 # Not offered: the classic scale counts other tokens, full needs all of them, the oracle needs true boxes.
-OFFERED = tuple(name for name in STRATEGIES if name not in (*CLASSIC_SCALE, "full", "oracle"))
+OFFERED = tuple(name for name in STRATEGIES if name not in ("full", "oracle"))
 
 
 def pairs_of(state: PageState) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from ...attending.tree import build_tree
 from ...errors import InputError
 from ...manifest import verify
-from ...realizing.patches import gather_leaf_patches, mip_pyramid
+from ...realizing.patches import LeafBatch, gather_leaf_patches, leaf_patches, mip_pyramid
 from .pictures import TrainingBatch, cut
 from .prompts import chat_tail
 from .reader import normalise_pictures
@@ -87,7 +87,8 @@ def answer_chances(
 
 @torch.no_grad()
 def judge(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, most: int = 2048) -> Judgement:
-    """Leaves (B, G, N, 3), G allocations of each picture → what the reader makes of each.
+    """Leaves (B, G, N, 3), or boxes in cells (B, G, N, 4), G allocations of each picture → what the reader makes of
+    each.
 
     The same as `reading.read` on pictures repeated G times, but the pictures and their mip levels are held once, and
     they are read by the swift path. most: readings at a time, for memory.
@@ -101,12 +102,14 @@ def judge(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, most: in
     vision = model.config.vision_config
     merge, size = vision.spatial_merge_size, vision.patch_size
     grid = batch.pictures.shape[2] // (merge * size), batch.pictures.shape[3] // (merge * size)
-    levels = int(leaves[..., 2].max()) + 1
-    pyramid = mip_pyramid(normalise_pictures(batch.pictures), levels, cell=merge * size, patch_size=size)
+    levels = int(leaves[..., 2].max()) + 1 if leaves.shape[-1] == 3 else 1
     owner = torch.arange(len(batch), device=leaves.device).repeat_interleave(group * leaves.shape[2])
-    patches = gather_leaf_patches(
-        pyramid, leaves.flatten(0, 2), owner, merge=merge, temporal=vision.temporal_patch_size
+    size_of_grid = torch.tensor(grid, device=leaves.device).expand(len(batch), 2)
+    each = LeafBatch(leaves.flatten(0, 2), owner, size_of_grid, (group * leaves.shape[2],) * len(batch), levels)
+    cutter = leaf_patches(
+        normalise_pictures(batch.pictures), each, merge=merge, patch_size=size, temporal=vision.temporal_patch_size
     )
+    patches = cutter(each)
     questions, answers = (ids.repeat_interleave(group, dim=0) for ids in (batch.question_ids, batch.answer_ids))
     said, wanted, chances = answer_chances(model, questions, answers, patches, leaves.flatten(0, 1), grid)
     best = chances.max(-1)

@@ -50,11 +50,16 @@ def _value(outcome: Tensor, values: tuple[float, ...]) -> Tensor:
     return torch.tensor(values, device=outcome.device)[outcome.long()]
 
 
-def outcome_reward(outcome: Tensor, tokens: Tensor, full: Tensor | int, passes: Tensor | int = 1) -> Reward:
+def outcome_reward(
+    outcome: Tensor, tokens: Tensor, full: Tensor | int, passes: Tensor | int = 1, depth: Tensor | None = None
+) -> Reward:
     """Right +1000, partly +500, wrong −1000; + .01 × (tokens saved × .01); + .05 × (4 − passes) × 100 when right.
 
-    outcome: (…) int of `Outcome`. tokens: (…) spent, all passes together; full: what level 0 everywhere costs.
+    outcome: (…) int of `Outcome`. tokens: (…) spent, all passes together; full: what level 0 everywhere costs. depth:
+    (…) where leaves are routed, the sum of their `DepthRouting.cost`: a leaf that goes all the way counts as a token,
+    one that leaves the encoder early as half or a tenth of one. Without it every token counts in full.
     """
+    tokens = tokens if depth is None else depth
     worth = _value(outcome, OUTCOME_VALUE)
     saved = SAVED_WEIGHT * SAVED_VALUE * (full - tokens).to(worth.dtype)
     left = (MOST_PASSES - torch.as_tensor(passes, device=outcome.device)).clamp_min(0).to(worth.dtype)

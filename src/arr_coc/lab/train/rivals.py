@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...alphabet import QUESTION, lower_case
 from ...attending.quadtree import quadtree
 from ...attending.tree import Tree
 from ...balancing.learned import AdaptiveTensionBalancer, TensionBalancer
@@ -27,6 +28,7 @@ from ...balancing.tension import balance, normalise
 from ...errors import InputError
 from ...knowing.perspectival import perspectival
 from ...knowing.propositional import propositional
+from ...knowing.reading_scorer import ReadingScorer
 from ...knowing.scorer import Scorer
 from ...pretrained import Pretrained
 from ...sensing import Layout, sense
@@ -65,6 +67,14 @@ class Ways:
         return self.propositional, self.perspectival, self.participatory
 
 
+def question_vector(scorer: Any, ids: Tensor) -> Tensor:
+    """(B, L) characters → (B, Q): the question as one vector, as this scorer reads it."""
+    if not isinstance(scorer, ReadingScorer):
+        return scorer.question(ids)[1].float()
+    ids = lower_case(ids[:, :QUESTION])
+    return scorer.question(ids, torch.where(ids > 0, 0.0, -1e4)[:, None, None, :])[1].float()
+
+
 @torch.no_grad()
 def three_ways(batch: TrainingBatch, scorer: Scorer, at_once: int = 256) -> Ways:
     """What each way of knowing says about every cell."""
@@ -76,7 +86,7 @@ def three_ways(batch: TrainingBatch, scorer: Scorer, at_once: int = 256) -> Ways
         first, second = (one.unflatten(2, (cols, -1)).unflatten(1, (rows, -1)).mean((2, 4)) for one in seen)
         parts.append((first, second))
     first, second = (torch.cat(maps) for maps in zip(*parts, strict=True))
-    query = scorer.question(batch.question_ids)[1].float()
+    query = question_vector(scorer, batch.question_ids)
     return Ways(first.float(), second.float(), scorer.score(batch.pictures, batch.question_ids), query)
 
 
@@ -132,7 +142,9 @@ class Rivals:
         }
         if "tension" in self.parts:
             makers["tension"] = lambda batch, ways: self.parts["tension"](*ways.maps)
-        if "adaptive" in self.parts:
+        # Tensions by the question are of the scorer whose vectors they were trained on.
+        width = self.scorer.config.query_width
+        if "adaptive" in self.parts and self.parts["adaptive"].config.query_width == width:
             makers["adaptive"] = lambda batch, ways: self.parts["adaptive"](*ways.maps, ways.query)
         for name in SCORERS:
             if name in self.parts:

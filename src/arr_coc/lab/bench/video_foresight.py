@@ -1,0 +1,124 @@
+"""Can a stream say where the tokens of the next frame belong, before it is seen?
+
+    python -m arr_coc.lab.bench.video_foresight --clips 56 --page docs/video.md
+
+Moving Needle World, validation split, no cuts. After every frame three allocations of one budget are held against the
+boxes of the frame that follows: `foreseen`, the relevance moved on by the last motion; `carried over`, the standing one
+as it is; `seen`, the one of a stream that has seen that frame. With `--cascade` the streams go through clusters.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import InputError
+from ...files import write_json
+from ...values import Allocation
+from ...video.stream import VideoStream
+from ..needle.clips import render_clip
+from ..statistics import paired_bootstrap, resampled
+from .hypotheses import percent
+from .real_measures import coverage
+from .table import Cell, Table, fill_page
+
+MARK = "foresight"
+COLUMNS = {"row": "allocation", "covered": "of the next frame's boxes, %", "difference": "− carried over", "n": "clips"}
+SYSTEMS = ("foreseen", "carried over", "seen")
+
+
+def clip_coverages(
+    family: str,
+    number: int,
+    frames: int,
+    size: tuple[int, int],
+    keep: float,
+    relevance: str,
+    cascade: bool,
+    every: int = 1,
+) -> np.ndarray:
+    """(3,): mean share of the boxes at level 0, of the systems in order, over the frames after the second."""
+    clip = render_clip(family, 1, every * (frames - 1) + 1, size, 77, "validation", None, "cpu", number)
+    pixels = clip.pictures[0, ::every].permute(0, 2, 3, 1).numpy()
+    boxes = clip.boxes[0, ::every].numpy()
+    there = clip.frames.box_mask.unflatten(0, tuple(clip.cuts.shape))[0, ::every].numpy()
+    stream = VideoStream(clip.questions[0], keep=keep, relevance=relevance, clusters=cascade, cascade=cascade)
+    found: list[tuple[float, ...]] = []
+    before: tuple[Allocation, Allocation] | None = None
+    for time, frame in enumerate(pixels):
+        seen = stream.see(np.ascontiguousarray(frame))
+        wanted = boxes[time][there[time]]
+        if before is not None and len(wanted):
+            found.append(tuple(coverage(one, wanted) for one in (*before, seen.standing)))
+        before = (stream.foresee(), seen.standing) if time else None
+    return np.mean(found, axis=0) if found else np.full(3, np.nan)
+
+
+def foresight_table(
+    clips: int,
+    families: Sequence[str] = ("cards", "scenes", "signs", "zoo"),
+    frames: int = 8,
+    size: tuple[int, int] = (512, 512),
+    keep: float = 1 / 16,
+    relevance: str = "scorer",
+    cascade: bool = False,
+    every: int = 1,
+) -> Table:
+    shares = [
+        clip_coverages(families[number % len(families)], number, frames, size, keep, relevance, cascade, every)
+        for number in range(clips)
+    ]
+    values = np.array([one for one in shares if np.isfinite(one).all()])
+    if not len(values):
+        raise InputError("no clip has a box after its second frame; give more --clips")
+    rows: list[dict[str, Cell]] = [
+        {
+            "row": system,
+            "covered": percent(resampled(values[:, place])),
+            "difference": None if place == 1 else percent(paired_bootstrap(values[:, place], values[:, 1])),
+            "n": len(values),
+        }
+        for place, system in enumerate(SYSTEMS)
+    ]
+    facts = {
+        "clips": f"{clips} of Needle World's validation split, {frames} frames of {size[0]}×{size[1]}, families "
+        f"{', '.join(families)}, seed 77, relevance {relevance!r}{', through clusters' if cascade else ''}",
+        "budget": f"1/{round(1 / keep)} of a frame's tokens; every {every}. frame of the clip is seen",
+        "intervals": "95 %, whole clips resampled",
+    }
+    return Table("Where the next frame needs its tokens", COLUMNS, tuple(rows), facts)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m arr_coc.lab.bench.video_foresight", description=__doc__)
+    parser.add_argument("--clips", type=int, default=56)
+    parser.add_argument("--frames", type=int, default=8)
+    parser.add_argument("--keep", type=float, default=1 / 16)
+    parser.add_argument("--relevance", default="scorer")
+    parser.add_argument("--every", type=int, default=1, help="only each so-manieth frame: larger steps")
+    parser.add_argument("--cascade", action="store_true")
+    parser.add_argument("--out", type=Path, help="folder for foresight.json")
+    parser.add_argument("--page", type=Path, help=f"a Markdown page with the marks {MARK}")
+    given = parser.parse_args(arguments)
+    if given.clips < 1 or given.frames < 3 or given.every < 1:
+        raise InputError("--clips and --every must be at least 1 and --frames at least 3")
+    table = foresight_table(
+        given.clips,
+        frames=given.frames,
+        keep=given.keep,
+        relevance=given.relevance,
+        cascade=given.cascade,
+        every=given.every,
+    )
+    print(table.section())
+    if given.out is not None:
+        write_json(given.out / "foresight.json", table.to_json())
+    if given.page is not None:
+        fill_page(given.page, MARK, table)
+
+
+if __name__ == "__main__":
+    main()

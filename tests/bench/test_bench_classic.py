@@ -1,0 +1,98 @@
+"""`bench classic` on a tiny reader: rows of the registry, going on, tables, a page."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from arr_coc.errors import InputError
+from arr_coc.files import write_json, write_text
+from arr_coc.knowing.registry import relevance_source, remove_source
+from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig
+from arr_coc.lab.bench.classic import ClassicPlan, Record, fit_balancers, measure, wanted_names
+from arr_coc.lab.bench.classic_report import tables
+from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.lab.train.rivals import Rivals
+
+PLAN = ClassicPlan(each=2, at_once=2, size=(128, 128), families=("cards",), names=("edges_here", "nowhere"))
+
+
+@pytest.fixture(scope="module")
+def reader():
+    torch.manual_seed(0)
+    shape = MiniConfig(width=64, vision_layers=2, language_layers=2, heads=1, deepstack=(0,))
+    return build_mini(shape).eval()
+
+
+@pytest.fixture
+def rivals() -> Rivals:
+    torch.manual_seed(0)
+    parts = {name: Scorer(ScorerConfig(width=32, channels=RGB)).eval() for name in ("rgb", "texture")}
+    return Rivals(Scorer(ScorerConfig(width=32)).eval(), parts)
+
+
+@pytest.fixture
+def source():
+    @relevance_source("edges_here", summary="a map for a test")
+    def edges(scene, question):
+        return scene.pixels.mean(2)[::16, ::16].astype("float32") / 255
+
+    yield
+    remove_source("edges_here")
+
+
+def test_rows_of_the_registry_are_read_with_ours_and_the_controls(reader, rivals, source, tmp_path):
+    fit_balancers(rivals, PLAN, tmp_path / "balancers", each=2, steps=2)
+    assert {"tension", "adaptive"} <= set(rivals.names)
+    kept = []
+    record = measure(reader, rivals, PLAN, Record(plan=json.loads(json.dumps(PLAN.__dict__))), keep=kept.append)
+    assert record.missing == {"nowhere": "not in the registry"}
+    read = {cell.partition("@")[0] for cell in record.cells}
+    assert {"scorer", "edges_here", "tension", "adaptive", "rgb", "uniform", "random", "shuffled", "full"} <= read
+    assert all(len(text) == 2 for one in record.cells.values() for text in one["cards"].values())
+    assert len(kept) == 1
+    again = measure(reader, rivals, PLAN, record, keep=kept.append)
+    assert len(kept) == 1, "nothing is read twice"
+    found, claims = tables(again)
+    assert {row["row"] for row in found.rows} == read
+    assert all(row["n"] == 2 for row in found.rows)
+    assert "left out: nowhere" in found.facts
+    assert {row["id"] for row in claims.rows} == {"H2", "H3", "H5"}
+    document = json.loads(json.dumps(record.to_json()))
+    assert Record.of(document, PLAN).cells == record.cells
+    with pytest.raises(InputError, match="another seed"):
+        Record.of(document, ClassicPlan(size=(128, 128), at_once=2, seed=5))
+
+
+def test_large_pictures_are_read_by_the_classic_scale(reader, rivals):
+    plan = ClassicPlan(each=0, large=1, large_size=(320, 320), large_budgets=(80,), families=("cards",))
+    record = measure(reader, rivals, plan, Record(plan=json.loads(json.dumps(plan.__dict__))))
+    assert set(record.cells) == {"classic scale@80", "overlay scale@80"}
+    (table,) = tables(record)
+    assert [row["row"] for row in table.rows] == ["classic", "overlay"]
+
+
+def test_a_saved_record_makes_the_page(tmp_path, capsys):
+    from arr_coc.app.cli import run
+
+    cells = {f"{name}@64": {"cards": {"0": text}} for name, text in (("scorer", "1101"), ("uniform", "0001"))}
+    plan = ClassicPlan(each=4)
+    record = Record(cells=cells, plan=json.loads(json.dumps(plan.__dict__)))
+    write_json(tmp_path / "classic.json", record.to_json())
+    write_text(tmp_path / "page.md", "before\n<!-- classic: begin -->\nold\n<!-- classic: end -->\nafter\n")
+    given = ["bench", "classic", "--from", str(tmp_path / "classic.json"), "--markdown", str(tmp_path / "page.md")]
+    assert not run(given)
+    page = (tmp_path / "page.md").read_text()
+    assert "| uniform | control | 64 | 25.0" in page
+    assert page.startswith("before")
+    assert "old" not in page
+    capsys.readouterr()
+
+
+def test_phases_that_are_in_the_registry_are_taken():
+    usable, missing = wanted_names(("scorer", "glance", "nowhere"))
+    assert "scorer" in usable
+    assert "model" in missing["glance"]
+    assert missing["nowhere"] == "not in the registry"
