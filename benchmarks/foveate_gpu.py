@@ -143,9 +143,7 @@ class Stopwatch:
 class Case:
     """One model, one picture size, one batch: the stages, each a function of what the stage before it gave."""
 
-    def __init__(
-        self, model: Any, side: int, batch: int, device: torch.device, sources: Sequence[str] = SOURCES
-    ) -> None:
+    def __init__(self, model: Any, side: int, batch: int, device: torch.device, sources: Sequence[str]) -> None:
         self.model, self.side, self.batch, self.device = model, side, batch, device
         self.rows = side // CELL
         self.full = self.rows**2
@@ -167,12 +165,8 @@ class Case:
         patches = gather_leaf_patches(mip_pyramid(pictures, 1, CELL), batch.leaves, batch.owner)
         grid = torch.tensor([[1, 2 * rows, 2 * cols]] * len(pictures))
         ids = self.prompt(rows * cols)
-        return {
-            "input_ids": ids,
-            "attention_mask": torch.ones_like(ids),
-            "pixel_values": patches,
-            "image_grid_thw": grid,
-        }
+        shown = {"pixel_values": patches, "image_grid_thw": grid}
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **shown}
 
     def prompt(self, tokens: int) -> Tensor:
         ids = torch.ones(self.batch, tokens + TEXT_TOKENS, dtype=torch.long, device=self.device)
@@ -346,11 +340,6 @@ def bars(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return checks
 
 
-def case_of(text: str) -> tuple[int, int]:
-    side, batch = text.split("x")
-    return int(side), int(batch)
-
-
 @torch.inference_mode()
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -369,7 +358,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     device = torch.device("cpu" if options.tiny else "cuda")
     dtype = torch.float32 if options.tiny else torch.bfloat16
     shapes = TINY if options.tiny else {name: MODELS[name] for name in options.models}
-    cases = [(128, 1), (128, 2)] if options.tiny else [case_of(one) for one in options.cases]
+    cases = [(128, 1), (128, 2)] if options.tiny else [tuple(map(int, one.split("x"))) for one in options.cases]
     watch = Stopwatch(device, 0.0, 1) if options.tiny else Stopwatch(device, options.each)
     started, results, left_out = time.perf_counter(), [], []
     for name, shape in shapes.items():
@@ -394,16 +383,10 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         del model
         if device.type == "cuda":
             torch.cuda.empty_cache()
-    report = {
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "dtype": str(dtype),
-        "seconds": time.perf_counter() - started,
-        "left_out": left_out,
-        "results": results,
-        "bars": bars(results),
-    }
+    name = torch.cuda.get_device_name() if device.type == "cuda" else "cpu"
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__, "dtype": str(dtype)}
+    found = {"left_out": left_out, "results": results, "bars": bars(results)}
+    report: dict[str, Any] = {"device": name, **versions, "seconds": time.perf_counter() - started, **found}
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "foveate_gpu.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
     for one in left_out:

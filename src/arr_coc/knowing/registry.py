@@ -363,12 +363,11 @@ def relevances_for(relevance: Any, scenes: Sequence[Scene], queries: Sequence[st
     if isinstance(relevance, str) and relevance == "auto" and len({scene.words is None for scene in scenes}) > 1:
         return _by_words_where_known(scenes, queries)
     several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
-    given: list[Any] = list(relevance) if several else [relevance]
+    given = list(relevance) if several else [relevance]
     if (several or is_map(relevance)) and not (len(given) == len(scenes) and all(map(is_map, given))):
-        raise InputError(
-            f"relevance= gives {len(given)} maps for {len(scenes)} pictures; give one (rows, cols) map each"
-        )
-    source, note = resolve(given[0] if several else relevance, scenes[0], queries[0] if queries else "")
+        count = f"{len(given)} maps for {len(scenes)} pictures"
+        raise InputError(f"relevance= gives {count}; give one (rows, cols) map each")
+    source, note = resolve(given[0] if several else relevance, scenes[0], next(iter(queries), ""))
     found = Maps(given, [None] * len(given)) if several else source.maps(scenes, queries)
     maps = [as_relevance(one, query, note) for one, query in zip(found.relevance, queries, strict=True)]
     return replace(found, relevance=maps)
@@ -395,8 +394,7 @@ def as_relevance(value: Any, query: str, note: str) -> Any:
         return replace(value, notes=(note, *value.notes))
     if hasattr(value, "high"):
         return value
-    if hasattr(value, "detach"):
-        value = value.detach().float().cpu().numpy()
+    value = value.detach().float().cpu().numpy() if hasattr(value, "detach") else value
     if not isinstance(value, np.ndarray):
         raise InputError(f"a source of relevance must give a map (rows, cols), got {type(value).__name__}")
     return Relevance(value, query=query, notes=(note,))
