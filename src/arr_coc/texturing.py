@@ -134,9 +134,14 @@ def mips_of(texture: Texture, kind: str = "average", levels: int = 5, attention:
     if kind == "learned":
         import torch
 
+        folder = SHIPPED / f"mips_{texture.layout.name}"
+        if not folder.is_dir():
+            raise InputError(
+                f"no learned mips come with layout {texture.layout.name}; use mvp13, or train them: "
+                f"python -m arr_coc.lab.train.train_mips --layout {texture.layout.name} --out {SHIPPED}"
+            )
         with torch.no_grad():
-            learned = LearnedDownsampler.from_pretrained(SHIPPED / f"mips_{texture.layout.name}").float()
-            return learned.pyramid(tensors, levels)
+            return LearnedDownsampler.from_pretrained(folder).float().pyramid(tensors, levels)
     if kind != "attention":
         raise InputError(f"mips {kind!r} are unknown; choose {', '.join(MIPS)}")
     if attention is None:

@@ -17,11 +17,13 @@ from PIL import Image
 
 from arr_coc.attending import allocate, allocate_batch, tokens_for
 from arr_coc.attending.strategies import DEFAULT_STRATEGY
+from arr_coc.balancing.adaptive import adaptive_balance
 from arr_coc.balancing.three_ways import relevance_of
 from arr_coc.knowing.photos import photos_installed
 from arr_coc.knowing.scene import CHANNELS, SENSE_SIDE
 from arr_coc.looking import prepare
 from arr_coc.sensing import Layout, sense
+from arr_coc.sensing.picture_kind import is_photograph
 from arr_coc.values import Relevance, compare
 
 QUESTIONS = ("What number is on the red sign?", "what is at the top left", "is anybody happy", "the blue price")
@@ -78,7 +80,7 @@ def in_torch(picture: np.ndarray, query: str, **how: Any) -> Relevance:
     side = min(SENSE_SIDE, max(pixels.shape[:2]))
     texture = sense(pixels, Layout.of("look", CHANNELS), size=side, **how)
     assert isinstance(texture.data, torch.Tensor)
-    return relevance_of(texture, query)
+    return relevance_of(texture, query, balanced=None if is_photograph(pixels) else adaptive_balance)
 
 
 def assert_same_allocation(document: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -193,7 +195,8 @@ def test_sensing_by_torch_as_well_changes_next_to_nothing(name: str):
         prepare(picture).look(query, keep=0.25, relevance="look", photos=False),
         in_torch(picture, query, backend="torch"),
     )
-    bound = 0.02 if name == "large" else 5e-4
+    # What was learned makes a little more of the last bits than numbers set by hand.
+    bound = 0.02 if name == "large" else 2e-3
     np.testing.assert_allclose(look.relevance.map, tensors.map, atol=bound)
     own = look.allocation
     other = allocate_batch(tensors, own.budget, image_size=picture.shape[:2], strategy=own.strategy)[0]

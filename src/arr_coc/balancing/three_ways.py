@@ -7,7 +7,6 @@ where its weights are there, the things that the photo map knows by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,17 @@ MAP_SIDE = 256
 
 
 def look_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
-    """The source "look"; a prompt without a question is asked what is there. option "adaptive": tensions for every
-    place, learned on drawn worlds, instead of those set by hand."""
-    if option not in ("", "adaptive"):
-        raise InputError(f"relevance='look:{option}' is unknown; use 'look' or 'look:adaptive'")
+    """The source "look"; a prompt without a question is asked what is there. Drawn pictures are balanced by learned
+    tensions, photographs by those set by hand; option "adaptive" or "fixed": one of them whatever the picture."""
+    from ..sensing.picture_kind import is_photograph
+    from .adaptive import adaptive_balance
+
+    if option not in ("", "adaptive", "fixed"):
+        raise InputError(f"relevance='look:{option}' is unknown; use 'look', 'look:adaptive' or 'look:fixed'")
     query = query or "what is there"
+    learned = option == "adaptive" or (not option and not is_photograph(scene.pixels))
     photo = photo_map(scene.seen, query) if scene.photos else None
-    return relevance_of(scene.texture, query, photo, adaptive_tensions if option else None)
+    return relevance_of(scene.texture, query, photo, adaptive_balance if learned else None)
 
 
 def photo_map(picture: Any, query: str) -> Any:
@@ -79,30 +82,6 @@ def relevance_of(texture: Any, query: str, photo: Any = None, balanced: Balanced
         notes=notes,
         **dict(zip(names, ways, strict=True)),
     )
-
-
-def adaptive_tensions(ways: Sequence[np.ndarray], query: str) -> tuple[np.ndarray, dict[str, float]]:
-    """Three maps (h, w) → (1, h, w) by the learned balancer that comes with the library, and its mean tensions."""
-    import torch
-
-    from .tension import TENSION_NAMES
-
-    words, balancer = adaptive_parts()
-    maps = [torch.from_numpy(np.ascontiguousarray(one, dtype=np.float32))[None] for one in ways]
-    with torch.no_grad():
-        asked = words.mean(words.rows([query]))
-        means = balancer.tensions(*maps, asked).mean((0, 1, 2)).tolist()
-        return balancer(*maps, asked).numpy(), dict(zip(TENSION_NAMES, means, strict=True))
-
-
-@lru_cache(maxsize=1)
-def adaptive_parts() -> tuple[Any, Any]:
-    """The table of words and the balancer, read once in a process."""
-    from ..knowing.classic import SHIPPED, QuestionWords
-    from .learned import AdaptiveTensionBalancer
-
-    words = QuestionWords.from_pretrained(SHIPPED / "tension_words").float()
-    return words, AdaptiveTensionBalancer.from_pretrained(SHIPPED / "adaptive").float()
 
 
 def coupled_with(words: Any, photo: Any) -> Any:

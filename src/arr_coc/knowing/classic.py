@@ -12,8 +12,6 @@ drawn worlds (`lab.train.train_classic`), together, with one small table of word
 
 from __future__ import annotations
 
-import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,6 +32,7 @@ from ..values import Relevance
 from .participatory import participatory
 from .patch_trunk import PatchTrunk, TrunkConfig
 from .query_aware_lod import CLASSIC_TOKENS, LEAST, MOST, QueryAwareLOD, expected_tokens
+from .word_rows import MOST_WORDS, word_rows
 
 if TYPE_CHECKING:
     from .scene import Scene
@@ -42,7 +41,6 @@ SHIPPED = Path(__file__).parents[1] / "weights" / "classic"
 # Pictures are sensed at this longer side, and seen as so many patches along it, each of SUB × SUB cells.
 SENSE_SIDE, PATCHES, SUB = 384, 16, 2
 PATCH_WIDTH = len(MVP13) * SUB * SUB
-MOST_WORDS = 24
 
 
 # ---- phase 1 --------------------------------------------------------------------------------------------------------
@@ -129,8 +127,7 @@ class QuestionWords(Pretrained):
         """Questions → (B, 24) int64 rows of the table; 0 where there is no word."""
         result = torch.zeros(len(questions), MOST_WORDS, dtype=torch.int64)
         for number, question in enumerate(questions):
-            words = re.findall(r"[^\W_]+", question.lower())[:MOST_WORDS]
-            found = [1 + zlib.crc32(word.encode()) % (self.config.buckets - 1) for word in words]
+            found = word_rows(question, self.config.buckets)
             result[number, : len(found)] = torch.tensor(found, dtype=torch.int64)
         return result
 

@@ -126,7 +126,7 @@ BUILT_IN: Mapping[str, Source] = {
             "arr_coc.balancing.three_ways:look_relevance",
             frozenset({"pixels", "texture"}),
             "what is there, what stands out and what the question's words name, balanced",
-            option="adaptive",
+            option="adaptive|fixed",
         ),
         Source(
             "scorer",
