@@ -119,7 +119,7 @@ class Record:
         if differing:
             raise InputError(f"the record was made with another {differing[0]}; give another folder with --out")
         powers = {name: (float(power), bool(odds)) for name, (power, odds) in document["powers"].items()}
-        return cls(powers, document["cells"], {}, _plain(asdict(plan)))
+        return cls(powers, document["cells"], dict(document.get("missing", {})), _plain(asdict(plan)))
 
     def to_json(self) -> dict[str, Any]:
         return {"schema": 1, "kind": "classic", **_plain(asdict(self))}
