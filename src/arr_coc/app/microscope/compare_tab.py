@@ -31,8 +31,7 @@ from .linking import PageState
 from .markup import Figure, figures, notes, shown_pixels, shown_size, table
 
 SIDE = 480
-# Not offered: the classic scale counts other tokens, full needs all of them, the oracle needs true boxes.
-# The classic scale needs 64 tokens and a large picture; a slider that may be anywhere should not meet a refusal.
+# Not offered: the classic scale needs 64 tokens and a large picture, full needs all of them, the oracle true boxes.
 OFFERED = tuple(name for name in STRATEGIES if name not in ("classic", "full", "oracle"))
 
 
