@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin
     from typing_extensions import TypedDict, Unpack
 
+    from ..realizing.compressor import MultiResolutionCompressor
     from ..realizing.depth import DepthRouting
     from ..request import Budget, Share
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
         """What the families' adapters take: see `adapter_options`."""
 
         depth: DepthRouting | None
-        merge: Any  # "average", "pick", "compressor", "compressor:FOLDER" or a compressor
+        merge: str | MultiResolutionCompressor  # average, pick, compressor, compressor:FOLDER, or a compressor
 
 
 NAME = "arr_coc"

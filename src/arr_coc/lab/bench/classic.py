@@ -119,7 +119,7 @@ class Record:
         if differing:
             raise InputError(f"the record was made with another {differing[0]}; give another folder with --out")
         powers = {name: (float(power), bool(odds)) for name, (power, odds) in document["powers"].items()}
-        return cls(powers, document["cells"], {}, _plain(asdict(plan)))
+        return cls(powers, document["cells"], dict(document.get("missing", {})), _plain(asdict(plan)))
 
     def to_json(self) -> dict[str, Any]:
         return {"schema": 1, "kind": "classic", **_plain(asdict(self))}
@@ -178,7 +178,7 @@ def registry_map(name: str, batch: TrainingBatch) -> Tensor:
     frame = Frame((batch.pictures.shape[2], batch.pictures.shape[3]))
     scenes = [Scene(one.permute(1, 2, 0).contiguous().numpy()) for one in batch.pictures.cpu()]
     found = find_source(name).maps(scenes, [decode(ids) for ids in batch.question_ids]).relevance
-    maps = [np.asarray(getattr(one, "map", one), dtype=np.float32) for one in found]
+    maps = [np.array(getattr(one, "map", one), dtype=np.float32) for one in found]
     return (
         torch.cat([torch.from_numpy(to_cells(one[None], frame)) for one in maps]).clamp(0, 1).to(batch.pictures.device)
     )
