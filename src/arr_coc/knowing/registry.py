@@ -126,7 +126,7 @@ BUILT_IN: Mapping[str, Source] = {
             "arr_coc.balancing.three_ways:look_relevance",
             frozenset({"pixels", "texture"}),
             "what is there, what stands out and what the question's words name, balanced",
-            option="adaptive",
+            option="adaptive or FOLDER",
         ),
         Source(
             "scorer",
@@ -148,6 +148,7 @@ BUILT_IN: Mapping[str, Source] = {
             "arr_coc.knowing.words:words_relevance",
             summary="where the words of the picture answer the question",
             ready="arr_coc.knowing.words:words_missing",
+            option="FOLDER",
         ),
         Source(
             "photos",
