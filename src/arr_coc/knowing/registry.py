@@ -274,9 +274,8 @@ def _of_entry_point(point: Any) -> Source:
         found = point.load()
     except Exception as error:  # whatever another package does while it is imported
         raise InputError(f"relevance={point.name!r} of {point.value} cannot be loaded ({error})") from error
-    source = next((one for one in _ADDED.values() if one.function is found), None)
-    if isinstance(found, Source):
-        source = found
+    added = next((one for one in _ADDED.values() if one.function is found), None)
+    source = found if isinstance(found, Source) else added
     if source is None and not callable(found):
         raise InputError(
             f"relevance={point.name!r}: {point.value} is neither a Source nor a function of (scene, question)"
