@@ -11,14 +11,32 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import Run, Zygote, zygote_started
 from hypothesis import settings
 
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
 settings.register_profile("search", max_examples=1000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """For processes that are killed or watched, without the seconds that each needs to import torch."""
+    if sys.platform != "linux":
+        pytest.skip("calls are made in forks, which only Linux does safely with torch loaded")
+    with zygote_started() as process:
+        yield process
+
+
+@pytest.fixture
+def run(zygote: Zygote, tmp_path: Path) -> Run:
+    """`arr-coc` in a fork, in this test's folder; see `Zygote.call`."""
+    return partial(zygote.call, tmp_path)
 
 
 def global_settings() -> dict[str, Any]:

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .chatting import SYSTEM, USER, Chat, Looked, Turn, View, joined
-from .checks import whole
+from .checks import shown, whole
 from .errors import InputError
 from .sight import Sight, timed
 from .values import Allocation, Answer
@@ -148,6 +148,10 @@ class Eye(Sight):
     def chat(self, image: Any = None, *, system: str | None = None, turns: Sequence[Turn] = ()) -> Chat:
         """A conversation of several turns. image: shown with its first question, else the picture that was set. system:
         said before all. turns: of an earlier conversation, to go on from."""
+        if not isinstance(turns, Sequence) or not all(isinstance(turn, Turn) for turn in turns):
+            raise InputError(f"turns= are those of an earlier conversation, a list of Turn, got {shown(turns)}")
+        if not isinstance(system, str | None):
+            raise InputError(f"system= is a text that is said before all, got {shown(system)}")
         said = (*(() if system is None else (Turn(SYSTEM, (system,)),)), *turns)
         view = self._view if image is None else View.of(self.processor, image)
         begins = view is not None and (image is not None or not any(turn.role == USER for turn in turns))

@@ -33,6 +33,7 @@ from .values import Allocation, Answer
 JUDGEMENTS = ("right", "wrong", "better")
 # Failures are counted among so many judgements, the last ones; as many of them as `balancing.arousal` counts as all.
 RECENT = 10
+RECORDED = "recorded as "
 # Of what was seen finely; an answer that needed more cells than this says little about where to look.
 MOST_SEEN = 256
 
@@ -77,7 +78,7 @@ class Feedback:
             "seen": seen_boxes(allocation),
         }
         self._append(entry)
-        return replace(answer, notes=(*answer.notes, f"recorded as {self.last}"))
+        return replace(answer, notes=(*answer.notes, RECORDED + self.last))
 
     def judge(
         self, judged: str, record: str | None = None, *, boxes: Sequence[Sequence[float]] = (), answer: str = ""
@@ -86,8 +87,11 @@ class Feedback:
         place, x0, y0, x1, y1 in 0–1 of the picture. answer: what the right one would have been."""
         if judged not in JUDGEMENTS:
             raise InputError(f"judgement {judged!r} is unknown; choose from {', '.join(JUDGEMENTS)}")
-        given = np.array(list(boxes), dtype=float).reshape(-1, 4)
-        outside = (given < 0).any() or (given > 1).any() or (given[:, 2:] <= given[:, :2]).any()
+        try:
+            given = np.array(list(boxes), dtype=float).reshape(-1, 4)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"a better place is x0, y0, x1, y1 in 0–1, got {shown(boxes)}") from error
+        outside = not ((given >= 0) & (given <= 1)).all() or (given[:, 2:] <= given[:, :2]).any()
         if outside or (judged == "better") is not (len(given) > 0):
             raise InputError("a better place is x0, y0, x1, y1 in 0–1, x0 < x1, y0 < y1; others have none")
         known = [entry["id"] for entry in entries_of(self.path) if "id" in entry]
@@ -134,6 +138,23 @@ class Feedback:
                 os.close(handle)
         except OSError as error:
             raise InputError(f"cannot record to {self.path} ({error.strerror}); name another file") from error
+
+
+def name_of(answer: Answer) -> str:
+    """The name under which an answer was recorded; "" where it was not."""
+    names = [note.removeprefix(RECORDED) for note in answer.notes if note.startswith(RECORDED)]
+    return names[-1] if names else ""
+
+
+def place_of(text: str) -> list[list[float]]:
+    """A place as it is typed, "x0,y0,x1,y1" in 0–1, as boxes; none where nothing is typed."""
+    try:
+        sides = [float(side) for side in text.split(",")] if text.strip() else []
+    except ValueError:
+        sides = [0.0]
+    if len(sides) not in (0, 4):
+        raise InputError(f"{shown(text)} is no place; give x0,y0,x1,y1 in 0–1 of the picture")
+    return [sides] if sides else []
 
 
 def seen_boxes(allocation: Allocation) -> list[list[float]]:

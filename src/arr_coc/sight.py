@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from .backbones.qwen3_vl_graph import Graphs
     from .request import Share
 
+ADAPTERS = "adapter_config.json"
 # (picture (3, height, width) in [0, 1], question) → where the question needs detail
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
 # What a picture and a model can offer to a source of relevance.
@@ -87,7 +91,8 @@ class Sight:
 
     @classmethod
     def from_pretrained(cls, name: str = MINI, *, device: str = "cpu", **options: Any) -> Self:
-        """ "mini", which comes with the library, a stock model's folder, or its name on the hub.
+        """ "mini", which comes with the library, a stock model's folder, its name on the hub, or a folder of adapters
+        (`train lora`, peft), whose model is loaded with them.
 
         A calibration.json in the folder and a folder `scorer` beside it are used; options are those of the constructor.
         """
@@ -98,6 +103,10 @@ class Sight:
 
         folder = model_folder(name)
         check_device(device)
+        if (folder / ADAPTERS).is_file():
+            eye = cls.from_pretrained(adapted_model(folder), device=device, **options)
+            eye.model, eye.name = with_adapters(eye.model, folder), str(name)
+            return eye
         logging.disable_progress_bar()
         try:
             processor = load_processor(str(folder))
@@ -252,3 +261,30 @@ def timed(seconds: dict[str, float], stage: str) -> Any:
     started = perf_counter()
     yield
     seconds[stage] = perf_counter() - started
+
+
+def adapted_model(folder: Path) -> str:
+    """The model that a folder of adapters says it was trained for."""
+    try:
+        name = json.loads((folder / ADAPTERS).read_text(encoding="utf-8"))["base_model_name_or_path"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{folder / ADAPTERS} does not name the model of its adapters; train them again") from error
+    if not isinstance(name, str) or not name:
+        raise InputError(f"{folder / ADAPTERS} does not name the model of its adapters; write it there")
+    if os.path.isabs(name) and not os.path.isdir(name):
+        raise InputError(f"the model of the adapters in {folder} is gone: {name}; put it back, or write its new place "
+                         f"as base_model_name_or_path into {ADAPTERS}")  # fmt: skip
+    return name
+
+
+def with_adapters(model: Any, folder: Path) -> Any:
+    """The model with the adapters of a folder merged into its weights."""
+    try:
+        peft: Any = import_module("peft")
+    except ImportError as error:
+        raise InputError(f"{folder} holds adapters, which need peft: pip install 'arr-coc[lora]'") from error
+    try:
+        return peft.PeftModel.from_pretrained(model, str(folder)).merge_and_unload().eval()
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"the adapters of {folder} do not fit their model: {reason}") from error

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 import torch
 from esper_models import job_of, tiny_eye
+from PIL import Image
+from tiny_models import picture, save_stock
 
+from arr_coc.app.cli import main as arr_coc
 from arr_coc.balancing.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
 from arr_coc.decoding import end_tokens
 from arr_coc.errors import InputError
 from arr_coc.esper.passes import run_passes
 from arr_coc.esper.settings import EsperSettings
+from arr_coc.lab.train.own_data import read_own
 from arr_coc.lab.train.train_tempering import (
+    OwnTemperingOptions,
     Task,
     TemperingExamples,
     TemperingOptions,
@@ -20,6 +28,7 @@ from arr_coc.lab.train.train_tempering import (
     attempt,
     group_advantages,
     log_odds,
+    own_examples,
     policy_loss,
     train_tempering,
     within_reach,
@@ -108,3 +117,51 @@ def test_a_step_of_training_on_a_real_loop_moves_the_policy(tmp_path):
     assert len(curve) == 2
     assert all(0 <= reward <= 1 for reward in curve)
     assert torch.isfinite(torch.cat([item.flatten() for item in learned.parameters()])).all()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Six pictures of two shapes; the answers are what a reader that knows nothing says of some."""
+    folder, lines = tmp_path_factory.mktemp("own"), []
+    for number in range(6):
+        Image.fromarray(np.asarray(picture(64 + 32 * (number % 2), 96, number))).save(folder / f"{number}.png")
+        lines.append({"image": f"{number}.png", "query": "how many", "answer": "ab"})
+    lines.append({"image": "0.png", "query": "how many"})
+    (folder / "records.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return folder
+
+
+def test_own_records_teach_how_much_to_explore_and_ask_takes_the_folder(data, tmp_path, capsys):
+    stock = save_stock(tmp_path / "stock")
+    given = ["--data", data, "--model", stock, "--relevance", "detail", "--steps", "2", "--batch", "2", "--cpu"]
+    given += ["--canvas", "96", "--first", "3", "--later", "2", "--passes", "2", "--new-tokens", "2"]
+    given += ["--folder", tmp_path / "run", "--out", tmp_path / "out", "--checkpoint-every", "0"]
+    with pytest.raises(SystemExit) as ended:
+        arr_coc(["train", "tempering", *map(str, given)])
+    assert ended.value.code == 0
+    assert "line 7: the answer is empty" in capsys.readouterr().err
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert (record["records"], record["skipped"], record["held_out"], len(record["rewards"])) == (6, 1, 1, 2)
+    assert any("held out reward of the rule" in point for point in record["curve"])
+    policy = TemperingPolicy.from_pretrained(tmp_path / "out")
+    assert policy.config.learned
+    asked = ["ask", data / "0.png", "how many", "--model", stock, "--relevance", "detail", "--budget", "6", "--json"]
+    for more, code in (
+        (["--passes", "2", "--tempering", tmp_path / "out"], 0),
+        (["--tempering", tmp_path / "out"], 2),
+        (["--passes", "2", "--tempering", tmp_path], 2),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            arr_coc([*map(str, asked), *map(str, more), "--new-tokens", "2"])
+        assert ended.value.code == code, capsys.readouterr().err
+
+
+def test_own_pictures_stand_whole_on_their_canvas(data):
+    eye, records = tiny_eye(), read_own(data, "outcomes", say=lambda line: None).records[:2]
+    options = OwnTemperingOptions(data=data, canvas=128, relevance="detail")
+    examples = own_examples(eye, records, options)
+    assert examples.job.relevance.shape == (2, 4, 4)
+    assert len(examples.answers) == 2
+    for wrong in ({"canvas": 100}, {"passes": 1}, {"held_out": 0.0}):
+        with pytest.raises(InputError, match="--"):
+            OwnTemperingOptions(data=data, **wrong)

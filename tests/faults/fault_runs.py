@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from PIL import Image
 from safetensors import safe_open
 
+from arr_coc.app.batch.looker import COLUMNS, failed
+from arr_coc.app.batch.store import Store
+from arr_coc.lab.pages.pack import read_pack, write_pack
+from arr_coc.lab.pages.page import Answered, Page
 from arr_coc.manifest import MANIFEST
+from arr_coc.records import read_rows
 from arr_coc.values import Allocation
-
-
-class Ended(NamedTuple):
-    """How a command ended. code: negative for the signal that ended it. events: what it did to files."""
-
-    code: int
-    events: int | None
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
 
 
 def opened(path: Path) -> None:
@@ -74,6 +67,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     ".pt": lambda path: torch.load(path, map_location="cpu", weights_only=True),
     ".jinja": Path.read_text,
     ".csv": Path.read_text,
+    ".parquet": lambda path: list(read_rows(path)),
+    ".bin": read_pack,
 }
 
 
@@ -114,6 +109,7 @@ COMMANDS = {
         "train mini --scale 0.004 --width 64 --evaluate 0 --largest 256 --steps 1 --checkpoint-every 0 "
         "--folder out/run --out out/export",
     ),
+    "pages": ("pages --n 2 --pack --out out", "pages --n 2 --pack --wear --out out"),
     "calibration": (
         "train calibration --weights {copy} --family scenes --n 1",
         "train calibration --weights {copy} --family scenes --n 1 --seed 3",
@@ -123,3 +119,28 @@ COMMANDS = {
 
 def words(text: str, things: Path, copy: Path) -> list[str]:
     return [word.format(things=things, copy=copy) for word in text.split(" ")]
+
+
+def drawn_pages(path: Path) -> None:
+    """A part of two small pages, as a run of `pages` leaves it: what follows needs no browser."""
+    box, held = np.array([[2, 3, 20, 12]], np.uint16), io.BytesIO()
+    Image.fromarray(np.arange(64 * 96 * 3, dtype=np.uint8).reshape(64, 96, 3)).save(held, "WEBP", lossless=True)
+    letters = np.array([[2, 3, 10, 12], [10, 3, 20, 12]], np.uint16)
+    asked = [Answered("field", "What is it?", "it", box, box[:0])]
+    pages = [
+        Page(f"forms-train-0-{n:06d}", "forms", "boxed", "train", 96, 64, held.getvalue(), ["it"], box, letters, asked)
+        for n in range(2)
+    ]
+    write_pack(path, pages)
+
+
+STORED = 4
+
+
+def store_rows(arguments: list[str]) -> None:
+    """A batch's driver without its workers: four rows, each a part of its own; those that are there are left out."""
+    store = Store(Path(arguments[0]), {"budget": 4}, rows=1)
+    for number in range(STORED):
+        row = failed(f"{number}.png", "what?", "unread")
+        store.add({name: [row[name]] for name in COLUMNS})
+    store.close()

@@ -10,12 +10,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fault_runs import COMMANDS, Run, assert_whole, hidden, words
+from fault_runs import COMMANDS, STORED, assert_whole, hidden, words
+from forked import Run
 from safetensors import safe_open
 
+from arr_coc.app.batch.store import read_results
 from arr_coc.bundled import Calibration
 from arr_coc.errors import InputError
 from arr_coc.manifest import verify
+from arr_coc.records import has_parquet, read_rows
 
 # `make fuzz` kills more often, by another lot.
 LONG = "ARR_COC_FUZZ_SECONDS" in os.environ
@@ -28,6 +31,8 @@ def test_what_a_killed_command_leaves_is_whole(run: Run, things: Path, tmp_path:
     if "{copy}" in COMMANDS[name][0]:
         for part in ("mini", "scorer"):
             shutil.copytree(things / part, copy / part)
+    if name == "pages":
+        shutil.copytree(things / "pages", out / "parts")
     first, second = (words(text, things, copy) for text in COMMANDS[name])
     before = run(*first)
     assert before.code == 0, before.err
@@ -54,6 +59,29 @@ def test_what_a_killed_command_leaves_is_whole(run: Run, things: Path, tmp_path:
     assert_whole(out)
     if name == "train":
         verify(out / "export" / "mini")
+
+
+def test_a_killed_batch_keeps_whole_parts_and_goes_on_with_every_row_once(run: Run, tmp_path: Path) -> None:
+    """Its driver, at any thing it does to files; the workers have their own test (tests/batch)."""
+    how = {"call": "fault_runs:store_rows", "path": [str(Path(__file__).parent)]}
+    whole = run("whole", **how)
+    assert whole.code == 0, whole.err
+    assert whole.events is not None
+    every = range(1, whole.events + 1)
+    chance = random.Random(SEED)
+    for event in every if LONG else {*chance.sample(every, 5), whole.events}:
+        out = tmp_path / str(event)
+        assert run(out, **how, event=event).code == -9
+        assert_whole(out)
+        before = [row["path"] for row in read_results(out)]
+        assert before == [f"{number}.png" for number in range(len(before))]
+        again = run(out, **how)
+        assert again.code == 0, again.err
+        assert [row["path"] for row in read_results(out)] == [f"{number}.png" for number in range(STORED)]
+        assert not list(out.glob(".part-*"))
+        if has_parquet():
+            rows = [row for path in sorted(out.glob("*.parquet")) for _, row in read_rows(path)]
+            assert [row["path"] for row in rows] == [f"{number}.png" for number in range(STORED)]
 
 
 def refused_or_whole(folder: Path) -> None:

@@ -17,7 +17,6 @@ import json
 import os
 import random
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,6 +33,8 @@ HUNTERS = {
     "documents": "hunt_files",
     "words": "hunt_files",
     "pdfs": "hunt_files",
+    "records": "hunt_tables",
+    "batch": "hunt_tables",
     "functions": "hunt_functions",
     "commands": "hunt_commands",
     "server": "hunt_web",
@@ -109,40 +110,42 @@ def hunt_here(kind: str, seed: int, first: int, count: int, seconds: float, told
         os.chdir("/")
 
 
-def hunt(kind: str, seed: int, count: int, seconds: float) -> tuple[int, list[str]]:
+def hunt(zygote: Any, kind: str, seed: int, count: int, seconds: float) -> tuple[int, list[str]]:
     """How many cases were tried in processes of their own, and what was found. One that dies is a finding, and the hunt
-    goes on behind it."""
+    goes on behind it. zygote: forks them (tests/zygote)."""
     found, first, tried = [], 0, 0
     over = time.monotonic() + seconds
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_ENDPOINT": "http://127.0.0.1:9"}
     with tempfile.TemporaryDirectory() as folder:
-        environment |= {"XDG_CONFIG_HOME": folder, "ARR_COC_HOME": folder}
+        environment = {"HF_ENDPOINT": "http://127.0.0.1:9", "XDG_CONFIG_HOME": folder, "ARR_COC_HOME": folder}
+        how = {"call": "fuzzing:main", "path": [str(Path(__file__).parent)], "environment": environment}
         while tried < count and len(found) < 20:
-            told, noise = Path(folder) / f"told-{first}", Path(folder) / "noise"
+            told = Path(folder) / f"told-{first}"
             left = over - time.monotonic()
-            command = [sys.executable, __file__, kind, str(seed), str(first), str(count - tried), str(left), str(told)]
-            with noise.open("w") as stderr:
-                ended = subprocess.run(command, env=environment, stdout=stderr, stderr=stderr)
+            arguments = (kind, seed, first, count - tried, left, told)
+            ended = zygote.call(Path(folder), *arguments, **how, seconds=left + 2 * WALL_SECONDS)
             lines = [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
             tried += sum("case" in line for line in lines)
             troubles = [line for line in lines if "found" in line]
             found += [f"{kind} {seed} {one['found']}: {one['description']}\n{one['wrong']}" for one in troubles]
-            said = noise.read_text(errors="replace")
-            if "Traceback" in said and ended.returncode == 0:
+            said = ended.out + ended.err
+            if "Traceback" in said and ended.code == 0:
                 found.append(f"{kind} {seed}: a traceback was printed\n{said[-2500:]}")
             if lines and "done" in lines[-1]:
                 break
             last = next((line for line in reversed(lines) if "case" in line), None)
             assert last is not None, f"the hunt for {kind} did not begin:\n{said[-3000:]}"
-            died = f"the process ended with {ended.returncode}\n{said[-2500:]}"
+            died = f"the process ended with {ended.code}\n{said[-2500:]}"
             found.append(f"{kind} {seed} {last['case']}: {last['description']}\n{died}")
             first = last["case"] + 1
     return tried, found
 
 
-if __name__ == "__main__":
-    given = sys.argv[1:]
+def main(given: list[str]) -> None:
     report = Path(given[5]) if len(given) > 5 else Path(tempfile.mkdtemp()) / "told"
     hunt_here(given[0], int(given[1]), int(given[2]), int(given[3]), float(given[4]) if len(given) > 4 else 600, report)
     if len(given) <= 5:
         print(report.read_text())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

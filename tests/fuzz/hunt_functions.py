@@ -47,6 +47,12 @@ def functions(folder: Path) -> Callable[[random.Random], Case]:
         remove_source(given["name"])
 
     few: dict[str, Any] = {"max_new_tokens": 1}
+
+    def talked(**given: Any) -> None:
+        chat = eye.chat(**given)
+        chat.ask("red", 3, **few)
+        chat.ask("and blue?", 3, **few)
+
     # Name → what is called, and arguments with which it works.
     doors: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "Allocation": (
@@ -60,6 +66,8 @@ def functions(folder: Path) -> Callable[[random.Random], Case]:
         "Eye.set_image": (eye.set_image, {"image": picture}),
         "Eye.ask": (shown.ask, {"query": "red", "budget": 3, **few}),
         "Eye.stream": (lambda **given: list(shown.stream(**given)), {"query": "red", "budget": 3, **few}),
+        "Eye.ask_many": (eye.ask_many, {"images": [picture] * 2, "queries": ["red", "blue"], "budget": [3, 2], **few}),
+        "Eye.chat": (talked, {"image": picture, "system": "Be brief.", "turns": ()}),
         "allocate": (arr_coc.allocate, {"relevance": relevance, "budget": 3}),
         "ask": (arr_coc.ask, {"image": picture, "query": "red", "model": eye, "budget": 3, **few}),
         "attach": (attached, {"model": eye.model, "processor": eye.processor, "budget": 3}),
@@ -84,9 +92,9 @@ def functions(folder: Path) -> Callable[[random.Random], Case]:
             given["document"] = spoil_bytes(chance, repr(document).replace("'", '"').encode())
         if isinstance(given.get("max_new_tokens"), int) and given["max_new_tokens"] > 8:
             given["max_new_tokens"] = 8  # a long answer is no mistake
-        if isinstance(given.get("image", given.get("source")), str | Path):
-            # The whole machine is not ours to read.
-            given = {key: Path("nowhere") if key in ("image", "source") else value for key, value in given.items()}
+        for key in {"image", "images", "source"} & given.keys():
+            if isinstance(given[key], str | Path):  # the whole machine is not ours to read
+                given[key] = Path("nowhere")
         changed = {key: value for key, value in given.items() if value is not right.get(key)}
 
         def tried() -> None:

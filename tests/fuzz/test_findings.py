@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from tiny_weights import tiny_weights
 
 import arr_coc
@@ -111,3 +113,31 @@ def test_a_line_is_of_bearable_length_and_keeps_its_remedy() -> None:
     error = InputError("A" * 50_000 + " will not do;\ngive another")
     assert len(str(error)) <= LONGEST
     assert str(error).endswith("A will not do; give another")
+
+
+def test_records_that_judge_nothing_and_boxes_beyond_all_numbers(tmp_path: Path) -> None:
+    from arr_coc.lab.train.own_data import read_own
+
+    Image.fromarray(PICTURE).save(tmp_path / "a.png")
+    whole = {"image": "a.png", "query": "what?", "boxes": [[0.1, 0.1, 0.4, 0.4]]}
+    wrong: list[dict[str, Any]] = [{"judges": {}}, {"judges": [1]}, {**whole, "boxes": [[0, 0, 10**400, 1]]}]
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (whole, *wrong)))
+    found = read_own(tmp_path, say=lambda line: None)
+    assert [record.line for record in found.records] == [1]
+    assert [bad.line for bad in found.bad] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("boxes", [[["a"] * 4], 5, [[0, 0, 10**400, 1]], [[float("nan")] * 4], [[0, 1]]])
+def test_better_places_that_are_none(tmp_path: Path, boxes: Any) -> None:
+    from arr_coc.feedback import Feedback
+
+    with pytest.raises(InputError, match="a better place is"):
+        Feedback(tmp_path / "f.jsonl").judge("better", boxes=boxes)
+
+
+@pytest.mark.parametrize("turns", [int, 3, {}, ["red"], "red"])
+def test_turns_of_a_conversation(eye: Any, turns: Any) -> None:
+    with pytest.raises(InputError, match="turns="):
+        eye.chat(turns=turns)
+    with pytest.raises(InputError, match="system="):
+        eye.chat(system=MANY)

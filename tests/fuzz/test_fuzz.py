@@ -11,6 +11,7 @@ import secrets
 import sys
 
 import pytest
+from forked import Zygote
 from fuzzing import HUNTERS, hunt
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="cases are weighed by /proc, which Linux has")
@@ -22,6 +23,8 @@ CASES = {
     "documents": 800,
     "words": 150,
     "pdfs": 150,
+    "records": 100,
+    "batch": 100,
     "functions": 150,
     "commands": 40,
     "server": 30,
@@ -31,11 +34,11 @@ NEEDS = {"pdfs": ("pypdfium2",), "server": ("fastapi", "prometheus_client", "htt
 
 
 @pytest.mark.parametrize("kind", list(HUNTERS))
-def test_every_input_gets_a_result_or_one_line(kind: str) -> None:
+def test_every_input_gets_a_result_or_one_line(zygote: Zygote, kind: str) -> None:
     for package in NEEDS.get(kind, ()):
         pytest.importorskip(package)
     count, seconds = (10**9, SECONDS / len(HUNTERS)) if SECONDS else (CASES[kind], 600.0)
-    tried, found = hunt(kind, SEED, count, seconds)
+    tried, found = hunt(zygote, kind, SEED, count, seconds)
     print(f"{kind}: {tried} cases of seed {SEED}, {len(found)} findings")
     assert not found, f"{len(found)} of {tried} cases of seed {SEED}:\n" + "\n\n".join(found)
     assert tried >= (1 if SECONDS else CASES[kind])

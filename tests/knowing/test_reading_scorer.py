@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,6 +86,25 @@ def test_the_graph_says_what_torch_says(exported, size):
     found = score_picture(exported, pixels, "What is the total?")
     assert found.shape == (-(-size[0] // 32), -(-size[1] // 32))
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-3)
+
+
+def test_a_scorer_of_the_same_shape_has_the_same_graph(exported, tmp_path, monkeypatch):
+    """Taught further, it is not traced again; of another shape or elsewhere in its file, it is."""
+    from arr_coc.lab.train import scorer_onnx
+
+    torch.manual_seed(8)
+    other = ReadingScorer(SMALL).eval()
+    monkeypatch.setattr(scorer_onnx, "as_graph", lambda scorer: pytest.fail("traced again"))
+    scorer_onnx.export_scorer(other, tmp_path / "other", exported)
+    pixels, row = picture(), torch.tensor([question_row("total?")])
+    expected = other.score(torch.from_numpy(pixels).permute(2, 0, 1)[None], row)[0]
+    np.testing.assert_allclose(score_picture(tmp_path / "other", pixels, "total?"), expected.numpy(), atol=1e-3)
+    assert np.abs(score_picture(exported, pixels, "total?") - expected.numpy()).max() > 0.01
+    ReadingScorer(replace(SMALL, waves=2)).half().save_pretrained(tmp_path / "waves")
+    ReadingScorer(replace(SMALL, heads=2)).half().save_pretrained(tmp_path / "heads")
+    ReadingScorer(SMALL).save_pretrained(tmp_path / "single")
+    for name in ("waves", "heads", "single"):
+        assert scorer_onnx.laid_out(tmp_path / name) != scorer_onnx.laid_out(exported)
 
 
 def test_the_graph_holds_no_second_copy_of_the_weights(exported):

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from arr_coc.app.microscope.ask_tab import REMEMBERED, Asked, remembered, show_answer, show_passes, tell_answer
+from arr_coc.app.microscope.ask_tab import REMEMBERED, Asked, remembered, show_answer, tell_answer
 from arr_coc.app.microscope.compare_tab import OFFERED, show_comparison
 from arr_coc.app.microscope.kit import json_file, lines_file, png_file
 from arr_coc.app.microscope.linking import PageState
 from arr_coc.app.microscope.numbers_tab import show_hypotheses, show_numbers
+from arr_coc.app.microscope.passes_tab import show_passes
 from arr_coc.app.microscope.textures_tab import show_textures
 from arr_coc.app.microscope.ways_tab import show_balance, show_ways
 from arr_coc.errors import InputError

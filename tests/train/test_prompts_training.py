@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,7 +36,7 @@ def data(tmp_path_factory) -> Path:
     return folder
 
 
-def test_adapters_lower_the_loss_and_load_again(data, tmp_path, capsys):
+def test_adapters_lower_the_loss_and_load_again(data, tmp_path, capsys, monkeypatch):
     peft = pytest.importorskip("peft")
     stock = save_stock(tmp_path / "stock")
     before = {path.name: path.read_bytes() for path in stock.glob("*.safetensors")}
@@ -55,10 +57,24 @@ def test_adapters_lower_the_loss_and_load_again(data, tmp_path, capsys):
     adapted = peft.PeftModel.from_pretrained(eye.model, tmp_path / "out")
     assert any("lora" in name for name, _ in adapted.named_parameters())
     one = eye.set_image(data / "1.png").ask("what colour is the 1", keep=0.5)
-    merged = train_prompts.adapted_eye(tmp_path / "out", relevance="detail").set_image(data / "1.png")
+    merged = Eye.from_pretrained(str(tmp_path / "out"), relevance="detail").set_image(data / "1.png")
     two = merged.ask("what colour is the 1", keep=0.5)
+    assert merged.name == str(tmp_path / "out")
     assert (two.text, two.uncertainty) == (one.text, pytest.approx(one.uncertainty, abs=1e-4))
     assert one.uncertainty != pytest.approx(alone.uncertainty, abs=1e-4)
+    # The command takes the folder as well; adapters whose model is gone, or without peft, are one line.
+    asked = ["ask", str(data / "1.png"), "what colour is the 1", "--keep", "0.5", "--relevance", "detail", "--json"]
+    asked += ["--model", str(tmp_path / "out")]
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        arr_coc(asked)
+    assert (ended.value.code, json.loads(capsys.readouterr().out)["text"]) == (0, one.text)
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(InputError, match="need peft"):
+        Eye.from_pretrained(str(tmp_path / "out"))
+    shutil.rmtree(stock)
+    with pytest.raises(InputError, match="is gone"):
+        Eye.from_pretrained(str(tmp_path / "out"))
 
 
 def test_all_weights_of_a_reader_learn_between_drawn_pictures(data, tmp_path):
@@ -83,8 +99,8 @@ def test_all_weights_of_a_reader_learn_between_drawn_pictures(data, tmp_path):
 def test_what_cannot_be_learned_from_is_one_line(data, tmp_path, capsys):
     with pytest.raises(InputError, match="--keeps"):
         train_prompts.PromptOptions(data=data, keeps=(2.0,))
-    for name in ("hypotheses", "video"):
+    for name in (("hypotheses",), ("video", "reader")):
         with pytest.raises(SystemExit) as ended:
-            arr_coc(["train", name, "--data", str(data)])
+            arr_coc(["train", *name, "--data", str(data)])
         assert ended.value.code == 2
-        assert f"train {name} takes no --data" in capsys.readouterr().err
+        assert f"train {' '.join(name)} takes no --data" in capsys.readouterr().err

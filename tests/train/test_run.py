@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import subprocess
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,9 +24,6 @@ from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.options import RunOptions, option, parse, plain
 from arr_coc.lab.train.run import Loop, Moment, Schedule, Training, torch_scope, train
-
-SOURCE = Path(train_mini.__file__).parents[3]
-
 
 # ---- a line through points: small enough to be trained thousands of times -------------------------------------------
 
@@ -300,15 +294,7 @@ def test_the_scope_restores_even_after_a_failure():
 # ---- killed without warning ------------------------------------------------------------------------------------------
 
 
-def kill(module: str, arguments: list[str]) -> None:
-    """The real thing: kill -9 in the middle of the steps."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", f"arr_coc.lab.train.{module}", *arguments]
-    started = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert started.stdout is not None
-    assert any('"step": 2' in line for line in started.stdout)
-    started.send_signal(signal.SIGKILL)
-    started.wait()
+STEPS = 4
 
 
 def lose(module: str, arguments: list[str]) -> None:
@@ -326,19 +312,36 @@ def lose(module: str, arguments: list[str]) -> None:
             MAINS[module](arguments)
 
 
-@pytest.mark.parametrize(("name", "stop"), [("mini", kill), ("outcomes", lose), ("boxes", lose), ("reader", lose)])
-def test_a_killed_training_goes_on_to_the_bit(weights, tmp_path, name, stop):
+@pytest.mark.parametrize("name", ["outcomes", "boxes", "reader"])
+def test_a_lost_training_goes_on_to_the_bit(weights, tmp_path, name):
     """Stopped, then the same command again, against a run that was left alone."""
-    steps = 4
-    module, arguments = trainings(weights, tmp_path / "killed", steps)[name]
-    stop(module, arguments)
+    module, arguments = trainings(weights, tmp_path / "killed", STEPS)[name]
+    lose(module, arguments)
     with torch_scope(threads=1):
         MAINS[module](arguments)
-        _, whole = trainings(weights, tmp_path / "whole", steps)[name]
+        _, whole = trainings(weights, tmp_path / "whole", STEPS)[name]
         MAINS[module](whole)
-    (one,), (two,) = (list((tmp_path / part).rglob("state.pt")) for part in ("killed", "whole"))
+    assert_the_same(tmp_path)
+
+
+def test_a_killed_training_goes_on_to_the_bit(run, weights, tmp_path):
+    """The real thing: kill -9 in the middle of the steps, in a process of its own."""
+    (module, whole), (_, killed) = (trainings(weights, tmp_path / part, STEPS)["mini"] for part in ("whole", "killed"))
+    how = {"call": f"arr_coc.lab.train.{module}:main"}
+    left_alone = run(*whole, **how)
+    assert left_alone.code == 0, left_alone.err
+    assert run(*killed, **how, event=left_alone.events // 3).code == -9
+    assert 0 < torch.load(tmp_path / "killed" / "state.pt", weights_only=True)["progress"]["step"] < STEPS
+    again = run(*killed, **how)
+    assert again.code == 0, again.err
+    assert_the_same(tmp_path)
+
+
+def assert_the_same(folder: Path) -> None:
+    """Two runs, "killed" and "whole", ended with the same weights, curves and state of chance."""
+    (one,), (two,) = (list((folder / part).rglob("state.pt")) for part in ("killed", "whole"))
     first, second = (torch.load(path, weights_only=True) for path in (one, two))
-    assert first["progress"]["step"] == steps
+    assert first["progress"]["step"] == STEPS
     for part, values in second["modules"].items():
         for key, value in values.items():
             assert torch.equal(value, first["modules"][part][key]), (part, key)

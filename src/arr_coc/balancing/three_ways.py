@@ -6,7 +6,10 @@ where its weights are there, the things that the photo map knows by name.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,9 @@ import numpy as np
 from ..errors import InputError
 from ..knowing.scene import Scene
 from ..values import Relevance
+from .tension import DEFAULT_TENSIONS, balance
 
+TENSIONS_NAME = "tensions.json"
 # Three maps (h, w) and a question → one map (1, h, w) in [0, 1], and the tensions it was balanced by.
 Balanced = Callable[[Sequence[np.ndarray], str], tuple[np.ndarray, dict[str, float]]]
 
@@ -24,16 +29,42 @@ MAP_SIDE = 256
 
 def look_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
     """The source "look"; a prompt without a question is asked what is there. Drawn pictures are balanced by learned
-    tensions, photographs by those set by hand; option "adaptive" or "fixed": one of them whatever the picture."""
+    tensions, photographs by those set by hand; option "adaptive" or "fixed": one of them whatever the picture; or the
+    folder of `train tensions --data`."""
     from ..sensing.picture_kind import is_photograph
     from .adaptive import adaptive_balance
 
-    if option not in ("", "adaptive", "fixed"):
-        raise InputError(f"relevance='look:{option}' is unknown; use 'look', 'look:adaptive' or 'look:fixed'")
+    balanced = None
+    if option == "adaptive" or (not option and not is_photograph(scene.pixels)):
+        balanced = adaptive_balance
+    elif option not in ("", "fixed"):
+        balanced = partial(by_tensions, read_tensions(Path(option)))
     query = query or "what is there"
-    learned = option == "adaptive" or (not option and not is_photograph(scene.pixels))
     photo = photo_map(scene.seen, query) if scene.photos else None
-    return relevance_of(scene.texture, query, photo, adaptive_balance if learned else None)
+    return relevance_of(scene.texture, query, photo, balanced)
+
+
+def read_tensions(folder: Path) -> dict[str, float]:
+    """The three tensions that a training left in a folder."""
+    if not (folder / TENSIONS_NAME).is_file():
+        raise InputError(
+            f"relevance='look:{folder}' is unknown; use look, look:adaptive, look:fixed, or a folder of train tensions"
+        )
+    try:
+        found = json.loads((folder / TENSIONS_NAME).read_text(encoding="utf-8"))["tensions"]
+        tensions = {name: float(found[name]) for name in DEFAULT_TENSIONS}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{folder / TENSIONS_NAME} holds no three tensions ({error!r}); train them again") from error
+    if not all(0 <= value <= 1 for value in tensions.values()):
+        raise InputError(f"{folder / TENSIONS_NAME}: a tension lies in 0–1; train it again")
+    return tensions
+
+
+def by_tensions(
+    tensions: dict[str, float], ways: Sequence[np.ndarray], query: str
+) -> tuple[np.ndarray, dict[str, float]]:
+    """Three maps (h, w) → (1, h, w) by three numbers, whatever is asked."""
+    return balance(*(one[None] for one in ways), tensions), tensions
 
 
 def photo_map(picture: Any, query: str) -> Any:
@@ -54,7 +85,7 @@ def relevance_of(texture: Any, query: str, photo: Any = None, balanced: Balanced
     from ..arrays import like
     from ..knowing import lexical, perspectival, propositional
     from .arousal import first_arousal, modulate
-    from .tension import DEFAULT_TENSIONS, balance, sharpen
+    from .tension import sharpen
 
     coupling = lexical(texture, query)
     names = ("propositional", "perspectival", "participatory")
@@ -74,7 +105,8 @@ def relevance_of(texture: Any, query: str, photo: Any = None, balanced: Balanced
     one_map, tensions = (balance(*(one[None] for one in maps)), DEFAULT_TENSIONS)
     if balanced is not None:
         one_map, tensions = balanced(ways, query)
-        notes = (*notes, "tensions by the question, place by place, as learned on drawn worlds")
+        own, learned = "tensions of one's own", "tensions by the question, place by place, as learned on drawn worlds"
+        notes = (*notes, own if isinstance(balanced, partial) else learned)
     return Relevance(
         map=modulate(sharpen(one_map), arousal.value)[0],
         query=query,

@@ -47,10 +47,10 @@ GLANCES = ("relevant", "salient")
 class Esper:
     """Up to four passes over one picture with any model that an `Eye` can hold.
 
-    settings: the numbers, or the name of a preset: "esper", "two_pass", "four_pass",
-    "saccades". tempering: how much of a pass
-    explores, by the rule or learned. arousal: how much is at stake. glance: what the first look follows: "relevant",
-    the map of the question, or "salient", what stands out before the question is heard.
+    settings: the numbers, or the name of a preset: "esper", "two_pass", "four_pass", "saccades". tempering: how much of
+    a pass explores, by the rule or learned: a policy, or a folder of `train tempering`. arousal: how much is at stake.
+    glance: what the first look follows: "relevant", the map of the question, or "salient", what stands out before the
+    question is heard.
     A Qwen3-VL encodes only what is new in each pass and keeps the language model's cache of what it has seen; other
     families read their whole tree again, which counts in full.
     """
@@ -60,7 +60,7 @@ class Esper:
         eye: Eye,
         settings: EsperSettings | str | None = None,
         *,
-        tempering: TemperingPolicy | None = None,
+        tempering: TemperingPolicy | str | Path | None = None,
         arousal: ArousalEstimator | None = None,
         glance: str = "relevant",
     ) -> None:
@@ -68,6 +68,8 @@ class Esper:
             raise InputError(f"glance {glance!r} is unknown; choose from {', '.join(GLANCES)}")
         self.eye = eye
         self.settings = as_settings(settings)
+        if isinstance(tempering, str | Path):
+            tempering = TemperingPolicy.from_pretrained(tempering)
         self.tempering = tempering or TemperingPolicy()
         self.arousal = arousal or ArousalEstimator()
         self.glance = glance

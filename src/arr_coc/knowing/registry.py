@@ -126,7 +126,7 @@ BUILT_IN: Mapping[str, Source] = {
             "arr_coc.balancing.three_ways:look_relevance",
             frozenset({"pixels", "texture"}),
             "what is there, what stands out and what the question's words name, balanced",
-            option="adaptive|fixed",
+            option="adaptive, fixed or FOLDER",
         ),
         Source(
             "scorer",
@@ -148,6 +148,7 @@ BUILT_IN: Mapping[str, Source] = {
             "arr_coc.knowing.words:words_relevance",
             summary="where the words of the picture answer the question",
             ready="arr_coc.knowing.words:words_missing",
+            option="FOLDER",
         ),
         Source(
             "photos",
@@ -273,9 +274,8 @@ def _of_entry_point(point: Any) -> Source:
         found = point.load()
     except Exception as error:  # whatever another package does while it is imported
         raise InputError(f"relevance={point.name!r} of {point.value} cannot be loaded ({error})") from error
-    source = next((one for one in _ADDED.values() if one.function is found), None)
-    if isinstance(found, Source):
-        source = found
+    added = next((one for one in _ADDED.values() if one.function is found), None)
+    source = found if isinstance(found, Source) else added
     if source is None and not callable(found):
         raise InputError(
             f"relevance={point.name!r}: {point.value} is neither a Source nor a function of (scene, question)"

@@ -17,7 +17,8 @@ from ..errors import InputError
 from ..manifest import verify
 from .word_page import WordPage
 
-WEIGHTS = Path(__file__).parents[1] / "weights" / "words" / "ranker.npz"
+RANKER = "ranker.npz"
+WEIGHTS = Path(__file__).parents[1] / "weights" / "words" / RANKER
 ROUNDS = 2
 LOUDEST = 5.0  # standard deviations beyond which a feature says no more
 
@@ -30,7 +31,8 @@ def ranker_weights(path: Path = WEIGHTS) -> Mapping[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as held:
             return {name: held[name].astype(np.float32) for name in held.files}
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read the ranker of words at {path} ({error}); install the package again") from error
+        remedy = "install the package again" if path == WEIGHTS else "give a folder that arr-coc train words wrote"
+        raise InputError(f"cannot read the ranker of words at {path} ({error}); {remedy}") from error
 
 
 def standard(values: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:

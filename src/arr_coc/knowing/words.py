@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from .scene import Scene
 from .senses import coupled_words
 from .word_kinds import ASKING, ASKS, GROUPS, KINDS, asked_kinds, parts_of, stem
 from .word_page import DOWN, LEFT, RIGHT, UP, WordPage, letter_pairs, word_page
-from .word_ranker import word_logits
+from .word_ranker import RANKER, ranker_weights, word_logits
 
 # Parts of a question that are compared; a longer one is cut, its later words kept: they name the thing more often.
 MOST_PARTS = 24
@@ -265,14 +266,15 @@ def words_missing(offers: frozenset[str]) -> str | None:
     return None if line is None else f"relevance='words': give words=, or let them be read: {line}"
 
 
-def words_relevance(scene: Scene, query: str) -> Relevance:
-    """The source "words": those that are known, else by OCR. A picture without any gets the detail that it has."""
+def words_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
+    """The source "words": those that are known, else by OCR. A picture without any gets the detail that it has. option:
+    the folder of a ranker that `train words` wrote, instead of the bundled one."""
     size = (scene.pixels.shape[0], scene.pixels.shape[1])
     words = ocr_words(scene.pixels) if scene.words is None else as_words(scene.words, size)
     if not len(words):
         note = f"no words ({words.source}): what a coarse look would lose"
         return Relevance(scene_detail(scene, query).map, query=query, notes=(note,))
-    shares = answer_shares(words, query)
+    shares = answer_shares(words, query, ranker_weights(Path(option) / RANKER) if option else None)
     counted = counted_line(words, query)
     if counted is not None:
         shares[counted[0], 0] = 1.0

@@ -58,6 +58,12 @@ def command(
             help="How to look again: two_pass, four_pass, saccades, esper (as tuned for the model).", show_default=False
         ),
     ] = None,
+    tempering: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="With --passes: how much to explore, of train tempering.", show_default=False
+        ),
+    ] = None,
     first_look: Annotated[
         str | None,
         typer.Option(
@@ -139,6 +145,8 @@ def command(
         settings = None if preset == "esper" else as_settings(preset)
     if first_look is not None and not again:
         raise InputError("--first-look is for several passes; give --passes or --preset with it")
+    if tempering is not None and not again:
+        raise InputError("--tempering is for looking again; give --passes as well")
     if again and strategy is not None:
         raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes, --preset and --explain")
     if again and depth is not None:
@@ -165,8 +173,9 @@ def command(
             if again:
                 from ...esper import Esper
 
-                glance = {} if first_look is None else {"glance": first_look}
-                esper = Esper.from_pretrained(model, settings, **given, **glance)
+                own: dict[str, Any] = {} if first_look is None else {"glance": first_look}
+                own |= {} if tempering is None else {"tempering": tempering}
+                esper = Esper.from_pretrained(model, settings, **given, **own)
                 eye = esper.eye
             elif depth is None and can_be_quick(
                 model, device, picture.size, tokens, share, strategy=strategy, relevance=relevance

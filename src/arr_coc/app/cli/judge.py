@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...errors import InputError
-from ...feedback import Feedback
+from ...feedback import Feedback, place_of
 from .console import say
 
 
@@ -29,13 +29,8 @@ def command(
       arr-coc judge feedback.jsonl right
       arr-coc judge feedback.jsonl better --place 0.6,0.1,0.9,0.15 --answer "3 May"
     """
-    try:
-        boxes = [] if place is None else [[float(side) for side in place.split(",")]]
-    except ValueError as error:
-        raise InputError(f"--place {place} is no box; give x0,y0,x1,y1 in 0–1") from error
+    boxes = place_of(place or "")
     if not file.is_file():
         raise InputError(f"{file} does not exist; record some answers with arr-coc ask --record {file}")
-    if boxes and len(boxes[0]) != 4:
-        raise InputError(f"--place {place} is no box; give x0,y0,x1,y1 in 0–1")
     Feedback(file).judge(judged, record, boxes=boxes, answer=answer)
     say(f"{file}: {judged}")

@@ -18,8 +18,8 @@ HANDED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_opt
 
 # Trainings to which records of image, question and answer say nothing.
 NO_RECORDS = {
-    "hypotheses": "its rivals are compared on Needle World, where every cell is known; use train scorer --data",
-    "video": "records are single pictures, and it learns from frames that follow one another",
+    "hypotheses": "its rivals are compared on Needle World, where every cell is known; use train scorer --data or "
+    "train tensions --data",
 }
 
 
@@ -84,6 +84,25 @@ add_training(
     "--from boxes --reader src/arr_coc/weights/mini --seconds 300",
 )
 add_training(
+    "words",
+    "train_words",
+    "The ranker of words: with --data on your own pictures and their words, else on drawn pages.",
+    "--data invoices --steps 400 --out my-words",
+    "--pages packs/train-00.bin --aside packs/val-00.bin --out runs/words/export",
+)
+add_training(
+    "tensions",
+    "own_tensions",
+    "The three tensions of look, on your own pictures; seconds.",
+    "--data photos --out my-tensions",
+)
+add_training(
+    "tempering",
+    "train_tempering",
+    "How much passes explore, on your own pictures and their answers.",
+    "--data invoices --steps 60 --out my-tempering",
+)
+add_training(
     "hypotheses",
     "train_hypotheses",
     "Every rival that the hypotheses need, and their measurement.",
@@ -94,6 +113,7 @@ add_training(
     "train_video",
     "Decay, boost and thresholds of a stream, or the reader on video prompts.",
     "temporal --out runs/video --seconds 100",
+    "temporal --data clips --out my-video --seconds 300",
     "reader --out runs/video --seconds 100 --device cuda",
 )
 

@@ -51,6 +51,10 @@ def command(
     relevance: Annotated[
         str, typer.Option(help="look: without a model; scorer: the learned one; auto: the model's own.")
     ] = "auto",
+    numbers: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Of train video temporal: decay, boost, thresholds.", show_default=False),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results; made if missing.")] = Path("out"),
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; for the model.")] = "cpu",
     seed: Annotated[int, typer.Option(help="Nothing here draws lots; for scripts that pass it everywhere.")] = 0,
@@ -83,6 +87,10 @@ def command(
     if passes < 1 or (passes > 1 and (model is None or reading == "video")):
         raise InputError(f"--passes {passes} needs --model and frames one by one; give 1 or more, not --reading video")
     how: dict[str, Any] = {"clusters": clusters or cascade, "cascade": cascade, "foresee": foresee}
+    if numbers is not None:
+        from ...video.settings import load_settings
+
+        how["settings"] = load_settings(numbers)
     eye = None
     if model is not None:
         check_model(model)

@@ -1,7 +1,4 @@
-"""Ask: the answer, how sure it is, where the tokens went, what the model saw, and what that cost against full.
-
-And Passes: Esper as a strip, one column for each look: where it went, what it explored, how sure it was.
-"""
+"""Ask: the answer, how sure it is, where the tokens went, what the model saw, and what that cost against full."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ import numpy as np
 from ...attending import allocate
 from ...draw import foveated, heat, homunculus, overlay
 from ...errors import InputError
+from ...feedback import name_of, place_of
 from ...looking import check_request
 from ...pictures import Picture
 from ...values import Allocation, Answer, Relevance
@@ -37,7 +35,7 @@ from .kit import (
     tokens_of,
 )
 from .linking import PageState
-from .markup import Figure, budget, figures, meter, notes, shown_pixels, shown_size, table
+from .markup import Figure, budget, figures, meter, notes, sentence, shown_pixels, shown_size, table
 
 STAGES = {
     "load": "load the picture",
@@ -131,8 +129,19 @@ def show_full(desk: Desk, path: str | None, state: PageState, answer: Answer | N
     """The same question with every token, stage by stage beside what was just spent."""
     if answer is None or not path:
         return ""
-    full = desk.eye(state.model).set_image(desk.whole(path)).ask(state.q, keep=1.0)
-    return stages(answer, full)
+    eye = desk.eye(state.model)
+    eye.record = None  # nobody asked this
+    return stages(answer, eye.set_image(desk.whole(path)).ask(state.q, keep=1.0))
+
+
+def judge_answer(desk: Desk, shown: Shown | None, judged: str, place: str = "", right: str = "") -> str:
+    """Say of the answer that is shown whether it was right; into the owner's record, where there is one."""
+    record = desk.options.get("record")
+    name = "" if shown is None else name_of(shown.kept)
+    if record is None or not name:
+        raise InputError("there is no recorded answer to judge yet: ask first")
+    record.judge(judged, name, boxes=place_of(place) if judged == "better" else (), answer=right.strip())
+    return sentence(f"Judged {judged}: kept with the record {name}.")
 
 
 def answer_card(answer: Answer, truth: str | None) -> str:
@@ -239,6 +248,8 @@ def answer_lines(state: PageState, tokens: int, file_name: str, desk: Desk) -> s
 
 def ask_tab(page: Page) -> None:
     sheet = Sheet(page, "ask")
+    if page.desk.options.get("record") is not None:
+        judge_row(page, sheet)
     sheet.exports()
 
     def answer(*common: Any) -> Any:
@@ -278,6 +289,26 @@ def ask_tab(page: Page) -> None:
     )
 
 
+def judge_row(page: Page, sheet: Sheet) -> None:
+    """Was it right? Only where the owner of the page keeps a record (`--record`)."""
+    gr = gradio()
+    with gr.Row(elem_classes="export-row", elem_id="judge"):
+        place = gr.Textbox(label="A better place: x0,y0,x1,y1 in 0–1", elem_id="judge-place", scale=2)
+        right = gr.Textbox(label="The right answer, if you know it", elem_id="judge-answer", scale=2)
+        buttons = {
+            judged: gr.Button(label, size="sm", elem_id=f"judge-{judged}", min_width=90)
+            for judged, label in (("right", "Right"), ("wrong", "Wrong"), ("better", "Better place"))
+        }
+    told = gr.HTML(elem_id="judged", padding=False)
+    for judged, button in buttons.items():
+
+        def judge(shown: Shown | None, where: str, words: str, judged: str = judged) -> str:
+            html, trouble = in_a_sentence(lambda: judge_answer(page.desk, shown, judged, where or "", words or ""))
+            return html or trouble
+
+        button.click(judge, [sheet.shown, place, right], [told], show_progress="hidden", **QUICK, **PRIVATE)
+
+
 # Questions of one session that can be asked again with a click.
 REMEMBERED = 20
 
@@ -298,88 +329,3 @@ def remembered(asked: list[Asked], shown: Shown | None, common: tuple[Any, ...])
     name = Path(str(common[0])).stem
     told = f"{query} → {shown.kept.text or '(nothing)'} ({name}, {tokens} tokens)"
     return [Asked(told, common), *(one for one in asked if one.common != common)][:REMEMBERED]
-
-
-# ---- looking again, pass by pass ------------------------------------------------------------------------------------
-
-
-PASS_SIDE = 360
-# Of a strip with one pass there is nothing to see: the tab looks at least twice.
-FEWEST_PASSES = 2
-
-
-def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> Shown:
-    try:
-        from ...esper.drawing import mark_look, strip
-        from ...esper.story import place_words
-    except ImportError as error:
-        raise InputError(f"this installation cannot look again ({error}); install arr-coc again") from error
-
-    check_request([state.q])
-    picture = desk.prepared(path).picture
-    passes = max(FEWEST_PASSES, state.passes)
-    story = desk.esper(state.model).set_image(desk.whole(path)).examine(state.q, tokens, passes=passes)
-    size = shown_size(picture.size, PASS_SIDE)
-    pixels = shown_pixels(picture.pixels, size)
-    columns = []
-    for number, note in enumerate(story.passes, start=1):
-        step = note.step
-        where = place_words(story, note.point)
-        panes = [
-            Figure(foveated(picture, step.allocation, size), "What it sees by then"),
-            Figure(mark_look(overlay(pixels, step.allocation), note, picture.size), "Where this look went", where),
-            Figure(heat(note.steered / max(float(note.steered.max()), 1e-9), size, pixels), "What it followed"),
-        ]
-        if note.uncertainty_map is not None:
-            panes.append(Figure(heat(note.uncertainty_map, size, pixels), "Unsure of this place"))
-        unsure = step.uncertainty or 0.0
-        new = "tokens" if number == 1 else "new tokens"
-        columns.append(
-            f'<section class="pass"><h3>Pass {number}</h3><p class="said">{escape(step.text) or "(nothing said)"}</p>'
-            f"{meter(unsure, f'{unsure:.2f}', 'uncertainty')}"
-            f'<p class="note">{step.tokens} {new}, {100 * step.exploration:.0f} % exploring, {note.mood}</p>'
-            f"{figures(panes, 'one')}</section>"
-        )
-    answer = story.answer
-    ended = f"sure enough, below {story.stop:g}" if story.converged else "all passes used"
-    head = (
-        f'<p class="summary"><b>{escape(answer.text) or "(nothing)"}</b> after {len(story.passes)} passes: {ended}. '
-        f"{answer.tokens} of {answer.full} visual tokens, all passes counted.</p>"
-    )
-    html = f'{head}<div class="passes">{"".join(columns)}</div>{budget(answer.allocation)}{notes(answer.notes)}'
-
-    def document() -> dict[str, Any]:
-        return {"model": state.model, **story.to_json()}
-
-    lines = passes_lines(state, tokens, passes, picture.name)
-    return Shown("passes", html, lambda: strip(story), document, lines, state.link(), story)
-
-
-def passes_lines(state: PageState, tokens: int, passes: int, file_name: str) -> str:
-    imports, lines = picture_lines(state.picture, file_name)
-    imports += ["from arr_coc.esper import Esper", "from arr_coc.esper.drawing import strip"]
-    lines += [
-        f"esper = Esper.from_pretrained({state.model!r}).set_image(picture)",
-        f"story = esper.examine({literal(state.q)}, budget={tokens}, passes={passes})",
-        "for note in story.passes:",
-        "    print(note.step.text, note.step.uncertainty, note.step.tokens, note.step.exploration)",
-        "strip(story).save('passes.png')",
-    ]
-    return program(imports, lines)
-
-
-def passes_tab(page: Page) -> None:
-    gr = gradio()
-    gr.HTML(
-        '<p class="note">Esper looks, answers, and looks again where it pays. The budget is for all passes together; '
-        "set how many there may be on the left.</p>",
-        padding=False,
-    )
-    sheet = Sheet(page, "passes")
-    sheet.exports()
-
-    def again(*common: Any) -> tuple[Any, ...]:
-        state = page.state("passes", common)
-        return sheet.filled(lambda: show_passes(page.desk, common[0], state, tokens_of(common)))
-
-    sheet.runs(again, page.common, sheet.outputs, **MODEL, **PRIVATE)

@@ -13,13 +13,14 @@ from ... import __version__
 from ...draw import foveated
 from ...errors import InputError
 from ...lab.needle.families import FAMILIES
-from .ask_tab import Asked, ask_tab, passes_tab, uniform_of
+from .ask_tab import Asked, ask_tab, uniform_of
 from .compare_tab import compare_tab
 from .desk import Desk
 from .kit import LIVE, MEMORY_SECONDS, PRIVATE, QUICK, RUN, RUN_BY_ITSELF, Page, gradio, in_a_sentence, only_uploads
 from .linking import LONGEST_QUERY, UPLOAD, example_questions, read_link
 from .markup import Figure, figures, sentence, shown_size
 from .numbers_tab import numbers_tab
+from .passes_tab import passes_tab
 from .textures_tab import textures_tab
 from .video_tab import video_tab
 from .ways_tab import ways_tab

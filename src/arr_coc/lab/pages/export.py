@@ -58,7 +58,6 @@ def draw_parts(
     progress: called with (pages done, pages in all).
     """
     check_order(order)
-    check_tools()
     stem = f"{order.split}-{order.seed}-{'-'.join(order.names) or 'all'}{'-pdf' if order.pdf else ''}"
     jobs = []
     for start in range(0, order.n, PART):
@@ -69,6 +68,7 @@ def draw_parts(
     if progress:
         progress(done, order.n)
     if waiting:
+        check_tools()
         # A fresh interpreter each: playwright's loop does not survive a fork.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(min(workers, len(waiting)), mp_context=context) as pool:

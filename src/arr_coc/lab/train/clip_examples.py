@@ -8,26 +8,31 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
+from ...bundled import question_ids
 from ...errors import InputError
 from ...knowing.scorer import Scorer
 from ...video.settings import TemporalSettings
 from ...video.sources import relevance_alone, source_of
 from ...video.temporal_model import ClipMotion, TemporalBlend, clip_motion
 from ..needle.clips import NeedleClip, render_clip
-from .allocations import Kind
+from .allocations import Kind, target_cells
 from .clip_allocations import ClipMaps, carry_scores, to_grid
 from .clip_reader import Clips
 from .evaluate import FAMILIES
 from .options import RunOptions, option
+from .own_data import HELD_OUT, OwnRecord, ground_of
 from .reader_examples import STAGES, ReaderBatch, RingBuffer, choose_difficulty, draw_step, render_reader_batch
 
 VIDEO_STAGES = ("temporal", "reader")
@@ -35,12 +40,17 @@ VIDEO_STAGES = ("temporal", "reader")
 SCORER, LOOK = MAP_SOURCES = ("scorer", "look")
 # A buffer holds the clips of so many batches, and as many still pictures of each canvas.
 EXAMPLES_KEPT = 16
+CELL = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoOptions(RunOptions):
     """What both stages are asked. The checkpoint lies in OUT/STAGE-checkpoint."""
 
+    data: Path | None = option(None, "temporal: one's own records, frames of clips (docs/own-data.md), mixed in")
+    strict: bool = option(False, "refuse the data where one record cannot be used, instead of skipping it")
+    held_out: float = option(HELD_OUT, "share of one's own clips that are judged on and never learned from")
+    mix: float = option(0.5, "with --data: share of the steps that are drawn")
     stage: str = option("temporal", "what is learned", choices=VIDEO_STAGES, positional=True)
     weights: Path | None = option(None, "folder with scorer and mini; the package's if none")
     folder: Path = option(Path(), hidden=True)
@@ -66,6 +76,10 @@ class VideoOptions(RunOptions):
     def __post_init__(self) -> None:
         if self.stage not in VIDEO_STAGES:
             raise InputError(f"unknown stage {self.stage!r}; choose {' or '.join(VIDEO_STAGES)}")
+        if self.data is not None and self.stage != "temporal":
+            raise InputError("train video reader takes no --data; use train mini --data or train lora")
+        if not 0 <= self.mix < 1 or not 0 < self.held_out < 1:
+            raise InputError(f"--mix {self.mix} must be below 1 and --held-out {self.held_out} between 0 and 1")
         if not 0 <= self.look_share <= 1:
             raise InputError(f"--look-share {self.look_share} is not a share; give 0 to 1")
         object.__setattr__(self, "folder", self.target / f"{self.stage}-checkpoint")
@@ -88,10 +102,64 @@ class ClipExamples:
     scores: Tensor
 
     @property
+    def cuts(self) -> Tensor:
+        return self.clip.cuts
+
+    @property
+    def truth(self) -> Tensor:
+        """(N, T, rows, cols) in {0, 1}: the cells that the question needs."""
+        return target_cells(self.clip.frames, *self.scores.shape[2:]).view_as(self.scores)
+
+    @property
     def clips(self) -> Clips:
         frames = self.clip.cuts.shape[1]
         batch = self.clip.frames
         return Clips(self.clip.pictures, batch.question_ids[::frames], batch.answer_ids[::frames])
+
+
+@dataclass(frozen=True)
+class OwnClip:
+    """One clip of the user's, as a batch of one: as `ClipExamples`, but nobody knows where it was cut."""
+
+    motion: ClipMotion
+    scores: Tensor
+    truth: Tensor
+    cuts: Tensor | None = None
+
+
+def by_clip(records: Sequence[OwnRecord]) -> list[OwnRecord]:
+    """Records that are frames, their clip and question in place of the picture: what a split must keep together."""
+    framed = [replace(one, picture=f"{one.clip} {one.query}") for one in records if one.clip]
+    number = Counter(one.picture for one in framed)
+    return [one for one in framed if number[one.picture] > 1]
+
+
+def own_clips(
+    records: Sequence[OwnRecord], plan: VideoOptions, scorer: Any, settings: TemporalSettings, device: torch.device
+) -> list[OwnClip]:
+    """Every clip of `by_clip`, in pieces of the plan's frames, on the plan's canvas; a last piece ends with a still."""
+    clips: dict[str, list[OwnRecord]] = {}
+    for record in sorted(records, key=lambda one: (one.picture, one.frame)):
+        clips.setdefault(record.picture, []).append(record)
+    pieces = [one[start : start + plan.frames] for one in clips.values() for start in range(0, len(one), plan.frames)]
+    rows, cols = plan.size[0] // CELL, plan.size[1] // CELL
+    found = []
+    for number, piece in enumerate(one for one in pieces if len(one) > 1):
+        piece += piece[-1:] * (plan.frames - len(piece))
+        shown = [Image.fromarray(one.load().pixels).resize(plan.size[::-1], Image.Resampling.BOX) for one in piece]
+        frames, query = np.stack([np.asarray(one) for one in shown]), piece[0].query
+        pictures = torch.from_numpy(frames).permute(0, 3, 1, 2).to(device)
+        if maps_of_examples(plan, number) == LOOK:
+            source = source_of("look", query, photos=False)
+            maps = torch.from_numpy(np.stack([relevance_alone(source, frame) for frame in frames]))[None].to(device)
+            scores = to_grid(maps, (rows, cols))
+        else:
+            with torch.no_grad():
+                scores = scorer.score(pictures, question_ids(query).to(device).expand(len(frames), -1)).float()[None]
+        cells = np.stack([ground_of(np.concatenate([one.boxes, one.context]), rows, cols) for one in piece])
+        truth = torch.from_numpy((cells > 0.02).astype(np.float32))[None].to(device)
+        found.append(OwnClip(clip_motion(pictures[None], settings, plan.threads), scores, truth))
+    return found
 
 
 def make_clip_examples(

@@ -43,7 +43,8 @@ NEEDED = {"boxes": "boxes", "outcomes": "answer", "words": "answer, and words (o
 class OwnRecord:
     """line: where it stands in its file. image: a path, or a picture's bytes. boxes, context: (K, 4) in 0–1, of the
     answer and of what identifies it. words: as `sensing.as_words` takes them. picture: a hash of its bytes. judged: of
-    what was recorded while asking (`asking`): "right", "wrong", "better", "" where nobody judged; else None."""
+    what was recorded while asking (`asking`): "right", "wrong", "better", "" where nobody judged; else None. clip,
+    frame: of pictures that follow one another, the clip's name and the place in it."""
 
     line: int
     image: Path | bytes
@@ -55,6 +56,8 @@ class OwnRecord:
     picture: str = ""
     source: str = ""
     judged: str | None = None
+    clip: str = ""
+    frame: float = 0.0
 
     def load(self) -> Picture:
         """The picture, at most as large as a scorer reads it."""
@@ -131,8 +134,8 @@ def judged_entries(several: Iterable[tuple[int, Any]]) -> list[tuple[int, Any]]:
     records: list[tuple[int, Any]] = []
     places: dict[str, int] = {}
     for number, entry in several:
-        if isinstance(entry, Mapping) and "judges" in entry and entry["judges"] in places:
-            place = places[entry["judges"]]
+        if isinstance(entry, Mapping) and "judges" in entry and str(entry["judges"]) in places:
+            place = places[str(entry["judges"])]
             line, earlier = records[place]
             records[place] = line, {**earlier, **{name: value for name, value in entry.items() if name != "judges"}}
             continue
@@ -167,6 +170,8 @@ def parse_record(number: int, entry: Any, folder: Path) -> OwnRecord:
         context=_boxes(entry.get("ctx_boxes"), "box of the context"),
         words=_words(entry.get("words"), folder),
         source=str(entry.get("source") or "own"),
+        clip=str(entry.get("clip") or ""),
+        frame=_frame(entry.get("frame")),
     )
 
 
@@ -183,7 +188,7 @@ def _boxes(value: Any, name: str) -> np.ndarray:
     """(K, 4) float64, refused where one is no ground of the picture."""
     try:
         boxes = np.array(value if value is not None else [], dtype=np.float64).reshape(-1, 4)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"a {name} must be four numbers x0, y0, x1, y1") from error
     if not np.isfinite(boxes).all() or (boxes < -ROUNDING).any() or (boxes > 1 + ROUNDING).any():
         raise InputError(f"a {name} lies outside the picture; give x0, y0, x1, y1 as shares of it, in 0–1")
@@ -191,6 +196,12 @@ def _boxes(value: Any, name: str) -> np.ndarray:
     if (boxes[:, 2:] <= boxes[:, :2]).any():
         raise InputError(f"a {name} is empty; give x0 < x1 and y0 < y1")
     return boxes
+
+
+def _frame(value: Any) -> float:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9):
+        raise InputError(f"frame is the picture's place in its clip, a number, not {value!r:.40}")
+    return float(value or 0)
 
 
 def _words(value: Any, folder: Path) -> Any:
@@ -211,6 +222,15 @@ def marks(boxes: np.ndarray, side: int = 32) -> float:
     x, y = middle[None, :], middle[:, None]
     inside = [(x >= x0) & (x <= x1) & (y >= y0) & (y <= y1) for x0, y0, x1, y1 in boxes]
     return float(np.any(inside, 0).mean()) if inside else 0.0
+
+
+def ground_of(boxes: np.ndarray, rows: int, cols: int) -> np.ndarray:
+    """Boxes (K, 4) in 0–1 → (rows, cols) float32: how much of each cell they cover, at most all of it."""
+    x0, y0, x1, y1 = boxes.reshape(-1, 4).T[:, :, None]
+    left, top = np.arange(cols) / cols, np.arange(rows) / rows
+    across = np.clip(np.minimum(x1, left + 1 / cols) - np.maximum(x0, left), 0, None) * cols
+    down = np.clip(np.minimum(y1, top + 1 / rows) - np.maximum(y0, top), 0, None) * rows
+    return np.minimum((down[:, :, None] * across[:, None, :]).sum(0), 1).astype(np.float32)
 
 
 def found_places(words: Words, answer: str) -> list[np.ndarray]:
@@ -297,6 +317,8 @@ def _checked(record: OwnRecord | Bad, source: str) -> OwnRecord | Bad:
 
 
 def _check_boxes(record: OwnRecord) -> None:
+    if record.clip and not len(record.boxes):
+        return  # what is asked for is not to be seen in this frame
     if not len(record.boxes):
         wrong = "judged wrong, and no better place is named" if record.judged == "wrong" else "it has no boxes"
         raise InputError("nobody judged it" if record.judged == "" else wrong)
@@ -312,7 +334,7 @@ def _placed(record: OwnRecord, picture: Picture) -> OwnRecord:
         raise InputError(f"its answer {record.answer!r:.40} stands nowhere among its {len(words)} words")
     if len(places) > MOST_PLACES:
         raise InputError(f"its answer {record.answer!r:.40} stands at {len(places)} places")
-    return replace(record, boxes=np.stack(places).astype(np.float64))
+    return replace(record, boxes=np.stack(places).astype(np.float64), words=words)
 
 
 def split_by_picture(

@@ -27,27 +27,44 @@ OPSET = 20
 LARGEST = 128  # cells along a side
 
 
-def export_scorer(scorer: ReadingScorer, folder: Path) -> None:
-    """Write config.json, model.safetensors (half precision) and model.onnx into a folder."""
+def export_scorer(scorer: ReadingScorer, folder: Path, like: Path | None = None) -> None:
+    """Write config.json, model.safetensors (half precision) and model.onnx into a folder. like: see `write_graph`."""
     half = ReadingScorer(scorer.config)
     half.load_state_dict(scorer.state_dict())
     missing: InputError | None = None
     with whole_folder(folder) as made:
         half.half().save_pretrained(made)
         try:
-            write_graph(made)
+            write_graph(made, like)
         except InputError as error:  # onnx is not installed: the weights are written all the same
             missing = error
     if missing is not None:
         raise missing
 
 
-def write_graph(folder: Path) -> None:
-    """model.onnx beside the model.safetensors of a scorer's folder."""
-    graph = as_graph(ReadingScorer.from_pretrained(folder).float())
-    share_weights(graph, folder / WEIGHTS_NAME)
+def write_graph(folder: Path, like: Path | None = None) -> None:
+    """model.onnx beside the model.safetensors of a scorer's folder. like: the folder of the scorer from which this one
+    was taught further: of the same shape, its graph is this one's too, which saves a quarter of a minute of tracing."""
+    if like is not None and (like / GRAPH_NAME).is_file() and laid_out(like) == laid_out(folder):
+        data = (like / GRAPH_NAME).read_bytes()
+    else:
+        graph = as_graph(ReadingScorer.from_pretrained(folder).float())
+        share_weights(graph, folder / WEIGHTS_NAME)
+        data = graph.SerializeToString()
     with changing(folder / GRAPH_NAME), replacing(folder / GRAPH_NAME) as temporary:
-        Path(temporary).write_bytes(graph.SerializeToString())
+        Path(temporary).write_bytes(data)
+
+
+def laid_out(folder: Path) -> tuple[Any, Any]:
+    """The shape of a scorer, and where in its file each weight lies: all of it that a graph depends on."""
+    return json.loads((folder / "config.json").read_text(encoding="utf-8")), header_of(folder / WEIGHTS_NAME)
+
+
+def header_of(weights: Path) -> tuple[dict[str, Any], int]:
+    """The header of a safetensors file, and its length."""
+    with weights.open("rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        return json.loads(file.read(length)), length
 
 
 def as_graph(scorer: ReadingScorer) -> Any:
@@ -79,9 +96,7 @@ def as_graph(scorer: ReadingScorer) -> Any:
 def share_weights(model: Any, weights: Path) -> None:
     """Replace the graph's own weights by references into a safetensors file of the same names, in half precision."""
     onnx: Any = import_module("onnx")
-    with weights.open("rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(length))
+    header, length = header_of(weights)
     graph, kept, casts = model.graph, [], []
     for tensor in graph.initializer:
         place = header.get(tensor.name)

@@ -251,7 +251,7 @@ class OwnTraining(Training[OwnOptions]):
 
     def export(self) -> None:
         target = self.options.target
-        export_own(self.mean, target)
+        export_own(self.mean, target, start_folder(self.options.start))
         write_json(target / "record.json", self.record())
         write_records(target / "held_out.jsonl", self.held)
         write_card(target, self.record())
@@ -262,10 +262,10 @@ class OwnTraining(Training[OwnOptions]):
             self.mean.push_to_hub(self.options.push, folder=self.options.target)
 
 
-def export_own(scorer: ReadingScorer, target: Path) -> None:
-    """The folder of a scorer; its graph too, where onnx is installed."""
+def export_own(scorer: ReadingScorer, target: Path, start: Path | None = None) -> None:
+    """The folder of a scorer; its graph too, where the one that it started from has one, or onnx is installed."""
     try:
-        export_scorer(copy.deepcopy(scorer).cpu(), target)
+        export_scorer(copy.deepcopy(scorer).cpu(), target, start)
     except InputError as error:  # onnx is not installed; the weights are written by then
         print(f"no graph yet: {error}; until then the folder is read by torch", flush=True)
 

@@ -190,19 +190,8 @@ class PromptTraining(Training[PromptOptions]):
         write_records(target / "held_out.jsonl", self.held)
 
     def finish(self) -> None:
-        if self.adapted is not None:
-            print(f"{self.options.target}: arr_coc.lab.train.train_prompts.adapted_eye reads it", flush=True)
-        else:
-            print(f"arr-coc ask picture.png question --model {self.options.target / MINI}", flush=True)
-
-
-def adapted_eye(folder: str | Path, **options: Any) -> Eye:
-    """The model that the adapters of a folder were trained for, with them merged into its weights."""
-    peft: Any = import_module("peft")
-    base = peft.PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
-    eye = Eye.from_pretrained(base, **options)
-    eye.model = peft.PeftModel.from_pretrained(eye.model, str(folder)).merge_and_unload().eval()
-    return eye
+        place = self.options.target if self.adapted is not None else self.options.target / MINI
+        print(f"arr-coc ask picture.png question --model {place}", flush=True)
 
 
 def main(arguments: Iterable[str] | None = None) -> None:

@@ -7,11 +7,16 @@ group becomes likelier.
 Below `tempering.BLEND_ABOVE` all exploration is the same: none. A policy whose centre has drifted far below it draws
 nothing else, learns nothing from it and never comes back; so the centre of what is drawn stays within reach of it
 (`within_reach`), and what the policy says in the end is a judgement of both sides.
+
+    arr-coc train tempering --data invoices --out my-tempering      ask … --passes 4 --tempering my-tempering
+
+With `--data` on one's own records, of which only the answers are needed; `bench esper --train` learns on drawn worlds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,18 +24,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from PIL import Image, ImageOps
 from torch import Tensor
+from torch.nn import functional as F
 
+from ...asking import Eye
+from ...attending.tree import build_tree
+from ...backbones.qwen3_vl import Qwen3VL
 from ...balancing.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
+from ...bundled import MINI
 from ...errors import InputError
 from ...esper.passes import Job, PassRecord, run_passes
+from ...esper.prompt import Prompts
 from ...esper.settings import EsperSettings
+from ...files import write_json
+from ...looking import prepare
 from .devices import Devices
 from .options import RunOptions, option
-from .run import Moment, Notes, Training, train
+from .own_data import HELD_OUT, OwnRecord, read_own, split_by_picture, write_records
+from .run import Moment, Notes, Training, command, door, train
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+CELL = 32
 
 
 @dataclass(frozen=True)
@@ -208,3 +226,108 @@ def train_tempering(
         partial(TemperingTraining, task=task, policy=policy, watch=watch), options, export=False, matmul=None
     )
     return training.policy, training.done["rewards"]
+
+
+# ---- one's own records -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTemperingOptions(TemperingOptions):
+    """The same on one's own records."""
+
+    data: Path = option(help="one's own records: a folder with records.jsonl, a .jsonl or a .parquet file")
+    model: str = option(MINI, "the frozen model that answers, a Qwen3-VL: mini, a folder or a name on the hub")
+    relevance: str = option("auto", "where its looks begin: a source, or the folder of a scorer")
+    strict: bool = option(False, "refuse the data where one record cannot be used, instead of skipping it")
+    held_out: float = option(HELD_OUT, "share of the pictures that are judged on and never learned from")
+    batch: int = option(8, "records a step")
+    judged: int = option(64, "records held out at each judgement, at most")
+    canvas: int = option(512, "side in pixels on which every picture is shown")
+    first: int = option(32, "tokens of the first look")
+    later: int = option(16, "tokens of each later one")
+    passes: int = option(4, "how often it looks")
+    new_tokens: int = option(24, "longest answer")
+
+    def __post_init__(self) -> None:
+        if self.canvas < 2 * CELL or self.canvas % CELL or min(self.batch, self.first, self.later) < 1:
+            raise InputError(
+                f"--canvas {self.canvas} must be a multiple of {CELL}; --batch, --first, --later at least 1"
+            )
+        if self.passes < 2 or not 0 < self.held_out < 1:
+            raise InputError("--passes must be at least 2, --held-out between 0 and 1")
+
+
+def own_examples(eye: Eye, records: Sequence[OwnRecord], options: OwnTemperingOptions) -> TemperingExamples:
+    """Records as `run_passes` takes them: every picture whole on a canvas of one size, with its map."""
+    side, cells = options.canvas, options.canvas // CELL
+    pictures, maps = [], []
+    for record in records:
+        image = Image.fromarray(record.load().pixels)
+        pixels = np.array(ImageOps.pad(image, (side, side), color=(255, 255, 255), centering=(0, 0)))
+        found = prepare(pixels).look(record.query, keep=1.0, relevance=options.relevance).relevance
+        plane = torch.as_tensor(np.array(found.map), dtype=torch.float32)[None, None]
+        pictures.append(torch.from_numpy(pixels).permute(2, 0, 1))
+        maps.append(F.interpolate(plane, (cells, cells), mode="area")[0, 0])
+    shown = eye.processor.image_processor
+    mean, std = (torch.tensor(values)[:, None, None] for values in (shown.image_mean, shown.image_std))
+    device = next(eye.model.parameters()).device
+    job = Job.of(
+        eye.model,
+        ((torch.stack(pictures).float() / 255 - mean) / std).to(device),
+        Prompts.of(eye.processor, [record.query for record in records], device),
+        torch.stack(maps).to(device),
+        build_tree(cells, cells, 3 if eye.levels is None else eye.levels),
+    )
+    tokens = [torch.tensor(eye.processor.tokenizer(record.answer).input_ids) for record in records]
+    return TemperingExamples(job, torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True).to(device))
+
+
+class OwnTemperingTraining(TemperingTraining):
+    """The policy on records that are split by picture; judged against the rule on those held out."""
+
+    options: OwnTemperingOptions
+    title = "tempering"
+
+    def __init__(self, options: OwnTemperingOptions, devices: Devices) -> None:
+        data = read_own(options.data, "outcomes", strict=options.strict)
+        self.eye = Eye.from_pretrained(options.model, device=str(devices.device))
+        if not isinstance(self.eye.backbone, Qwen3VL):
+            raise InputError(f"--model {options.model} cannot look again cheaply; tempering is learned on a Qwen3-VL")
+        learned, self.held = split_by_picture(data.records, options.held_out, options.seed)
+        self.aside = own_examples(self.eye, self.held[: options.judged], options)
+
+        def examples(step: int) -> TemperingExamples:
+            chosen = random.Random(f"{options.seed} {step}").choices(learned, k=options.batch)
+            return own_examples(self.eye, chosen, options)
+
+        how = {"temperature": self.eye.temperature, "most": options.new_tokens}
+        settings = EsperSettings(passes=options.passes)
+        super().__init__(
+            options, devices, Task(self.eye.model, examples, (options.first, options.later), settings, how)
+        )
+        self.done |= {"records": len(data.records), "skipped": len(data.bad), "held_out": len(self.held)}
+
+    @torch.no_grad()
+    def rewarded(self, policy: TemperingPolicy) -> float:
+        """The mean reward on what is held out, nothing drawn by chance."""
+        task = self.task
+        trial = attempt(task.model, self.aside, policy, task.budgets, task.settings, 0.0, torch.Generator(), **task.how)
+        return float(trial.reward.mean())
+
+    def judge(self, at: Moment) -> dict[str, Any]:
+        if "rule" not in self.done:
+            self.done["rule"] = self.rewarded(TemperingPolicy().to(self.device))
+        return {"held out reward": self.rewarded(self.policy), "held out reward of the rule": self.done["rule"]}
+
+    def export(self) -> None:
+        self.policy.save_pretrained(self.options.target)
+        write_json(self.options.target / "record.json", self.record())
+        write_records(self.options.target / "held_out.jsonl", self.held)
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    command(OwnTemperingTraining, OwnTemperingOptions, arguments, __doc__)
+
+
+if __name__ == "__main__":
+    door(main)

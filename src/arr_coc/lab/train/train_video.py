@@ -2,6 +2,7 @@
 
 python -m arr_coc.lab.train.train_video temporal --weights DIR --out DIR --seconds 100     a handful of numbers
 python -m arr_coc.lab.train.train_video reader   --weights DIR --out DIR --seconds 100     mini on video prompts
+arr-coc train video temporal --data clips --out my-video                                   with one's own clips
 
 `temporal` leaves OUT/video, which `load_settings` reads; `reader` leaves OUT/mini and OUT/scorer, the stock checkpoint,
 to be calibrated again; its configuration says `trained_on_video` if it reads video prompts as well as single frames.
@@ -30,23 +31,27 @@ from ...files import write_json
 from ...video.settings import SETTINGS_NAME, TemporalSettings, load_settings
 from ...video.temporal_model import TemporalBlend
 from .acceleration import Prefetcher, Twin
-from .allocations import Kind, LeafTable, coarsest_of, even_tree_of, target_cells
+from .allocations import Kind, LeafTable, coarsest_of, even_tree_of
 from .checkpoints import ship
 from .clip_allocations import carry_and_look, clip_leaves
 from .clip_examples import (
     EXAMPLES_KEPT,
     ClipBatch,
     ClipExamples,
+    OwnClip,
     Stills,
     VideoOptions,
+    by_clip,
     make_clip_examples,
     maps_of_examples,
+    own_clips,
     require_opencv,
 )
 from .clip_reader import read_video
 from .devices import Devices
 from .options import parse
 from .outcomes import load_reader
+from .own_data import read_own, split_by_picture
 from .reader import picture_loss
 from .reader_examples import ReaderBatch, RingBuffer, vary
 from .run import Moment, Notes, Schedule, Training, door, train
@@ -103,18 +108,21 @@ class VideoTraining(Training[VideoOptions]):
 # ---- decay, boost, thresholds ----------------------------------------------------------------------------------------
 
 
-def temporal_loss(temporal: TemporalBlend, examples: ClipExamples, plan: VideoOptions) -> tuple[Tensor, Notes]:
+def temporal_loss(
+    temporal: TemporalBlend, examples: ClipExamples | OwnClip, plan: VideoOptions
+) -> tuple[Tensor, Notes]:
     """Carried relevance against what the question needs in each frame, plus what looking again and cuts cost.
 
     Carried both ways: with a look only where trust is weak, which saves time, and with a look at everything, as on
     keyframes and for the cheap maps. Without the second, decay would never meet a past that is still trusted.
     """
-    scenes = examples.clip.cuts
-    truth = target_cells(examples.clip.frames, *examples.scores.shape[2:]).view_as(examples.scores)
+    scenes, truth = examples.cuts, examples.truth
     weak, looks = carry_and_look(examples.scores, examples.motion, temporal, False, scenes)
     everywhere, _ = carry_and_look(examples.scores, examples.motion, temporal, True, scenes)
     seen = 0.5 * (needed_loss(weak.relevance, truth) + needed_loss(everywhere.relevance, truth))
     looked = looks[:, 1:].mean()
+    if scenes is None:
+        return seen + plan.look_cost * looked, {"seen": seen, "looked": looked}
     logits = temporal.cut_logits(examples.motion.excess[:, 1:])
     cuts = scenes[:, 1:].to(logits.dtype)
     cut = F.binary_cross_entropy_with_logits(logits, cuts, weight=1 + 4 * cuts)
@@ -134,6 +142,24 @@ class TemporalTraining(VideoTraining):
         self.optimizers.append(torch.optim.Adam(groups, lr=options.rate))
         self.schedule = Schedule(decay_from=DECAY_FROM)
         self.pool: deque[ClipExamples] = deque(maxlen=16)
+        self.own, self.aside = self.own_data()
+
+    def own_data(self) -> tuple[list[OwnClip], list[OwnClip]]:
+        """One's own clips to learn from, and those held out; none without --data."""
+        options = self.options
+        if options.data is None:
+            return [], []
+        data = read_own(options.data, strict=options.strict)
+        parts = split_by_picture(by_clip(data.records), options.held_out, options.seed)
+        learned, aside = (own_clips(one, options, self.scorer, self.started_from, self.device) for one in parts)
+        self.done |= {"records": len(data.records), "skipped": len(data.bad), "own": [len(learned), len(aside)]}
+        return learned, aside
+
+    @torch.no_grad()
+    def own_loss(self) -> float | None:
+        """On one's own clips that are held out."""
+        losses = [float(temporal_loss(self.temporal, one, self.options)[0]) for one in self.aside]
+        return sum(losses) / len(losses) if losses else None
 
     def make(self) -> ClipExamples:
         number = next(self.number)
@@ -141,6 +167,8 @@ class TemporalTraining(VideoTraining):
         return make_clip_examples(self.options, self.scorer, self.started_from, self.device, number, maps=maps)
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
+        if self.own and self.chance["chance"].random() >= self.options.mix:
+            return temporal_loss(self.temporal, self.chance["chance"].choice(self.own), self.options)
         # Examples that are not ready are not waited for: earlier ones teach nearly as much.
         if self.ahead.ready or len(self.pool) < 4:
             self.pool.append(self.ahead.next())
@@ -153,6 +181,11 @@ class TemporalTraining(VideoTraining):
     def step(self, at: Moment) -> Notes:
         return super().step(at) | {name: getattr(self.temporal, name) for name in ("decay", "boost", "weak")}
 
+    def judge(self, at: Moment) -> None:
+        if at.step == 0:
+            self.done["own_before"] = self.own_loss()
+        super().judge(at)
+
     def evaluate(self) -> dict[str, Any]:
         return judge_temporal(self.mini, self.scorer, self.temporal, self.options, self.device)
 
@@ -162,7 +195,8 @@ class TemporalTraining(VideoTraining):
 
     def finish(self) -> None:
         after = self.evaluate() if self.options.evaluate else None
-        self.write(expected=EXPECTED, validation_before=self.done.get("before"), validation=after)
+        own = {"own_held_out_loss": self.own_loss()} if self.aside else {}
+        self.write(expected=EXPECTED, validation_before=self.done.get("before"), validation=after, **own)
 
 
 # ---- reading video prompts -------------------------------------------------------------------------------------------

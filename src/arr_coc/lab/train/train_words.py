@@ -1,13 +1,15 @@
-"""Train the ranker of words (`knowing.word_ranker`) on drawn pages and Needle World; no real page is used.
+"""Train the ranker of words (`knowing.word_ranker`): the bundled one on drawn pages and Needle World, no real page; and
+`--data` goes on from there on one's own records, half of every batch drawn.
 
-    python -m arr_coc.lab.train.train_words --pages PACK … --aside PACK … --out src/arr_coc/weights/words --cpu
+    arr-coc train words --pages PACK … --aside PACK … --out src/arr_coc/weights/words --cpu
+    arr-coc train words --data invoices --steps 400 --out my-words --cpu       look(…, relevance="words:my-words")
 
 Minutes on one core.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,14 +18,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...errors import InputError
 from ...files import write_json
 from ...knowing.word_page import NEIGHBOURS
-from ...knowing.word_ranker import LOUDEST, ROUNDS
+from ...knowing.word_ranker import LOUDEST, RANKER, ROUNDS, ranker_weights
 from ...manifest import whole_folder
 from .devices import Devices
 from .options import RunOptions, option, plain
+from .own_data import HELD_OUT, read_own, split_by_picture
 from .run import Moment, Notes, Schedule, Training, command, door
-from .word_lessons import Example, examples, needle_lessons, page_lessons
+from .word_lessons import OWN, Example, examples, needle_lessons, own_lessons, page_lessons
 
 WIDTH = 32
 WORD_WIDTH = 24
@@ -67,10 +71,22 @@ class Ranker(nn.Module):
         before, after = torch.cat([nothing, own[:-1] * together]), torch.cat([own[1:] * together, nothing])
         return self.last(self.word(torch.cat([hidden[batch.phrase], own, before, after], 1)).relu())
 
+    def load(self, weights: Mapping[str, np.ndarray]) -> None:
+        """`export` undone."""
+        for name, layer in self.named().items():
+            layer.weight.data.copy_(torch.from_numpy(weights[name].T.copy()))
+            layer.bias.data.copy_(torch.from_numpy(weights[f"{name}_bias"]))
+        for name, buffer in self.named_buffers():
+            buffer.copy_(torch.from_numpy(weights[name]))
+
+    def named(self) -> dict[str, nn.Linear]:
+        """The layers, by the names of their weights in the file."""
+        rounds: dict[str, Any] = {f"round{turn}": layer for turn, layer in enumerate(self.rounds)}
+        return {"first": self.first, "word": self.word, "last": self.last, **rounds}
+
     def export(self) -> dict[str, np.ndarray]:
         """Half precision: the file is half as large, the ranking the same."""
-        named: dict[str, Any] = {"first": self.first, "word": self.word, "last": self.last}
-        named |= {f"round{turn}": layer for turn, layer in enumerate(self.rounds)}
+        named = self.named()
         found = {name: layer.weight.detach().T.half().numpy() for name, layer in named.items()}
         found |= {f"{name}_bias": layer.bias.detach().half().numpy() for name, layer in named.items()}
         return found | {name: buffer.numpy().astype(np.float32) for name, buffer in self.named_buffers()}
@@ -151,12 +167,22 @@ class WordsOptions(RunOptions):
     steps: int = option(6000, "end after so many steps")
     seconds: float = option(36000.0, "how long this run may train")
     folder: Path = option(Path("runs/words"), "where the checkpoint and the curve are kept")
-    pages: tuple[Path, ...] = option(help="packs of drawn pages, of the split for training")
+    data: Path | None = option(None, "one's own records: a folder with records.jsonl, a .jsonl or a .parquet file")
+    source: str = option("words", "where their answers are", flag="--from", choices=("words", "boxes"))
+    start: str = option("", "the ranker to go on from: bundled, or a folder; with --data bundled, else none")
+    strict: bool = option(False, "refuse the data where one record cannot be used, instead of skipping it")
+    held_out: float = option(HELD_OUT, "share of one's own pictures that are judged on and never learned from")
+    mix: float = option(0.5, "with --data: share of every batch that is drawn")
+    pages: tuple[Path, ...] = option((), "packs of drawn pages, of the split for training")
     aside: tuple[Path, ...] = option((), "packs of layouts kept aside, for the report")
     questions: int = option(6, "of each page")
     needle: int = option(120, "pages of each family and size of Needle World")
     batch: int = option(24, "questions a step")
-    rate: float = option(4e-3, "of AdamW")
+    rate: float = option(4e-3, "of AdamW; an eighth of it where a trained ranker goes on")
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.mix < 1 or not 0 < self.held_out < 1:
+            raise InputError(f"--mix {self.mix} must be below 1 and --held-out {self.held_out} between 0 and 1")
 
 
 class WordsTraining(Training[WordsOptions]):
@@ -172,13 +198,28 @@ class WordsTraining(Training[WordsOptions]):
         self.found += examples(needle_lessons(options.needle, seed), seed + 1)
         self.aside = list(examples(page_lessons(options.aside, options.questions, seed), seed + 2, noisy=0.0))
         self.aside += examples(needle_lessons(max(2, options.needle // 6), seed, "validation"), seed + 3, noisy=0.0)
+        self.own: list[Example] = []
+        if options.data is not None:
+            learned, held = split_by_picture(
+                read_own(options.data, options.source, strict=options.strict).records, options.held_out, seed
+            )
+            self.own = list(examples(own_lessons(learned), seed + 4))
+            self.aside += examples(own_lessons(held), seed + 5, noisy=0.0)
+            if not self.own:
+                raise InputError(f"of {options.data} no answer stands among the words; name others with --from boxes")
         self.ranker = Ranker(self.chance["chance"].sample(self.found, min(len(self.found), 400)))
+        start, rate = options.start or ("bundled" if options.data else ""), options.rate
+        if start:
+            self.ranker.load(ranker_weights() if start == "bundled" else ranker_weights(Path(start) / RANKER))
+            rate /= 8
         self.modules["ranker"] = self.ranker
-        self.optimizers.append(torch.optim.AdamW(self.parameters(), lr=options.rate, weight_decay=1e-3))
-        self.schedule = Schedule(warm_up=200, decay_from=0.2)
+        self.optimizers.append(torch.optim.AdamW(self.parameters(), lr=rate, weight_decay=1e-3))
+        self.schedule = Schedule(warm_up=20 if start else 200, decay_from=0.2)
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
-        group = collate(self.chance["chance"].choices(self.found, k=self.options.batch))
+        number = round(self.options.batch * (1 - self.options.mix)) if self.own else 0
+        chosen = self.chance["chance"].choices(self.own, k=max(1, number)) if self.own else []
+        group = collate([*chosen, *self.chance["chance"].choices(self.found, k=self.options.batch - number)])
         return loss_of(self.ranker(group), group), {}
 
     def judge(self, at: Moment) -> dict[str, Any] | None:
@@ -187,12 +228,13 @@ class WordsTraining(Training[WordsOptions]):
         number = sum(row[0] for row in report.values())
         first, third = (sum(row[0] * row[place] for row in report.values()) / number for place in (1, 2))
         print(f"step {at.step}: best word {100 * first:.1f} %, best three phrases {100 * third:.1f} %", flush=True)
-        return {"best": first, "best three": third}
+        own = {"own best": report[OWN][1], "own best three": report[OWN][2]} if OWN in report else {}
+        return {"best": first, "best three": third, **own}
 
     def export(self) -> None:
         with whole_folder(self.options.target) as made:
             kept: dict[str, Any] = self.ranker.export()
-            np.savez_compressed(made / "ranker.npz", **kept)
+            np.savez_compressed(made / RANKER, **kept)
         report = rank_report(self.aside, self.ranker)
         told = {
             "pages": [path.name for path in self.options.pages],
@@ -202,7 +244,11 @@ class WordsTraining(Training[WordsOptions]):
         rows = {family: [number, round(first, 4), round(third, 4)] for family, (number, first, third) in report.items()}
         write_json(
             self.options.target / "record.json",
-            {"plan": plan | told, "questions": len(self.found), "aside: n, best word, best three phrases": rows},
+            {
+                "plan": plan | told,
+                "questions": len(self.found) + len(self.own),
+                "aside: n, best word, best three phrases": rows,
+            },
         )
 
 

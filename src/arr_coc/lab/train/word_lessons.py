@@ -14,12 +14,15 @@ from torch import Tensor
 from ...alphabet import decode
 from ...knowing.word_page import word_page
 from ...knowing.words import features
-from ...sensing.words import Words, make_words
+from ...sensing.ocr import ocr_words
+from ...sensing.words import Words, as_words, make_words
 from ..needle.difficulty import as_difficulty
 from ..needle.draws import Draws
 from ..needle.renderer import lay_out
 from ..pages.pack import read_pack
+from .own_data import OwnRecord
 
+OWN = "own"
 NEEDLE_FAMILIES = ("forms", "receipts", "charts")
 NEEDLE_SIZES = ((512, 512), (768, 1024), (512, 384))
 # What OCR takes for one another.
@@ -159,6 +162,18 @@ def page_lessons(packs: Sequence[str | Path], questions: int, seed: int) -> Iter
             asked = [page.questions[place] for place in chosen.tolist()]
             found = tuple(Asked(one.text, one.boxes / extent, one.context / extent) for one in asked)
             yield Lesson(words, found, page.family)
+
+
+def own_lessons(records: Iterable[OwnRecord]) -> Iterator[Lesson]:
+    """One's own pictures with all that is asked about each; their words are known by now, or come by OCR."""
+    pages: dict[str, list[OwnRecord]] = {}
+    for record in records:
+        pages.setdefault(record.picture, []).append(record)
+    for several in pages.values():
+        picture, known = several[0].load(), next((one.words for one in several if one.words is not None), None)
+        words = ocr_words(picture.pixels) if known is None else as_words(known, picture.size)
+        if len(words):
+            yield Lesson(words, tuple(Asked(one.query, one.boxes, one.context) for one in several), OWN)
 
 
 def examples(lessons: Iterable[Lesson], seed: int, noisy: float = 0.5) -> Iterator[Example]:

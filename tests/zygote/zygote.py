@@ -1,13 +1,15 @@
-"""A process that has imported everything and forks once for every command: real commands, killed for real, cheaply.
+"""A process that has imported everything and forks once for every call: real processes, killed for real, cheaply.
 
-Reads one JSON request a line and answers each with one line. The fork runs `arr-coc ARGUMENTS`; it counts what it does
-to files (Python's audit events: opening for writing, renaming, removing, making folders), and at the event that the
-request names it is killed with SIGKILL by this process, at once or a moment later.
+Reads one JSON request a line and answers each with one line. The fork runs `arr-coc ARGUMENTS`, or another function
+that takes a list of arguments; it counts what it does to files (Python's audit events: opening for writing, renaming,
+removing, making folders), and at the event that the request names it is killed with SIGKILL by this process, at once or
+a moment later.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import resource
@@ -49,11 +51,13 @@ def child(request: dict[str, Any], tell: int) -> None:
                     time.sleep(1)
 
     sys.addaudithook(hook)
-    from arr_coc.app.cli import main
-
+    os.environ.update(request.get("environment", {}))
+    sys.path[:0] = request.get("path", [])
+    module, _, name = request.get("call", "arr_coc.app.cli:main").partition(":")
     code = 70
     try:
-        main(request["arguments"])
+        getattr(importlib.import_module(module), name)(request["arguments"])
+        code = 0
     except SystemExit as ended:
         code = int(ended.code or 0)
     except BaseException:
@@ -96,7 +100,7 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     for name in sys.argv[1:]:
-        __import__(name)
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()  # forks share what was imported; their collectors leave it alone
     print(json.dumps({"ready": True}), flush=True)
