@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .checks import of_kind, whole
 from .errors import InputError
 from .pictures import load_picture
 from .request import check_request
@@ -76,6 +77,7 @@ def sense(
     from .sensing.clusters import check_clusters
 
     check_request([query])
+    of_kind(video, bool, "video")
     check_clusters(clusters)
     chosen = get_layout(layout)
     past, pixels = _frames_of(image, every, frames) if video else ([], load_picture(image).pixels)
@@ -158,8 +160,7 @@ def _frames_of(clip: Any, every: int, frames: int) -> tuple[list[np.ndarray], np
     from .video.decode import open_film
     from .video.stream import check_frame
 
-    if frames < 2:
-        raise InputError(f"frames={frames} leaves no frame before the last; give 2 or more")
+    every, frames = whole(every, "every", 1), whole(frames, "frames", 2)
     if isinstance(clip, str | PathLike):
         with open_film(clip, every, frames) as film:
             found = [pixels for _, pixels in film]

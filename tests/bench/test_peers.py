@@ -343,7 +343,7 @@ def test_look_is_the_librarys():
         ids = pictures().question_ids[number]
         question = "".join(CHARACTERS[index - 1] for index in ids.tolist() if index)
         seen = examine(
-            picture.permute(1, 2, 0).numpy(), question, keep=0.25, relevance="look", photos=False
+            picture.permute(1, 2, 0).numpy(), question, keep=0.25, relevance="look:fixed", photos=False
         ).relevance.map
         cells = torch.from_numpy(np.array(seen)).unflatten(1, (8, -1)).unflatten(0, (8, -1)).mean((1, 3))
         assert np.corrcoef(cells.flatten(), found[number].flatten())[0, 1] > 0.97

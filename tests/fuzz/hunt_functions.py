@@ -76,6 +76,7 @@ def functions(folder: Path) -> Callable[[random.Random], Case]:
         "load_picture": (arr_coc.load_picture, {"source": picture}),
         "look": (arr_coc.look, {"image": picture, "query": "red", "budget": 3}),
         "relevance_source": (named, {"name": "fuzz"}),
+        "sense": (arr_coc.sense, {"image": picture, "query": "red", "layout": "mvp13"}),
         "tokens_for": (arr_coc.tokens_for, {"image_size": (64, 96)}),
     }
     missing = set(arr_coc.__all__) - {name.partition(".")[0] for name in doors} - NO_DOORS

@@ -13,7 +13,7 @@ from arr_coc.errors import InputError
 from arr_coc.knowing.scorer import Scorer, ScorerConfig
 from arr_coc.lab.needle.clips import render_clip
 from arr_coc.lab.train import train_video
-from arr_coc.lab.train.allocations import Kind, LeafTable, even_tree_of
+from arr_coc.lab.train.allocations import KINDS, LOOK_AGAIN, SCORER_KINDS, Kind, LeafTable, even_tree_of
 from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.clip_examples import (
     EXAMPLES_KEPT,
@@ -153,10 +153,10 @@ def test_stills_are_those_of_the_readers_own_training() -> None:
     assert torch.equal(stills.make(1).pictures, pages[1].pictures), "a resumed run sees what it would have seen"
     for number, each in enumerate(pages):
         stills.add(each, number)
-    drawn = [stills.draw(chance, generator) for _ in range(150)]
+    drawn = [stills.draw(chance, generator) for _ in range(400)]
     assert {pages.size for pages, _ in drawn} == {each.size for each in pages}
     large = {kind.name for pages, kind in drawn if min(pages.size) >= 256}
-    assert large == {"full", "uniform", "oracle", "random", "scorer", "again"}
+    assert large == {kind.name for kind in (*KINDS, *SCORER_KINDS, LOOK_AGAIN)}
 
 
 def test_the_still_loss_is_that_of_the_stock_class(weights) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..arrays import is_tensor
+from ..checks import shown
 from ..errors import InputError
 from . import text_regions
 from .backend import Backend, BackendMap, local_contrast, smooth, surround_radius
@@ -80,8 +81,8 @@ def wants_ocr(text: str) -> bool:
 
 
 def check_detector(text: str) -> None:
-    if text not in ("strokes", "ocr", "auto"):
-        raise InputError(f"no text detector is called {text!r}; choose strokes, ocr or auto")
+    if not isinstance(text, str) or text not in ("strokes", "ocr", "auto"):
+        raise InputError(f"no text detector is called {shown(text)}; choose strokes, ocr or auto")
 
 
 # ---- local change: Sobel, edges, inverted edges for faint text, high and low pass -----------------------------------
@@ -223,9 +224,12 @@ def check_gaze(gaze: tuple[float, float] | None) -> tuple[float, float] | None:
     """(y, x) of the gaze in [0, 1] of the picture, or None."""
     if gaze is None:
         return None
-    y, x = (float(value) for value in gaze)
+    try:
+        y, x = (float(value) for value in gaze)
+    except (TypeError, ValueError):
+        y = x = -1.0
     if not (0 <= y <= 1 and 0 <= x <= 1):
-        raise InputError(f"gaze must be (y, x) with both in [0, 1] of the picture, got ({y}, {x})")
+        raise InputError(f"gaze must be (y, x) with both in [0, 1] of the picture, got {shown(gaze)}")
     return y, x
 
 

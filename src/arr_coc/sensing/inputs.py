@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import is_tensor
+from ..checks import whole, whole_size
 from ..errors import InputError
 
 if TYPE_CHECKING:
     import torch
 
+LARGEST_SIDE = 1 << 14  # sensing more would take gigabytes for every channel
 _BYTE_TO_UNIT = np.arange(256, dtype=np.float32) / np.float32(255)
 
 
@@ -20,15 +22,11 @@ def resolve_size(given: tuple[int, int], size: int | tuple[int, int] | None) -> 
     """The size to sense at: as given; or the longer side scaled to an integer; or exactly (height, width)."""
     if size is None:
         return given
-    if isinstance(size, int):
-        if size < 1:
-            raise InputError(f"size must be at least 1 pixel, got {size}")
-        scale = size / max(given)
+    if isinstance(size, int | float | np.number):
+        scale = whole(size, "size", 1, LARGEST_SIDE) / max(given)
         return max(1, round(given[0] * scale)), max(1, round(given[1] * scale))
-    height, width = (int(side) for side in size)
-    if height < 1 or width < 1:
-        raise InputError(f"size must be (height, width) of at least 1×1, got {height}×{width}")
-    return height, width
+    height, width = whole_size(size, "size")
+    return whole(height, "size: the height", 1, LARGEST_SIDE), whole(width, "size: the width", 1, LARGEST_SIDE)
 
 
 def picture_array(picture: Any) -> np.ndarray:

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import Array
+from ..checks import shown
 from ..errors import InputError
 from .backend import Backend, BackendMap, get_backend
 
@@ -136,8 +137,8 @@ def get_layout(layout: str | Layout) -> Layout:
     """A layout from its name; a `Layout` passes through."""
     if isinstance(layout, Layout):
         return layout
-    if layout not in LAYOUTS:
-        raise InputError(f"no layout is called {layout!r}; choose one of {', '.join(LAYOUTS)}")
+    if not isinstance(layout, str) or layout not in LAYOUTS:
+        raise InputError(f"no layout is called {shown(layout)}; choose one of {', '.join(LAYOUTS)}")
     return LAYOUTS[layout]
 
 
