@@ -110,6 +110,6 @@ WAYS = (
     Way("scorer + overlay", "ours", "before", True, scorer_overlay, more=True),
     Way("scorer + quadtree", "ours", "before", True, scorer_quadtree, more=True),
     Way("glance + overlay", "ours", "before", True, glance_overlay, more=True),
-    Way("calibrated glance + overlay", "ours", "before", True, calibrated_overlay, more=True),
+    Way("calibrated glance + overlay", "ours", "before", True, calibrated_overlay),
     Way("look + overlay", "ours", "before", True, look_overlay),
 )
