@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -37,9 +38,9 @@ def arrow(module: str = "pyarrow") -> Any:
 def table_files(text: str) -> list[Path]:
     """A file of rows, those of a folder, or those that a pattern matches; by name."""
     place = Path(text)
-    if place.is_dir():
+    if os.path.isdir(place):
         found = [path for path in place.iterdir() if is_table(path)]
-    elif not place.exists() and glob.has_magic(text):
+    elif not os.path.exists(place) and glob.has_magic(text):
         found = [Path(match) for match in glob.glob(text, recursive=True) if is_table(Path(match))]
     else:
         found = [place]

@@ -6,6 +6,7 @@ They are plain, frozen and made of numpy arrays: every picture, table and file i
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -21,6 +22,7 @@ SCHEMA = 2
 ANSWER_SCHEMA = 1
 DEFAULT_CELL = 32
 COARSEST_LEVEL = 15
+MOST_CELLS = 1 << 24  # of one picture; the largest that is read has a few million
 
 
 class Region(NamedTuple):
@@ -126,18 +128,19 @@ class Allocation:
         number = self.levels.size
         shapes = self.boxes.shape, self.levels.shape, self.counts.shape, self.scores.shape
         if shapes != ((number, 4), (number,), (number,), (number,)):
-            raise InputError(
-                f"an allocation of {number} regions needs boxes ({number}, 4), levels, counts and scores ({number},); "
-                f"got {', '.join(map(str, shapes))}"
+            wanted = (
+                f"an allocation of {number} regions needs boxes ({number}, 4), levels, counts and scores ({number},)"
             )
+            raise InputError(f"{wanted}; got {', '.join(map(str, shapes))}")
         for name, least in (("height", 1), ("width", 1), ("budget", 0), ("full", 0), ("cell", 1)):
             object.__setattr__(self, name, whole(getattr(self, name), f"{name} of an allocation", least))
         if self.canvas is not None:
             object.__setattr__(self, "canvas", whole_size(self.canvas, "canvas of an allocation"))
+        if math.prod(self.grid) > MOST_CELLS:
+            raise InputError(f"{self.height}×{self.width} pixels have more than {MOST_CELLS} cells")
         if not isinstance(self.strategy, str) or not isinstance(self.sparse, bool | np.bool_):
-            raise InputError(
-                f"strategy must be a name and sparse true or false, got {shown(self.strategy)} and {shown(self.sparse)}"
-            )
+            given = f"{shown(self.strategy)} and {shown(self.sparse)}"
+            raise InputError(f"strategy must be a name and sparse true or false, got {given}")
         start, extent = self.boxes[:, :2].astype(np.int64), self.boxes[:, 2:].astype(np.int64)
         if (start < 0).any() or (extent < 1).any() or (start + extent > (self.height, self.width)).any():
             raise InputError(f"an allocation has regions outside its picture of {self.height}×{self.width} pixels")
@@ -348,12 +351,10 @@ class Answer:
         return notebook.titled(self.text, cost + looks, self.allocation._repr_png_() if self.passes else None)
 
     def to_json(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("text", "uncertainty", "tokens", "full")}
         return {
             "schema": ANSWER_SCHEMA,
-            "text": self.text,
-            "uncertainty": self.uncertainty,
-            "tokens": self.tokens,
-            "full": self.full,
+            **own,
             "seconds": dict(self.seconds),
             "notes": list(self.notes),
             "passes": [
@@ -388,13 +389,12 @@ def token_density(allocation: Allocation) -> np.ndarray:
 
 def compare(a: Allocation, b: Allocation) -> Comparison:
     """Overlap and moved tokens of two allocations of the same picture."""
-    first, second = (of_kind(one, Allocation, "what is compared") for one in (a, b))
-    sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in (first, second)]
+    both = (of_kind(one, Allocation, "what is compared") for one in (a, b))
+    sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in both]
     if sizes[0] != sizes[1]:
         raise InputError(f"cannot compare allocations of different pictures: {sizes[0]} and {sizes[1]}")
     first, second = token_density(a), token_density(b)
     moved = float((np.abs(first - second).sum() + abs(a.tokens - b.tokens)) / 2)
     union = np.maximum(first, second).sum()
     overlap = float(np.minimum(first, second).sum() / union) if union else 1.0
-    larger = max(a.tokens, b.tokens)
-    return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / larger if larger else 1.0)
+    return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / max(a.tokens, b.tokens, 1))

@@ -141,3 +141,27 @@ def test_turns_of_a_conversation(eye: Any, turns: Any) -> None:
         eye.chat(turns=turns)
     with pytest.raises(InputError, match="system="):
         eye.chat(system=MANY)
+
+
+@pytest.mark.parametrize("side", ["height", "width"])
+def test_an_allocation_of_a_picture_beyond_all_pictures(side: str) -> None:
+    document = arr_coc.look(PICTURE, "red", 3, relevance="detail").to_json()
+    document = json.loads(document) if isinstance(document, str) else document
+    document["image"][side] = 1 << 31
+    with pytest.raises(InputError, match="cells"):
+        arr_coc.Allocation.from_json(document)
+
+
+def test_records_with_half_a_character_or_a_name_longer_than_any_file(tmp_path: Path) -> None:
+    from arr_coc.app.batch.todo import Todo
+    from arr_coc.lab.train.own_data import read_own
+
+    Image.fromarray(PICTURE).save(tmp_path / "a.png")
+    whole = {"image": "a.png", "query": "what?", "boxes": [[0.1, 0.1, 0.4, 0.4]]}
+    wrong = [{**whole, "query": "\ud800"}, {**whole, "image": "A" * 5000}]
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (whole, *wrong)))
+    found = read_own(tmp_path, say=lambda line: None)
+    assert [record.line for record in found.records] == [1]
+    assert [bad.line for bad in found.bad] == [2, 3]
+    with pytest.raises(InputError):
+        Todo("A" * 5000, ["what?"], [], frozenset({".png"})).check()

@@ -105,7 +105,7 @@ class Todo:
 
     def _tables(self) -> list[Path]:
         place = Path(self.place)
-        if place.is_dir() and next(self._inside(place), None) is not None:
+        if os.path.isdir(place) and next(self._inside(place), None) is not None:
             return []
         found = table_files(self.place)
         return found if found and all(map(is_table, found)) else []
@@ -119,11 +119,11 @@ class Todo:
 
     def _pictures(self) -> Iterator[str]:
         place = Path(self.place)
-        if place.is_dir():
+        if os.path.isdir(place):
             yield from self._inside(place)
-        elif not place.exists() and glob.has_magic(self.place):
+        elif not os.path.exists(place) and glob.has_magic(self.place):
             yield from (path for path in glob.iglob(self.place, recursive=True) if os.path.isfile(path))
-        elif place.is_file():
+        elif os.path.isfile(place):
             yield self.place
         else:
             raise InputError(

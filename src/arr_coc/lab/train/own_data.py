@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -117,12 +118,12 @@ def entries(path: str | Path) -> Iterator[tuple[int, Any]]:
 def file_of(path: str | Path) -> Path:
     """The file of records that a user names: itself, or records.jsonl or a .parquet in a folder."""
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         several = [path / RECORDS] if (path / RECORDS).is_file() else sorted(path.glob("*.parquet"))
         if len(several) != 1:
             raise InputError(f"{path} holds no {RECORDS} (and not one .parquet); give the file of records itself")
         return several[0]
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InputError(f"{path} does not exist; give a folder with {RECORDS}, a .jsonl or a .parquet file")
     if path.suffix not in (".jsonl", ".parquet"):
         raise InputError(f"{path} is neither .jsonl nor .parquet; give records as one of them")
@@ -157,6 +158,8 @@ def parse_record(number: int, entry: Any, folder: Path) -> OwnRecord:
     query, answer = (str(entry.get(name) or "").strip() for name in ("query", "answer"))
     if not query:
         raise InputError("the question is empty")
+    if any("\ud800" <= letter <= "\udfff" for letter in query + answer):
+        raise InputError("the question or its answer holds half a character (a lone surrogate)")
     judged = str(entry["judged"] or "") if "judged" in entry else None
     # What was seen when the answer was right is where to look; a better place was named by whoever judged.
     boxes = entry.get("seen") if judged == "right" and not entry.get("boxes") else entry.get("boxes")
@@ -179,8 +182,8 @@ def _image(value: Any, folder: Path) -> Path | bytes:
     found = image_of(value, folder)
     if found is None:
         raise InputError("the record names no picture (image)")
-    if isinstance(found, Path) and not found.is_file():
-        raise InputError(f"there is no picture {value}")
+    if isinstance(found, Path) and not os.path.isfile(found):  # a name may be longer than any file's
+        raise InputError(f"there is no picture {str(value)[:200]}")
     return found
 
 
