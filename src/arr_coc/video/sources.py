@@ -18,7 +18,7 @@ from ..balancing.three_ways import coupled_with, enlarged, photo_map
 from ..knowing.registry import BUILT_IN, relevance_for, resolve
 from ..knowing.scene import CHANNELS, SENSE_SIDE, Scene
 from ..values import Relevance
-from .motion import MAP, scaled, view_of
+from .motion import MAP, VIEW, scaled, view_of
 
 # (frame (H, W, 3) uint8, question) → relevance (h, w) in [0, 1], any resolution
 RelevanceFunction = Callable[[np.ndarray, str], "Relevance | np.ndarray | Any"]
@@ -167,8 +167,8 @@ def source_of(relevance: Any, query: str, photos: bool = True, scorer: Any = Non
 
 
 def map_size(frame: tuple[int, int]) -> tuple[int, int]:
-    """(rows, cols) of the carried maps of a frame of (height, width)."""
-    return scaled(frame, MAP)
+    """(rows, cols) of the carried maps of a frame of (height, width): those of its motion, found on the view of it."""
+    return scaled(scaled(frame, VIEW), MAP)
 
 
 def everything(size: tuple[int, ...]) -> tuple[slice, slice]:
