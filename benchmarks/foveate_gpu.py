@@ -385,12 +385,11 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
             torch.cuda.empty_cache()
     name = torch.cuda.get_device_name() if device.type == "cuda" else "cpu"
     versions = {"torch": torch.__version__, "transformers": transformers.__version__, "dtype": str(dtype)}
-    found = {"left_out": left_out, "results": results, "bars": bars(results)}
-    report: dict[str, Any] = {"device": name, **versions, "seconds": time.perf_counter() - started, **found}
+    report: dict[str, Any] = {"device": name, **versions, "seconds": time.perf_counter() - started}
+    report |= {"left_out": left_out, "results": results, "bars": bars(results)}
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "foveate_gpu.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
-    for one in left_out:
-        print(f"left out, the time was over: {one}")
+    print(f"left out, the time was over: {', '.join(left_out) or 'nothing'}")
     for check in report["bars"]:
         print(f"{check['case']}: {check['bar']}: {check['value']:.2f} (wanted {check['wanted']})", flush=True)
     print(table(results))

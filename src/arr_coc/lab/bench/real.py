@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -42,6 +42,7 @@ from .real_measures import (
     tokens_to_reach,
 )
 
+Item = TypeVar("Item")
 KEEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32)
 KEPT_EVERY = 25
 # Measure → the coarsest level that counts as seen. Uniform shows nothing at level 0 and, at a quarter, all at level 1.
@@ -102,21 +103,24 @@ def load_records(
             where = f"line {number} of {file}"
             raise InputError(f"{where} is not a record ({type(error).__name__}: {error})") from error
         found[record.source].append(record)
-    limits = limit if isinstance(limit, Mapping) else {} if limit is None else {"": limit}
-    unknown = [name for name in (*sources, *filter(None, limits)) if name not in found]
+    named = [name for name in limit if name] if isinstance(limit, Mapping) else []
+    unknown = [name for name in (*sources, *named) if name not in found]
     if unknown or not found:
         of = f" of {unknown[0]}; choose from {', '.join(found)}" if unknown and found else ""
         raise InputError(f"{file} holds no record{of}")
-    chosen = []
+    wanted = {source: several for source, several in found.items() if not sources or source in sources}
+    return drawn(wanted, limit, seed)
+
+
+def drawn(found: Mapping[str, Sequence[Item]], limit: int | Mapping[str, int] | None, seed: int) -> list[Item]:
+    """At most so many of every source, as `load_records` says it; each source by itself, in its order."""
+    limits = limit if isinstance(limit, Mapping) else {} if limit is None else {"": limit}
+    chosen: list[Item] = []
     for source, several in found.items():
-        if not sources or source in sources:
-            chosen += _drawn(several, limits.get(source, limits.get("", len(several))), seed)
+        order = np.random.default_rng([seed, crc32(source.encode())]).permutation(len(several))
+        number = limits.get(source, limits.get("", len(several)))
+        chosen += [several[place] for place in sorted(order[:number])]
     return chosen
-
-
-def _drawn(several: list[Record], number: int, seed: int) -> list[Record]:
-    order = np.random.default_rng([seed, crc32(several[0].source.encode())]).permutation(len(several))
-    return [several[place] for place in sorted(order[:number])]
 
 
 def by_picture(records: Sequence[Record]) -> Iterator[tuple[Path, list[Record]]]:

@@ -10,13 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zlib import crc32
-
-import numpy as np
 
 from ...errors import InputError
 from ..train.own_data import entries, file_of
-from .real import load_records
+from .real import drawn, load_records
 from .table import Table
 from .vqa import FULL, OURS, WORDS, Answers, Cell, Question, Task
 from .vqa_metrics import anls, exact
@@ -40,27 +37,16 @@ def reading_questions(
 ) -> list[Asked]:
     """The questions whose answer must be read, drawn as `load_records` draws."""
     rows = {number: entry for number, entry in entries(file_of(folder)) if isinstance(entry, dict)}
-    found = []
+    found: dict[str, list[Asked]] = {}
     for record in load_records(folder, None, sources, seed):
         entry = rows[int(record.name.rsplit(" ", 1)[1])]
         answer = str(entry.get("answer") or "").strip()
         if answer and answer.lower() not in record.query.lower():
             question = Question(record.name, record.image, record.query, (answer,), entry.get("words"))
-            found.append(Asked(record.source, question))
+            found.setdefault(record.source, []).append(Asked(record.source, question))
     if not found:
         raise InputError(f"{folder} has no record whose answer is a text to be read; --ask needs some")
-    limits = limit if isinstance(limit, dict) else {} if limit is None else {"": limit}
-    chosen = []
-    for source in dict.fromkeys(one.source for one in found):
-        own = [one for one in found if one.source == source]
-        chosen += _drawn(own, limits.get(source, limits.get("", len(own))), seed)
-    return chosen
-
-
-def _drawn(several: list[Asked], number: int, seed: int) -> list[Asked]:
-    """So many, by the seed; a larger number draws the same and more."""
-    order = np.random.default_rng([seed, crc32(several[0].source.encode())]).permutation(len(several))
-    return [several[place] for place in sorted(order[:number])]
+    return drawn(found, limit, seed)
 
 
 def cells_for(keeps: Sequence[float], words: bool) -> list[Cell]:
