@@ -18,7 +18,7 @@ from arr_coc.lab.needle import decode
 from arr_coc.lab.train.allocations import tree_of
 from arr_coc.lab.train.calibration import answer_batch
 from arr_coc.lab.train.evaluate import evaluation_leaves
-from arr_coc.lab.train.pictures import cut, render_family
+from arr_coc.lab.train.pictures import render_family
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,11 @@ def test_a_batch_says_what_its_rows_say_alone(eye):
     scorer = Scorer.from_pretrained(eye.scorer.folder).float()
     with torch.inference_mode(), dense_vision_attention(eye.model):
         leaves = evaluation_leaves("scorer", 0.5, batch, tree_of((128, 192)), scorer, torch.Generator())
-        said = answer_batch(eye.model, batch, leaves, most=10)
-        single = [answer_batch(eye.model, cut(batch, row, row + 1), leaves[row : row + 1], most=10) for row in range(3)]
+        shown = batch.pictures, batch.question_ids, leaves
+        said = answer_batch(eye.model, *shown, most=10)
+        single = [
+            answer_batch(eye.model, *(part[row : row + 1] for part in shown), most=10) for row in range(len(batch))
+        ]
     for row, one in enumerate(single):
         torch.testing.assert_close(said.logits[row, : one.logits.shape[1]], one.logits[0], atol=1e-5, rtol=0)
     for row, question in enumerate(map(decode, batch.question_ids)):

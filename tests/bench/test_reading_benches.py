@@ -10,11 +10,13 @@ from PIL import Image
 from plain_pages import plain_pack
 from tiny_weights import tiny_weights
 
+from arr_coc.alphabet import decode, text_row
 from arr_coc.app.cli import main
 from arr_coc.errors import InputError
 from arr_coc.lab.bench.needle import Weights
-from arr_coc.lab.bench.page_reading import CELLS, batches, book_of, leaves_of, measure_pages, table_of
+from arr_coc.lab.bench.page_reading import CELLS, answers_of, batches, book_of, leaves_of, measure_pages, table_of
 from arr_coc.lab.bench.real_ask import reading_questions
+from arr_coc.lab.pages.pack import read_pack
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,14 @@ def test_pages_are_read_every_way_from_its_share_of_the_tokens(weights, tmp_path
     assert found["n"] == 3
     assert len(found["rows"]) == len(CELLS)
     assert "All tokens" in table_of(found)
+    assert [(row["way"], row["keep"], row["n"]) for row in found["calibration"]] == [
+        ("full", 1.0, 3),
+        ("scorer", 0.25, 3),
+    ]
     batch = next(batches(book, None, 1))
+    pages = read_pack([tmp_path / "val-00.bin"])
+    asked = {decode(torch.tensor(text_row(question.answer, 40))) for page in pages for question in page.questions}
+    assert {decode(row) for row in answers_of(batch)} <= asked
     scores = torch.rand(len(batch), 8, 10)
     for way, keep in CELLS:
         leaves = leaves_of(way, keep, batch, scores, torch.Generator().manual_seed(0))

@@ -124,7 +124,7 @@ def test_speaking_finds_right_what_teaching_finds_right():
     batch = render_family("scenes", 6, (256, 256), 4, 0, "cpu", None, "validation")
     with torch.inference_mode(), dense_vision_attention(weights.mini):
         leaves = evaluation_leaves("uniform", 0.25, batch, tree_of((256, 256)), None, torch.Generator())
-        said = answer_batch(weights.mini, batch, leaves)
+        said = answer_batch(weights.mini, batch.pictures, batch.question_ids, leaves)
         assert torch.equal(is_right(said, batch.answer_ids), read(weights.mini, batch, leaves).right)
         # Declare what it said to be the truth: then it is right, however badly it was trained.
         text = said.ids.masked_fill(~said.within | (said.ids == TURN_END), 0)

@@ -172,6 +172,6 @@ def answered(
     """
     if not with_confidence:
         return read(weights.mini, batch, leaves).right.cpu().numpy(), None
-    said = answer_batch(weights.mini, batch, leaves)
+    said = answer_batch(weights.mini, batch.pictures, batch.question_ids, leaves)
     confidence = torch.stack([said.confidence(heat) for heat in (1.0, weights.temperature)])
     return is_right(said, batch.answer_ids).cpu().numpy(), confidence.float().cpu().numpy()

@@ -1,8 +1,9 @@
 """`bench pages`: exact match on drawn pages that no training saw: all tokens, overlays by the scorer, and the controls.
 
 Every page is shown as it was drawn, at its own size; questions that hold their own answer ("Click on Sources.") are
-left out. All ways see the very same questions. An answer counts as right where every character is, the true ones before
-it given, which finds the same answers right as letting the model speak.
+left out. All ways see the very same questions. An answer counts as right where every character is. With all tokens and
+with a quarter of them the model speaks, and its confidence is held against what was right (ECE); elsewhere the true
+characters are given one after the other, which finds the same answers right.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from torch import Tensor
 
 from ...attending.overlay import overlay
 from ...backbones.qwen3_vl_attention import dense_vision_attention
+from ...realizing.splice import pack, take
 from ..statistics import wilson
 from ..train.allocations import coarsest_of
+from ..train.calibration import ASKED, answer_batch, calibration_row, is_right
+from ..train.mini_model import TURN_END
 from ..train.reader import picture_loss
 from ..train.reader_examples import ReaderBatch
 from ..train.reader_pages import PageBook
@@ -65,6 +69,23 @@ def leaves_of(way: str, keep: float, batch: ReaderBatch, scores: Tensor, generat
     return overlay(found, [budget] * number).cells
 
 
+def answers_of(batch: ReaderBatch) -> Tensor:
+    """(B, A) characters of the true answers of a batch with one question a picture, 0 = padding."""
+    tails = batch.tails[:, 0].long()
+    return take(tails, pack(batch.said[:, 0] & (tails != TURN_END), "right"))
+
+
+def read_cell(
+    weights: Weights, batch: ReaderBatch, leaves: Tensor, aloud: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Right (B,) and, where the model speaks, confidence (2, B) at temperature 1 and at the calibrated one."""
+    if not aloud:
+        return picture_loss(weights.mini, batch, [leaves], coarsest_of(batch.size) + 1)[1].cpu().numpy(), None
+    said = answer_batch(weights.mini, batch.pictures, batch.questions[:, 0].long(), leaves)
+    confidence = torch.stack([said.confidence(heat) for heat in (1.0, weights.temperature)])
+    return is_right(said, answers_of(batch)).cpu().numpy(), confidence.float().cpu().numpy()
+
+
 @torch.inference_mode()
 def measure_pages(
     weights: Weights,
@@ -74,8 +95,10 @@ def measure_pages(
     cells: Sequence[tuple[str, float]] = CELLS,
     advance: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """{"rows": one for each cell, "n": questions, "facts": …}. advance: called with the questions of each batch."""
+    """{"rows": one for each cell, "calibration": of the cells that were asked aloud, "n": questions, "facts": …}.
+    advance: called with the questions of each batch."""
     device = book.device
+    sure: dict[tuple[str, float], list[np.ndarray]] = {cell: [] for cell in cells if cell in ASKED}
     right: dict[tuple[str, float], list[np.ndarray]] = {cell: [] for cell in cells}
     generator = torch.Generator().manual_seed(seed)
     with (
@@ -86,16 +109,23 @@ def measure_pages(
             scores = weights.scorer.score(batch.pictures, batch.questions[:, 0].long()).float()
             for cell in cells:
                 leaves = leaves_of(*cell, batch, scores, generator)
-                found = picture_loss(weights.mini, batch, [leaves], coarsest_of(batch.size) + 1)[1]
-                right[cell].append(found.cpu().numpy())
+                found, confidence = read_cell(weights, batch, leaves, cell in ASKED)
+                right[cell].append(found)
+                if confidence is not None:
+                    sure[cell].append(confidence)
             advance(len(batch))
     good = {cell: np.concatenate(parts) for cell, parts in right.items()}
     rows = []
     for (way, keep), values in good.items():
         low, high = wilson(int(values.sum()), len(values))
         rows.append({"way": way, "keep": keep, "accuracy": float(values.mean()), "low": low, "high": high})
+    calibration = []
+    for cell, parts in sure.items():
+        before, after = np.concatenate(parts, axis=1)
+        calibration.append({"way": cell[0], "keep": cell[1], **calibration_row((before, after), good[cell])})
     facts = machine_facts(("torch", "transformers")) | {"weights": weights.name, "seed": str(seed)}
-    return {"schema": 1, "kind": "pages", "n": len(good[cells[0]]), "facts": facts, "rows": rows}
+    number = len(good[cells[0]])
+    return {"schema": 1, "kind": "pages", "n": number, "facts": facts, "rows": rows, "calibration": calibration}
 
 
 def table_of(found: dict[str, Any]) -> str:
@@ -115,6 +145,10 @@ def table_of(found: dict[str, Any]) -> str:
         "|---" * (len(keeps) + 1) + "|",
         *(f"| {way} | " + " | ".join(cell(way, keep) for keep in keeps) + " |" for way in ways),
     ]
+    for row in found["calibration"]:
+        where = "all tokens" if row["keep"] == 1 else f"{row['way']} at 1/{round(1 / row['keep'])}"
+        measured, chance = (f"{100 * row[name]:.1f}" for name in ("ece_after", "ece_chance"))
+        lines += ["", f"ECE, {where}: {measured} % ({chance} by chance alone)."]
     return "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ from ...realizing.splice import pack, take
 from .allocations import LEVELS, tree_of
 from .evaluate import FAMILIES, evaluation_leaves
 from .mini_model import IMAGE, TURN_END
-from .pictures import TrainingBatch, render_family
+from .pictures import render_family
 from .prompts import build_prompt
 from .reader import see
 
@@ -48,10 +48,13 @@ def question_prompt(question_ids: Tensor, visual_tokens: int) -> tuple[Tensor, T
     return take(prompt.input_ids, index), (index >= 0).long()
 
 
-def answer_batch(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, most: int = LONGEST_ANSWER) -> Generated:
-    """What the model says to every picture; call it inside `dense_vision_attention(model)`, autocast as wanted."""
-    tokens, leaf_batch = see(model, batch.pictures, leaves)
-    ids, mask = question_prompt(batch.question_ids, leaves.shape[1])
+def answer_batch(
+    model: PreTrainedModel, pictures: Tensor, question_ids: Tensor, leaves: Tensor, most: int = LONGEST_ANSWER
+) -> Generated:
+    """What the model says to every picture (B, 3, H, W) and question (B, Q), seen as leaves (B, N, 3); call it inside
+    `dense_vision_attention(model)`, autocast as wanted."""
+    tokens, leaf_batch = see(model, pictures, leaves)
+    ids, mask = question_prompt(question_ids, leaves.shape[1])
     positions, following = leaf_positions(ids, leaf_batch, IMAGE, mask)
     return generate_greedily(model, ids, tokens, positions, following, mask, most)
 
@@ -204,7 +207,7 @@ def _answers(
             batch = render_family(family, min(batch_size, number - start), size, seed, start, device, None, split)
             for strategy, keep in cells:
                 leaves = evaluation_leaves(strategy, keep, batch, tree, scorer, generator)
-                said = answer_batch(model, batch, leaves)
+                said = answer_batch(model, batch.pictures, batch.question_ids, leaves)
                 right = is_right(said, batch.answer_ids)
                 kept = Generated(said.ids.cpu(), said.logits.cpu(), said.within.cpu())
                 yield strategy, keep, kept, right.cpu()
