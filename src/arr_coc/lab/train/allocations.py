@@ -1,8 +1,9 @@
 """Which allocations the reader is trained on: all of them, so that every control later gets its fair chance.
 
-A third of the steps see the whole picture or a plainly down-sampled one; the others leaves laid over one another or a
-tree around the answer, around noise, or around what a scorer finds; some see the whole picture in the tower and only a
-few of its tokens in the language model, as those who prune after the encoder do.
+Nearly half of the steps see the whole picture or a plainly down-sampled one: from few tokens, well placed, a reader
+learns to read sooner than to find among many. The others see leaves laid over one another or a tree around the answer,
+around noise, or around what a scorer finds; some see the whole picture in the tower and only a few of its tokens in the
+language model, as those who prune after the encoder do.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Kind:
 
 NURSERY_KINDS = (Kind("full", 1, 0.6), Kind("uniform", 1 / 4, 0.2), Kind("oracle", 1 / 2, 0.2))
 KINDS = (
-    Kind("full", 1, 0.22),
+    Kind("full", 1, 0.36),
     Kind("uniform", 1 / 4, 0.10),
     Kind("uniform", 1 / 8, 0.03),
     Kind("uniform", 1 / 16, 0.04),
@@ -67,7 +68,7 @@ KINDS = (
 )
 # Once the scorer knows something, the reader also sees the leaves that it would choose. It costs as much as reading:
 # most of what it does to the leaves, distractions and missed cells do too.
-SCORER_KINDS = (Kind("scorer", 1 / 8, 0.02), Kind("scorer", 1 / 16, 0.02), Kind("scorer", 1 / 32, 0.01))
+SCORER_KINDS = (Kind("scorer", 1 / 8, 0.01), Kind("scorer", 1 / 16, 0.01), Kind("scorer", 1 / 32, 0.005))
 
 
 # A first look, and further leaves behind it in the prompt: half of them where the answer is, half of them elsewhere.

@@ -307,8 +307,8 @@ class MiniTraining(Training[MiniOptions]):
     def blocks(self, pages: ReaderBatch, kind: Kind) -> tuple[list[torch.Tensor], torch.Tensor | None]:
         """The leaves of every look of this kind at these pages, and which tokens are kept after the tower."""
         leaf_table, truth = self.tables[pages.size], pages.targets[:, 0].float()
-        # Every other time a first look follows chance: the scorer must not be the only guide that the reader knows.
-        guided = kind.name == "scorer" or (kind.name == "again" and self.chance["chance"].random() < 0.5)
+        # Most first looks follow chance: the scorer must not be the only guide that the reader knows, and it is slow.
+        guided = kind.name == "scorer" or (kind.name == "again" and self.chance["chance"].random() < 0.25)
         scores = None
         if guided:
             with torch.no_grad(), self.autocast():
