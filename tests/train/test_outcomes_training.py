@@ -115,7 +115,7 @@ def test_the_credit_opens_the_training_and_the_policy_gradient_joins(reader, tmp
     curve = json.loads((tmp_path / "both" / "out" / "record.json").read_text())["curve"]
     assert ["reward" in point for point in curve] == [False, False, True, True]
     assert all("credit" in point and point["budget share"] == 1 for point in curve)
-    train_scorer.main(arguments(reader, tmp_path / "one", *plan[:4], "--credit-weight", "0"))
+    train_scorer.main(arguments(reader, tmp_path / "one", *plan[:4], "--credit", "policy"))
     curve = json.loads((tmp_path / "one" / "out" / "record.json").read_text())["curve"]
     assert all("reward" in point and "credit" not in point for point in curve)
 

@@ -244,14 +244,16 @@ class CreditReplay:
         return chance.sample(older, min(times, len(older)))
 
     def state(self) -> list[Any]:
-        """The shares, and the pieces instead of their pictures."""
+        """The shares and weights, and the pieces instead of their pictures."""
         return [
-            ([(tuple(block), start, stop) for block, start, stop in one.pieces], one.shares.cpu()) for one in self.kept
+            ([(tuple(block), start, stop) for block, start, stop in one.pieces], one.shares.cpu(), one.weights.cpu())
+            for one in self.kept
         ]
 
     def load_state(self, state: list[Any], sources: Sources) -> None:
         self.kept.clear()
-        for pieces, shares in state:
+        for pieces, shares, weights in state:
             found = [Piece(Block(*values), start, stop) for values, start, stop in pieces]
-            batch, weights = sources.render(found)
-            self.kept.append(Judged(batch, shares.to(weights.device), weights, tuple(found)))
+            batch, _ = sources.render(found)
+            device = batch.pictures.device
+            self.kept.append(Judged(batch, shares.to(device), weights.to(device), tuple(found)))

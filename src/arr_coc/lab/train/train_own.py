@@ -36,10 +36,8 @@ from .own_data import OwnRecord, read_own, split_by_picture, write_records
 from .run import Moment, Notes, Schedule, Training, command, door
 from .scorer_onnx import export_scorer
 from .scorer_worlds import MOST_BOXES, MOST_CONTEXTS, Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf
-from .train_reading import KEEPS, NEEDLE_GREY, NEEDLE_ZOOM, PAGE_GREY, cell_losses, coverage, letter_losses
+from .train_reading import KEEPS, NEEDLE_GREY, NEEDLE_ZOOM, PAGE_GREY, READING, cell_losses, coverage, letter_losses
 
-# What is written is read by these, as well as by any layer above them; they know no question.
-READING = ("stem", "fine", "down8", "read", "glyphs")
 ZOOM = (0.7, 1.3)
 RUNNING_MEAN = 0.98
 HELD_BYTES = 1_500_000_000  # decoded pictures that are kept in memory

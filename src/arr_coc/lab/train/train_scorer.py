@@ -1,10 +1,13 @@
 """`arr-coc train scorer --from outcomes`: the scorer learns where to look from what came of looking there.
 
-The reader is frozen. The scorer's map is turned into several sampled allocations of each picture, the reader answers
-from each, and the scorer follows what paid (`policy_gradient`). It never sees a box. Before that, and beside it, it
-follows where the answer hung on detail (`credit`): one reading with its derivative weighs every cell of a picture,
-where a group of sampled allocations compares a handful of trees. `--from boxes` is the same loop with the boxes as
-labels, for comparison: by cross entropy, or by what a mistake costs (`asymmetric`).
+The reader is frozen, and the scorer never sees a box. `--credit` says what it follows:
+
+- `derivative`: where the answer hung on detail, put to the proof (`outcomes.proven_credit`). One reading with its
+  derivative weighs every cell of a picture, where a group of allocations compares a handful of trees;
+- `policy`: what paid among several sampled allocations of each picture (`policy_gradient`);
+- `both`: the derivative first, and the policy gradient behind it.
+
+`--from boxes` is the same loop with the boxes as labels: by cross entropy, or by what a mistake costs (`asymmetric`).
 
 `--data RECORDS` is another training, that of the scorer that reads on one's own pictures: `--data . --help` tells.
 
@@ -28,23 +31,27 @@ from torch.nn import functional as F
 
 from ...attending.tree import Tree
 from ...backbones.qwen3_vl_attention import dense_vision_attention
+from ...bundled import SCORER, part_folder
 from ...errors import InputError
 from ...files import write_json
+from ...knowing.reading_scorer import ReadingScorer
 from ...knowing.scorer import Scorer, ScorerConfig
-from .allocations import target_cells, tree_of
+from .allocations import box_cover, target_cells, tree_of
 from .checkpoints import load_shipped
 from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .monitors import Monitors, Probe, run_scorer
 from .options import RunOptions, option, takes_records
-from .outcomes import RewardForm, credit_loss, credit_shares, detail_credit, judge, load_reader
+from .outcomes import credit_marks, judge, load_reader, marked_loss, proven_credit
 from .pictures import TrainingBatch, cut
 from .policy_gradient import PolicySettings, balance_penalty, draw_noise, map_entropy, outcome_step
 from .reader_examples import SHARES
 from .rewards import PRESETS, asymmetric_loss, expected_tokens
 from .run import Moment, Notes, Schedule, Training, command, door
 from .scorer_examples import STATIC_ONLY, CreditReplay, Curriculum, Judged, Sources
+from .train_reading import CONTEXT, READING, make_optimizers
 
+CREDITS, NETS = ("derivative", "policy"), ("small", "reading")
 # How often small canvases return once the large ones are practised.
 SMALL_LATER = 0.2
 # The learning rate falls to this share.
@@ -61,6 +68,7 @@ class ScorerOptions(RunOptions):
     """
 
     source: str = option("outcomes", "what is learned from", flag="--from", choices=("outcomes", "boxes"))
+    credit: str = option("both", "with outcomes: what is followed", choices=(*CREDITS, "both"))
     reader: Path = option(help="the frozen reader: an export of `train mini`, or a checkpoint folder")
     stakes: str = option("cross_entropy", "with boxes: cross_entropy or " + ", ".join(PRESETS))
     folder: Path = option(Path("runs/scorer"), "where the checkpoint and the curve are kept")
@@ -73,9 +81,9 @@ class ScorerOptions(RunOptions):
     learning_rate: float = option(1e-3, "of AdamW")
     warm_up: int = option(50, "steps")
     decay_from: float = option(0.6, "share of the training from which on the learning rate falls")
-    reward: RewardForm = option("outcome", "what an answer is worth")
+    reward: str = option("outcome", "what an answer is worth")
     likelihood_weight: float = option(1.0, "of the right answer's log-likelihood in the reward")
-    credit_weight: float = option(1.0, "of the credit; 0: policy gradient only")
+    credit_weight: float = option(1.0, "of the derivative's credit")
     policy_weight: float = option(0.2, "of the policy gradient")
     policy_from: float = option(0.7, "share of the training from which on allocations are sampled and judged")
     replays: int = option(2, "steps on earlier batches, after each")
@@ -87,7 +95,8 @@ class ScorerOptions(RunOptions):
     probe: int = option(448, "validation pictures on which the allocation in use is judged; 0: none")
     say_every: float = option(15.0, "seconds between points of the curve; with --steps every step is one")
     evaluate: int = option(2048, "test questions for each cell of the table; 0: no table")
-    width: int = option(ScorerConfig.width, "features of the scorer")
+    net: str = option("small", "small, or reading: the bundled one's, all but what reads letters new", choices=NETS)
+    width: int = option(ScorerConfig.width, "features of the small scorer")
 
     def __post_init__(self) -> None:
         if self.source not in ("outcomes", "boxes"):
@@ -104,11 +113,31 @@ class ScorerOptions(RunOptions):
 
     def samples(self, progress: float) -> bool:
         """Whether allocations are sampled at this point of the training."""
-        return self.source == "outcomes" and (self.credit_weight == 0 or progress >= self.policy_from)
+        late = self.credit == "both" and progress >= self.policy_from
+        return self.source == "outcomes" and (self.credit == "policy" or late)
 
     @property
     def schedule(self) -> Schedule:
         return Schedule(self.warm_up, self.decay_from, SLOWEST)
+
+
+def new_scorer(net: str, config: ScorerConfig) -> Scorer | ReadingScorer:
+    """A scorer that was never taught where to look: all new, or with the bundled one's layers that read letters (which
+    know no question) left as they are and all above them new."""
+    if net == "small":
+        return Scorer(config)
+    taught = ReadingScorer.from_pretrained(part_folder(SCORER)).float()
+    scorer = ReadingScorer(taught.config)
+    for name in READING:
+        getattr(scorer, name).load_state_dict(getattr(taught, name).state_dict())
+        getattr(scorer, name).requires_grad_(False)
+    return scorer
+
+
+def box_marks(batch: TrainingBatch, rows: int, cols: int) -> Tensor:
+    """(B, rows, cols): 1 for the cells of the answer, less for those that identify it."""
+    answer = (box_cover(batch.boxes, batch.box_mask, rows, cols) > 0.02).float()
+    return torch.maximum(answer, CONTEXT * target_cells(batch, rows, cols))
 
 
 def box_loss(cell_logits: Tensor, batch: TrainingBatch, stakes: str, weights: Tensor) -> Tensor:
@@ -123,21 +152,27 @@ def box_loss(cell_logits: Tensor, batch: TrainingBatch, stakes: str, weights: Te
     return asymmetric_loss(tokens, truth, PRESETS[stakes], importance=weights[:, None, None]).loss
 
 
+def credited_loss(cell_logits: Tensor, judged: Judged) -> Tensor:
+    return marked_loss(cell_logits, credit_marks(judged.shares), judged.weights)
+
+
 class ScorerTraining(Training[ScorerOptions]):
     """One scorer, a frozen reader, and the sources of its examples."""
 
     def __init__(self, options: ScorerOptions, devices: Devices, config: ScorerConfig | None = None) -> None:
         super().__init__(options, devices)
         self.config = config or ScorerConfig(width=options.width)
-        self.scorer = Scorer(self.config).to(self.device)
-        optimizer: Any = torch.optim.AdamW(
-            self.scorer.parameters(), lr=options.learning_rate, weight_decay=0.01, betas=(0.9, 0.98)
+        self.scorer: Any = new_scorer(options.net, self.config).to(self.device)
+        rate = options.learning_rate
+        optimizers: list[Any] = (
+            [torch.optim.AdamW(self.scorer.parameters(), lr=rate, weight_decay=0.01, betas=(0.9, 0.98))]
+            if options.net == "small"
+            else make_optimizers(self.scorer, rate, self.device.type == "cuda")
         )
         if options.start_from is not None:
             load_shipped(options.start_from, {"scorer": self.scorer})
-        self.running_scorer, optimizer = devices.prepare(self.scorer, optimizer)
+        self.running_scorer, *self.optimizers = devices.prepare(self.scorer, *optimizers)
         self.modules["scorer"], self.schedule = self.scorer, options.schedule
-        self.optimizers.append(optimizer)
         self.done |= {"pictures": 0, "rendered": {}, "monitors": None}
         self.monitors = Monitors(entropy_band=options.settings.band)
         self.reader = load_reader(options.reader, self.device)
@@ -170,23 +205,28 @@ class ScorerTraining(Training[ScorerOptions]):
         batch, weights, noise = cut(batch, own.start, own.stop), weights[own], noise[own]
         cell_logits = run_scorer(self.running_scorer, batch)
         if options.source == "boxes":
-            loss = box_loss(cell_logits, batch, options.stakes, weights)
+            loss = self.labelled_loss(cell_logits, batch, weights)
             seen = {"budget share": loss.new_tensor(tree.reach(budget) / budget)}
         else:
             loss, seen = self.outcome_loss(at, batch, cell_logits, tree, budget, noise, weights)
             if "right" in seen:
                 seen[f"right {keep:.3g}"] = seen["right"]
-            if options.credit_weight:
-                credit = detail_credit(self.reader, batch)
-                self.replay.add(Judged(batch, credit_shares(credit.cells), weights, tuple(pieces)))
-                seen["credit"] = credit_loss(cell_logits, self.replay.kept[-1].shares, weights)
-                seen["right full"] = credit.right.float().mean()
+            if options.credit != "policy":
+                credit = proven_credit(self.reader, batch, most=options.readings_at_once)
+                self.replay.add(Judged(batch, credit.shares, weights * credit.weights, tuple(pieces)))
+                seen["credit"] = credited_loss(cell_logits, self.replay.kept[-1])
+                seen["right full"], seen["proven"] = credit.right.float().mean(), credit.weights.mean()
                 # Without the sampled allocations, the balance term still holds the map open.
                 outside = balance_penalty(map_entropy(cell_logits), options.settings.band)
                 held = 0.0 if options.samples(at.progress) else options.settings.balance_weight
                 loss = loss + options.credit_weight * seen["credit"] + held * outside
         seen["map entropy"] = map_entropy(cell_logits.detach()).mean()
         return loss, seen
+
+    def labelled_loss(self, cell_logits: Tensor, batch: TrainingBatch, weights: Tensor) -> Tensor:
+        if self.options.stakes != "cross_entropy":
+            return box_loss(cell_logits, batch, self.options.stakes, weights)
+        return marked_loss(cell_logits, box_marks(batch, *cell_logits.shape[1:]), weights)
 
     def outcome_loss(
         self,
@@ -224,7 +264,7 @@ class ScorerTraining(Training[ScorerOptions]):
         again = 0 if self.options.samples(at.progress) else self.options.replays
         for older in self.replay.draw(again, self.chance["chance"]):
             logits = run_scorer(self.running_scorer, older.batch)
-            self.update(self.options.credit_weight * credit_loss(logits, older.shares, older.weights))
+            self.update(self.options.credit_weight * credited_loss(logits, older))
         return notes
 
     def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
