@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,11 @@ from PIL import Image, ImageDraw
 
 from arr_coc.errors import InputError
 from arr_coc.knowing.reading_scorer import ReadingScorer, ReadingScorerConfig
-from arr_coc.lab.train import train_own, train_scorer
+from arr_coc.lab.train import own_credit, train_own, train_scorer
 from arr_coc.lab.train.checkpoints import ship
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.options import parse
-from arr_coc.lab.train.own_credit import cell_boxes, coarse_level, leaf_boxes, refined
+from arr_coc.lab.train.own_credit import all_windows, coarse_level, leaf_boxes, refined, window_leaves
 from arr_coc.lab.train.own_data import read_own
 from arr_coc.lab.train.run import torch_scope, train
 from arr_coc.lab.train.train_own import Album, OwnOptions, OwnTraining, own_shelf
@@ -182,13 +183,38 @@ def test_answers_alone_teach_too_and_boxes_are_never_looked_at(folder, tmp_path,
     assert 0 < one["progress"]["likelihood"] < 1
 
 
-def test_credited_cells_become_boxes_until_they_hold_half():
-    shares = np.zeros((4, 8))
-    shares[1, 2], shares[3, 7], shares[0, 0] = 0.3, 0.25, 0.2
-    boxes = cell_boxes(shares)
-    assert boxes.tolist() == [[2 / 8, 1 / 4, 3 / 8, 2 / 4], [7 / 8, 3 / 4, 1, 1]]
-    assert len(cell_boxes(np.full((20, 20), 1 / 400))) == 8
-    assert cell_boxes(np.zeros((2, 2))).shape == (0, 4)
+def test_the_window_that_is_credited_is_the_answers_own_and_no_larger(monkeypatch):
+    """A reader that needs four cells, and is put off by every other: found alone, wherever it stands; and by two that
+    are alike, nowhere."""
+    reader = torch.nn.Linear(1, 1)
+    needed = {(3, 5), (3, 6), (4, 5), (4, 6)}
+    twice = False
+
+    def judged(reader: Any, batch: Any, leaves: torch.Tensor) -> Any:
+        seen = [{(row, col) for row, col, _ in window} for window in leaves[0].tolist()]
+        good = [max(len(one & needed), len({(r, c + 8) for r, c in one} & needed) if twice else 0) for one in seen]
+        return SimpleNamespace(log_likelihood=torch.tensor([[float(one) - 4 for one in good]]))
+
+    monkeypatch.setattr(own_credit, "judge", judged)
+    pixels = np.zeros((8 * 32, 16 * 32, 3), np.uint8)
+    boxes, log = own_credit.mini_boxes(reader, pixels, "where?", "12.15")
+    assert boxes.tolist() == [[5 / 16, 3 / 8, 7 / 16, 5 / 8]]
+    assert log == 0
+    needed, twice = {(3, 9), (3, 10), (4, 9), (4, 10)}, True
+    assert own_credit.mini_boxes(reader, pixels, "where?", "12.15")[0].shape == (0, 4)
+
+
+@pytest.mark.parametrize("length", [1, 5, 40])
+def test_windows_lie_inside_and_meet_everything(length):
+    windows = all_windows(7, 13, length)
+    assert (windows[:, :2] >= 0).all()
+    assert (windows[:, 2:] <= (7, 13)).all()
+    cells = window_leaves(windows)
+    assert {(row, col) for row, col, _ in cells.reshape(-1, 3).tolist()} == {
+        (r, c) for r in range(7) for c in range(13)
+    }
+    assert (cells[3, 0, 0], cells[3, -1, 1]) == (windows[3, 0], windows[3, 3] - 1)
+    assert all_windows(1, 2, length).tolist() == [[0, 0, 1, 2]]
 
 
 def test_one_leaf_more_keeps_the_ground_whole():
