@@ -11,8 +11,9 @@ from torch import nn
 from arr_coc.attending.classic import PowerCurve
 from arr_coc.balancing.learned import TensionBalancer
 from arr_coc.errors import InputError
+from arr_coc.lab.train.actor_critic import HierarchicalActorCritic, returns_to_go
 from arr_coc.lab.train.monitors import Monitors
-from arr_coc.lab.train.rewards import DISCOUNTS, TIMESCALES, FractalReward, HierarchicalActorCritic, returns_to_go
+from arr_coc.lab.train.rewards import DISCOUNTS, TIMESCALES, FractalReward
 from arr_coc.lab.train.scorer_examples import STATIC_ONLY, Curriculum, CurriculumStage
 
 

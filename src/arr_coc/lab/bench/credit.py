@@ -19,23 +19,28 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 
+from ...attending.overlay import overlay
 from ...backbones.qwen3_vl_attention import dense_vision_attention
 from ...bundled import load_scorer
 from ...errors import InputError
 from ...files import write_json
 from ..statistics import Estimate, paired, proportion, ratio
+from ..train.actor_critic import ACTIONS, STATES, HierarchicalActorCritic, own_stops, pass_budgets
 from ..train.allocations import tree_of
+from ..train.calibration import answer_batch, is_right
 from ..train.devices import Devices
 from ..train.evaluate import FAMILIES, evaluation_leaves
 from ..train.options import option, parse, plain
 from ..train.outcomes import judge, load_reader
 from ..train.pictures import TrainingBatch, render_family
 from ..train.run import door, train
-from ..train.train_scorer import CREDITS, NETS, ScorerOptions, ScorerTraining
+from ..train.train_scorer import CREDITS, CRITIC_PASSES, NETS, ScorerOptions, ScorerTraining
 from .needle import RememberedScores
 from .table import Quantity, Table, fill_page
 
+OWN_STOPS = "critic, its own stops"
 CONTROLS = ("uniform", "random", "shuffled", "oracle")
 BAR = 0.95  # of the first rule's accuracy
 COLUMNS = {
@@ -123,9 +128,10 @@ def read_all(plan: CompareOptions, scorers: dict[str, Any], device: torch.device
     """{"RULE@KEEP": right (n,), tokens} of every rule and control, the pictures of one family after the other."""
     model, tree = load_reader(plan.weights, device), tree_of(plan.size)
     found: dict[str, list[np.ndarray]] = {}
-    tokens: dict[str, int] = {}
+    tokens: dict[str, float] = {}
     generator = torch.Generator().manual_seed(11)
     families: list[str] = []
+    stops: list[np.ndarray] = []
     with dense_vision_attention(model):
         for family, batch in test_batches(plan, device):
             families += [family] * len(batch)
@@ -141,8 +147,31 @@ def read_all(plan: CompareOptions, scorers: dict[str, Any], device: torch.device
                     key = f"{name}@{keep:.4g}"
                     tokens[key] = leaves.shape[1]
                     found.setdefault(key, []).append(judge(model, batch, leaves[:, None]).right[:, 0].cpu().numpy())
+            if "critic" in scorers:
+                good, spent = stopped(plan, model, scorers["critic"], batch)
+                found.setdefault(f"{OWN_STOPS}@{plan.keeps[0]:.4g}", []).append(good)
+                stops.append(spent)
+    if stops:
+        tokens[f"{OWN_STOPS}@{plan.keeps[0]:.4g}"] = float(np.concatenate(stops).mean())
     right = {key: np.concatenate(parts) for key, parts in found.items()}
     return {"right": right, "tokens": tokens, "families": np.array(families)}
+
+
+def stopped(plan: CompareOptions, model: Any, scorer: Any, batch: TrainingBatch) -> tuple[np.ndarray, np.ndarray]:
+    """Right (B,) and tokens (B,) where the actor that the critics taught decides behind which pass to stop. It hears
+    how sure the reader is of what it said, and no right answer."""
+    actor = HierarchicalActorCritic(STATES, ACTIONS)
+    actor.load_state_dict(load_file(plan.out / "critic" / "actor.safetensors"))
+    device, tree = batch.pictures.device, tree_of(plan.size)
+    logits = scorer(batch.pictures, batch.question_ids).float()
+    budgets = pass_budgets(tree, round(plan.keeps[0] * tree.full), CRITIC_PASSES)
+    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        said = [answer_batch(model, batch, overlay(logits.sigmoid(), [one] * len(batch)).cells) for one in budgets]
+    sure = [one.log_probabilities().sum(1) / one.within.sum(1).clamp_min(1) for one in said]
+    last = own_stops(actor.float().to(device), torch.stack(sure, -1).exp(), budgets, tree.full, logits)
+    right = torch.stack([is_right(one, batch.answer_ids) for one in said], -1).gather(1, last[:, None])[:, 0]
+    spent = torch.tensor(budgets, device=device).cumsum(0)[last]
+    return right.cpu().numpy(), spent.cpu().numpy()
 
 
 def percent(found: Estimate, unit: str = "%") -> Quantity:
@@ -155,7 +184,7 @@ def table_of(plan: CompareOptions, read: dict[str, Any], records: dict[str, dict
     rows: list[dict[str, Any]] = []
     for key, values in right.items():
         name, keep = key.split("@")
-        own = records.get(name, {})
+        own = records.get("critic" if name == OWN_STOPS else name, {})
         row = {"rule": name, "keep": float(keep), "tokens": tokens[key], "right": percent(proportion(values))}
         row |= {"n": len(values), "seed": plan.seed if own else None}
         row |= {"seconds": float(own["seconds"]) if own else None, "steps": own.get("step")}

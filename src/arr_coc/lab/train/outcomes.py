@@ -22,7 +22,7 @@ from ...realizing.patches import LeafBatch, gather_leaf_patches, leaf_patches, m
 from .pictures import TrainingBatch, cut
 from .prompts import chat_tail
 from .reader import normalise_pictures
-from .rewards import Outcome, outcome_reward, simple_reward
+from .rewards import Outcome
 from .swift import run_language, run_tower
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 # A wrong answer with at least this share of its characters right is partly right.
 PARTLY_FROM = 0.5
-# Both forms of the reward are brought to this scale: right is +1.
-SCALE = {"outcome": 1000.0, "simple": 100.0}
 
 
 @dataclass(frozen=True)
@@ -50,17 +48,6 @@ class Judgement:
         """(B, G) int64 of `Outcome`."""
         partly = (self.share >= PARTLY_FROM) & ~self.right
         return self.right.long() * int(Outcome.RIGHT) + partly.long() * int(Outcome.PARTLY)
-
-    def reward(self, tokens: int, full: int, form: str = "outcome", likelihood_weight: float = 0.0) -> Tensor:
-        """(B, G): the reward on the scale where right is +1, plus likelihood_weight × log_likelihood."""
-        spent = torch.full_like(self.share, tokens)
-        if form == "outcome":
-            worth = outcome_reward(self.outcome, spent, full).total
-        elif form == "simple":
-            worth = simple_reward(self.outcome, spent, self.confidence).total
-        else:
-            raise InputError(f"unknown form of reward {form!r}; choose outcome or simple")
-        return worth / SCALE[form] + likelihood_weight * self.log_likelihood
 
 
 def answer_chances(

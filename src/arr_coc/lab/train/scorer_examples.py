@@ -126,6 +126,16 @@ class Piece(NamedTuple):
     stop: int
 
 
+def follows(pieces: Sequence[Piece]) -> Tensor:
+    """(B,) bool: whether each picture of these pieces is the next frame of the one before it."""
+    frames = [
+        block.source == "video" and place > start and place % FRAMES > 0
+        for block, start, stop in pieces
+        for place in range(start, stop)
+    ]
+    return torch.tensor(frames, dtype=torch.bool)
+
+
 class Sources:
     """The pictures of every source; `choose` mixes them as the curriculum says, `render` makes a batch of them.
 

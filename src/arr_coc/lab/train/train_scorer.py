@@ -5,14 +5,15 @@ The reader is frozen, and the scorer never sees a box. `--credit` says what it f
 - `derivative`: where the answer hung on detail, put to the proof (`outcomes.proven_credit`). One reading with its
   derivative weighs every cell of a picture, where a group of allocations compares a handful of trees;
 - `policy`: what paid among several sampled allocations of each picture (`policy_gradient`);
+- `critic`: what paid beyond what four critics expected, over passes that an actor may end (`actor_critic`);
 - `both`: the derivative first, and the policy gradient behind it.
 
 `--from boxes` is the same loop with the boxes as labels: by cross entropy, or by what a mistake costs (`asymmetric`).
 
 `--data RECORDS` is another training, that of the scorer that reads on one's own pictures: `--data . --help` tells.
 
-The reward is the outcome (right +1, partly +0.5, wrong −1: `rewards.outcome_reward` over 1000) plus `likelihood_weight`
-times the mean log-likelihood of the right answer's characters under the reader; 0 leaves the bare outcome.
+What an answer is worth to `policy` and `critic` says `--reward`: a file of weights (`rewards.RewardPlan`), or
+`outcome`: right +1, partly +0.5, wrong −1, and the mean log-likelihood of the right answer's characters.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import random
 import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,22 +37,42 @@ from ...errors import InputError
 from ...files import write_json
 from ...knowing.reading_scorer import ReadingScorer
 from ...knowing.scorer import Scorer, ScorerConfig
+from .actor_critic import (
+    ACTIONS,
+    DAYS,
+    STATES,
+    HierarchicalActorCritic,
+    critic_step,
+    look_through,
+    pass_budgets,
+)
 from .allocations import box_cover, target_cells, tree_of
 from .checkpoints import load_shipped
 from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .monitors import Monitors, Probe, run_scorer
 from .options import RunOptions, option, takes_records
-from .outcomes import credit_marks, judge, load_reader, marked_loss, proven_credit
+from .outcomes import credit_marks, load_reader, marked_loss, proven_credit
 from .pictures import TrainingBatch, cut
-from .policy_gradient import PolicySettings, balance_penalty, draw_noise, map_entropy, outcome_step
+from .policy_gradient import PolicySettings, Sampled, balance_penalty, draw_noise, map_entropy, outcome_step
 from .reader_examples import SHARES
-from .rewards import PRESETS, asymmetric_loss, expected_tokens
+from .rewards import (
+    PRESETS,
+    Passes,
+    RewardPlan,
+    answer_worth,
+    asymmetric_loss,
+    expected_tokens,
+    scale_rewards,
+    total_reward,
+)
 from .run import Moment, Notes, Schedule, Training, command, door
-from .scorer_examples import STATIC_ONLY, CreditReplay, Curriculum, Judged, Sources
+from .scorer_examples import STATIC_ONLY, CreditReplay, Curriculum, Judged, Sources, follows
 from .train_reading import CONTEXT, READING, make_optimizers
 
-CREDITS, NETS = ("derivative", "policy"), ("small", "reading")
+CREDITS, NETS = ("derivative", "policy", "critic"), ("small", "reading")
+# The critic looks at least so often; how fast actor and critics learn.
+CRITIC_PASSES, ACTOR_RATE = 3, 3e-3
 # How often small canvases return once the large ones are practised.
 SMALL_LATER = 0.2
 # The learning rate falls to this share.
@@ -81,8 +102,7 @@ class ScorerOptions(RunOptions):
     learning_rate: float = option(1e-3, "of AdamW")
     warm_up: int = option(50, "steps")
     decay_from: float = option(0.6, "share of the training from which on the learning rate falls")
-    reward: str = option("outcome", "what an answer is worth")
-    likelihood_weight: float = option(1.0, "of the right answer's log-likelihood in the reward")
+    reward: str = option("outcome", "what an answer is worth: outcome, simple, or a file of weights (JSON, TOML)")
     credit_weight: float = option(1.0, "of the derivative's credit")
     policy_weight: float = option(0.2, "of the policy gradient")
     policy_from: float = option(0.7, "share of the training from which on allocations are sampled and judged")
@@ -114,7 +134,7 @@ class ScorerOptions(RunOptions):
     def samples(self, progress: float) -> bool:
         """Whether allocations are sampled at this point of the training."""
         late = self.credit == "both" and progress >= self.policy_from
-        return self.source == "outcomes" and (self.credit == "policy" or late)
+        return self.source == "outcomes" and (self.credit in ("policy", "critic") or late)
 
     @property
     def schedule(self) -> Schedule:
@@ -173,7 +193,11 @@ class ScorerTraining(Training[ScorerOptions]):
             load_shipped(options.start_from, {"scorer": self.scorer})
         self.running_scorer, *self.optimizers = devices.prepare(self.scorer, *optimizers)
         self.modules["scorer"], self.schedule = self.scorer, options.schedule
-        self.done |= {"pictures": 0, "rendered": {}, "monitors": None}
+        self.plan = RewardPlan.named(options.reward)
+        self.actor: HierarchicalActorCritic | None = None
+        if options.source == "outcomes" and options.credit == "critic":
+            self.take_on_actor(devices)
+        self.done |= {"pictures": 0, "rendered": {}, "monitors": None, "days": []}
         self.monitors = Monitors(entropy_band=options.settings.band)
         self.reader = load_reader(options.reader, self.device)
         self.curriculum = Curriculum() if options.curriculum else STATIC_ONLY
@@ -183,6 +207,20 @@ class ScorerTraining(Training[ScorerOptions]):
         self.probe: Probe | None = None
         if options.probe and devices.is_main:
             self.probe = Probe.render(options.probe, options.size, options.keeps[0], self.device)
+
+    def take_on_actor(self, devices: Devices) -> None:
+        if devices.processes > 1:
+            raise InputError("--credit critic trains in one process; start it without torchrun")
+        # One pass leaves nothing to decide.
+        self.plan = replace(self.plan, passes=max(CRITIC_PASSES, self.plan.passes))
+        self.actor = HierarchicalActorCritic(STATES, ACTIONS, discounts=self.plan.discounts, weights=self.plan.scales)
+        self.modules["actor"] = self.actor.to(self.device)
+        self.optimizers.append(torch.optim.AdamW(self.actor.parameters(), lr=ACTOR_RATE))
+        self.actions = self.generator("actions", self.options.seed)
+
+    def clip(self) -> Tensor:
+        """What the critics have to learn must not drown the scorer's share: each by itself."""
+        return torch.stack([torch.as_tensor(self.devices.clip(one.parameters())) for one in self.modules.values()])[0]
 
     def running(self) -> AbstractContextManager[object]:
         return dense_vision_attention(self.reader)
@@ -208,10 +246,11 @@ class ScorerTraining(Training[ScorerOptions]):
             loss = self.labelled_loss(cell_logits, batch, weights)
             seen = {"budget share": loss.new_tensor(tree.reach(budget) / budget)}
         else:
-            loss, seen = self.outcome_loss(at, batch, cell_logits, tree, budget, noise, weights)
+            after = follows(pieces)[own].to(self.device)
+            loss, seen = self.outcome_loss(at, batch, cell_logits, tree, budget, noise, weights, after)
             if "right" in seen:
                 seen[f"right {keep:.3g}"] = seen["right"]
-            if options.credit != "policy":
+            if options.credit in ("derivative", "both"):
                 credit = proven_credit(self.reader, batch, most=options.readings_at_once)
                 self.replay.add(Judged(batch, credit.shares, weights * credit.weights, tuple(pieces)))
                 seen["credit"] = credited_loss(cell_logits, self.replay.kept[-1])
@@ -237,27 +276,40 @@ class ScorerTraining(Training[ScorerOptions]):
         budget: int,
         noise: Tensor,
         weights: Tensor,
+        after: Tensor,
     ) -> tuple[Tensor, Notes]:
-        """Sample, read, reward, where it is time for that. Of the batch the scorer learns right and wrong only."""
-        options = self.options
+        """Sample, read, reward, where it is time for that. Of the batch the scorer learns what the plan rewards."""
+        options, plan = self.options, self.plan
         if not options.samples(at.progress):
             loss = cell_logits.new_zeros(())
             return loss, {"budget share": loss.new_tensor(tree.reach(budget) / budget)}
-        right: list[Tensor] = []
+        budgets, relevance = pass_budgets(tree, budget, plan.passes), cell_logits.detach().sigmoid()
+        notes: Notes = {"budget share": cell_logits.new_tensor(tree.reach(budget) / budget)}
 
-        def reward(leaves: Tensor) -> Tensor:
-            judgement = judge(self.reader, batch, leaves, options.readings_at_once)
-            right.append(judgement.right.float().mean())
-            return judgement.reward(leaves.shape[2], tree.full, options.reward, options.likelihood_weight)
+        def look(order: Tensor) -> Passes:
+            how: Any = {"relevance": relevance, "follows": after, "most": options.readings_at_once}
+            return look_through(self.reader, batch, order, tree, budgets, plan, days=self.done["days"], **how)
 
-        result = outcome_step(cell_logits, tree, budget, noise, reward, options.settings, weights)
-        return options.policy_weight * result.loss, {
-            "right": right[0],
-            "reward": result.rewards.mean(),
-            "draw entropy": result.draw_entropy,
-            "silent": result.silent,
-            "budget share": result.loss.new_tensor(result.sampled.leaves.shape[2] / budget),
-        }
+        def reward(sampled: Sampled) -> Tensor:
+            seen = look(sampled.order)
+            ends = torch.zeros_like(seen.outcome, dtype=torch.bool)
+            ends[..., -1] = True
+            worth = answer_worth(plan, seen)[..., -1]
+            notes.update({"right": (seen.outcome[..., -1] == 2).float().mean(), "worth": worth.mean()})
+            return total_reward(plan, scale_rewards(plan, seen, ends))
+
+        if self.actor is not None:
+            how: Any = {"generator": self.actions, "weights": weights}
+            made = critic_step(cell_logits, tree, budgets, noise, look, self.actor, plan, options.settings, **how)
+            notes |= {"right": made.right, "worth": made.worth.mean(), "tokens": made.tokens, "value": made.value}
+            loss = made.loss
+        else:
+            result = outcome_step(cell_logits, tree, budget, noise, reward, options.settings, weights)
+            loss = (options.policy_weight if options.credit == "both" else 1.0) * result.loss
+            notes |= {"reward": result.rewards.mean(), "draw entropy": result.draw_entropy, "silent": result.silent}
+        earned = float(self.devices.mean(notes["worth"].detach()))
+        self.done["days"] = [*self.done["days"], earned][-DAYS:]
+        return loss, notes
 
     def step(self, at: Moment) -> Notes:
         notes = super().step(at)
@@ -299,7 +351,7 @@ class ScorerTraining(Training[ScorerOptions]):
             self.monitors = Monitors.from_json(self.done["monitors"])
 
     def record(self) -> dict[str, Any]:
-        return {**super().record(), "scorer": asdict(self.config), "rows": []}
+        return {**super().record(), "scorer": asdict(self.config), "reward": asdict(self.plan), "rows": []}
 
     def finish(self) -> None:
         options = self.options
