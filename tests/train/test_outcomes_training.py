@@ -26,7 +26,7 @@ from arr_coc.lab.train.outcomes import judge, load_reader
 from arr_coc.lab.train.pictures import TrainingBatch, cut, join, render_family
 from arr_coc.lab.train.policy_gradient import draw_noise, node_logits, sample_allocations
 from arr_coc.lab.train.reader import read
-from arr_coc.lab.train.scorer_examples import Curriculum, Sources
+from arr_coc.lab.train.scorer_examples import SEARCHED, Curriculum, Sources
 
 TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
 
@@ -82,7 +82,7 @@ def test_the_script_runs_resumes_and_leaves_a_record(reader, tmp_path):
     assert record["reward"]["likelihood"] == 1.0
     rewards = [point for point in record["curve"] if "reward" in point]
     assert [point["step"] for point in rewards] == [1, 2, 3, 4, 5]
-    assert {point["stage"] for point in rewards} == {"static", "video", "hard"}
+    assert {point["stage"] for point in rewards} == {"static", "video", "adversarial"}
     probes = [point for point in record["curve"] if "probe right" in point]
     assert "probe random" in probes[0]
     assert len(probes) >= 3
@@ -143,8 +143,27 @@ def test_the_sources_follow_the_curriculum():
     assert sources.rendered["video"] == 0
     batch, weights = sources.take(10, (128, 128), 1.0, random.Random(0))
     assert float(weights.mean()) == pytest.approx(1)
-    assert float(weights.max() / weights.min()) == pytest.approx(2), "hard cases count double"
+    assert float(weights.max() / weights.min()) == pytest.approx(2), "adversaries count double"
     assert min(sources.rendered.values()) > 0
+
+
+def test_adversaries_are_the_candidates_on_which_it_fails():
+    """Two routes: what the search takes, and all candidates rendered and sorted by hand."""
+    asked: list[TrainingBatch] = []
+
+    def ease(batch: TrainingBatch) -> torch.Tensor:
+        asked.append(batch)
+        return batch.pictures.float().mean((1, 2, 3))  # dark pictures are hard
+
+    sources = Sources(Curriculum(), FAMILIES[:2], (1.0, 1.0), 0, "cpu")
+    pieces = sources.choose(10, (128, 128), 1.0, random.Random(0), ease)
+    batch, weights = sources.render(pieces)
+    assert len(batch) == 10
+    found = ease(cut(batch, 6, 10)).sort().values
+    candidates = ease(asked[0]).sort().values
+    assert len(candidates) == 4 * SEARCHED
+    assert torch.equal(found, candidates[:4])
+    assert weights[6:].tolist() == pytest.approx([float(weights[0]) * 2] * 4)
 
 
 def test_what_cannot_be_done_is_said_in_one_line(tmp_path):

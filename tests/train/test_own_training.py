@@ -21,11 +21,13 @@ from arr_coc.errors import InputError
 from arr_coc.knowing.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc.lab.train import own_credit, train_own, train_scorer
 from arr_coc.lab.train.checkpoints import ship
+from arr_coc.lab.train.devices import Devices
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.options import parse
-from arr_coc.lab.train.own_credit import all_windows, coarse_level, leaf_boxes, refined, window_leaves
+from arr_coc.lab.train.own_credit import Creditor, all_windows, coarse_level, leaf_boxes, refined, window_leaves
 from arr_coc.lab.train.own_data import read_own
-from arr_coc.lab.train.run import torch_scope, train
+from arr_coc.lab.train.run import Moment, torch_scope, train
+from arr_coc.lab.train.scorer_examples import SEARCHED
 from arr_coc.lab.train.train_own import Album, OwnOptions, OwnTraining, own_shelf
 from arr_coc.looking import look
 
@@ -181,6 +183,48 @@ def test_answers_alone_teach_too_and_boxes_are_never_looked_at(folder, tmp_path,
     for key, value in one["modules"]["scorer"].items():
         assert torch.equal(value, two["modules"]["scorer"][key]), key
     assert 0 < one["progress"]["likelihood"] < 1
+    kept = Creditor(lambda record: pytest.fail("it was asked twice"), lambda *_: pytest.fail("it was asked twice"))
+    kept.load_state(one["data"])
+    assert kept.likelihood == pytest.approx(one["progress"]["likelihood"])
+    records = [record for record in read_own(folder, "outcomes").records if kept.knows(record)]
+    assert records
+    assert all(kept.placed(record).boxes.shape[1] == 4 for record in records)
+
+
+def test_the_curriculum_goes_from_lone_pictures_to_clips_to_what_it_fails_on(folder, tmp_path):
+    """The first records are frames: the first stage never asks about them, the last takes what is seen least of."""
+    lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    for number, line in enumerate(lines):
+        line |= {"image": str(folder / line["image"])} | ({"clip": "one", "frame": number} if number < 6 else {})
+    (tmp_path / "records.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    given = arguments(folder, tmp_path / "run", "--curriculum", "--steps", "4", "--mix", "0")
+    training = OwnTraining(replace(parse(OwnOptions, given, None), data=tmp_path), Devices("cpu"))
+    asked: list[Any] = []
+    training.asked_lessons = lambda records, number: (
+        asked.append(records)
+        or OwnTraining.asked_lessons(  # type: ignore
+            training, records, number
+        )
+    )
+    seen = {}
+    for progress in (0.0, 0.5, 0.9):
+        lessons = training.own_lessons(4, Moment(0, 0, progress))
+        assert len(lessons.pictures) == 4
+        seen[training.stage] = asked[-1]
+    assert list(seen) == ["static", "video", "adversarial"]
+    assert not any(record.clip for record in seen["static"])
+    assert any(record.clip for record in seen["video"])
+    covers = []
+
+    def coverage(scorer: Any, lessons: Any, keeps: Any) -> torch.Tensor:
+        covers.append(lessons)
+        return torch.arange(len(lessons.pictures), 0, -1.0)[:, None]  # the last candidates are the hardest
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_own, "coverage", coverage)
+        lessons = training.own_lessons(4, Moment(0, 0, 0.9))
+    assert len(covers[0].pictures) == 2 * SEARCHED
+    assert torch.equal(lessons.pictures[2:], covers[0].pictures[-2:].flip(0))
 
 
 def test_the_window_that_is_credited_is_the_answers_own_and_no_larger(monkeypatch):

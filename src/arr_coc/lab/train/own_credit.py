@@ -51,12 +51,23 @@ class Creditor:
         self.found: dict[tuple[str, str, str], np.ndarray] = {}
         self.logs: list[float] = []
 
+    def knows(self, record: OwnRecord) -> bool:
+        return (record.picture, record.query, record.answer) in self.found
+
     def placed(self, record: OwnRecord) -> OwnRecord:
         key = record.picture, record.query, record.answer
         if key not in self.found:
             self.found[key], log = self.find(self.pixels(record), record.query, record.answer)
             self.logs.append(log)
         return replace(record, boxes=self.found[key], context=np.zeros((0, 4)))
+
+    def state(self) -> dict[str, Any]:
+        """What was found, as a checkpoint keeps it: a run that goes on asks no question twice."""
+        return {"found": [(key, boxes.tolist()) for key, boxes in self.found.items()], "logs": list(self.logs)}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self.found = {tuple(key): np.array(boxes).reshape(-1, 4) for key, boxes in state["found"]}
+        self.logs = list(state["logs"])
 
     @property
     def likelihood(self) -> float:

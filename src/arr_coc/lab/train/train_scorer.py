@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ...attending.overlay import overlay
 from ...attending.tree import Tree
 from ...backbones.qwen3_vl_attention import dense_vision_attention
 from ...bundled import SCORER, part_folder
@@ -52,7 +54,7 @@ from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .monitors import Monitors, Probe, run_scorer
 from .options import RunOptions, option, takes_records
-from .outcomes import credit_marks, load_reader, marked_loss, proven_credit
+from .outcomes import credit_marks, judge, load_reader, marked_loss, proven_credit
 from .pictures import TrainingBatch, cut
 from .policy_gradient import PolicySettings, Sampled, balance_penalty, draw_noise, map_entropy, outcome_step
 from .reader_examples import SHARES
@@ -234,7 +236,9 @@ class ScorerTraining(Training[ScorerOptions]):
         keep = chance.choice(options.keeps if several else options.keeps[:1])
         tree = tree_of(size)
         budget = max(tree.floor, round(keep * tree.full))
-        pieces = self.sources.choose(number, size, at.progress, chance)
+        # Processes must agree on every picture: where there are several, nobody searches.
+        search = partial(self.ease, budget=budget) if self.devices.processes == 1 else None
+        pieces = self.sources.choose(number, size, at.progress, chance, search)
         batch, weights = self.sources.render(pieces)
         self.done |= {"pictures": self.done["pictures"] + number, "rendered": dict(self.sources.rendered)}
         # Chance is drawn for the whole batch everywhere, so that the slices fit together however many there are.
@@ -261,6 +265,12 @@ class ScorerTraining(Training[ScorerOptions]):
                 loss = loss + options.credit_weight * seen["credit"] + held * outside
         seen["map entropy"] = map_entropy(cell_logits.detach()).mean()
         return loss, seen
+
+    @torch.no_grad()
+    def ease(self, batch: TrainingBatch, budget: int) -> Tensor:
+        """(B,): how likely the right answers are, through the leaves that the scorer would lay just now."""
+        leaves = overlay(run_scorer(self.scorer, batch).sigmoid(), [budget] * len(batch)).cells
+        return judge(self.reader, batch, leaves[:, None], self.options.readings_at_once).log_likelihood[:, 0]
 
     def labelled_loss(self, cell_logits: Tensor, batch: TrainingBatch, weights: Tensor) -> Tensor:
         if self.options.stakes != "cross_entropy":
