@@ -50,11 +50,16 @@ def test_every_rule_is_trained_from_one_start_and_read_beside_the_controls(tmp_p
     assert 2 <= by_name[credit.OWN_STOPS]["tokens"] <= 2 + 4 + 8
     assert all(family in by_name["boxes"] for family in FAMILIES)
     assert "| critic | 0 |" in page.read_text(encoding="utf-8")
+    page.write_text("<!-- credit: begin -->\n<!-- credit: end -->\n", encoding="utf-8")
+    credit.main(["--measured", str(tmp_path / "out" / "compared.json"), "--page", str(page)])
+    assert "| critic | 0 |" in page.read_text(encoding="utf-8"), "the same from the file"
     start = [torch.load(tmp_path / "out" / rule / "state.pt", weights_only=True)["modules"]["scorer"] for rule in rules]
     moved = [float((start[0][name] - start[1][name]).abs().max()) for name in start[0]]
     assert max(moved) < 0.05, "one small step from the same weights"
 
 
-def test_a_rule_is_named_once():
+def test_what_cannot_be_compared_is_told(tmp_path):
+    with pytest.raises(InputError, match="no compared"):
+        credit.main(["--measured", str(tmp_path / "nothing.json")])
     with pytest.raises(InputError, match="named once"):
         credit.CompareOptions(weights="mini", rules=("boxes", "boxes"))  # type: ignore[arg-type]

@@ -240,12 +240,13 @@ def test_the_window_that_is_credited_is_the_answers_own_and_no_larger(monkeypatc
         return SimpleNamespace(log_likelihood=torch.tensor([[float(one) - 4 for one in good]]))
 
     monkeypatch.setattr(own_credit, "judge", judged)
-    pixels = np.zeros((8 * 32, 16 * 32, 3), np.uint8)
+    pixels = np.random.default_rng(0).integers(0, 255, (8 * 32, 16 * 32, 3), np.uint8)
     boxes, log = own_credit.mini_boxes(reader, pixels, "where?", "12.15")
     assert boxes.tolist() == [[5 / 16, 3 / 8, 7 / 16, 5 / 8]]
     assert log == 0
     needed, twice = {(3, 9), (3, 10), (4, 9), (4, 10)}, True
     assert own_credit.mini_boxes(reader, pixels, "where?", "12.15")[0].shape == (0, 4)
+    assert own_credit.mini_boxes(reader, 0 * pixels, "where?", "12.15")[0].shape == (0, 4), "blank paper"
 
 
 @pytest.mark.parametrize("length", [1, 5, 40])

@@ -12,6 +12,7 @@ themselves. A rule that is trained already is not trained again: the same --out 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from safetensors.torch import load_file
 
 from ...attending.overlay import overlay
 from ...backbones.qwen3_vl_attention import dense_vision_attention
-from ...bundled import load_scorer
+from ...bundled import MINI, load_scorer, part_folder
 from ...errors import InputError
 from ...files import write_json
 from ..statistics import Estimate, paired, proportion, ratio
@@ -59,7 +60,10 @@ COLUMNS = {
 class CompareOptions:
     """What is compared, on what, for how long."""
 
-    weights: Path = option(help="the frozen reader: a folder such as weights/mini, or an export of train mini")
+    weights: Path = option(part_folder(MINI), "the frozen reader: mini's folder, or an export of train mini")
+    measured: Path | None = option(
+        None, "a compared.json: only show it, and write the page; nothing is trained or read"
+    )
     rules: tuple[str, ...] = option(
         ("boxes", "derivative"),
         "what to learn by, the first is what others are held against",
@@ -219,9 +223,17 @@ def compare(plan: CompareOptions) -> Table:
     return made
 
 
+def measured(path: Path) -> Table:
+    """The table of an earlier run."""
+    try:
+        return Table.from_json(json.loads(path.read_text(encoding="utf-8")), COLUMNS)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is no compared.json of this bench ({error})") from error
+
+
 def main(arguments: Iterable[str] | None = None) -> None:
     plan = parse(CompareOptions, arguments, __doc__)
-    made = compare(plan)
+    made = compare(plan) if plan.measured is None else measured(plan.measured)
     print(made.section())
     for row in made.rows:
         cells = ", ".join(f"{family} {row[family]}" for family in FAMILIES)

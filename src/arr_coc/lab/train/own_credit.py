@@ -32,6 +32,8 @@ from .pictures import Glyphs, TrainingBatch
 MOST_CELLS = 8
 # Cells across of the windows that `mini` is shown; at its type a cell holds two characters or more.
 WIDTHS = (4, 12)
+NOTHING = -20.0  # the log-likelihood of an answer on blank paper
+BLANK = 16  # of 255: a cell whose pixels differ by less is blank
 # What a cell of a window costs, in the answer's log-likelihood; and the share of all likelihood that must lie on
 # windows that meet the best one.
 CELL_PRICE, SURE = 0.5, 0.5
@@ -115,6 +117,10 @@ def mini_boxes(reader: Any, pixels: np.ndarray, query: str, answer: str) -> tupl
         return judge(reader, batch, leaves).log_likelihood[0].float().cpu().numpy() * said
 
     windows = all_windows(rows, cols, len(answer))
+    cells = window_leaves(windows)
+    windows = windows[marked_cells(picture)[cells[..., 0], cells[..., 1]].any(1)]
+    if not len(windows):
+        return np.zeros((0, 4)), NOTHING
     logs = worth(windows)
     best = windows[logs.argmax()]
     chances = np.exp(logs - logs.max())
@@ -135,6 +141,13 @@ def asked_batch(picture: Tensor, question_ids: Tensor, answer_ids: Tensor) -> Tr
     nothing = Glyphs(*[torch.zeros(1, 1, dtype=torch.int64, device=device)] * 4)
     hidden = none[..., 0] > 0
     return TrainingBatch(picture, question_ids, answer_ids, none, hidden, none, hidden, things, nothing)
+
+
+def marked_cells(picture: Tensor) -> np.ndarray:
+    """(rows, cols) bool: where (1, 3, H, W) bytes are not all alike; on blank paper there is nothing to read."""
+    grey = picture.float().mean(1, keepdim=True)
+    spread = F.max_pool2d(grey, CELL) + F.max_pool2d(-grey, CELL)
+    return (spread[0, 0] > BLANK).cpu().numpy()
 
 
 def all_windows(rows: int, cols: int, length: int) -> np.ndarray:
