@@ -91,9 +91,10 @@ def test_credit_is_proven_by_the_leaves_it_would_lay(reader, batch):
 
 
 def test_marks_want_the_best_cell_and_the_loss_knows_it():
-    shares = torch.tensor([[[0.64, 0.16], [0.2, 0.0]]])
+    shares = torch.tensor([[[0.64, 0.16], [0.2, 0.004]]])
     marks = credit_marks(shares)
     assert marks[0, 0].tolist() == pytest.approx([1.0, 0.5])
+    assert marks[0, 1, 1] == 0, "what matters but slightly is not wanted"
     good, bad = torch.tensor([[[3.0, 0.0], [0.0, -5.0]]]), torch.tensor([[[-5.0, 0.0], [0.0, 3.0]]])
     one = torch.ones(1)
     assert float(marked_loss(good, marks, one)) < float(marked_loss(bad, marks, one))

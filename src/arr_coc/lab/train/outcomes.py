@@ -250,6 +250,8 @@ def credit_loss(cell_logits: Tensor, shares: Tensor, weights: Tensor | None = No
 
 # What one cell by itself counts beside all of them as one distribution.
 EACH_WEIGHT = 3.0
+# A derivative this much smaller than the picture's greatest is noise: half of all credit would lie on such cells.
+SLIGHT = 0.1
 
 
 def marked_loss(cell_logits: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
@@ -262,8 +264,10 @@ def marked_loss(cell_logits: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
 
 def credit_marks(shares: Tensor) -> Tensor:
     """(B, rows, cols) shares of the credit → what is wanted of each cell: 1 for the cell that matters most, and by the
-    size of the derivative, not its square, so that an answer's other cells are wanted too."""
-    return (shares / shares.amax((1, 2), keepdim=True).clamp_min(torch.finfo(shares.dtype).tiny)).sqrt()
+    size of the derivative, not its square, so that an answer's other cells are wanted too; nothing of those that matter
+    but slightly, which are many."""
+    size = (shares / shares.amax((1, 2), keepdim=True).clamp_min(torch.finfo(shares.dtype).tiny)).sqrt()
+    return torch.where(size < SLIGHT, 0.0, size)
 
 
 def share_loss(log_mass: Tensor, shares: Tensor, weights: Tensor | None = None) -> Tensor:
