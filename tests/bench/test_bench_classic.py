@@ -11,8 +11,10 @@ from arr_coc.errors import InputError
 from arr_coc.files import write_json, write_text
 from arr_coc.knowing.registry import relevance_source, remove_source
 from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig
-from arr_coc.lab.bench.classic import ClassicPlan, Record, fit_balancers, measure, wanted_names
-from arr_coc.lab.bench.classic_report import tables
+from arr_coc.lab.bench.classic.maps import fit_balancers, wanted_names
+from arr_coc.lab.bench.classic.measure import measure
+from arr_coc.lab.bench.classic.plan import ClassicPlan, Record
+from arr_coc.lab.bench.classic.report import tables
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.rivals import Rivals
 
@@ -67,23 +69,27 @@ def test_rows_of_the_registry_are_read_with_ours_and_the_controls(reader, rivals
 
 
 def test_large_pictures_are_read_by_the_classic_scale(reader, rivals):
-    plan = ClassicPlan(each=0, large=1, large_size=(320, 320), large_budgets=(80,), families=("cards",))
+    plan = ClassicPlan(
+        each=0, large=2, large_at_once=2, large_size=(320, 320), large_budgets=(80,), families=("cards",)
+    )
     record = measure(reader, rivals, plan, Record(plan=json.loads(json.dumps(plan.__dict__))))
-    assert set(record.cells) == {"classic scale@80", "overlay scale@80"}
+    assert set(record.cells) == {"classic scale@80", "overlay scale@80", "uniform scale@80"}
     (table,) = tables(record)
-    assert [row["row"] for row in table.rows] == ["classic", "overlay"]
+    assert [row["row"] for row in table.rows] == ["classic", "uniform", "overlay"]
 
 
-def test_a_saved_record_makes_the_page(tmp_path, capsys):
+@pytest.mark.parametrize("door", ["arr-coc", "python -m"])
+def test_a_saved_record_makes_the_page(door, tmp_path, capsys):
     from arr_coc.app.cli import run
+    from arr_coc.lab.bench.classic.__main__ import main
 
     cells = {f"{name}@64": {"cards": {"0": text}} for name, text in (("scorer", "1101"), ("uniform", "0001"))}
     plan = ClassicPlan(each=4)
     record = Record(cells=cells, plan=json.loads(json.dumps(plan.__dict__)))
     write_json(tmp_path / "classic.json", record.to_json())
     write_text(tmp_path / "page.md", "before\n<!-- classic: begin -->\nold\n<!-- classic: end -->\nafter\n")
-    given = ["bench", "classic", "--from", str(tmp_path / "classic.json"), "--markdown", str(tmp_path / "page.md")]
-    assert not run(given)
+    given = ["--from", str(tmp_path / "classic.json"), "--page", str(tmp_path / "page.md")]
+    assert not (run(["bench", "classic", *given]) if door == "arr-coc" else main(given))
     page = (tmp_path / "page.md").read_text()
     assert "| uniform | control | 64 | 25.0" in page
     assert page.startswith("before")

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from arr_coc.knowing import Scene, relevance_for
-from arr_coc.knowing.classic import PARTS, SHIPPED, SUB, as_patches, load_part, patch_grid, see_patches
+from arr_coc.knowing.classic import PARTS, SHIPPED, SUB, as_patches, load_part, patch_grid, picture_maps, see_patches
 from arr_coc.lab.needle import render
 from arr_coc.looking import examine
 
-NAMES = ("edge_lod", "query_aware_lod", "realizer", "participatory")
+NAMES = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory")
 ASKING = NAMES[1:]
 
 
@@ -56,6 +56,15 @@ def test_look_takes_them_by_name_on_any_shape(name: str):
     seen = examine(picture, "Where is it?", keep=0.5, relevance=name)
     assert f"relevance {name!r}" in seen.notes[0]
     assert 0 <= seen.relevance.map.min() <= seen.relevance.map.max() <= 1
+
+
+def test_a_batch_by_torch_sees_what_one_picture_by_opencv_does(signs):
+    """`bench classic` on a GPU against `look --relevance NAME`."""
+    pictures = torch.from_numpy(np.stack([pixels for pixels, *_ in signs[:2]])).permute(0, 3, 1, 2)
+    questions = [question for _, question, _ in signs[:2]]
+    for name, found in picture_maps(NAMES, pictures, questions).items():
+        for number, (pixels, question, _) in enumerate(signs[:2]):
+            np.testing.assert_allclose(found[number], relevance_for(name, Scene(pixels), question).map, atol=1e-2)
 
 
 def test_patches_keep_their_places():

@@ -9,10 +9,20 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from arr_coc.attending.overlay import overlay
 from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
 from arr_coc.lab.train import outcomes as module
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.outcomes import credit_loss, credit_shares, detail_credit
+from arr_coc.lab.train.outcomes import (
+    UNPROVEN,
+    credit_loss,
+    credit_marks,
+    credit_shares,
+    detail_credit,
+    judge,
+    marked_loss,
+    proven_credit,
+)
 from arr_coc.lab.train.pictures import TrainingBatch, cut, join, render_family
 from arr_coc.lab.train.policy_gradient import map_entropy
 from arr_coc.lab.train.reader import normalise_pictures, read
@@ -65,6 +75,31 @@ def test_the_reading_itself_is_the_plain_one(reader, batch):
             assert float(found.log_likelihood[place]) == pytest.approx(-float(one.answer), abs=1e-3)
             assert bool(found.right[place]) == bool(one.right)
     assert torch.allclose(found.cells, in_parts.cells, atol=1e-4)
+
+
+def test_credit_is_proven_by_the_leaves_it_would_lay(reader, batch):
+    """Second route: lay the leaves of the chosen shares by hand and read them; none of the other ways reads better."""
+    with dense_vision_attention(reader):
+        found = proven_credit(reader, batch, keep=1 / 4)
+        plain = credit_shares(detail_credit(reader, batch).cells)
+        rows = F.avg_pool2d(plain[:, None], (1, 3), 1, (0, 1))[:, 0]
+        leaves = torch.stack([overlay(one, [4] * 4).cells for one in (found.shares, plain, rows)], 1)
+        judged = judge(reader, batch, leaves)
+    assert torch.allclose(found.shares.sum((1, 2)), torch.ones(4), atol=1e-4)
+    assert (judged.log_likelihood[:, :1] >= judged.log_likelihood - 1e-4).all()
+    assert found.weights.tolist() == [1.0 if right else pytest.approx(UNPROVEN) for right in judged.right[:, 0]]
+
+
+def test_marks_want_the_best_cell_and_the_loss_knows_it():
+    shares = torch.tensor([[[0.64, 0.16], [0.2, 0.004]]])
+    marks = credit_marks(shares)
+    assert marks[0, 0].tolist() == pytest.approx([1.0, 0.5])
+    assert marks[0, 1, 1] == 0, "what matters but slightly is not wanted"
+    good, bad = torch.tensor([[[3.0, 0.0], [0.0, -5.0]]]), torch.tensor([[[-5.0, 0.0], [0.0, 3.0]]])
+    one = torch.ones(1)
+    assert float(marked_loss(good, marks, one)) < float(marked_loss(bad, marks, one))
+    assert float(marked_loss(bad, marks, 0 * one)) == 0
+    assert not credit_marks(torch.zeros(1, 2, 2)).any(), "where nothing mattered nothing is wanted"
 
 
 def test_half_precision_weights_give_the_same_credit(reader, batch):

@@ -14,6 +14,7 @@ from arr_coc.errors import InputError
 from arr_coc.lab.train.devices import LARGEST_GRADIENT, Devices
 from arr_coc.lab.train.policy_gradient import (
     PolicySettings,
+    Sampled,
     balance_penalty,
     draw_noise,
     group_advantages,
@@ -154,8 +155,8 @@ def train_finder(
         pictures, target = plant(64, generator)
         noise = draw_noise(64, group, FINDER, generator)
 
-        def judge(leaves: torch.Tensor, target: torch.Tensor = target) -> torch.Tensor:
-            return sign * found(leaves, target)
+        def judge(sampled: Sampled, target: torch.Tensor = target) -> torch.Tensor:
+            return sign * found(sampled.leaves, target)
 
         step = outcome_step(model(pictures)[:, 0], FINDER, BUDGET, noise, judge, settings)
         step.loss.backward()

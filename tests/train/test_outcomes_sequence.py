@@ -11,8 +11,9 @@ from torch import nn
 from arr_coc.attending.classic import PowerCurve
 from arr_coc.balancing.learned import TensionBalancer
 from arr_coc.errors import InputError
+from arr_coc.lab.train.actor_critic import HierarchicalActorCritic, returns_to_go
 from arr_coc.lab.train.monitors import Monitors
-from arr_coc.lab.train.rewards import DISCOUNTS, TIMESCALES, FractalReward, HierarchicalActorCritic, returns_to_go
+from arr_coc.lab.train.rewards import DISCOUNTS, TIMESCALES, FractalReward
 from arr_coc.lab.train.scorer_examples import STATIC_ONLY, Curriculum, CurriculumStage
 
 
@@ -91,16 +92,16 @@ def test_wrong_shapes_are_refused():
         model.loss(torch.zeros(1, 2, 2), torch.zeros(1, 2, dtype=torch.long), torch.zeros(1, 2))
 
 
-def test_the_curriculum_goes_static_video_hard():
+def test_the_curriculum_goes_static_video_adversarial():
     plan = Curriculum()
     assert [plan.at(progress).name for progress in (-1, 0, 0.39, 0.4, 0.7, 1, 2)] == (
-        ["static"] * 3 + ["video"] + ["hard"] * 3
+        ["static"] * 3 + ["video"] + ["adversarial"] * 3
     )
     assert plan.counts(0.0, 10) == {"static": 10}
     assert plan.counts(0.5, 10) == {"static": 5, "video": 5}
-    assert set(plan.counts(0.9, 10)) == {"static", "video", "hard"}
+    assert set(plan.counts(0.9, 10)) == {"static", "video", "adversarial"}
     assert all(sum(plan.counts(0.9, number).values()) == number for number in range(1, 30))
-    assert plan.weights["hard"] == 2 * plan.weights["static"]
+    assert plan.weights["adversarial"] == 2 * plan.weights["static"]
     assert STATIC_ONLY.at(0.9).name == "static"
     with pytest.raises(InputError, match="begin at 0"):
         Curriculum(stages=(CurriculumStage("late", 0.5, {"static": 1.0}),))

@@ -22,12 +22,11 @@ from arr_coc.lab.train.devices import Devices
 from arr_coc.lab.train.evaluate import FAMILIES
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.monitors import Monitors
-from arr_coc.lab.train.outcomes import Judgement, judge, load_reader
+from arr_coc.lab.train.outcomes import judge, load_reader
 from arr_coc.lab.train.pictures import TrainingBatch, cut, join, render_family
 from arr_coc.lab.train.policy_gradient import draw_noise, node_logits, sample_allocations
 from arr_coc.lab.train.reader import read
-from arr_coc.lab.train.rewards import Outcome
-from arr_coc.lab.train.scorer_examples import Curriculum, Sources
+from arr_coc.lab.train.scorer_examples import SEARCHED, Curriculum, Sources
 
 TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
 
@@ -68,20 +67,6 @@ def test_judging_a_group_is_reading_each_of_its_allocations(reader, batch):
     assert found.confidence.max() <= 1
 
 
-def test_a_judgement_is_worth_what_the_rewards_say():
-    judgement = Judgement(
-        right=torch.tensor([[True, False, False]]),
-        share=torch.tensor([[1.0, 0.6, 0.2]]),
-        log_likelihood=torch.tensor([[-0.1, -1.0, -4.0]]),
-        confidence=torch.tensor([[0.9, 0.5, 0.95]]),
-    )
-    assert judgement.outcome.tolist() == [[Outcome.RIGHT, Outcome.PARTLY, Outcome.WRONG]]
-    bare = judgement.reward(64, 256)
-    assert bare[0].tolist() == pytest.approx([1.015, 0.5, -1], abs=1e-3)
-    assert torch.allclose(judgement.reward(64, 256, likelihood_weight=0.5) - bare, 0.5 * judgement.log_likelihood)
-    assert judgement.reward(2400, 2400, "simple")[0].tolist() == pytest.approx([1, 0.5, -1.5])
-
-
 def arguments(reader: Path, folder: Path, *more: str) -> list[str]:
     numbers = {"batch": 8, "group": 2, "size": 128, "keeps": 7 / 16, "width": 32, "probe": 7, "evaluate": 0}
     plan = [part for name, value in numbers.items() for part in (f"--{name}", str(value))]
@@ -94,10 +79,10 @@ def test_the_script_runs_resumes_and_leaves_a_record(reader, tmp_path):
     train_scorer.main(arguments(reader, tmp_path, "--steps", "5", "--policy-from", "0"))
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["step"] == 5
-    assert record["plan"]["likelihood_weight"] == 1.0
+    assert record["reward"]["likelihood"] == 1.0
     rewards = [point for point in record["curve"] if "reward" in point]
     assert [point["step"] for point in rewards] == [1, 2, 3, 4, 5]
-    assert {point["stage"] for point in rewards} == {"static", "video", "hard"}
+    assert {point["stage"] for point in rewards} == {"static", "video", "adversarial"}
     probes = [point for point in record["curve"] if "probe right" in point]
     assert "probe random" in probes[0]
     assert len(probes) >= 3
@@ -115,7 +100,7 @@ def test_the_credit_opens_the_training_and_the_policy_gradient_joins(reader, tmp
     curve = json.loads((tmp_path / "both" / "out" / "record.json").read_text())["curve"]
     assert ["reward" in point for point in curve] == [False, False, True, True]
     assert all("credit" in point and point["budget share"] == 1 for point in curve)
-    train_scorer.main(arguments(reader, tmp_path / "one", *plan[:4], "--credit-weight", "0"))
+    train_scorer.main(arguments(reader, tmp_path / "one", *plan[:4], "--credit", "policy"))
     curve = json.loads((tmp_path / "one" / "out" / "record.json").read_text())["curve"]
     assert all("reward" in point and "credit" not in point for point in curve)
 
@@ -158,8 +143,27 @@ def test_the_sources_follow_the_curriculum():
     assert sources.rendered["video"] == 0
     batch, weights = sources.take(10, (128, 128), 1.0, random.Random(0))
     assert float(weights.mean()) == pytest.approx(1)
-    assert float(weights.max() / weights.min()) == pytest.approx(2), "hard cases count double"
+    assert float(weights.max() / weights.min()) == pytest.approx(2), "adversaries count double"
     assert min(sources.rendered.values()) > 0
+
+
+def test_adversaries_are_the_candidates_on_which_it_fails():
+    """Two routes: what the search takes, and all candidates rendered and sorted by hand."""
+    asked: list[TrainingBatch] = []
+
+    def ease(batch: TrainingBatch) -> torch.Tensor:
+        asked.append(batch)
+        return batch.pictures.float().mean((1, 2, 3))  # dark pictures are hard
+
+    sources = Sources(Curriculum(), FAMILIES[:2], (1.0, 1.0), 0, "cpu")
+    pieces = sources.choose(10, (128, 128), 1.0, random.Random(0), ease)
+    batch, weights = sources.render(pieces)
+    assert len(batch) == 10
+    found = ease(cut(batch, 6, 10)).sort().values
+    candidates = ease(asked[0]).sort().values
+    assert len(candidates) == 4 * SEARCHED
+    assert torch.equal(found, candidates[:4])
+    assert weights[6:].tolist() == pytest.approx([float(weights[0]) * 2] * 4)
 
 
 def test_what_cannot_be_done_is_said_in_one_line(tmp_path):

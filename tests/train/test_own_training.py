@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,15 @@ from PIL import Image, ImageDraw
 
 from arr_coc.errors import InputError
 from arr_coc.knowing.reading_scorer import ReadingScorer, ReadingScorerConfig
-from arr_coc.lab.train import train_own, train_scorer
+from arr_coc.lab.train import own_credit, train_own, train_scorer
 from arr_coc.lab.train.checkpoints import ship
+from arr_coc.lab.train.devices import Devices
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.options import parse
-from arr_coc.lab.train.own_credit import cell_boxes, coarse_level, leaf_boxes, refined
+from arr_coc.lab.train.own_credit import Creditor, all_windows, coarse_level, leaf_boxes, refined, window_leaves
 from arr_coc.lab.train.own_data import read_own
-from arr_coc.lab.train.run import torch_scope, train
+from arr_coc.lab.train.run import Moment, torch_scope, train
+from arr_coc.lab.train.scorer_examples import SEARCHED
 from arr_coc.lab.train.train_own import Album, OwnOptions, OwnTraining, own_shelf
 from arr_coc.looking import look
 
@@ -180,15 +183,83 @@ def test_answers_alone_teach_too_and_boxes_are_never_looked_at(folder, tmp_path,
     for key, value in one["modules"]["scorer"].items():
         assert torch.equal(value, two["modules"]["scorer"][key]), key
     assert 0 < one["progress"]["likelihood"] < 1
+    kept = Creditor(lambda record: pytest.fail("it was asked twice"), lambda *_: pytest.fail("it was asked twice"))
+    kept.load_state(one["data"])
+    assert kept.likelihood == pytest.approx(one["progress"]["likelihood"])
+    records = [record for record in read_own(folder, "outcomes").records if kept.knows(record)]
+    assert records
+    assert all(kept.placed(record).boxes.shape[1] == 4 for record in records)
 
 
-def test_credited_cells_become_boxes_until_they_hold_half():
-    shares = np.zeros((4, 8))
-    shares[1, 2], shares[3, 7], shares[0, 0] = 0.3, 0.25, 0.2
-    boxes = cell_boxes(shares)
-    assert boxes.tolist() == [[2 / 8, 1 / 4, 3 / 8, 2 / 4], [7 / 8, 3 / 4, 1, 1]]
-    assert len(cell_boxes(np.full((20, 20), 1 / 400))) == 8
-    assert cell_boxes(np.zeros((2, 2))).shape == (0, 4)
+def test_the_curriculum_goes_from_lone_pictures_to_clips_to_what_it_fails_on(folder, tmp_path):
+    """The first records are frames: the first stage never asks about them, the last takes what is seen least of."""
+    lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    for number, line in enumerate(lines):
+        line |= {"image": str(folder / line["image"])} | ({"clip": "one", "frame": number} if number < 6 else {})
+    (tmp_path / "records.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    given = arguments(folder, tmp_path / "run", "--curriculum", "--steps", "4", "--mix", "0")
+    training = OwnTraining(replace(parse(OwnOptions, given, None), data=tmp_path), Devices("cpu"))
+    asked: list[Any] = []
+    training.asked_lessons = lambda records, number: (
+        asked.append(records)
+        or OwnTraining.asked_lessons(  # type: ignore
+            training, records, number
+        )
+    )
+    seen = {}
+    for progress in (0.0, 0.5, 0.9):
+        lessons = training.own_lessons(4, Moment(0, 0, progress))
+        assert len(lessons.pictures) == 4
+        seen[training.stage] = asked[-1]
+    assert list(seen) == ["static", "video", "adversarial"]
+    assert not any(record.clip for record in seen["static"])
+    assert any(record.clip for record in seen["video"])
+    covers = []
+
+    def coverage(scorer: Any, lessons: Any, keeps: Any) -> torch.Tensor:
+        covers.append(lessons)
+        return torch.arange(len(lessons.pictures), 0, -1.0)[:, None]  # the last candidates are the hardest
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_own, "coverage", coverage)
+        lessons = training.own_lessons(4, Moment(0, 0, 0.9))
+    assert len(covers[0].pictures) == 2 * SEARCHED
+    assert torch.equal(lessons.pictures[2:], covers[0].pictures[-2:].flip(0))
+
+
+def test_the_window_that_is_credited_is_the_answers_own_and_no_larger(monkeypatch):
+    """A reader that needs four cells, and is put off by every other: found alone, wherever it stands; and by two that
+    are alike, nowhere."""
+    reader = torch.nn.Linear(1, 1)
+    needed = {(3, 5), (3, 6), (4, 5), (4, 6)}
+    twice = False
+
+    def judged(reader: Any, batch: Any, leaves: torch.Tensor) -> Any:
+        seen = [{(row, col) for row, col, _ in window} for window in leaves[0].tolist()]
+        good = [max(len(one & needed), len({(r, c + 8) for r, c in one} & needed) if twice else 0) for one in seen]
+        return SimpleNamespace(log_likelihood=torch.tensor([[float(one) - 4 for one in good]]))
+
+    monkeypatch.setattr(own_credit, "judge", judged)
+    pixels = np.random.default_rng(0).integers(0, 255, (8 * 32, 16 * 32, 3), np.uint8)
+    boxes, log = own_credit.mini_boxes(reader, pixels, "where?", "12.15")
+    assert boxes.tolist() == [[5 / 16, 3 / 8, 7 / 16, 5 / 8]]
+    assert log == 0
+    needed, twice = {(3, 9), (3, 10), (4, 9), (4, 10)}, True
+    assert own_credit.mini_boxes(reader, pixels, "where?", "12.15")[0].shape == (0, 4)
+    assert own_credit.mini_boxes(reader, 0 * pixels, "where?", "12.15")[0].shape == (0, 4), "blank paper"
+
+
+@pytest.mark.parametrize("length", [1, 5, 40])
+def test_windows_lie_inside_and_meet_everything(length):
+    windows = all_windows(7, 13, length)
+    assert (windows[:, :2] >= 0).all()
+    assert (windows[:, 2:] <= (7, 13)).all()
+    cells = window_leaves(windows)
+    assert {(row, col) for row, col, _ in cells.reshape(-1, 3).tolist()} == {
+        (r, c) for r in range(7) for c in range(13)
+    }
+    assert (cells[3, 0, 0], cells[3, -1, 1]) == (windows[3, 0], windows[3, 3] - 1)
+    assert all_windows(1, 2, length).tolist() == [[0, 0, 1, 2]]
 
 
 def test_one_leaf_more_keeps_the_ground_whole():

@@ -14,10 +14,10 @@ from arr_coc.errors import InputError
 from arr_coc.files import write_json
 from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig
 from arr_coc.lab.needle.renderer import render
-from arr_coc.lab.train.allocations import target_cells, tree_of
+from arr_coc.lab.train.allocations import fine_cells, target_cells, tree_of
 from arr_coc.lab.train.measure import Measuring, _other_questions, _overlaps, top_cells
 from arr_coc.lab.train.pictures import render_family
-from arr_coc.lab.train.rivals import Rivals, fine_cells, recall, sharpened, three_ways
+from arr_coc.lab.train.rivals import Rivals, recall, sharpened, three_ways
 
 
 @pytest.fixture(scope="module")

@@ -26,8 +26,12 @@ def test_selectors_are_taught_together_and_judged_by_what_they_cover(tmp_path, c
     for name, kind in PARTS.items():
         kind.from_pretrained(tmp_path / name)
     covered = json.loads((tmp_path / "record.json").read_text())["coverage at 1/4 [value, low, high]"]
-    assert {"realizer", "query_aware_lod", "participatory", "edge_lod", "uniform", "oracle"} == set(covered)
+    taught = {"realizer", "query_aware_lod", "patch_trunk", "participatory"}
+    assert taught | {"edge_lod", "uniform", "oracle"} == set(covered)
     assert covered["oracle"][0] > covered["uniform"][0]
+    alone = tmp_path / "alone"
+    train_classic.main((*FEW, "--only", "patch_trunk", "--folder", str(tmp_path / "one"), "--out", str(alone)))
+    assert sorted(path.name for path in alone.iterdir()) == ["patch_trunk", "patch_trunk.json"]
 
 
 def test_mips_are_learned_beside_averages(tmp_path, capsys):

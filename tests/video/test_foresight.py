@@ -145,3 +145,6 @@ def test_the_bench_of_foresight_runs(tmp_path, capsys) -> None:
     assert [row["row"] for row in rows] == ["foreseen", "carried over", "seen"]
     assert "| foreseen |" in page.read_text()
     assert "1/10 of a frame" in capsys.readouterr().out
+    video_foresight.main([*given[:-2], "--clips", "1", "--mips", "0.5", "--out", str(tmp_path)])
+    rows = json.loads((tmp_path / "mips.json").read_text())["rows"]
+    assert [row["row"] for row in rows] == ["none", "0.5"]

@@ -1,18 +1,20 @@
-"""The selectors of the first phases, as sources of relevance: "edge_lod", "query_aware_lod", "realizer" and
-"participatory".
+"""The selectors of the first phases, as sources of relevance: "edge_lod", "query_aware_lod", "realizer", "patch_trunk"
+and "participatory".
 
 - EdgeLOD (phase 1): the more edges a patch has, the finer it is seen. No question, no training.
 - QueryAwareLOD (phase 2): for each patch one of five levels of detail, by the question (`query_aware_lod`).
 - RelevanceRealizer: one network and no imposed categories, patches and words → relevance.
+- PatchTrunk: what every patch has learned from the words and from the others, against the question as a whole.
 - participatory: what the question couples to, by the cosine of learned semantic channels with each of its words.
 
 All see the v0.1 texture: thirteen channels, 32 cells along the longer side, two by two a patch. They were taught on the
-drawn worlds (`lab.train.train_classic`), together, with one small table of words; weights/classic holds them.
+drawn worlds (`lab.train.train_classic`) with one small table of words; weights/classic holds them. One picture is seen
+by OpenCV; a batch on any device by torch (`picture_maps`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +26,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..pretrained import Pretrained
-from ..sensing import MVP13, Layout, Texture, sense_one, to_cells
+from ..sensing import MVP13, Layout, Texture, sense, sense_one, to_cells
 from ..sensing import backend_torch as ops
 from ..sensing.pyramid import unit
 from ..sensing.texture import SEMANTIC_DIMENSIONS, SEMANTIC_NAMES
@@ -95,14 +97,22 @@ def as_patches(cells: Tensor) -> Tensor:
     return tiles.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
 
 
-def see_patches(pixels: np.ndarray) -> tuple[Tensor, tuple[int, int]]:
-    """(H, W, 3) uint8 → its patches (1, P, 52) and their grid."""
-    height, width = pixels.shape[:2]
-    scale = SENSE_SIDE / max(height, width)
-    grid = patch_grid((height, width))
-    size = tuple(max(SUB * part, round(side * scale)) for part, side in zip(grid, (height, width), strict=True))
-    cells = to_cells(sense_one(pixels, MVP13, size=(size[0], size[1])).tensors(), (SUB * grid[0], SUB * grid[1]))
-    return as_patches(cells.batch()), grid
+def sensed_size(height: int, width: int) -> tuple[int, int]:
+    """The size at which a picture is sensed for its patches: every cell of them has a pixel."""
+    scale, (rows, cols) = SENSE_SIDE / max(height, width), patch_grid((height, width))
+    return max(SUB * rows, round(height * scale)), max(SUB * cols, round(width * scale))
+
+
+def see_patches(pixels: np.ndarray | Tensor) -> tuple[Tensor, tuple[int, int]]:
+    """(H, W, 3) uint8, sensed by OpenCV, or a batch (B, 3, H, W) on any device, by torch → patches (B, P, 52), grid."""
+    batched = isinstance(pixels, Tensor)
+    shape = (pixels.shape[2], pixels.shape[3]) if batched else (pixels.shape[0], pixels.shape[1])
+    size, (rows, cols) = sensed_size(*shape), patch_grid(shape)
+    if batched:
+        texture = sense(pixels, MVP13, size=size, backend="torch", clusters=None)
+    else:
+        texture = sense_one(pixels, MVP13, size=size).tensors()
+    return as_patches(to_cells(texture, (SUB * rows, SUB * cols)).batch()), (rows, cols)
 
 
 @dataclass(frozen=True)
@@ -133,13 +143,17 @@ class QuestionWords(Pretrained):
 
     def mean(self, rows: Tensor) -> Tensor:
         """(B, L) → (B, width): one vector for each question."""
-        vectors, padding = self(rows)
-        there = (~padding)[..., None]
-        return (vectors * there).sum(1) / there.sum(1).clamp_min(1)
+        return mean_word(*self(rows))
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """(B, L) → vectors (B, L, width) and padding (B, L) bool."""
         return self.table(rows), rows == 0
+
+
+def mean_word(words: Tensor, padding: Tensor) -> Tensor:
+    """(B, L, Q) words, (B, L) padding → (B, Q); zeros where there is no word."""
+    there = (~padding)[..., None]
+    return (words * there).sum(1) / there.sum(1).clamp_min(1)
 
 
 class RelevanceRealizer(Pretrained):
@@ -169,6 +183,23 @@ class RelevanceRealizer(Pretrained):
     def relevance(self, patches: Tensor, words: Tensor, grid: tuple[int, int], padding: Tensor | None = None) -> Tensor:
         """The patches of a grid in reading order → relevance (B, rows, columns) in [0, 1]."""
         return self(patches, words, padding).float().sigmoid().unflatten(1, grid)
+
+
+class TrunkMatch(Pretrained):
+    """The trunk of patches by itself: what it made of each patch, against one vector of the whole question."""
+
+    config_class = TrunkConfig
+    config: TrunkConfig
+
+    def __init__(self, config: TrunkConfig) -> None:
+        super().__init__(config)
+        self.trunk = PatchTrunk(config)
+        self.ask = nn.Linear(config.query_width, config.width)
+
+    def forward(self, patches: Tensor, words: Tensor, padding: Tensor) -> Tensor:
+        """(B, P, F) patches, (B, L, Q) words and their padding → (B, P) logits of relevance."""
+        question = self.ask(mean_word(words, padding))[:, None]
+        return (self.trunk(patches, words, padding) * question).sum(-1) / self.config.width**0.5
 
 
 @dataclass(frozen=True)
@@ -214,15 +245,46 @@ PARTS: dict[str, type[Pretrained]] = {
     "realizer": RelevanceRealizer,
     "query_aware_lod": QueryAwareLOD,
     "coupling": SemanticCoupling,
+    "patch_trunk": TrunkMatch,
 }
 # Maps in [0, 1] that are smooth by nature are allocated by this power of theirs, as `look` does with its own.
 SHARPNESS = 4
+Reading = Callable[[Any, Tensor, Tensor, Tensor, tuple[int, int]], Tensor]
 
 
-@lru_cache(maxsize=8)
-def load_part(name: str, folder: Path = SHIPPED) -> Any:
-    """One of `PARTS`, read once in a process, in full precision."""
-    return PARTS[name].from_pretrained(folder / name).float().eval()
+def _tokens_map(module: Any, patches: Tensor, words: Tensor, padding: Tensor, grid: tuple[int, int]) -> Tensor:
+    """The tokens expected of each patch, from 64 (0) to 400 (1)."""
+    tokens = expected_tokens(module(patches, words, padding))
+    return ((tokens - LEAST) / (MOST - LEAST)).clamp(0, 1).unflatten(1, grid)
+
+
+def _logits_map(module: Any, patches: Tensor, words: Tensor, padding: Tensor, grid: tuple[int, int]) -> Tensor:
+    return module(patches, words, padding).float().sigmoid().unflatten(1, grid)
+
+
+def _coupled_map(module: Any, patches: Tensor, words: Tensor, padding: Tensor, grid: tuple[int, int]) -> Tensor:
+    return module(patches, words, padding, grid) ** SHARPNESS
+
+
+# Sources that were taught: the part of each, and how its map (B, rows, columns) in [0, 1] is read off it.
+TAUGHT: Mapping[str, tuple[str, Reading]] = {
+    "query_aware_lod": ("query_aware_lod", _tokens_map),
+    "realizer": ("realizer", _logits_map),
+    "patch_trunk": ("patch_trunk", _logits_map),
+    "participatory": ("coupling", _coupled_map),
+}
+NOTES = {
+    "query_aware_lod": "phase 2: a level of detail for each patch, by the question",
+    "realizer": "one network, patches and words",
+    "patch_trunk": "what each patch has learned from the words, against the question",
+    "participatory": "what the question couples to, by learned semantic channels",
+}
+
+
+@lru_cache(maxsize=16)
+def load_part(name: str, folder: Path = SHIPPED, device: str = "cpu") -> Any:
+    """One of `PARTS`, read once in a process for each device, in full precision."""
+    return PARTS[name].from_pretrained(folder / name).float().eval().to(device)
 
 
 def classic_missing(offers: frozenset[str] = frozenset()) -> str | None:
@@ -233,44 +295,68 @@ def classic_missing(offers: frozenset[str] = frozenset()) -> str | None:
     )
 
 
-def _asked(scene: Scene, query: str) -> tuple[Tensor, tuple[int, int], Tensor, Tensor]:
-    """Patches, their grid, word vectors and their padding."""
+@torch.no_grad()
+def picture_maps(names: Sequence[str], pictures: Tensor, questions: Sequence[str]) -> dict[str, Tensor]:
+    """The sources of this module on a batch (B, 3, H, W), on its device, sensed once → (B, rows, columns) each."""
+    device, size = str(pictures.device), (pictures.shape[2], pictures.shape[3])
+    found: dict[str, Tensor] = {}
+    if "edge_lod" in names:
+        side = min(SENSE_SIDE * 2, max(size))
+        texture = sense(pictures, MVP13, size=side, backend="torch", clusters=None)
+        found["edge_lod"] = edge_map(texture)
+    taught = [name for name in names if name in TAUGHT]
+    if taught:
+        patches, grid = see_patches(pictures)
+        table = load_part("words", device=device)
+        words, padding = table(table.rows([text or NOTHING_ASKED for text in questions]).to(device))
+        for name in taught:
+            part, reading = TAUGHT[name]
+            found[name] = reading(load_part(part, device=device), patches, words, padding, grid)
+    return found
+
+
+NOTHING_ASKED = "what is there"
+
+
+@torch.no_grad()
+def _taught(name: str, scene: Scene, query: str) -> Relevance:
     patches, grid = see_patches(scene.pixels)
     words = load_part("words")
-    return patches, grid, *words(words.rows([query or "what is there"]))
+    part, reading = TAUGHT[name]
+    found = reading(load_part(part), patches, *words(words.rows([query or NOTHING_ASKED])), grid)[0].numpy()
+    coupled = found ** (1 / SHARPNESS) if name == "participatory" else None
+    return Relevance(found, query=query, participatory=coupled, notes=(NOTES[name],))
+
+
+def edge_map(texture: Texture) -> Tensor:
+    """The classic level of each cell of two by two a patch, and within a level the density itself, in [0, 1]."""
+    rows, cols = patch_grid((texture.height, texture.width))
+    density = edge_density(texture, (min(SUB * rows, texture.height), min(SUB * cols, texture.width)))
+    return ((EdgeLOD().levels(density) + density) / len(CLASSIC_TOKENS)).float()
 
 
 def edge_lod_relevance(scene: Scene, query: str) -> Relevance:
-    """The source "edge_lod": the classic level of each patch, and within a level the density itself."""
+    """The source "edge_lod"."""
     texture = sense_one(scene.pixels, MVP13, size=min(SENSE_SIDE * 2, max(scene.pixels.shape[:2]))).tensors()
-    rows, cols = patch_grid((texture.height, texture.width))
-    density = edge_density(texture, (min(SUB * rows, texture.height), min(SUB * cols, texture.width)))
-    levels = EdgeLOD().levels(density)
-    found = ((levels + density) / len(CLASSIC_TOKENS)).float().numpy()
-    return Relevance(found, query=query, notes=("phase 1: edge density, the question was not read",))
+    note = "phase 1: edge density, the question was not read"
+    return Relevance(edge_map(texture).numpy(), query=query, notes=(note,))
 
 
-@torch.no_grad()
 def query_aware_lod_relevance(scene: Scene, query: str) -> Relevance:
-    """The source "query_aware_lod": the tokens expected of each patch, from 64 (0) to 400 (1)."""
-    patches, grid, words, padding = _asked(scene, query)
-    tokens = expected_tokens(load_part("query_aware_lod")(patches, words, padding))[0]
-    found = ((tokens - LEAST) / (MOST - LEAST)).clamp(0, 1).unflatten(0, grid).numpy()
-    return Relevance(found, query=query, notes=("phase 2: a level of detail for each patch, by the question",))
+    """The source "query_aware_lod"."""
+    return _taught("query_aware_lod", scene, query)
 
 
-@torch.no_grad()
 def realizer_relevance(scene: Scene, query: str) -> Relevance:
     """The source "realizer"."""
-    patches, grid, words, padding = _asked(scene, query)
-    found = load_part("realizer").relevance(patches, words, grid, padding)[0].numpy()
-    return Relevance(found, query=query, notes=("one network, patches and words",))
+    return _taught("realizer", scene, query)
 
 
-@torch.no_grad()
+def patch_trunk_relevance(scene: Scene, query: str) -> Relevance:
+    """The source "patch_trunk"."""
+    return _taught("patch_trunk", scene, query)
+
+
 def participatory_relevance(scene: Scene, query: str) -> Relevance:
     """The source "participatory"."""
-    patches, grid, words, padding = _asked(scene, query)
-    found = load_part("coupling")(patches, words, padding, grid)[0].numpy()
-    note = "what the question couples to, by learned semantic channels"
-    return Relevance(found**SHARPNESS, query=query, participatory=found, notes=(note,))
+    return _taught("participatory", scene, query)

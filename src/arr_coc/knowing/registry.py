@@ -181,6 +181,7 @@ BUILT_IN: Mapping[str, Source] = {
                 ("edge_lod", "how many edges a patch has: the selector of phase 1"),
                 ("query_aware_lod", "a level of detail for each patch, by the question: the selector of phase 2"),
                 ("realizer", "patches and the question's words through one network"),
+                ("patch_trunk", "what each patch has learned from the words, against the whole question"),
                 ("participatory", "what the question couples to, by learned semantic channels"),
             )
         ),
@@ -285,8 +286,7 @@ def _of_entry_point(point: Any) -> Source:
 
 def _of_folder(folder: Path) -> Source:
     """A trained scorer of the user's."""
-    scorer = _load("arr_coc.bundled:scorer_of")(folder)
-    return Source(str(folder), scorer.of_scene, summary="the scorer of this folder")
+    return Source(str(folder), _load("arr_coc.bundled:scorer_of")(folder).of_scene, summary="the scorer of this folder")
 
 
 def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:

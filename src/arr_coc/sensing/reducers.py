@@ -131,30 +131,32 @@ def attention_weighted(texture: Texture, attention: torch.Tensor, levels: int = 
 
 
 def temporal_mips(frames: torch.Tensor, layout: str | Layout, levels: int = 3) -> tuple[torch.Tensor, ...]:
-    """Mips of a clip through time, height and width: (T, C, H, W) → levels of (T/2^k, C, H/2^k, W/2^k).
+    """Mips of a clip through time, height and width: (T, C, H, W) → levels of (T/2^k, C, H/2^k, W/2^k); of a batch of
+    clips (N, T, C, H, W) likewise.
 
     Odd sizes repeat their last frame, row or column first. Each channel by its own reducer, over 2×2×2 blocks.
     """
     chosen = get_layout(layout)
-    if frames.ndim != 4 or frames.shape[1] != len(chosen):
+    if frames.ndim not in (4, 5) or frames.shape[-3] != len(chosen):
         raise InputError(f"a {chosen.name} clip must be (T, {len(chosen)}, H, W), got {tuple(frames.shape)}")
     voters, largest, vectors = (chosen.having(kind) for kind in ("majority", "maximum", "unit_mean"))
-    mips = [frames]
+    clips = frames if frames.ndim == 5 else frames[None]
+    mips = [clips]
     for _ in range(levels - 1):
-        clip = frames.transpose(0, 1)  # (C, T, H, W)
-        odd = [side % 2 for side in clip.shape[1:]]
-        clip = F.pad(clip[None], (0, odd[2], 0, odd[1], 0, odd[0]), mode="replicate")[0]
-        planes = list(F.avg_pool3d(clip[None], 2)[0].unbind(0))
+        clip = clips.transpose(1, 2)  # (N, C, T, H, W)
+        odd = [side % 2 for side in clip.shape[2:]]
+        clip = F.pad(clip, (0, odd[2], 0, odd[1], 0, odd[0]), mode="replicate")
+        planes = list(F.avg_pool3d(clip, 2).unbind(1))
         for place in largest:
-            planes[place] = F.max_pool3d(clip[None, place], 2)[0]
+            planes[place] = F.max_pool3d(clip[:, place], 2)
         for place in voters:
-            time, height, width = clip.shape[1:]
-            tiles = clip[place].reshape(time // 2, 2, height // 2, 2, width // 2, 2)
-            planes[place] = majority(tiles.permute(0, 2, 4, 1, 3, 5).flatten(3))
+            number, time, height, width = clip[:, place].shape
+            tiles = clip[:, place].reshape(number, time // 2, 2, height // 2, 2, width // 2, 2)
+            planes[place] = majority(tiles.permute(0, 1, 3, 5, 2, 4, 6).flatten(4))
         if vectors:
             units = unit(torch.stack([planes[place] for place in vectors]), 0).unbind(0)
             for place, plane in zip(vectors, units, strict=True):
                 planes[place] = plane
-        frames = torch.stack(planes, dim=1)
-        mips.append(frames)
-    return tuple(mips)
+        clips = torch.stack(planes, dim=2)
+        mips.append(clips)
+    return tuple(mips) if frames.ndim == 5 else tuple(one[0] for one in mips)

@@ -32,6 +32,7 @@ class StreamState:
     that are known of whole frames only. relevance: (h, w) of the last frame. saliency: (h, w). fixations: (h, w) where
     tokens went lately. shown: (h, w) detail in which this ground was shown, 0 to 1. standing: (N, 3) leaves of the last
     standing allocation. clusters: or None. spent: tokens so far. flow: (h, w, 2) where each place was a frame before.
+    past: (4, h, w) relevance of the last frames at its ground's present places, or None where no mips are read.
     """
 
     frame: int
@@ -52,6 +53,7 @@ class StreamState:
     standing: np.ndarray
     flow: np.ndarray
     clusters: TrackedClusters | None = None
+    past: np.ndarray | None = None
 
     def save(self, path: str | PathLike[str], about: dict[str, Any] | None = None) -> None:
         """One .npz file. about: plain values to keep with it, such as the stream's arguments."""

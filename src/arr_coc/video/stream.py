@@ -102,6 +102,7 @@ class VideoStream:
         clusters: bool | str = True,
         cascade: bool = False,
         foresee: bool = False,
+        mips: float | None = None,
         cell: int = DEFAULT_CELL,
         state: StreamState | None = None,
     ) -> None:
@@ -109,11 +110,12 @@ class VideoStream:
         the whole clip, see `Pace`. relevance, photos: see `look`; a function gets (frame (H, W, 3) uint8, question).
         scorer: of the model that will answer; "auto" takes it. clusters: True or "slic", "sam:FOLDER", or False;
         cascade: tokens go through the clusters, the best of them first. foresee: also say how well each frame was
-        foreseen (`foresee`)."""
+        foreseen (`foresee`). mips: share of the relevance that temporal mips have (`TemporalSettings.mips`)."""
         check_request([query])
         self.query, self.request = query, Request.of(budget, keep, cell=cell)
         self.total, self.frames, self.cell = total, frames, cell
         self.settings = settings or load_settings()
+        self.settings = self.settings if mips is None else replace(self.settings, mips=mips)
         self.source = source_of(relevance, query, photos, scorer)
         self.photos = photos
         if state is not None and len(state.planes) != self.source.planes:
@@ -150,9 +152,15 @@ class VideoStream:
         relevance = self.source.combine(after.planes)
         if motion is not None and not fresh_start:
             relevance = boosted(relevance, motion.moving, self.settings.boost)
+        past = None
+        if self.settings.mips:
+            from .temporal_model import remembered
+
+            earlier = None if fresh_start or state is None or motion is None else (state.past, motion.flow)
+            relevance, past = remembered(relevance, earlier, self.settings.mips)
         if self.cascade and after.clusters is not None:
             relevance = through_clusters(relevance, after.clusters.labels, after.saliency)
-        after = replace(after, relevance=relevance, view=view, histogram=histogram, size=size)
+        after = replace(after, relevance=relevance, past=past, view=view, histogram=histogram, size=size)
         clock.lap("know")
         expected = None if state is None or fresh_start or not self.foreseeing else self.foresee()
         if motion is not None and state is not None:

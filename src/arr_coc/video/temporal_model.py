@@ -20,7 +20,9 @@ from torch.nn import functional as F
 from ..files import write_json
 from ..manifest import whole_folder
 from ..pretrained import Pretrained
+from ..sensing import Layout
 from ..sensing.flow import warp_batch
+from ..sensing.reducers import temporal_mips
 from .blend import agreement, blend, boosted, carried_trust
 from .motion import (
     FEATURES,
@@ -35,6 +37,7 @@ from .motion import (
     rule_says_cut,
     scaled,
     view_of,
+    warp_planes,
 )
 from .settings import SETTINGS_NAME, TemporalSettings
 
@@ -118,6 +121,30 @@ def _one_clip(views: np.ndarray, settings: TemporalSettings) -> tuple[np.ndarray
     return flow, unexplained, moving, features, excess, cuts, rule
 
 
+# So many frames are kept for their temporal mips, whose coarsest level is one frame of a quarter of the side.
+PAST, PAST_LEVELS = 4, 3
+PAST_LAYOUT = Layout.of("past", ("previous_relevance",))
+
+
+def slow_relevance(past: Tensor) -> Tensor:
+    """(N, 4, h, w) relevance of the last frames, at its ground's present places → (N, h, w): what the coarsest of their
+    temporal mips says, where something has mattered for a while and not in one frame alone."""
+    coarse = temporal_mips(past[:, :, None], PAST_LAYOUT, PAST_LEVELS)[-1][:, :, 0]
+    return F.interpolate(coarse, size=past.shape[2:], mode="bilinear", align_corners=False)[:, 0]
+
+
+def remembered(
+    relevance: np.ndarray, earlier: tuple[np.ndarray | None, np.ndarray] | None, share: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """For one stream: (h, w) relevance with the share that the temporal mips of its last frames have in it, and those
+    frames (4, h, w). earlier: those of the frame before, and the flow from there; None where a scene begins."""
+    past = np.repeat(relevance[None], PAST, axis=0)
+    if earlier is not None and earlier[0] is not None:
+        past = np.stack([*warp_planes(list(earlier[0]), earlier[1])[1:], relevance])
+    slow = slow_relevance(torch.from_numpy(past)[None])[0].numpy()
+    return relevance + share * (slow - relevance), past
+
+
 # How sharply "look again" begins below the threshold of trust, while it is learned; in use it is a step.
 SOFTNESS = 0.05
 
@@ -137,6 +164,7 @@ class TemporalConfig:
 
     fade: float = 0.98
     keyframe: int = 30
+    mips: float = 0.0
 
 
 class TemporalBlend(Pretrained):
@@ -158,7 +186,7 @@ class TemporalBlend(Pretrained):
 
     @classmethod
     def of(cls, settings: TemporalSettings) -> TemporalBlend:
-        return cls(TemporalConfig(settings.fade, settings.keyframe), settings)
+        return cls(TemporalConfig(settings.fade, settings.keyframe, settings.mips), settings)
 
     @property
     def decay(self) -> Tensor:
@@ -188,6 +216,7 @@ class TemporalBlend(Pretrained):
                 **{name: float(getattr(self, name)) for name in ("decay", "boost", "weak", "agree", "disagree")},
                 fade=self.config.fade,
                 keyframe=self.config.keyframe,
+                mips=self.config.mips,
                 cut_weights=tuple(self.cut_weights.tolist()),
                 cut_bias=float(self.cut_bias),
             )
@@ -216,7 +245,8 @@ class TemporalBlend(Pretrained):
         relevance = current[:, 0]
         trust, ones = torch.ones_like(relevance), torch.ones_like(relevance)
         since = torch.zeros(len(current), device=current.device)
-        found = [(relevance, trust, torch.zeros_like(relevance), ones)]
+        past = relevance[:, None].expand(-1, PAST, -1, -1)
+        found = [(self._remembered(relevance, past), trust, torch.zeros_like(relevance), ones)]
         for time in range(1, current.shape[1]):
             new = begins[:, time, None, None]
             since = torch.where(begins[:, time] | (since + 1 >= self.config.keyframe), 0, since + 1)
@@ -227,9 +257,17 @@ class TemporalBlend(Pretrained):
             relevance = torch.where(new, current[:, time], again * mixed + (1 - again) * warped[:, 0])
             trust = torch.where(new, ones, again + (1 - again) * known)
             shown = boosted(relevance, motion.moving[:, time].masked_fill(new, 0), self.boost)
+            if self.config.mips:
+                earlier = warp_batch(past, motion.flow[:, time])[:, 1:]
+                past = torch.where(new[:, None], shown[:, None], torch.cat([earlier, shown[:, None]], 1))
+                shown = self._remembered(shown, past)
             ground = same[:, time].masked_fill(new, 0)
             found.append((shown, trust, ground, torch.where(new, ones, again)))
         return Carried(*(torch.stack(part, 1) for part in zip(*found, strict=True)))
+
+    def _remembered(self, relevance: Tensor, past: Tensor) -> Tensor:
+        """Relevance with the share that temporal mips have in it."""
+        return relevance if not self.config.mips else torch.lerp(relevance, slow_relevance(past), self.config.mips)
 
     def _again(self, trust: Tensor, since: Tensor) -> Tensor:
         soft = ((self.weak - trust) / SOFTNESS).sigmoid()

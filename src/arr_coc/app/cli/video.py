@@ -48,6 +48,10 @@ def command(
     foresee: Annotated[
         bool, typer.Option("--foresee", help="Say how well each frame was foreseen from the motion before it.")
     ] = False,
+    mips: Annotated[
+        float | None,
+        typer.Option(help="Share of the relevance read from temporal mips of the last frames.", show_default=False),
+    ] = None,
     relevance: Annotated[
         str, typer.Option(help="look: without a model; scorer: the learned one; auto: the model's own.")
     ] = "auto",
@@ -86,7 +90,7 @@ def command(
         raise InputError(f"--reading {reading} is unknown; choose {', '.join(READINGS)}")
     if passes < 1 or (passes > 1 and (model is None or reading == "video")):
         raise InputError(f"--passes {passes} needs --model and frames one by one; give 1 or more, not --reading video")
-    how: dict[str, Any] = {"clusters": clusters or cascade, "cascade": cascade, "foresee": foresee}
+    how: dict[str, Any] = {"clusters": clusters or cascade, "cascade": cascade, "foresee": foresee, "mips": mips}
     if numbers is not None:
         from ...video.settings import load_settings
 

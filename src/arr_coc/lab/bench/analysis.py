@@ -33,9 +33,8 @@ from ...errors import InputError
 from ...files import replacing, write_json
 from ...values import Allocation
 from ..needle.renderer import render
-from ..train.allocations import tree_of
+from ..train.allocations import fine_cells, tree_of
 from ..train.evaluate import FAMILIES
-from ..train.rivals import fine_cells
 from .table import fill_page
 
 PATTERNS = 5

@@ -287,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m arr_coc.lab.bench.esper", description=__doc__)
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--weights", type=Path, help="folder of mini and scorer; the shipped ones")
-    parser.add_argument("--number", type=int, default=1024, help="hard pictures")
+    parser.add_argument("--number", type=int, default=1024, help="hard pictures; 0 measures no rows")
     parser.add_argument("--zoo", type=int, default=200, help="zoo pictures")
     parser.add_argument("--repeats", type=int, default=9, help="of each timing")
     parser.add_argument("--quick", action="store_true", help="few pictures, no ablations")
@@ -343,6 +343,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         write_text(out / "esper.md", table.to_markdown() + "\n")
         tell(dict(table.rows[-1]))
 
+    if not given.number:
+        return
     sizes = {"number": given.number, "zoo": given.zoo, "repeats": given.repeats}
     esper_table(models, quick=given.quick, folder=folder, seconds=given.seconds, watch=saved, **sizes)
 

@@ -94,6 +94,13 @@ def target_cells(batch: TrainingBatch | NeedleBatch | Asked, rows: int, cols: in
     return (cover > 0.02).float()
 
 
+def fine_cells(leaves: Tensor, rows: int, cols: int) -> Tensor:
+    """Leaves (B, N, 3) → (B, rows, cols) float: 1 where a cell is seen at level 0."""
+    place = (leaves[..., 0] * cols + leaves[..., 1]).clamp_min(0)
+    fine = ((leaves[..., 2] == 0) & (leaves[..., 0] >= 0)).float()
+    return torch.zeros(len(leaves), rows * cols, device=leaves.device).scatter_add_(1, place, fine).view(-1, rows, cols)
+
+
 def split_preferences(
     kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator, scores: Tensor | None, parents: Tensor
 ) -> Tensor:

@@ -49,10 +49,10 @@ class Devices:
     def is_main(self) -> bool:
         return self.index == 0
 
-    def prepare(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
-        """The module and its optimizer, ready to be trained by all processes together."""
+    def prepare(self, module: nn.Module, *optimizers: torch.optim.Optimizer) -> tuple[Any, ...]:
+        """The module and its optimizers, ready to be trained by all processes together."""
         module = module.to(self.device)
-        return self.accelerator.prepare(module, optimizer) if self.accelerator else (module, optimizer)
+        return self.accelerator.prepare(module, *optimizers) if self.accelerator else (module, *optimizers)
 
     def unwrap(self, module: nn.Module) -> Any:
         """The module as it was before `prepare`: what is saved and what is used."""

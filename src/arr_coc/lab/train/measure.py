@@ -21,12 +21,12 @@ from ...backbones.qwen3_vl_attention import dense_vision_attention
 from ..needle.difficulty import as_difficulty
 from ..needle.draws import Draws
 from ..needle.renderer import Asked, asked_of, lay_out, plan_of, render
-from .allocations import Kind, box_cover, make_leaves, target_cells, tree_of
+from .allocations import Kind, box_cover, fine_cells, make_leaves, target_cells, tree_of
 from .evaluate import FAMILIES
 from .outcomes import judge
 from .pictures import TrainingBatch, render_family
 from .rewards import THRESHOLD, expected_tokens
-from .rivals import Rivals, fine_cells, recall, three_ways
+from .rivals import Rivals, recall, three_ways
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

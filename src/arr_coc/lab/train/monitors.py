@@ -134,7 +134,10 @@ def run_scorer(scorer: nn.Module, batch: TrainingBatch) -> Tensor:
     """(B, rows, cols) logits; in bfloat16 where that is fast."""
     device = batch.pictures.device
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        return scorer(batch.pictures, batch.question_ids).float()
+        pictures = (
+            batch.pictures.contiguous(memory_format=torch.channels_last) if device.type == "cuda" else batch.pictures
+        )
+        return scorer(pictures, batch.question_ids).float()
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 Any model that `attach` takes is asked by adding one leaf: the picture coarse, then the same with one tile of it in full
 detail; the tile is worth what the right answer's log-likelihood gains, and the best tile's quarters are told apart the
-same way. `mini` tells every cell of a tile apart by its derivative (`outcomes.picture_credit`), times that worth.
-Both know question, answer and model; neither knows a box. How likely the right answers are with everything seen is kept
-(`Creditor.likelihood`).
+same way. `mini`, to which a reading of a few cells costs next to nothing, is shown windows alone, all over the picture,
+and of the best one leaves are left out as long as nothing is lost. Both know question, answer and model; neither knows
+a box. How likely the right answers are from what was credited is kept (`Creditor.likelihood`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,18 @@ from ...attending.frame import Frame
 from ...attending.tree import build_tree
 from ...bundled import MINI, part_folder
 from ...errors import InputError
-from .outcomes import CELL, credit_shares, judge, load_reader, picture_credit
+from .outcomes import CELL, judge, load_reader
 from .own_data import OwnRecord
 from .pictures import Glyphs, TrainingBatch
 
-# Of the credited cells the first few are kept, until they hold this share of all credit.
-HALF, MOST_CELLS = 0.5, 8
-TILE = 4  # cells along a side of what is added to a coarse look at once, for `mini`
+MOST_CELLS = 8
+# Cells across of the windows that `mini` is shown; at its type a cell holds two characters or more.
+WIDTHS = (4, 12)
+NOTHING = -20.0  # the log-likelihood of an answer on blank paper
+BLANK = 16  # of 255: a cell whose pixels differ by less is blank
+# What a cell of a window costs, in the answer's log-likelihood; and the share of all likelihood that must lie on
+# windows that meet the best one.
+CELL_PRICE, SURE = 0.5, 0.5
 # The coarse look is at most so many tiles; every one of them costs a reading.
 MOST_TILES = 36
 # A tile counts where it is worth at least this share of the best one.
@@ -48,12 +53,23 @@ class Creditor:
         self.found: dict[tuple[str, str, str], np.ndarray] = {}
         self.logs: list[float] = []
 
+    def knows(self, record: OwnRecord) -> bool:
+        return (record.picture, record.query, record.answer) in self.found
+
     def placed(self, record: OwnRecord) -> OwnRecord:
         key = record.picture, record.query, record.answer
         if key not in self.found:
             self.found[key], log = self.find(self.pixels(record), record.query, record.answer)
             self.logs.append(log)
         return replace(record, boxes=self.found[key], context=np.zeros((0, 4)))
+
+    def state(self) -> dict[str, Any]:
+        """What was found, as a checkpoint keeps it: a run that goes on asks no question twice."""
+        return {"found": [(key, boxes.tolist()) for key, boxes in self.found.items()], "logs": list(self.logs)}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self.found = {tuple(key): np.array(boxes).reshape(-1, 4) for key, boxes in state["found"]}
+        self.logs = list(state["logs"])
 
     @property
     def likelihood(self) -> float:
@@ -80,50 +96,88 @@ def characters(text: str) -> Tensor:
 
 
 def mini_boxes(reader: Any, pixels: np.ndarray, query: str, answer: str) -> tuple[np.ndarray, float]:
-    """(K, 4) boxes in 0–1 of the cells on which the answer hung most, and its mean log-likelihood."""
+    """(K, 4) box in 0–1 of the cells from which, and from nothing else, the answer is likeliest, and its mean
+    log-likelihood there. No box where several places would do.
+
+    Windows of two rows, as wide as the answer may be long, are each shown alone, all over the picture. Of the best one
+    leaves are then left out, row by row and column by column, as long as the answer does not become less likely than
+    they cost."""
     device = next(reader.parameters()).device
     rows, cols = (max(1, round(side / CELL)) for side in pixels.shape[:2])
     picture = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].to(device)
     if picture.shape[2:] != (rows * CELL, cols * CELL):
         resized = F.interpolate(picture.float(), (rows * CELL, cols * CELL), mode="bilinear", antialias=True)
         picture = resized.round().clamp(0, 255).to(torch.uint8)
-    asked = characters(query).to(device), characters(answer).to(device)
-    credit = picture_credit(reader, picture, *asked)
-    # Print runs along a row, so neighbours share their credit; a tile that brings nothing by itself gets nothing.
-    along = F.avg_pool2d(credit_shares(credit.cells)[:, None], (1, 3), 1, (0, 1))[0, 0].cpu().numpy()
-    gains = mini_gains(reader, picture, *asked).clip(0) ** 2
-    both = along * gains.repeat(TILE, 0).repeat(TILE, 1)[:rows, :cols]
-    return cell_boxes(both / max(float(both.sum()), 1e-30)), float(credit.log_likelihood)
+    batch = asked_batch(picture, characters(query).to(device), characters(answer).to(device))
+    said = len(answer) + 1  # and the end of the turn
+
+    def worth(windows: np.ndarray) -> np.ndarray:
+        """(W, 4) windows of one size → (W,): log-likelihood of the whole answer, each of them seen alone."""
+        leaves = torch.from_numpy(window_leaves(windows)).to(device)[None]
+        return judge(reader, batch, leaves).log_likelihood[0].float().cpu().numpy() * said
+
+    windows = all_windows(rows, cols, len(answer))
+    cells = window_leaves(windows)
+    windows = windows[marked_cells(picture)[cells[..., 0], cells[..., 1]].any(1)]
+    if not len(windows):
+        return np.zeros((0, 4)), NOTHING
+    logs = worth(windows)
+    best = windows[logs.argmax()]
+    chances = np.exp(logs - logs.max())
+    meets = (windows[:, :2] < best[2:]).all(1) & (best[:2] < windows[:, 2:]).all(1)
+    if chances[meets].sum() < SURE * chances.sum():
+        return np.zeros((0, 4)), float(logs.max()) / said
+    inside = [part for size in sizes_inside(best) if len(part := parts_of(best, *size))]
+    prices = [worth(part) - CELL_PRICE * np.prod(part[0, 2:] - part[0, :2]) for part in inside]
+    top, left, bottom, right = np.concatenate(inside)[np.concatenate(prices).argmax()]
+    return np.array([[left / cols, top / rows, right / cols, bottom / rows]]), float(logs.max()) / said
 
 
-@torch.no_grad()
-def mini_gains(reader: Any, picture: Tensor, question_ids: Tensor, answer_ids: Tensor) -> np.ndarray:
-    """(⌈rows / 4⌉, ⌈cols / 4⌉): what each tile of 4×4 cells, seen finely and all others coarsely, adds to the mean
-    log-likelihood of the answer. The edge of the picture is repeated up to whole tiles."""
-    below, right = (-side % (TILE * CELL) for side in picture.shape[2:])
-    whole = F.pad(picture.float(), (0, right, 0, below), mode="replicate").to(torch.uint8)
-    rows, cols = whole.shape[2] // CELL, whole.shape[3] // CELL
-    coarse = build_tree(rows, cols, 2).nodes_table[: (rows // TILE) * (cols // TILE)]
-    tiles = np.stack([refined(coarse, place, 0, rows, cols) for place in range(len(coarse))])
-    none = torch.zeros(1, 1, 4, device=picture.device)
-    nothing = Glyphs(*[torch.zeros(1, 1, dtype=torch.int64, device=picture.device)] * 4)
-    hidden, things = none[..., 0] > 0, torch.zeros(1, rows, cols, 1, dtype=torch.uint8, device=picture.device)
-    batch = TrainingBatch(whole, question_ids, answer_ids, none, hidden, none, hidden, things, nothing)
-    fine, flat = (torch.from_numpy(part).to(picture.device) for part in (tiles[None], coarse[None, None]))
-    gained = judge(reader, batch, fine).log_likelihood - judge(reader, batch, flat).log_likelihood
-    return gained[0].float().cpu().numpy().reshape(rows // TILE, cols // TILE)
+def asked_batch(picture: Tensor, question_ids: Tensor, answer_ids: Tensor) -> TrainingBatch:
+    """One picture (1, 3, H, W) and what is asked about it; where its answer stands nobody knows."""
+    device = picture.device
+    none = torch.zeros(1, 1, 4, device=device)
+    things = torch.zeros(1, picture.shape[2] // CELL, picture.shape[3] // CELL, 1, dtype=torch.uint8, device=device)
+    nothing = Glyphs(*[torch.zeros(1, 1, dtype=torch.int64, device=device)] * 4)
+    hidden = none[..., 0] > 0
+    return TrainingBatch(picture, question_ids, answer_ids, none, hidden, none, hidden, things, nothing)
 
 
-def cell_boxes(shares: np.ndarray) -> np.ndarray:
-    """(rows, cols) shares of the credit → boxes (K, 4) in 0–1 of the cells that hold half of it, the largest first;
-    none where nothing mattered."""
-    rows, cols = shares.shape
-    if not shares.any():
-        return np.zeros((0, 4))
-    order = np.argsort(-shares, axis=None, kind="stable")
-    number = 1 + int(np.searchsorted(np.cumsum(shares.ravel()[order]), HALF))
-    row, col = np.unravel_index(order[: min(number, MOST_CELLS)], shares.shape)
-    return np.stack([col / cols, row / rows, (col + 1) / cols, (row + 1) / rows], 1)
+def marked_cells(picture: Tensor) -> np.ndarray:
+    """(rows, cols) bool: where (1, 3, H, W) bytes are not all alike; on blank paper there is nothing to read."""
+    grey = picture.float().mean(1, keepdim=True)
+    spread = F.max_pool2d(grey, CELL) + F.max_pool2d(-grey, CELL)
+    return (spread[0, 0] > BLANK).cpu().numpy()
+
+
+def all_windows(rows: int, cols: int, length: int) -> np.ndarray:
+    """(W, 4) top, left, bottom, right in cells: every row, every half width; an answer of `length` characters fits."""
+    high, wide = min(2, rows), min(cols, int(np.clip(2 + -(-length // 2), *WIDTHS)))
+    tops = np.arange(rows - high + 1)
+    lefts = np.unique(np.append(np.arange(0, cols - wide + 1, max(1, wide // 2)), cols - wide))
+    top, left = (grid.ravel() for grid in np.meshgrid(tops, lefts, indexing="ij"))
+    return np.stack([top, left, top + high, left + wide], 1)
+
+
+def sizes_inside(window: np.ndarray) -> list[tuple[int, int]]:
+    high, wide = window[2:] - window[:2]
+    return [(rows, cols) for rows in range(1, high + 1) for cols in range(1, wide + 1)]
+
+
+def parts_of(window: np.ndarray, high: int, wide: int) -> np.ndarray:
+    """(W, 4): every window of this size inside one."""
+    tops = np.arange(window[0], window[2] - high + 1)
+    lefts = np.arange(window[1], window[3] - wide + 1)
+    top, left = (grid.ravel() for grid in np.meshgrid(tops, lefts, indexing="ij"))
+    return np.stack([top, left, top + high, left + wide], 1)
+
+
+def window_leaves(windows: np.ndarray) -> np.ndarray:
+    """(W, 4) windows of one size → (W, N, 3) their cells, in raster order."""
+    high, wide = windows[0, 2:] - windows[0, :2]
+    down, across = (grid.ravel() for grid in np.meshgrid(np.arange(high), np.arange(wide), indexing="ij"))
+    row, col = windows[:, :1] + down, windows[:, 1:2] + across
+    return np.stack([row, col, np.zeros_like(row)], -1)
 
 
 # ---- any attached model: one leaf more -------------------------------------------------------------------------------

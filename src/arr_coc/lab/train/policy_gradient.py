@@ -45,11 +45,13 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Likelihood:
-    """log_probability: (B, G) of the ordered draws. entropy: (B, G) mean over the draws of each draw's entropy, as a
-    share of the greatest it could have (log of the number of open nodes): 1 = blind, 0 = decided."""
+    """log_probability: (B, G) of the ordered draws; steps: (B, G, k) of each of them. entropy: (B, G) mean over the
+    draws of each draw's entropy, as a share of the greatest it could have (log of the number of open nodes): 1 = blind,
+    0 = decided."""
 
     log_probability: Tensor
     entropy: Tensor
+    steps: Tensor
 
 
 def node_logits(cell_logits: Tensor, tree: Tree, temperature: float = 1.0) -> Tensor:
@@ -128,14 +130,14 @@ def likelihood(logits: Tensor, order: Tensor, tree: Tree) -> Likelihood:
     batch, group, count = order.shape
     if count == 0:
         zero = logits.sum(1, keepdim=True).expand(batch, group) * 0
-        return Likelihood(zero, zero)
+        return Likelihood(zero, zero, zero[..., None][..., :0])
     opened, drawn = open_span(order, tree)
     step = torch.arange(count, device=order.device)[:, None]
     is_open = (opened[:, :, None] <= step) & (step <= drawn[:, :, None])
     available = logits[:, None, None].masked_fill(~is_open, -torch.inf)
     log_total = available.logsumexp(-1)
     chosen = logits.gather(1, order.flatten(1)).view_as(order)
-    log_probability = (chosen - log_total).sum(-1)
+    steps = chosen - log_total
     # Entropy of a draw: log total − expected logit; a draw without choice has none and does not count.
     share = (available - log_total[..., None]).exp()
     expected = (share * logits[:, None, None]).sum(-1)
@@ -143,7 +145,7 @@ def likelihood(logits: Tensor, order: Tensor, tree: Tree) -> Likelihood:
     most = choices.clamp_min(2).log()
     free = choices > 1
     entropy = ((log_total - expected) / most * free).sum(-1) / free.sum(-1).clamp_min(1)
-    return Likelihood(log_probability, entropy)
+    return Likelihood(steps.sum(-1), entropy, steps)
 
 
 def open_span(order: Tensor, tree: Tree) -> tuple[Tensor, Tensor]:
@@ -269,19 +271,19 @@ def outcome_step(
     tree: Tree,
     budget: int,
     noise: Tensor,
-    judge: Callable[[Tensor], Tensor],
+    judge: Callable[[Sampled], Tensor],
     settings: PolicySettings,
     weights: Tensor | None = None,
 ) -> OutcomeStep:
     """One step from logits (B, rows, cols) to a loss, through sampled allocations and what came of them.
 
-    noise: (B, G, M) of `policy.draw_noise`. judge: leaves (B, G, N, 3) → rewards (B, G); nothing else about the
+    noise: (B, G, M) of `policy.draw_noise`. judge: what was sampled → rewards (B, G); nothing else about the
     pictures reaches the scorer. weights: (B,) of the pictures, mean 1.
     """
     logits = node_logits(cell_logits, tree, settings.temperature)
     sampled = sample_allocations(logits.detach(), tree, budget, noise)
     with torch.no_grad():
-        rewards = judge(sampled.leaves).to(logits.dtype)
+        rewards = judge(sampled).to(logits.dtype)
     advantages = group_advantages(rewards, settings.baseline, settings.spread_floor)
     found = likelihood(logits, sampled.order, tree)
     entropies = map_entropy(cell_logits)

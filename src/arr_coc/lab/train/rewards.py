@@ -1,13 +1,18 @@
-"""What an outcome is worth: two forms of the reward, and its reading on four timescales.
+"""What an outcome is worth: one file of weights (`RewardPlan`), two forms of the reward, four timescales, stakes.
 
-All functions are batched and know nothing of boxes: right or wrong, tokens spent, passes made, confidence.
+`arr-coc train scorer --from outcomes --credit policy --reward FILE` reads the file; a term whose weight is 0 is off and
+costs nothing. Regret and stakes ask for boxes, nothing else does.
 """
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -118,6 +123,130 @@ class FractalReward:
         return torch.stack([self.weights[name] * value for name, value in parts]).sum(0)
 
 
+# ---- The file --------------------------------------------------------------------------------------------------------
+
+SCALE = {"outcome": 1000.0, "simple": 100.0}  # both forms are brought to where right is +1
+
+
+@dataclass(frozen=True)
+class RewardPlan:
+    """Weights in units of a right answer; 0 is off.
+
+    form: how right, partly and wrong are counted, `outcome` or `simple`. right: of that. likelihood: of the right
+    answer's mean log-likelihood. tokens: of the share of all tokens that is spent. depth: the same where leaves would
+    leave the encoder early (`DepthRouting`). regret: of what the boxes' own allocation would have earned more. stakes,
+    preset: of what was missed and wasted (`asymmetric_loss`). coherence: of the fine ground that a frame shares with
+    the one before it. passes: how often it looks, each time on twice the tokens. scales, discounts: of the step (what
+    a pass costs), the pass (what it added), the episode (what came of it) and the day (beside what was earned lately).
+    """
+
+    form: str = "outcome"
+    right: float = 1.0
+    likelihood: float = 1.0
+    tokens: float = 0.0
+    depth: float = 0.0
+    regret: float = 0.0
+    stakes: float = 0.0
+    preset: str = "casual"
+    coherence: float = 0.0
+    passes: int = 1
+    scales: tuple[float, ...] = (1.0, 0.0, 1.0, 0.0)
+    discounts: tuple[float, ...] = DISCOUNTS
+
+    def __post_init__(self) -> None:
+        if self.form not in SCALE:
+            raise InputError(f"unknown form of reward {self.form!r}; choose outcome or simple")
+        if self.preset not in PRESETS:
+            raise InputError(f"unknown stakes {self.preset!r}; choose from {', '.join(PRESETS)}")
+        if not 1 <= self.passes <= MOST_PASSES:
+            raise InputError(f"passes must be 1 to {MOST_PASSES}, got {self.passes}")
+        FractalReward(self.discounts, self.scales)
+
+    @classmethod
+    def named(cls, name: str) -> RewardPlan:
+        """`outcome`, `simple`, or a file of these fields: JSON or TOML."""
+        if name in SCALE:
+            return cls(form=name)
+        path = Path(name)
+        try:
+            text = path.read_text(encoding="utf-8")
+            given = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+            known = {item.name: type(item.default) for item in fields(cls)}
+            wrong = sorted(set(given) - set(known))
+            if wrong:
+                raise InputError(f"{name}: no reward is called {', '.join(wrong)}; there are {', '.join(known)}")
+            return cls(**{key: _as(known[key], value, key) for key, value in given.items()})
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"cannot read rewards from {name!r} ({error}); give outcome, simple or a file") from error
+
+
+def _as(kind: type, value: Any, key: str) -> Any:
+    if kind is tuple:
+        return tuple(float(one) for one in value)
+    if isinstance(value, bool) or (kind is str) != isinstance(value, str):
+        raise InputError(f"{key} = {value!r} is no {'name' if kind is str else 'number'}")
+    return kind(value)
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What came of T passes of G allocations of B pictures, (B, G, T) where nothing else is said.
+
+    outcome: of `Outcome`. tokens: (T,) of each pass. depth: tokens, by how deep they go. mistakes: of the stakes.
+    oracle: (B,) log-likelihood with the boxes' allocation. overlap: (B, G) with the frame before. days: (D,) what the
+    latest batches earned. What the plan does not ask for is None."""
+
+    outcome: Tensor
+    log_likelihood: Tensor
+    confidence: Tensor
+    tokens: Tensor
+    full: int
+    depth: Tensor | None = None
+    mistakes: Tensor | None = None
+    oracle: Tensor | None = None
+    overlap: Tensor | None = None
+    days: Tensor | None = None
+
+
+def answer_worth(plan: RewardPlan, seen: Passes) -> Tensor:
+    """(B, G, T): what the answer behind each pass is worth by the plan's form, right is +1."""
+    spent = seen.tokens.to(seen.log_likelihood).expand_as(seen.log_likelihood)
+    made = torch.arange(1, spent.shape[-1] + 1, device=spent.device).expand_as(seen.outcome)
+    if plan.form == "outcome":
+        worth = outcome_reward(seen.outcome, spent.cumsum(-1), seen.full, made).total
+    else:
+        worth = simple_reward(seen.outcome, spent.cumsum(-1), seen.confidence).total
+    return plan.right * worth / SCALE[plan.form]
+
+
+def scale_rewards(plan: RewardPlan, seen: Passes, ends: Tensor) -> Tensor:
+    """(B, G, T, 4): the rewards of the step, the pass, the episode and the day. ends: (B, G, T) bool, the last pass of
+    each; what would lie behind it earns nothing."""
+    log, worth = seen.log_likelihood, answer_worth(plan, seen)
+    happened = ends.flip(-1).cumsum(-1).flip(-1).to(log.dtype)
+    step = -plan.tokens * (seen.tokens / seen.full).to(log).expand_as(log)
+    episode = worth + plan.likelihood * log
+    if seen.depth is not None:
+        step = step - plan.depth * seen.depth / seen.full
+    if seen.mistakes is not None:
+        step = step - plan.stakes * seen.mistakes * ends
+    if seen.overlap is not None:
+        step = step + plan.coherence * seen.overlap[..., None] * ends
+    if seen.oracle is not None:
+        episode = episode - plan.regret * F.relu(seen.oracle[:, None, None] - log)
+    added = F.pad(log[..., 1:] - log[..., :-1], (1, 0))
+    lately = 0.0 if seen.days is None or not len(seen.days) else seen.days.mean()
+    return torch.stack([step * happened, added * happened, episode * ends, (worth - lately) * ends], -1)
+
+
+def total_reward(plan: RewardPlan, rewards: Tensor) -> Tensor:
+    """(B, G, T, 4) → (B, G): every scale's discounted sum over the passes, weighted."""
+    by_scale = dict(zip(TIMESCALES, rewards.unbind(-1), strict=True))
+    return FractalReward(plan.discounts, plan.scales)(by_scale)
+
+
 # ---- What a mistake costs: missing what matters is not the same as wasting tokens on what does not -------------------
 # Per place, on the classic scale of 64 to 400 tokens:
 #
@@ -158,12 +287,14 @@ def asymmetric_loss(
     softness: float = 10.0,
     normalise: bool = True,
     importance: Tensor | None = None,
+    over: tuple[int, ...] | None = None,
 ) -> MistakeCosts:
     """tokens (…) on the classic scale, matters (…) in [0, 1] → the loss and its parts.
 
     softness: width in tokens of the crossing at 200; 0 is the hard step. normalise=False gives raw weights and raw
     squared tokens, as the classic formula has them; the parts stay normalised. importance: what each place or picture
-    counts in the averages, broadcast to the shape of tokens; None: all the same.
+    counts in the averages, broadcast to the shape of tokens; None: all the same. over: the dimensions that are
+    averaged; None: all of them.
     """
     if tokens.shape != matters.shape:
         raise InputError(f"tokens {tuple(tokens.shape)} and what matters {tuple(matters.shape)} must have one shape")
@@ -176,17 +307,18 @@ def asymmetric_loss(
         few, many = (tokens < THRESHOLD).to(tokens.dtype), (tokens > THRESHOLD).to(tokens.dtype)
     scale = float(MOST - LEAST) ** 2
     counts = torch.ones_like(tokens) if importance is None else importance
-    missed = mean_over(few * F.relu(MOST - tokens).square() / scale, matters * counts)
-    wasted = mean_over(many * F.relu(tokens - LEAST).square() / scale, (1 - matters) * counts)
+    missed = mean_over(few * F.relu(MOST - tokens).square() / scale, matters * counts, over)
+    wasted = mean_over(many * F.relu(tokens - LEAST).square() / scale, (1 - matters) * counts, over)
     miss, waste = weights
     if normalise:
         return MistakeCosts((miss * missed + waste * wasted) / (miss + waste), missed, wasted)
     return MistakeCosts((miss * missed + waste * wasted) * scale, missed, wasted)
 
 
-def mean_over(values: Tensor, weight: Tensor) -> Tensor:
-    """Weighted mean; 0 where nothing has weight."""
-    return (values * weight).sum() / weight.sum().clamp_min(1e-6)
+def mean_over(values: Tensor, weight: Tensor, over: tuple[int, ...] | None = None) -> Tensor:
+    """Weighted mean over some dimensions, or all; 0 where nothing has weight."""
+    over = tuple(range(values.ndim)) if over is None else over
+    return (values * weight).sum(over) / weight.expand_as(values).sum(over).clamp_min(1e-6)
 
 
 def expected_tokens(logits: Tensor) -> Tensor:
@@ -212,103 +344,3 @@ class AsymmetricRelevanceLoss(nn.Module):
 
     def parts(self, tokens: Tensor, matters: Tensor) -> MistakeCosts:
         return asymmetric_loss(tokens, matters, self.weights, self.softness, self.normalise)
-
-
-# ---- `HierarchicalActorCritic`: one trunk, one policy, and a critic for each timescale of `FractalReward` ------------
-# For decisions that come in sequence (how to look in each of up to four passes), where no group of siblings exists to
-# compare with. Each critic predicts the discounted rest of its own timescale's rewards; each timescale's advantage is
-# what came minus what was predicted; the policy follows their weighted sum.
-
-
-@dataclass(frozen=True)
-class ActorCriticLoss:
-    """total = policy + value_weight · value − entropy_weight · entropy. values: (S,) loss of each critic.
-    advantages: (B, T), combined."""
-
-    total: Tensor
-    policy: Tensor
-    value: Tensor
-    values: Tensor
-    entropy: Tensor
-    advantages: Tensor
-
-
-def returns_to_go(rewards: Tensor, discounts: Tensor, mask: Tensor | None = None) -> Tensor:
-    """(B, T, S) rewards of S timescales, (S,) discounts → (B, T, S): the discounted rest from each step on.
-
-    mask: (B, T) bool, the steps that happened; what lies behind an episode's end counts nothing. The double sum over
-    time is one product with the matrix discount ** (later − now).
-    """
-    steps = torch.arange(rewards.shape[1], device=rewards.device)
-    ahead = steps[None, :] - steps[:, None]
-    powers = discounts.to(rewards)[:, None, None] ** ahead.clamp_min(0)
-    powers = powers.masked_fill(ahead < 0, 0)
-    if mask is not None:
-        rewards = rewards * mask[..., None]
-    return torch.einsum("snl,bls->bns", powers, rewards)
-
-
-class HierarchicalActorCritic(nn.Module):
-    """States (B, T, D) → logits of the actions (B, T, A) and values (B, T, 4), one for each timescale."""
-
-    def __init__(
-        self,
-        states: int,
-        actions: int,
-        hidden: int = 64,
-        discounts: tuple[float, ...] = DISCOUNTS,
-        weights: tuple[float, ...] = WEIGHTS,
-    ) -> None:
-        super().__init__()
-        if len(discounts) != len(TIMESCALES) or len(weights) != len(TIMESCALES):
-            raise InputError(f"give one discount and one weight for each of {', '.join(TIMESCALES)}")
-        self.trunk = nn.Sequential(nn.Linear(states, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU())
-        self.actor = nn.Linear(hidden, actions)
-        self.critics = nn.ModuleDict({name: nn.Linear(hidden, 1) for name in TIMESCALES})
-        self.register_buffer("discounts", torch.tensor(discounts), persistent=False)
-        self.register_buffer("weights", torch.tensor(weights), persistent=False)
-
-    def forward(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        features = self.trunk(states)
-        return self.actor(features), torch.cat([self.critics[name](features) for name in TIMESCALES], dim=-1)
-
-    @torch.no_grad()
-    def act(self, states: Tensor, generator: torch.Generator) -> Tensor:
-        """(…, D) → (…) actions, drawn."""
-        chances = self(states)[0].softmax(-1)
-        return torch.multinomial(chances.flatten(0, -2), 1, generator=generator).view(states.shape[:-1])
-
-    def advantages(self, returns: Tensor, values: Tensor) -> Tensor:
-        """(B, T, 4) returns and values → (B, T): Σ weight · (return − value)."""
-        return ((returns - values) * self.get_buffer("weights")).sum(-1)
-
-    def loss(
-        self,
-        states: Tensor,
-        actions: Tensor,
-        rewards: Tensor,
-        mask: Tensor | None = None,
-        value_weight: float = 0.5,
-        entropy_weight: float = 0.01,
-    ) -> ActorCriticLoss:
-        """states (B, T, D), actions (B, T) int64, rewards (B, T, 4) by timescale, mask (B, T) bool → the loss."""
-        if rewards.shape != (*actions.shape, len(TIMESCALES)):
-            raise InputError(
-                f"rewards must be (episodes, steps, {len(TIMESCALES)}) to fit actions of shape "
-                f"{tuple(actions.shape)}, got {tuple(rewards.shape)}"
-            )
-        there = torch.ones_like(actions, dtype=torch.bool) if mask is None else mask
-        count = there.sum().clamp_min(1)
-        logits, values = self(states)
-        returns = returns_to_go(rewards, self.get_buffer("discounts"), there)
-        # The critics are judged, not followed: no gradient of the policy's term passes through them.
-        advantages = self.advantages(returns, values).detach()
-        log_chances = logits.log_softmax(-1)
-        taken = log_chances.gather(-1, actions[..., None])[..., 0]
-        policy = -(taken * advantages * there).sum() / count
-        entropy = (-(log_chances.exp() * log_chances).sum(-1) * there).sum() / count
-        misses = F.mse_loss(values, returns, reduction="none") * there[..., None]
-        by_critic = misses.sum((0, 1)) / count
-        value = (by_critic * self.get_buffer("weights")).sum()
-        total = policy + value_weight * value - entropy_weight * entropy
-        return ActorCriticLoss(total, policy, value, by_critic, entropy, advantages)

@@ -32,7 +32,7 @@ from ...knowing.reading_scorer import ReadingScorer
 from ...knowing.scorer import Scorer
 from ...pretrained import Pretrained
 from ...sensing import Layout, sense
-from .allocations import target_cells
+from .allocations import fine_cells, target_cells
 from .pictures import TrainingBatch
 
 WAYS_LAYOUT = Layout.of("ways", ("red", "green", "blue", "eccentricity", "saliency", "text_regions"))
@@ -207,13 +207,6 @@ def sharpened(one: Tensor, power: float, by_odds: bool = False) -> Tensor:
         one = one / (1 - one).clamp_min(1e-15)
         one = one / one.amax((1, 2), keepdim=True).clamp_min(1e-15)
     return (one**power).float()
-
-
-def fine_cells(leaves: Tensor, rows: int, cols: int) -> Tensor:
-    """Leaves (B, N, 3) → (B, rows, cols) float: 1 where a cell is seen at level 0."""
-    place = (leaves[..., 0] * cols + leaves[..., 1]).clamp_min(0)
-    fine = ((leaves[..., 2] == 0) & (leaves[..., 0] >= 0)).float()
-    return torch.zeros(len(leaves), rows * cols, device=leaves.device).scatter_add_(1, place, fine).view(-1, rows, cols)
 
 
 def recall(leaves: Tensor, truth: Tensor) -> Tensor:

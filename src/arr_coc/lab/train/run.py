@@ -121,11 +121,15 @@ class Training(Generic[Own]):
     def update(self, loss: Tensor) -> Tensor:
         """Every optimizer makes a step down the loss; returns the gradient's norm before it was clipped."""
         self.devices.backward(loss)
-        norm = torch.as_tensor(self.devices.clip(self.parameters()))
+        norm = self.clip()
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         return norm
+
+    def clip(self) -> Tensor:
+        """Clip the gradients; returns their norm before."""
+        return torch.as_tensor(self.devices.clip(self.parameters()))
 
     def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
         """What a point of the curve says, from the means since the last; here is time to watch over the training."""

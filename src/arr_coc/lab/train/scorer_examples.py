@@ -1,7 +1,8 @@
 """Where a scorer's examples come from: which pictures when, rendered ahead, mixed into one batch, studied again.
 
-Static pictures first, then frames of clips, then hard cases, which count double: tiny text at the edge, low contrast
-and many objects, Needle World's `hard` setting. What was learned stays in the mixture, so that it is not forgotten.
+Static pictures first, then frames of clips, then adversaries, which count double: of several candidates, in Needle
+World's `hard` setting (tiny text at the edge, low contrast, many objects), those on which the scorer fails just now.
+What was learned stays in the mixture, so that it is not forgotten.
 
 Which pictures a step takes is plain data (`Piece`), apart from rendering them: a checkpoint keeps the data, and a
 resumed training renders the same pictures again. The renderer's cost is mostly launching small operations, the same for
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -25,7 +26,8 @@ from ..needle.clips import render_clip
 from .pictures import Glyphs, TrainingBatch, cut, join, render_family
 
 Size = tuple[int, int]
-SOURCES = ("static", "video", "hard")
+SOURCES = ("static", "video", "adversarial")
+SEARCHED = 3  # candidates for each adversary
 HARD_WEIGHT = 2.0
 
 
@@ -41,7 +43,7 @@ class CurriculumStage:
 STAGES = (
     CurriculumStage("static", 0.0, {"static": 1.0}),
     CurriculumStage("video", 0.4, {"static": 0.5, "video": 0.5}),
-    CurriculumStage("hard", 0.7, {"static": 0.4, "video": 0.2, "hard": 0.4}),
+    CurriculumStage("adversarial", 0.7, {"static": 0.4, "video": 0.2, "adversarial": 0.4}),
 )
 
 
@@ -50,7 +52,9 @@ class Curriculum:
     """Stages by progress, and what an example of each source counts in the loss."""
 
     stages: tuple[CurriculumStage, ...] = STAGES
-    weights: Mapping[str, float] = field(default_factory=lambda: {"static": 1.0, "video": 1.0, "hard": HARD_WEIGHT})
+    weights: Mapping[str, float] = field(
+        default_factory=lambda: {"static": 1.0, "video": 1.0, "adversarial": HARD_WEIGHT}
+    )
 
     def __post_init__(self) -> None:
         starts = [stage.since for stage in self.stages]
@@ -126,6 +130,25 @@ class Piece(NamedTuple):
     stop: int
 
 
+def hardest(pieces: Sequence[Piece], ease: Tensor, number: int) -> list[Piece]:
+    """The `number` least easy pictures of these pieces, one by one, in the order they had."""
+    each = [Piece(block, place, place + 1) for block, start, stop in pieces for place in range(start, stop)]
+    return [each[place] for place in sorted(ease.argsort(stable=True)[:number].tolist())]
+
+
+def follows(pieces: Sequence[Piece]) -> Tensor:
+    """(B,) bool: whether each picture of these pieces is the next frame of the one before it."""
+    frames = [
+        block.source == "video" and place > start and place % FRAMES > 0
+        for block, start, stop in pieces
+        for place in range(start, stop)
+    ]
+    return torch.tensor(frames, dtype=torch.bool)
+
+
+Search = Callable[[TrainingBatch], Tensor]  # pictures → (B,) how easy they are
+
+
 class Sources:
     """The pictures of every source; `choose` mixes them as the curriculum says, `render` makes a batch of them.
 
@@ -148,10 +171,19 @@ class Sources:
         self.waiting: dict[tuple[str, str, Size], tuple[Block, int]] = {}
         self._pictures: dict[Block, TrainingBatch] = {}
 
-    def choose(self, number: int, size: Size, progress: float, chance: random.Random) -> list[Piece]:
-        """Exactly `number` fresh pictures, so that they divide among processes."""
-        counts = self.curriculum.counts(progress, number)
-        return [piece for source, count in counts.items() for piece in self._choose(source, count, size, chance)]
+    def choose(
+        self, number: int, size: Size, progress: float, chance: random.Random, search: Search | None = None
+    ) -> list[Piece]:
+        """Exactly `number` fresh pictures, so that they divide among processes. search: how easy each picture is; of
+        the candidates for adversaries the least easy are taken, or the first ones where nobody searches."""
+        pieces: list[Piece] = []
+        for source, count in self.curriculum.counts(progress, number).items():
+            if source == "adversarial" and search is not None:
+                candidates = self._choose(source, SEARCHED * count, size, chance)
+                pieces += hardest(candidates, search(self.render(candidates)[0]), count)
+            else:
+                pieces += self._choose(source, count, size, chance)
+        return pieces
 
     def _choose(self, source: str, number: int, size: Size, chance: random.Random) -> list[Piece]:
         """The families' shares hold on average: borders between families stand at the cumulated shares, all shifted by
@@ -175,7 +207,7 @@ class Sources:
         number = max(count, min(count * AHEAD, PIXELS_AHEAD // (size[0] * size[1])))
         start = self.rendered[source]
         self.rendered[source] += number
-        difficulty = "hard" if source == "hard" else None
+        difficulty = "hard" if source == "adversarial" else None
         if source == "static":
             difficulty = chance.choices((None, "easy"), (0.7, 0.3))[0]
         seed = self.seed + 101 * SOURCES.index(source)
@@ -184,11 +216,11 @@ class Sources:
     def render(self, pieces: Sequence[Piece]) -> tuple[TrainingBatch, Tensor]:
         """The pictures and what each counts in the loss (B,), mean 1."""
         waiting = {block for block, _ in self.waiting.values()}
-        parts, weights = [], []
+        parts, weights, made = [], [], dict(self._pictures)
         for block, start, stop in pieces:
-            pictures = self._pictures.get(block)
-            if pictures is None:
-                pictures = block.render(self.device)
+            if block not in made:
+                made[block] = block.render(self.device)
+            pictures = made[block]
             if block in waiting:
                 self._pictures[block] = pictures
             parts.append(cut(pictures, start, stop))
@@ -244,14 +276,16 @@ class CreditReplay:
         return chance.sample(older, min(times, len(older)))
 
     def state(self) -> list[Any]:
-        """The shares, and the pieces instead of their pictures."""
+        """The shares and weights, and the pieces instead of their pictures."""
         return [
-            ([(tuple(block), start, stop) for block, start, stop in one.pieces], one.shares.cpu()) for one in self.kept
+            ([(tuple(block), start, stop) for block, start, stop in one.pieces], one.shares.cpu(), one.weights.cpu())
+            for one in self.kept
         ]
 
     def load_state(self, state: list[Any], sources: Sources) -> None:
         self.kept.clear()
-        for pieces, shares in state:
+        for pieces, shares, weights in state:
             found = [Piece(Block(*values), start, stop) for values, start, stop in pieces]
-            batch, weights = sources.render(found)
-            self.kept.append(Judged(batch, shares.to(weights.device), weights, tuple(found)))
+            batch, _ = sources.render(found)
+            device = batch.pictures.device
+            self.kept.append(Judged(batch, shares.to(device), weights.to(device), tuple(found)))

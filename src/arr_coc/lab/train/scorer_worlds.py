@@ -56,6 +56,11 @@ def joined(parts: list[Lessons]) -> Lessons:
     return Lessons(**values)
 
 
+def picked(lessons: Lessons, places: Tensor) -> Lessons:
+    """Those at (n,) places."""
+    return Lessons(**{item.name: getattr(lessons, item.name)[places] for item in fields(Lessons)})
+
+
 @dataclass
 class Shelf:
     """Pictures laid up on a device. pixels: (N, 3, S, S) uint8, what lies outside a picture repeats its edge. sizes:

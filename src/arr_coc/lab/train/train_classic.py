@@ -1,15 +1,19 @@
-"""Teach the selectors of the first phases on the drawn worlds: query_aware_lod, realizer, participatory coupling.
+"""Teach the selectors of the first phases on the drawn worlds: query_aware_lod, realizer, participatory coupling and
+the trunk of patches.
 
 All see the same patches (thirteen channels of the texture, sixteen patches along the longer side) and share a table of
-words. Pictures are drawn and sensed once, at the start; a step takes some of one shape. On a processor, in minutes:
+words. Pictures are drawn and sensed once, at the start; a step takes some of one shape. On a processor, in minutes, all
+together or one with the words as they are shipped:
 
     python -m arr_coc.lab.train.train_classic --seconds 480 --device cpu --out src/arr_coc/weights/classic
+    python -m arr_coc.lab.train.train_classic --only patch_trunk --device cpu --out src/arr_coc/weights/classic
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +25,31 @@ from torch.nn import functional as F
 from ...alphabet import decode
 from ...attending import overlay
 from ...errors import InputError
+from ...files import write_json
 from ...knowing.classic import (
+    PARTS,
     PATCH_WIDTH,
     SENSE_SIDE,
     SHARPNESS,
     SUB,
+    TAUGHT,
     EdgeLOD,
     QuestionWords,
     RelevanceRealizer,
     SemanticCoupling,
+    TrunkMatch,
     as_patches,
     edge_density,
+    load_part,
     patch_grid,
 )
 from ...knowing.patch_trunk import TrunkConfig
-from ...knowing.query_aware_lod import LEAST, LEVELS, MOST, QueryAwareLOD, expected_tokens
+from ...knowing.query_aware_lod import LEVELS, QueryAwareLOD
 from ...sensing import sense
 from .. import statistics
 from ..needle import FAMILIES
 from .allocations import target_cells
+from .checkpoints import ship
 from .devices import Devices
 from .options import RunOptions, option
 from .outcomes import share_loss
@@ -50,6 +60,7 @@ from .run import Moment, Notes, Schedule, Training, command, door
 SHAPES = ((SENSE_SIDE, SENSE_SIDE), (288, SENSE_SIDE), (SENSE_SIDE, 288))
 AT_ONCE = 16
 WIDTH, LAYERS, HEADS = 48, 2, 4
+TRUNK_WIDTH = 36
 # Patches beside what is needed are worth a middle level: a box seldom ends where a patch does.
 BESIDE = 2
 KEEP = 0.25
@@ -94,10 +105,11 @@ class ClassicOptions(RunOptions):
     batch: int = option(48, "pictures a step")
     learning_rate: float = option(2e-3, "of AdamW")
     judge_every: float = option(120.0, "seconds between judgements")
+    only: str = option("", "teach this part alone, with the words as they are shipped", choices=("", *tuple(PARTS)[1:]))
 
 
 class ClassicTraining(Training[ClassicOptions]):
-    """Three selectors and their words, on the same pictures."""
+    """The selectors and their words, on the same pictures."""
 
     title = "classic"
 
@@ -105,14 +117,18 @@ class ClassicTraining(Training[ClassicOptions]):
         super().__init__(options, devices)
         if options.pictures < len(FAMILIES):
             raise InputError(f"--pictures {options.pictures} leaves a family out; give {len(FAMILIES)} or more")
-        words = QuestionWords()
-        shape = TrunkConfig(PATCH_WIDTH, words.config.width, WIDTH, LAYERS, HEADS)
+        self.words: QuestionWords = load_part("words") if options.only else QuestionWords()
+        shape = TrunkConfig(PATCH_WIDTH, self.words.config.width, WIDTH, LAYERS, HEADS)
         self.modules = {
-            "words": words,
+            "words": self.words,
             "realizer": RelevanceRealizer(shape),
             "query_aware_lod": QueryAwareLOD(shape),
             "coupling": SemanticCoupling(),
+            "patch_trunk": TrunkMatch(replace(shape, width=TRUNK_WIDTH)),
         }
+        if options.only:
+            self.words = deepcopy(self.words).requires_grad_(False).to(self.device)  # the loaded one is everybody's
+            self.modules = {options.only: self.modules[options.only]}
         for module in self.modules.values():
             module.to(self.device)
         self.optimizers.append(
@@ -120,30 +136,35 @@ class ClassicTraining(Training[ClassicOptions]):
         )
         self.schedule = Schedule(warm_up=40, decay_from=0.4, floor=0.02)
         self.noise = self.generator("noise", options.seed, torch.device("cpu"))
-        self.laid = [lay_out(one, options.pictures, options.seed, "train", words) for one in SHAPES]
-        self.held = lay_out(SHAPES[0], options.judged, options.seed, "validation", words)
+        self.laid = [lay_out(one, options.pictures, options.seed, "train", self.words) for one in SHAPES]
+        self.held = lay_out(SHAPES[0], options.judged, options.seed, "validation", self.words)
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
         laid = self.laid[at.step % len(self.laid)]
         chosen = torch.randint(len(laid.patches), (self.options.batch,), generator=self.noise)
         patches, rows, truth = (item[chosen].to(self.device) for item in (laid.patches, laid.words, laid.truth))
-        truth = truth.float()
-        words, padding = self.modules["words"](rows)
-        patches = patches.float()
+        truth, patches = truth.float(), patches.float()
+        words, padding = self.words(rows)
         shares = truth / truth.sum((1, 2), keepdim=True).clamp_min(1)
-        logits = self.modules["realizer"](patches, words, padding).unflatten(1, laid.grid)
-        realizer = share_loss(F.logsigmoid(logits), shares) + F.binary_cross_entropy_with_logits(
-            logits, truth, pos_weight=truth.new_tensor(3.0)
-        )
-        levels = self.modules["query_aware_lod"](patches, words, padding)
-        near = F.max_pool2d(truth[:, None], 3, stride=1, padding=1)[:, 0]
-        wanted = torch.where(truth > 0, LEVELS - 1, torch.where(near > 0, BESIDE, 0)).flatten(1)
-        weights = torch.where(wanted > 0, 3.0, 1.0)
-        each = F.cross_entropy(levels.flatten(0, 1), wanted.flatten(), reduction="none").view_as(weights)
-        lod = (each * weights).mean()
-        coupled = self.modules["coupling"](patches, words, padding, laid.grid)
-        coupling = share_loss(SHARPNESS * coupled.clamp_min(1e-3).log(), shares)
-        return realizer + lod + coupling, {"realizer": realizer, "query_aware_lod": lod, "coupling": coupling}
+        seen = (patches, words, padding)
+        parts: Notes = {}
+        for name in ("realizer", "patch_trunk"):
+            if name in self.modules:
+                logits = self.modules[name](*seen).unflatten(1, laid.grid)
+                parts[name] = share_loss(F.logsigmoid(logits), shares) + F.binary_cross_entropy_with_logits(
+                    logits, truth, pos_weight=truth.new_tensor(3.0)
+                )
+        if "query_aware_lod" in self.modules:
+            levels = self.modules["query_aware_lod"](*seen)
+            near = F.max_pool2d(truth[:, None], 3, stride=1, padding=1)[:, 0]
+            wanted = torch.where(truth > 0, LEVELS - 1, torch.where(near > 0, BESIDE, 0)).flatten(1)
+            weights = torch.where(wanted > 0, 3.0, 1.0)
+            each = F.cross_entropy(levels.flatten(0, 1), wanted.flatten(), reduction="none").view_as(weights)
+            parts["query_aware_lod"] = (each * weights).mean()
+        if "coupling" in self.modules:
+            coupled = self.modules["coupling"](*seen, laid.grid)
+            parts["coupling"] = share_loss(SHARPNESS * coupled.clamp_min(1e-3).log(), shares)
+        return torch.stack(list(parts.values())).sum(), parts
 
     @torch.no_grad()
     def maps(self, laid: Laid, at_once: int = 64) -> dict[str, Tensor]:
@@ -151,15 +172,11 @@ class ClassicTraining(Training[ClassicOptions]):
         found: dict[str, list[Tensor]] = {}
         for start in range(0, len(laid.patches), at_once):
             patches = laid.patches[start : start + at_once].float().to(self.device)
-            words, padding = self.modules["words"](laid.words[start : start + at_once].to(self.device))
-            one = {
-                "realizer": self.modules["realizer"](patches, words, padding).sigmoid().unflatten(1, laid.grid),
-                "participatory": self.modules["coupling"](patches, words, padding, laid.grid) ** SHARPNESS,
-            }
-            tokens = expected_tokens(self.modules["query_aware_lod"](patches, words, padding))
-            one["query_aware_lod"] = ((tokens - LEAST) / (MOST - LEAST)).clamp(0, 1).unflatten(1, laid.grid)
-            for name, value in one.items():
-                found.setdefault(name, []).append(value.cpu())
+            words, padding = self.words(laid.words[start : start + at_once].to(self.device))
+            for name, (part, reading) in TAUGHT.items():
+                if part in self.modules:
+                    one = reading(self.modules[part], patches, words, padding, laid.grid)
+                    found.setdefault(name, []).append(one.cpu())
         return {**{name: torch.cat(parts) for name, parts in found.items()}, "edge_lod": laid.edges}
 
     def coverage(self, laid: Laid) -> dict[str, np.ndarray]:
@@ -189,6 +206,13 @@ class ClassicTraining(Training[ClassicOptions]):
             for name, one in ((name, statistics.mean(values)) for name, values in self.coverage(self.held).items())
         }
         return {**super().record(), "coverage at 1/4 [value, low, high]": shares, "n": len(self.held.truth)}
+
+    def export(self) -> None:
+        """One part alone leaves the record of the others as it is."""
+        if not self.options.only:
+            return super().export()
+        ship(self.exports(), self.options.target)
+        return write_json(self.options.target / f"{self.options.only}.json", self.record())
 
 
 def main(arguments: Iterable[str] | None = None) -> None:

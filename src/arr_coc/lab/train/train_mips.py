@@ -109,20 +109,23 @@ class MipsTraining(Training[MipsOptions]):
         for family in FAMILIES:
             for start in range(0, each, AT_ONCE):
                 count = min(AT_ONCE, each - start)
-                batch = render_family(family, count, (side, side), self.options.seed, start, "cpu", None, split)
+                batch = render_family(family, count, (side, side), self.options.seed, start, self.device, None, split)
                 clusters = "slic" if "cluster_id" in self.layout else None
                 texture = to_cells(sense(batch.pictures, self.layout, backend="torch", clusters=clusters), (FINE, FINE))
-                scale = torch.ones(len(self.layout), 1, 1) * 255
-                scale[list(self.layout.having("majority"))] = 1
                 # Semantic channels are zero in drawn worlds without an encoder; all others lie in [0, 1].
-                cells = (texture.data * scale).round().clamp(0, 255).to(torch.uint8)
-                parts.append((cells, rows([decode(ids) for ids in batch.question_ids]), target_cells(batch, *GRID)))
+                cells = (texture.data * self.steps_of()).round().clamp(0, 255).to(torch.uint8)
+                asked = rows([decode(ids) for ids in batch.question_ids.cpu()])
+                parts.append((cells.cpu(), asked, target_cells(batch, *GRID).cpu()))
         return Laid(*(torch.cat(items) for items in zip(*parts, strict=True)))
 
+    def steps_of(self) -> Tensor:
+        """(C, 1, 1): how many steps of a byte a channel's unit has; identifiers are whole numbers already."""
+        names = set(self.layout.having("majority"))
+        steps = [1.0 if place in names else 255.0 for place in range(len(self.layout))]
+        return torch.tensor(steps, device=self.device)[:, None, None]
+
     def texture(self, cells: Tensor) -> Texture:
-        scale = torch.full((len(self.layout), 1, 1), 1 / 255, device=self.device)
-        scale[list(self.layout.having("majority"))] = 1
-        return Texture(cells.to(self.device).float() * scale, self.layout, FINE, FINE)
+        return Texture(cells.to(self.device).float() / self.steps_of(), self.layout, FINE, FINE)
 
     def logits(self, cells: Tensor, rows: Tensor) -> dict[str, Tensor]:
         """(B, 16, 16) of each arm, from the coarse level of its own mips."""

@@ -34,15 +34,26 @@ from .own_card import write_card
 from .own_credit import Creditor, creditor_of
 from .own_data import OwnRecord, read_own, split_by_picture, write_records
 from .run import Moment, Notes, Schedule, Training, command, door
+from .scorer_examples import SEARCHED, Curriculum
 from .scorer_onnx import export_scorer
-from .scorer_worlds import MOST_BOXES, MOST_CONTEXTS, Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf
-from .train_reading import KEEPS, NEEDLE_GREY, NEEDLE_ZOOM, PAGE_GREY, cell_losses, coverage, letter_losses
+from .scorer_worlds import (
+    MOST_BOXES,
+    MOST_CONTEXTS,
+    Lessons,
+    Shelf,
+    draw_lessons,
+    joined,
+    needle_shelf,
+    page_shelf,
+    picked,
+)
+from .train_reading import KEEPS, NEEDLE_GREY, NEEDLE_ZOOM, PAGE_GREY, READING, cell_losses, coverage, letter_losses
 
-# What is written is read by these, as well as by any layer above them; they know no question.
-READING = ("stem", "fine", "down8", "read", "glyphs")
 ZOOM = (0.7, 1.3)
 RUNNING_MEAN = 0.98
 HELD_BYTES = 1_500_000_000  # decoded pictures that are kept in memory
+ADVERSARIAL_KEEP = 1 / 8  # the budget at which it fails, or not
+STAGES = Curriculum()
 JUDGED_CANVAS = 512  # of Needle World, when it is judged
 
 
@@ -65,6 +76,7 @@ class OwnOptions(RunOptions):
     all_layers: bool = option(False, "also teach the layers that read letters: for another script; needs much data")
     judged: int = option(40, "questions held out, and as many of Needle World, at each judgement")
     judge_every: float = option(600.0, "seconds between judgements; there is one before and one after in any case")
+    curriculum: bool = option(False, "pictures by themselves first, then frames of clips, then what it fails on")
     push: str = option("", "a name on the hub (owner/name) that gets the folder when all is done")
     folder: Path = option(Path("runs/own-scorer"), "where the checkpoint and the curve are kept")
 
@@ -163,13 +175,31 @@ class OwnTraining(Training[OwnOptions]):
 
     # ---- a step
 
-    def own_lessons(self, number: int) -> Lessons:
-        """Questions by chance; with outcomes their boxes are where the frozen model's answer hung."""
-        asked = torch.randint(len(self.learned), (number,), generator=self.draws, device=self.device).tolist()
-        records = [self.learned[index] for index in asked]
+    def own_lessons(self, number: int, at: Moment) -> Lessons:
+        """Questions by chance; with outcomes their boxes are where the frozen model's answer hung.
+
+        With a curriculum: first those about pictures by themselves, where there are some; then all; then, for half of
+        them, several candidates of which those are taken whose answers the scorer sees least of just now."""
+        stage = STAGES.at(at.progress).name if self.options.curriculum else "all"
+        self.stage = stage
+        hard = number - number // 2 if stage == "adversarial" else 0
+        lone = [record for record in self.learned if not record.clip]
+        plain = self.asked_lessons(lone if stage == "static" and lone else self.learned, number - hard)
+        if not hard:
+            return plain
+        # Credit is dear: with outcomes the candidates are records that have it.
+        known = self.learned if self.creditor is None else [one for one in self.learned if self.creditor.knows(one)]
+        candidates = self.asked_lessons(known or self.learned, SEARCHED * hard)
+        seen = coverage(self.mean, candidates, (ADVERSARIAL_KEEP,))[:, 0]
+        found = picked(candidates, torch.where(candidates.weight > 0, seen, 2.0).argsort(stable=True)[:hard])
+        return joined([plain, found]) if number > hard else found
+
+    def asked_lessons(self, records: Sequence[OwnRecord], number: int) -> Lessons:
+        asked = torch.randint(len(records), (number,), generator=self.draws, device=self.device).tolist()
+        chosen = [records[index] for index in asked]
         if self.creditor is not None:
-            records = [self.creditor.placed(record) for record in records]
-        shelf = own_shelf(self.album, records, self.device)
+            chosen = [self.creditor.placed(record) for record in chosen]
+        shelf = own_shelf(self.album, chosen, self.device)
         return draw_lessons(shelf, shelf.page, number, self.options.canvas, ZOOM, self.draws, grey=PAGE_GREY, each=True)
 
     def drawn_lessons(self, number: int, at: Moment) -> Lessons:
@@ -184,7 +214,7 @@ class OwnTraining(Training[OwnOptions]):
         options = self.options
         of_drawn = min(options.batch - 1, round(options.batch * options.mix)) if options.mix else 0
         parts = [self.drawn_lessons(of_drawn, at)] if of_drawn else []
-        lessons = joined([*parts, self.own_lessons(options.batch - of_drawn)])
+        lessons = joined([*parts, self.own_lessons(options.batch - of_drawn, at)])
         pictures = lessons.pictures.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             cells, letters = self.scorer.with_glyphs(pictures, lessons.questions, glyphs=options.all_layers)
@@ -202,6 +232,9 @@ class OwnTraining(Training[OwnOptions]):
             notes["likelihood"] = hit.new_tensor(self.creditor.likelihood)
         return loss, notes
 
+    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+        return {"stage": self.stage, **means} if self.options.curriculum else means
+
     def update(self, loss: Tensor) -> Tensor:
         norm = super().update(loss)
         step = self.done["step"] + 1
@@ -209,6 +242,13 @@ class OwnTraining(Training[OwnOptions]):
             weight = 1 - min(RUNNING_MEAN, step / (step + 10))
             torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
         return norm
+
+    def data_state(self) -> Any:
+        return None if self.creditor is None else self.creditor.state()
+
+    def load_data_state(self, state: Any) -> None:
+        if self.creditor is not None and state is not None:
+            self.creditor.load_state(state)
 
     # ---- how well it does
 

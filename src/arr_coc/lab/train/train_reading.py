@@ -49,6 +49,8 @@ NEEDLE_ZOOM = (0.9, 1.25)
 AGAIN = 4
 CONTEXT = 0.35  # how much a cell that identifies the answer counts, beside one that holds it
 RUNNING_MEAN = 0.9985
+# What is written is read by these, as well as by any layer above them; they know no question.
+READING = ("stem", "fine", "down8", "read", "glyphs")
 KEEPS = (1 / 4, 1 / 8, 1 / 16)
 # Where Needle World's questions name colours, few of its pictures may lose theirs.
 NEEDLE_GREY, PAGE_GREY = 0.08, 0.45
@@ -104,10 +106,10 @@ def make_optimizers(scorer: nn.Module, rate: float, fused: bool) -> list[Any]:
     matrices = [
         value
         for name, value in scorer.named_parameters()
-        if value.ndim == 2 and not any(part in name for part in names)
+        if value.requires_grad and value.ndim == 2 and not any(part in name for part in names)
     ]
     known = {id(value) for value in matrices}
-    rest = [value for value in scorer.parameters() if id(value) not in known]
+    rest = [value for value in scorer.parameters() if value.requires_grad and id(value) not in known]
     return [
         BatchedMuon(matrices, lr=rate, weight_decay=0.02, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(rest, lr=rate, weight_decay=0.02, betas=(0.9, 0.98), fused=fused),

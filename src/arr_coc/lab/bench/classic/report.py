@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..statistics import paired, proportion
-from .classic import CONTROLS, OURS, PHASES, SCALES, TRAINED, Record
-from .hypotheses import percent
-from .table import Cell, Table
+from ...statistics import paired, proportion
+from ..hypotheses import percent
+from ..table import Cell, Table
+from .maps import CONTROLS, OURS, PHASES, TRAINED
+from .plan import SCALES, Record
 
 COLUMNS = {
     "row": "relevance",
@@ -138,5 +139,5 @@ def _scales(record: Record) -> list[Table]:
         ]
         height, width = record.plan["large_size"]
         title = f"The classic scale on pictures of {height}×{width}, {budget} of {height // 32 * (width // 32)} tokens"
-        found.append(Table(title, SCALE_COLUMNS, tuple(rows), {"relevance": "the scorer for both"}))
+        found.append(Table(title, SCALE_COLUMNS, tuple(rows), {"relevance": "the scorer; uniform has none"}))
     return found
