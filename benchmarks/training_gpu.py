@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--profile", type=Path, help="write the operations of one 512² step there")
     given = parser.parse_args()
-    plan = MiniOptions(scale=0.02 if given.tiny else 1.0, scorer_every=10**9)
+    plan = MiniOptions(scale=0.02 if given.tiny else 1.0)
     mini = MiniConfig(width=64, heads=1) if given.tiny else MiniConfig()
     training = MiniTraining(plan, Devices(), mini)
     training.done |= {"stage": 2, "step": 1}
@@ -41,8 +41,8 @@ def main() -> None:
             torch.cuda.synchronize()
         return time.perf_counter()
 
-    print("| canvas | at once | rendering ms | kind | pictures | launched ms | done ms | scorer ms | pictures/s |")
-    print("|---" * 9 + "|")
+    print("| canvas | at once | rendering ms | kind | pictures | launched ms | done ms | pictures/s |")
+    print("|---" * 8 + "|")
     for size in ((128, 128), (256, 256), (512, 512)):
         each = training.pictures_at_once(size)
 
@@ -69,14 +69,9 @@ def main() -> None:
                 step()
             launched = (time.perf_counter() - start) / given.repeats
             done = (now() - start) / given.repeats
-            training.learn_to_search(size)
-            start = now()
-            for _ in range(3):
-                training.learn_to_search(size)
-            search = (now() - start) / 3
             print(
                 f"| {size[0]}×{size[1]} | {each} | {1000 * rendering:.1f} | {kind.name} {kind.keep} | {number} | "
-                f"{1000 * launched:.1f} | {1000 * done:.1f} | {1000 * search:.1f} | {number / done:.0f} |",
+                f"{1000 * launched:.1f} | {1000 * done:.1f} | {number / done:.0f} |",
                 flush=True,
             )
             if given.profile and size == (512, 512) and kind.name in ("full", "oracle"):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
+from arr_coc.bundled import SCORER, load_scorer, part_folder
 from arr_coc.errors import InputError
-from arr_coc.knowing.scorer import Scorer, ScorerConfig
 from arr_coc.lab.train import train_mini
 from arr_coc.lab.train.checkpoints import load_shipped
 from arr_coc.lab.train.devices import Devices
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.reader import DenseHeads
+from arr_coc.lab.train.run import Moment
+from arr_coc.lab.train.train_mini import count
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,7 @@ def test_fourteen_steps_resume_and_lower_the_loss(run):
 
 
 def load(run, name: str) -> dict:
-    modules = {"mini": build_mini(MiniConfig(width=64, heads=1)), "scorer": Scorer(), "heads": DenseHeads(64)}
+    modules = {"mini": build_mini(MiniConfig(width=64, heads=1)), "heads": DenseHeads(64)}
     load_shipped(run / name, modules)
     return modules
 
@@ -52,11 +55,11 @@ def test_what_is_exported_is_a_stock_checkpoint(run):
     ids = torch.tensor([tokenizer("hello")["input_ids"]])
     assert model(input_ids=ids).logits.shape[-1] == len(tokenizer)
     assert all(file.stat().st_size < 16 * 2**20 for file in out.rglob("*") if file.is_file())
-    assert sum(value.numel() for value in Scorer.from_pretrained(out / "scorer").parameters()) < 2e6
+    assert count(load_scorer(out / "scorer")) == pytest.approx(count(load_scorer(part_folder(SCORER))))
 
 
 def test_a_carried_export_is_a_start(run):
-    assert len(list((run / "second").iterdir())) == 6  # mini, scorer, two heads, the record, its curve
+    assert len(list((run / "second").iterdir())) == 5  # mini, scorer, its heads, the record, its curve
     modules = load(run, "second")
     state = torch.load(run / "state.pt", weights_only=True)["modules"]
     for name, module in modules.items():
@@ -73,19 +76,19 @@ def test_going_on_from_an_export_keeps_the_progress(run, tmp_path):
     assert len(record["curve"]) == 16
 
 
-def test_the_scorer_follows_its_own_gradient(tmp_path):
+def test_letters_teach_the_tower_and_leave_the_language_model_alone(tmp_path):
     torch.manual_seed(0)
-    options = train_mini.MiniOptions(scale=0.004, largest=256, steps=1, scorer_rate=1e-3, folder=tmp_path)
-    shapes = MiniConfig(width=64, heads=1), ScorerConfig(width=32)
-    training = train_mini.MiniTraining(options, Devices("cpu"), *shapes)
-    training.done["stage"] = 1
-    origin = training.source.choose(3, (256, 256), None, 0)
-    training.store(origin, training.source.render(origin))
-    before = {name: value.clone() for name, value in training.searching.named_parameters()}
-    losses = [float(training.learn_to_search((256, 256))["scorer"]) for _ in range(40)]
-    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
-    still = [name for name, value in training.searching.named_parameters() if torch.equal(value, before[name])]
-    assert not still, "every weight got its own part of the gradient"
+    options = train_mini.MiniOptions(scale=0.004, largest=128, steps=9, folder=tmp_path)
+    training = train_mini.MiniTraining(options, Devices("cpu"), MiniConfig(width=64, heads=1))
+    at = Moment(0, 0, 0.0)
+    training.step(at)  # leaves gradients everywhere, which must not be followed again
+    training.plan = replace(options, letter_share=1.0)
+    before = {name: value.clone() for name, value in training.model.named_parameters()}
+    assert set(training.step(at)) == {"letters 128"}
+    moved = {name for name, value in training.model.named_parameters() if not torch.equal(value, before[name])}
+    assert all(name.startswith("model.visual.") for name in moved)
+    assert any("blocks.0" in name for name in moved)
+    assert any("patch_embed" in name for name in moved)
 
 
 def test_an_empty_folder_is_refused_in_one_line(tmp_path):

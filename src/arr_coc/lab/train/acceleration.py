@@ -195,6 +195,10 @@ class Twin(Generic[Worker]):
         for parameter in self._workers:
             parameter.grad = None
 
+    def without_gradient(self) -> list[Any]:
+        """After backward, before `pull_gradients`: the master's weights that had no part in it."""
+        return [mine for mine, theirs in zip(self._masters, self._workers, strict=True) if theirs.grad is None]
+
     @torch.no_grad()
     def push_weights(self) -> None:
         """After the update: the master's weights to the worker."""
@@ -256,9 +260,7 @@ def orthogonalise(gradients: Tensor, coefficients: tuple[float, float, float], s
     return matrices.mT if tall else matrices
 
 
-def make_optimizers(
-    model: nn.Module, heads: nn.Module, scorer: nn.Module, rate: float, scorer_rate: float, device: torch.device
-) -> list[Any]:
+def make_optimizers(model: nn.Module, heads: nn.Module, rate: float, device: torch.device) -> list[Any]:
     """Muon for the matrices of the blocks, AdamW for everything else."""
     matrices = [
         value
@@ -271,5 +273,4 @@ def make_optimizers(
     return [
         BatchedMuon(matrices, lr=rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(rest, lr=rate, **how),
-        torch.optim.AdamW(scorer.parameters(), lr=scorer_rate, **how),
     ]

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from ...alphabet import NUMBER_OF_IDS
 from ...backbones.qwen3_vl_encode import VisualTokens, foveate, leaf_positions, run_language_model
 from ...realizing.patches import LeafBatch
-from ..needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
+from ..needle.batch import CELL_CLASSES, FIRST_COLOUR
 from .mini_model import IMAGE
 from .pictures import IGNORE, READING_LEVELS, SUBCELLS, TrainingBatch, board_targets, glyph_targets, thing_targets
 from .prompts import HEAD, build_prompt
@@ -179,6 +179,16 @@ class ReaderLosses(NamedTuple):
     copying: Tensor
 
 
+class DenseLosses(NamedTuple):
+    """What stands in every token: its characters, its colours and things, the characters of single patches; and the
+    share of the characters read right."""
+
+    glyph: Tensor
+    thing: Tensor
+    patches: Tensor
+    right: Tensor
+
+
 def cut_blocks(batch: ReaderBatch, blocks: Sequence[Tensor], levels: int, dtype: torch.dtype) -> list[Tensor]:
     """The patches of every look. levels: mip levels, one more than that of the coarsest leaf."""
     return [cut_patches(batch.pictures, leaves, levels, dtype) for leaves in blocks]
@@ -198,10 +208,8 @@ def reader_losses(
     pictures themselves only the size is needed. kept: (B, n), the tokens that the language model gets; all where None.
     `Reading.right` is (B·K,).
     """
-    core = reader.mini.model
-    grid = batch.size[0] // CELL, batch.size[1] // CELL
-    looks = [run_tower(core.visual, each, leaves, grid) for each, leaves in zip(patches, blocks, strict=True)]
-    leaves, seen = torch.cat(list(blocks), 1), together(looks)
+    core, grid = reader.mini.model, batch.grid
+    leaves, seen = torch.cat(list(blocks), 1), see_blocks(core, blocks, patches, grid)
     if kept is not None:
         leaves, seen = (
             take_tokens(leaves, kept),
@@ -213,19 +221,40 @@ def reader_losses(
         )
     answer, right, half_way = answer_loss(core, seen, batch, leaves, grid)
     said = batch.said.flatten(0, 1)[:, 1:]
-    target = board_targets(batch.boards(), leaves).flatten(0, 1)
-    glyph_logits, thing_logits = reader.heads(seen.embeds.flatten(0, 1))
-    glyph = glyph_loss(glyph_logits, target)
-    thing = thing_loss(thing_logits, *thing_targets(batch.things, leaves))
-    patch_glyph = glyph_loss(reader.heads.read_patches(seen.patches.flatten(0, 1)), target)
+    dense = dense_losses(reader, batch, leaves, seen)
     # The token before the answer's first: it has read the whole question and nothing of the answer.
     last_read = said.to(torch.uint8).argmax(1) + half_way.shape[1] - batch.tails.shape[2]
     asking = half_way[torch.arange(len(half_way), device=half_way.device), last_read]
     places = half_way[:, len(HEAD) : len(HEAD) + leaves.shape[1]]
     pointing = pointing_loss(reader.heads.point(asking, places), leaves_meant(batch.targets, leaves))
-    reading = Reading(answer, right, glyph, thing, glyphs_read(glyph_logits, target))
+    reading = Reading(answer, right, dense.glyph, dense.thing, dense.right)
     copying = copying_loss(reader, half_way[:, -batch.tails.shape[2] : -1], places, batch, leaves)
-    return ReaderLosses(reading, patch_glyph, pointing, copying)
+    return ReaderLosses(reading, dense.patches, pointing, copying)
+
+
+def see_blocks(core: Any, blocks: Sequence[Tensor], patches: Sequence[Tensor], grid: tuple[int, int]) -> Seen:
+    """All looks through the tower, one behind the other."""
+    looks = [run_tower(core.visual, each, leaves, grid) for each, leaves in zip(patches, blocks, strict=True)]
+    return together(looks)
+
+
+def dense_losses(reader: Reader, batch: ReaderBatch, leaves: Tensor, seen: Seen) -> DenseLosses:
+    target = board_targets(batch.boards(), leaves).flatten(0, 1)
+    glyph_logits, thing_logits = reader.heads(seen.embeds.flatten(0, 1))
+    return DenseLosses(
+        glyph_loss(glyph_logits, target),
+        thing_loss(thing_logits, *thing_targets(batch.things, leaves)),
+        glyph_loss(reader.heads.read_patches(seen.patches.flatten(0, 1)), target),
+        glyphs_read(glyph_logits, target),
+    )
+
+
+def letter_losses(
+    reader: Reader, batch: ReaderBatch, blocks: Sequence[Tensor], patches: Sequence[Tensor]
+) -> DenseLosses:
+    """Only what every token shows, as `reader_losses` has it: the language model is not run."""
+    seen = see_blocks(reader.mini.model, blocks, patches, batch.grid)
+    return dense_losses(reader, batch, torch.cat(list(blocks), 1), seen)
 
 
 def take_tokens(values: Tensor, which: Tensor) -> Tensor:
@@ -247,11 +276,9 @@ def answer_loss(
 
 def picture_loss(mini: Any, batch: ReaderBatch, blocks: Sequence[Tensor], levels: int) -> tuple[Tensor, Tensor]:
     """Cross entropy of the answers from still pictures, and which are right; no dense heads. blocks: as there."""
-    core = mini.model
-    grid = batch.size[0] // CELL, batch.size[1] // CELL
+    core, grid = mini.model, batch.grid
     patches = cut_blocks(batch, blocks, levels, core.language_model.embed_tokens.weight.dtype)
-    looks = [run_tower(core.visual, each, leaves, grid) for each, leaves in zip(patches, blocks, strict=True)]
-    return answer_loss(core, together(looks), batch, torch.cat(list(blocks), 1), grid)[:2]
+    return answer_loss(core, see_blocks(core, blocks, patches, grid), batch, torch.cat(list(blocks), 1), grid)[:2]
 
 
 def pack_batch(

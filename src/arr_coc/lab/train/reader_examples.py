@@ -80,6 +80,10 @@ class ReaderBatch:
     def size(self) -> tuple[int, int]:
         return self.pictures.shape[2], self.pictures.shape[3]
 
+    @property
+    def grid(self) -> tuple[int, int]:
+        return self.size[0] // CELL, self.size[1] // CELL
+
     def boards(self) -> list[Tensor]:
         """The glyph boards as `board_targets` wants them."""
         return [torch.where(board == DO_NOT_ASK, IGNORE, board.long()) for board in (self.fine, self.coarse)]
@@ -321,10 +325,9 @@ STAGES = (
 # enough that the device has more to do than the processor.
 PATCHES_A_STEP = 60 * 1024
 TOKENS_A_STEP = 50_000
-# Pixels rendered at once, kept in a buffer, and looked at by the scorer in one step.
+# Pixels rendered at once, and kept in a buffer.
 PIXELS_A_RENDERING = 256 * 512 * 512
 PIXELS_A_BUFFER = 12_288 * 512 * 512
-PIXELS_A_GLANCE = 128 * 512 * 512
 # … and cut into patches in one step: few tokens of large pictures are still many pixels.
 PIXELS_A_STEP = 512 * 512 * 512
 QUESTIONS = 2

@@ -1,4 +1,4 @@
-"""`arr-coc train mini`: one resumable run that makes the reader and, beside it, the scorer.
+"""`arr-coc train mini`: one resumable run that makes the reader. A finished scorer tells it where to look, as later.
 
 Small canvases first, a dense target in every visual token, Muon for the matrices, mixed allocations from the start: the
 recipe that worked. Straight questions on large canvases never left chance, and large batches left too few steps.
@@ -19,15 +19,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from ...alphabet import NUMBER_OF_IDS
 from ...bundled import SCORER, load_scorer, part_folder
 from ...errors import InputError
 from ...files import write_json
-from ...knowing.scorer import Scorer, ScorerConfig
 from .acceleration import Captured, Prefetcher, Twin, make_optimizers
-from .allocations import Kind, LeafTable, coarsest_of, even_tree_of
+from .allocations import KINDS, Kind, LeafTable, coarsest_of, even_tree_of
 from .checkpoints import load_shipped
 from .clip_lessons import ClipLessons
 from .curves import plot_record
@@ -35,10 +32,9 @@ from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .mini_model import MiniConfig, build_mini
 from .options import RunOptions, option, takes_records
-from .reader import DenseHeads, Reader, cut_blocks, glyph_loss, pack_batch, reader_losses, unpack_batch
+from .reader import DenseHeads, Reader, cut_blocks, letter_losses, pack_batch, reader_losses, unpack_batch
 from .reader_examples import (
     PIXELS_A_BUFFER,
-    PIXELS_A_GLANCE,
     PIXELS_A_RENDERING,
     QUESTIONS,
     SHARES,
@@ -67,7 +63,6 @@ class MiniOptions(RunOptions):
     folder: Path = option(Path("runs/mini"), "where the checkpoint and the curve are kept")
     start_from: Path | None = option(None, "an export of an earlier training")
     learning_rate: float = option(2e-3, "of the reader")
-    scorer_rate: float = option(1e-3, "learning rate of the scorer")
     warm_up: int = option(200, "steps")
     decay_from: float = option(0.4, "share of the training from which on the learning rates fall")
     scale: float = option(1.0, "share of the usual batch size and buffer, for machines with little memory")
@@ -76,7 +71,6 @@ class MiniOptions(RunOptions):
     patch_weight: float = option(1.0, "of the characters in every patch")
     point_weight: float = option(0.3, "of pointing at what is meant")
     thing_weight: float = option(1.0, "of the colours and things in every visual token")
-    scorer_every: int = option(3, "steps of the reader for one of the scorer")
     evaluate: int = option(2048, "test questions for each cell of the table; 0: no table")
     largest: int = option(1024, "leave out canvases with a longer side")
     width: int = option(MiniConfig.width, "of the reader")
@@ -84,7 +78,8 @@ class MiniOptions(RunOptions):
     heads_first: int = option(0, "steps in which only the dense heads learn, where the start has none")
     page_share: float = option(0.45, "of the pictures, those that are pages")
     clip_share: float = option(0.0, "of the steps, those on clips of several frames")
-    guide: str = option("", "a finished scorer to follow, by folder, or `bundled`; empty: train one beside the reader")
+    letter_share: float = option(0.0, "of the steps, those that only name the letters in every token, twice as many")
+    guide: str = option("bundled", "a finished scorer to follow, by folder")
 
     @property
     def schedule(self) -> Schedule:
@@ -92,36 +87,19 @@ class MiniOptions(RunOptions):
         return Schedule(min(self.warm_up, 1 + self.steps // 4) if self.steps else self.warm_up, self.decay_from)
 
 
-class ScorerHeads(nn.Module):
-    """What the scorer's finest features are asked for in training: the character in each 8 pixels."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.glyphs = nn.Linear(width, NUMBER_OF_IDS)
-
-
 class MiniTraining(Training[MiniOptions]):
-    """The reader, its scorer, and buffers of pictures by canvas that are refilled while they are read."""
+    """The reader, and buffers of pictures by canvas that are refilled while they are read."""
 
-    def __init__(
-        self, options: MiniOptions, devices: Devices, mini: MiniConfig | None = None, scorer: ScorerConfig | None = None
-    ) -> None:
+    def __init__(self, options: MiniOptions, devices: Devices, mini: MiniConfig | None = None) -> None:
         super().__init__(options, devices)
         self.plan = options
         self.mini_config = mini or MiniConfig(width=options.width, heads=options.width // 64)
-        self.scorer_config = scorer or ScorerConfig()
         self.model: Any = build_mini(self.mini_config)
-        self.scorer: Any = self.finished_scorer() if options.guide else Scorer(self.scorer_config)
+        self.scorer: Any = self.finished_scorer()
         self.heads = DenseHeads(self.mini_config.width)
-        self.scorer_heads = ScorerHeads(self.scorer_config.width // 2)
         modules: dict[str, nn.Module] = {"mini": self.model, "heads": self.heads}
-        if not options.guide:
-            modules |= {"scorer": self.scorer, "scorer_heads": self.scorer_heads}
         self.modules = {name: module.to(self.device) for name, module in modules.items()}
-        self.searching = nn.ModuleList([self.scorer, self.scorer_heads])
-        self.optimizers = make_optimizers(
-            self.model, self.heads, self.searching, options.learning_rate, options.scorer_rate, self.device
-        )
+        self.optimizers = make_optimizers(self.model, self.heads, options.learning_rate, self.device)
         self.schedule = options.schedule
         self.done |= {"pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0}
         if options.start_from is not None:
@@ -135,7 +113,8 @@ class MiniTraining(Training[MiniOptions]):
         self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
         self.twin = Twin(Reader(self.model, self.heads), self.dtype)
         self.teach = Captured(self.read_and_weigh, self.device)
-        self.teach_search = Captured(self.search_and_weigh, self.device)
+        self.teach_letters = Captured(self.name_letters, self.device)
+        self.idle: list[nn.Parameter] = []
         first = self.done["first"]
         self.chance["chance"].seed(options.seed + first)
         self.pick = self.generator("pick", options.seed + first)
@@ -195,17 +174,18 @@ class MiniTraining(Training[MiniOptions]):
         self.buffers[size].add(batch, tuple(origin))
         self.stored[size] = self.stored.get(size, 0) + 1
 
-    def next_batch(self, at: Moment) -> tuple[ReaderBatch, Kind]:
-        """Pictures of one canvas and how they are allocated."""
+    def next_batch(self, at: Moment, letters: Kind | None = None) -> tuple[ReaderBatch, Kind]:
+        """Pictures of one canvas and how they are allocated. letters: instead, twice as many as without a question."""
         size, kind = draw_step(self.done["stage"], at.progress, self.chance["chance"], self.plan.largest)
+        kind = letters or kind
         while self.stored.get(size, 0) < len(FAMILIES):
             self.store(*self.ahead.next())
         due = any(self.missing(each, self.stored) > 0 for each in self.canvases())
         if (self.ahead.ready or self.plan.steps) and due:
             self.store(*self.ahead.next())
-        number = max(2, round(pictures_a_step(size, kind) * self.plan.scale))
+        number = max(2, round(pictures_a_step(size, kind) * self.plan.scale * (2 if letters else 1)))
         self.read[size] = self.read.get(size, 0) + number
-        return self.draw(size, number, every_question=kind.name == "full"), kind
+        return self.draw(size, number, every_question=kind.name == "full" and not letters), kind
 
     def data_state(self) -> dict[str, Any]:
         buffers = {size: buffer.state() for size, buffer in self.buffers.items()}
@@ -226,6 +206,8 @@ class MiniTraining(Training[MiniOptions]):
     def step(self, at: Moment) -> Notes:
         if self.chance["chance"].random() < self.plan.clip_share:
             return self.learn_clips()
+        if self.chance["chance"].random() < self.plan.letter_share:
+            return self.learn_letters(at)
         return self.learn(*self.next_batch(at))
 
     def finished_scorer(self) -> Any:
@@ -247,7 +229,7 @@ class MiniTraining(Training[MiniOptions]):
                 if parameter.grad is not None:
                     parameter.grad.zero_()
         nn.utils.clip_grad_norm_([*self.model.parameters(), *self.heads.parameters()], 1.0)
-        for optimizer in self.optimizers[:2]:
+        for optimizer in self.optimizers:
             optimizer.step()
         self.twin.push_weights()
 
@@ -260,7 +242,7 @@ class MiniTraining(Training[MiniOptions]):
         return replace(pages, pictures=vary(pages.pictures, self.pick, self.dtype))
 
     def learn(self, pages: ReaderBatch, kind: Kind) -> dict[str, torch.Tensor]:
-        """One update of the reader, and every few steps one of the scorer; returns what to write down about it."""
+        """One update of the reader; returns what to write down about it."""
         size = pages.size
         blocks, kept = self.blocks(pages, kind)
         patches = cut_blocks(pages, blocks, coarsest_of(size) + 1, self.dtype)
@@ -275,8 +257,6 @@ class MiniTraining(Training[MiniOptions]):
         }
         if kind.name == "full":
             notes[f"glyph {size[0]}"] = found["glyph"]
-        if not self.plan.guide and min(size) >= 256 and self.done["step"] % self.plan.scorer_every == 0:
-            notes |= self.learn_to_search(size)
         self.done["pictures"] += len(pages)
         self.done["rendered"] = self.source.rendered
         return notes
@@ -315,34 +295,35 @@ class MiniTraining(Training[MiniOptions]):
                 scores = self.scorer.score(pages.pictures, pages.questions[:, 0].long()).float()
         return leaf_table.looks(kind, truth, self.pick, scores)
 
-    def learn_to_search(self, size: tuple[int, int]) -> dict[str, torch.Tensor]:
-        """One update of the scorer: where the question's cells are, and what stands in the finest places."""
-        number = max(2, round(min(512, PIXELS_A_GLANCE // (size[0] * size[1])) * self.plan.scale))
-        pages = self.draw(size, number)
-        rows, cols = pages.targets.shape[2:]
-        board = pages.boards()[0][:, : 4 * rows, : 4 * cols].flatten(1)
-        teach = self.teach_search if size[0] == size[1] else self.search_and_weigh
-        found = teach([pages.pictures, pages.questions[:, 0].long(), pages.targets[:, 0].float(), board])
-        weights = list(self.searching.parameters())
-        parts = found.pop("gradient").split([weight.numel() for weight in weights])
-        for weight, part in zip(weights, parts, strict=True):
-            weight.grad = part.view_as(weight)
-        nn.utils.clip_grad_norm_(weights, 1.0)
-        self.optimizers[2].step()
-        self.optimizers[2].zero_grad(set_to_none=True)
-        return found
+    def learn_letters(self, at: Moment) -> Notes:
+        """One update of the tower alone, by the letters in every token: no question, and no language model to wait for.
 
-    def search_and_weigh(self, material: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The scorer's losses, and their gradients as one vector; recorded and replayed on a GPU."""
-        pictures, questions, truth, board = material
-        with self.autocast():
-            logits, fine = self.scorer.with_features(pictures, questions)
-            glyphs = self.scorer_heads.glyphs(fine.flatten(2).transpose(1, 2))
-        found = F.binary_cross_entropy_with_logits(logits.float(), truth, weight=1 + 2 * truth)
-        read = glyph_loss(glyphs, board)
-        gradients = torch.autograd.grad(found + 0.1 * read, list(self.searching.parameters()))
-        whole = torch.cat([gradient.flatten() for gradient in gradients])
-        return {"scorer": found.detach(), "scorer glyph": read.detach(), "gradient": whole}
+        How well letters are read limits everything else: nine right out of ten leave a third of answers of ten letters.
+        """
+        pages, kind = self.next_batch(at, KINDS[0])
+        blocks, _ = self.blocks(pages, kind)
+        patches = cut_blocks(pages, blocks, coarsest_of(pages.size) + 1, self.dtype)
+        teach = self.teach_letters if pages.size[0] == pages.size[1] else self.name_letters
+        found = teach(pack_batch(pages, blocks, patches))
+        # What got no gradient must not move by an old one.
+        kept = [parameter.grad for parameter in self.idle]
+        for parameter in self.idle:
+            parameter.grad = None
+        self.update_reader()
+        for parameter, gradient in zip(self.idle, kept, strict=True):
+            parameter.grad = gradient
+        self.done["pictures"] += len(pages)
+        self.done["rendered"] = self.source.rendered
+        return {f"letters {pages.size[0]}": found["glyph"]}
+
+    def name_letters(self, material: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The dense losses of a lesson and their gradients; recorded and replayed on a GPU."""
+        plan, dense = self.plan, letter_losses(self.twin.worker, *unpack_batch(material)[:3])
+        loss = plan.glyph_weight * dense.glyph + plan.patch_weight * dense.patches + plan.thing_weight * dense.thing
+        loss.backward()
+        self.idle = self.twin.without_gradient()
+        self.twin.pull_gradients()
+        return {"glyph": dense.right.detach()}
 
     def autocast(self) -> torch.autocast:
         # What is recorded must not hang on weights that were cast, and kept, outside of the recording.
@@ -363,8 +344,11 @@ class MiniTraining(Training[MiniOptions]):
         return {"stage": stage, **means}
 
     def record(self) -> dict[str, Any]:
-        scorer = {} if self.plan.guide else {"scorer": asdict(self.scorer_config)}
-        return {**super().record(), "mini": asdict(self.mini_config), **scorer, "rows": []}
+        return {**super().record(), "mini": asdict(self.mini_config), "rows": []}
+
+    def exports(self) -> dict[str, nn.Module]:
+        # The scorer stands beside the reader, where `ask` and `attach` look for it.
+        return {**self.modules, "scorer": self.scorer}
 
     def finish(self) -> None:
         if self.plan.evaluate:
