@@ -9,6 +9,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import torch
+from plain_pages import plain_pack
 
 from arr_coc.balancing.arousal import modulate
 from arr_coc.balancing.learned import ArousalEstimator
@@ -18,7 +19,7 @@ from arr_coc.errors import InputError
 from arr_coc.esper import Esper, EsperSettings
 from arr_coc.esper.passes import run_passes
 from arr_coc.knowing.scorer import Scorer
-from arr_coc.lab.bench import esper_runs
+from arr_coc.lab.bench import esper_gain, esper_runs
 from arr_coc.lab.bench.esper import choose_stopping, load_table, main, small_table, train, tune
 from arr_coc.lab.bench.esper_rows import COLUMNS, accuracy_row, arousal_rows, cost_rows, hard_rows, zoo_rows
 from arr_coc.lab.bench.esper_runs import (
@@ -134,6 +135,21 @@ def test_single_parts_are_compared_with_the_whole(models, weights, tmp_path, cap
     assert "hard, two_pass" in capsys.readouterr().out
     with pytest.raises(InputError, match="saccades"):
         main(["--weights", str(weights), "--number", "2", "--only", "nothing", "--out", str(tmp_path)])
+
+
+def test_looking_again_is_measured_on_pages_and_exploring_against_exploiting(models, tmp_path, monkeypatch):
+    monkeypatch.setattr(esper_gain, "SIZE", (256, 256))
+    forms = plain_pack(tmp_path / "val-00.bin")
+    scenes = esper_gain.page_scenes(4, models.device, str(tmp_path / "*.bin"))
+    assert scenes.pictures.shape == (4, 3, 256, 256)
+    for question, answer in zip(scenes.questions, scenes.answers, strict=True):
+        label = question.removeprefix("What is the ").removesuffix("?")
+        assert answer in [form[label] for form in forms]
+    rows = esper_gain.gain_table(models, 1 / 8, scenes, "pages, drawn").rows
+    assert [row["what"] for row in rows] == ["one look for two_pass", "two_pass", "one look for four_pass", "four_pass"]
+    table = esper_gain.explore_table(models, 4)
+    assert [row["what"] for row in table.rows] == ["exploit (0)", "explore (.5)", "rule", "shipped"]
+    assert [row["says"].value for row in table.rows[:2]] == [0, 0.5]
 
 
 def test_tuning_and_training_run(models, monkeypatch, tmp_path):

@@ -8,7 +8,7 @@ import torch
 from clip_scenes import pan, scene
 
 from arr_coc import InputError
-from arr_coc.video import TemporalBlend, TemporalSettings, VideoStream, load_settings
+from arr_coc.video import TemporalBlend, TemporalSettings, VideoStream, load_settings, watch
 from arr_coc.video.motion import view_of
 from arr_coc.video.temporal_model import clip_motion, clip_views
 
@@ -55,6 +55,11 @@ def test_temporal_mips_hold_what_has_mattered_for_a_while(tmp_path) -> None:
     assert found[42 * side, 42 * side] == pytest.approx(0.25, abs=0.05)
     again = VideoStream.resume(tmp_path / "stream.npz", relevance=lambda *_: maps[3])
     np.testing.assert_allclose(again.see(frames[3]).relevance.map, found, atol=1e-6)
+    given = iter(maps)
+    watched = watch(iter(frames), "a card", keep=0.3, mips=1.0, relevance=lambda *_: next(given), **how)
+    np.testing.assert_allclose(watched.frames[3].relevance.map, found, atol=1e-6)
+    with pytest.raises(InputError, match=r"mips=2.*must be in \[0, 1\]"):
+        VideoStream("a card", mips=2)
     plain = VideoStream("a card", keep=0.3, relevance=lambda *_: maps[3], **how)
     assert plain.see(frames[3]).relevance.map[42 * side, 42 * side] == pytest.approx(1, abs=0.02)
 

@@ -123,15 +123,15 @@ def watch(
     clusters: bool | str = False,
     cascade: bool = False,
     foresee: bool = False,
+    mips: float | None = None,
     cell: int = DEFAULT_CELL,
     advance: Callable[[SeenFrame], None] | None = None,
 ) -> Watched:
     """frames: (H, W, 3) uint8 RGB, one after the other, all of one size.
 
     budget: tokens of the whole clip; or keep: the share of its full count (a quarter). cap: tokens that one frame may
-    cost; full detail of a frame unless given. relevance, scorer, photos, clusters, cascade, foresee: see
-    `VideoStream`. advance: called with each
-    frame as it is seen.
+    cost; full detail of a frame unless given. relevance, scorer, photos, clusters, cascade, foresee, mips: see
+    `VideoStream`. advance: called with each frame as it is seen.
     """
     request = Request.of(budget, keep, cell=cell)
     share = DEFAULT_KEEP if request.keep is None else request.keep
@@ -140,7 +140,7 @@ def watch(
     if first is None:
         raise InputError("this clip has no frame; give at least one")
     how: dict[str, Any] = {"relevance": relevance, "scorer": scorer, "photos": photos, "cell": cell}
-    how |= {"clusters": clusters, "cascade": cascade, "foresee": foresee}
+    how |= {"clusters": clusters, "cascade": cascade, "foresee": foresee, "mips": mips}
     stream = VideoStream(query, keep=share, settings=settings, **how)
     size = (first.shape[0], first.shape[1])
     seen = []

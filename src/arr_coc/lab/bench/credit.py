@@ -12,6 +12,7 @@ themselves. A rule that is trained already is not trained again: the same --out 
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -136,7 +137,8 @@ def read_all(plan: CompareOptions, scorers: dict[str, Any], device: torch.device
     generator = torch.Generator().manual_seed(11)
     families: list[str] = []
     stops: list[np.ndarray] = []
-    with dense_vision_attention(model):
+    speaker: Any = copy.deepcopy(model).float()  # who answers in its own words, as `bench needle` asks it
+    with dense_vision_attention(model), dense_vision_attention(speaker):
         for family, batch in test_batches(plan, device):
             families += [family] * len(batch)
             maps = {rule: RememberedScores(scorer) for rule, scorer in scorers.items()}
@@ -152,7 +154,7 @@ def read_all(plan: CompareOptions, scorers: dict[str, Any], device: torch.device
                     tokens[key] = leaves.shape[1]
                     found.setdefault(key, []).append(judge(model, batch, leaves[:, None]).right[:, 0].cpu().numpy())
             if "critic" in scorers:
-                good, spent = stopped(plan, model, scorers["critic"], batch)
+                good, spent = stopped(plan, speaker, scorers["critic"], batch)
                 found.setdefault(f"{OWN_STOPS}@{plan.keeps[0]:.4g}", []).append(good)
                 stops.append(spent)
     if stops:

@@ -122,14 +122,14 @@ def explore_table(models: Models, number: int, folder: Path | None = None) -> Ta
     scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
     sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
     found = {name: run(models, sheet, (FIRST, LATER), settings, policy) for name, policy in policies.items()}
-    exploit = found["exploit (0)"].right
+    exploit = found["exploit (0)"].right[:, -1]
     rows = [
         {
-            **accuracy_row(name, "hard, blurred", one.right[:, -1], one.tokens.sum(1), exploit[:, -1]),
+            **accuracy_row(name, "hard, blurred", one.right[:, -1], one.tokens.sum(1), against),
             "second": float(100 * one.right[:, 1].float().mean()),
             "says": Quantity(float(one.exploration[:, 1:].mean()), "", *_range(one.exploration[:, 1:])),
         }
-        for name, one in found.items()
+        for (name, one), against in zip(found.items(), [None, *[exploit] * len(found)], strict=False)
     ]
     columns = {"what": "tempering", "says": "explores, mean [least, most]", "second": "right after 2, %"}
     columns |= {"measured": f"after {settings.passes}, %", "against": "points"}

@@ -38,6 +38,17 @@ SIZE = (512, 512)
 SYSTEMS = ("foreseen", "carried over", "seen")
 
 
+def moving(
+    family: str, number: int, frames: int, size: tuple[int, int], every: int, split: str = "validation"
+) -> tuple[str, np.ndarray, list[np.ndarray]]:
+    """One clip without cuts, each `every`-th frame: its question, (T, H, W, 3) uint8, and the boxes of every frame."""
+    clip = render_clip(family, 1, every * (frames - 1) + 1, size, 77, split, None, "cpu", number)
+    pixels = clip.pictures[0, ::every].permute(0, 2, 3, 1).contiguous().numpy()
+    there = clip.frames.box_mask.unflatten(0, tuple(clip.cuts.shape))[0, ::every].numpy()
+    boxes = [one[mask] for one, mask in zip(clip.boxes[0, ::every].numpy(), there, strict=True)]
+    return clip.questions[0], pixels, boxes
+
+
 def clip_coverages(
     family: str,
     number: int,
@@ -49,18 +60,14 @@ def clip_coverages(
     every: int = 1,
 ) -> np.ndarray:
     """(3,): mean share of the boxes at level 0, of the systems in order, over the frames after the second."""
-    clip = render_clip(family, 1, every * (frames - 1) + 1, size, 77, "validation", None, "cpu", number)
-    pixels = clip.pictures[0, ::every].permute(0, 2, 3, 1).numpy()
-    boxes = clip.boxes[0, ::every].numpy()
-    there = clip.frames.box_mask.unflatten(0, tuple(clip.cuts.shape))[0, ::every].numpy()
-    stream = VideoStream(clip.questions[0], keep=keep, relevance=relevance, clusters=cascade, cascade=cascade)
+    query, pixels, boxes = moving(family, number, frames, size, every)
+    stream = VideoStream(query, keep=keep, relevance=relevance, clusters=cascade, cascade=cascade)
     found: list[tuple[float, ...]] = []
     before: tuple[Allocation, Allocation] | None = None
     for time, frame in enumerate(pixels):
-        seen = stream.see(np.ascontiguousarray(frame))
-        wanted = boxes[time][there[time]]
-        if before is not None and len(wanted):
-            found.append(tuple(coverage(one, wanted) for one in (*before, seen.standing)))
+        seen = stream.see(frame)
+        if before is not None and len(boxes[time]):
+            found.append(tuple(coverage(one, boxes[time]) for one in (*before, seen.standing)))
         before = (stream.foresee(), seen.standing) if time else None
     return np.mean(found, axis=0) if found else np.full(3, np.nan)
 
@@ -102,18 +109,14 @@ def foresight_table(
 
 def mips_coverages(shares: Sequence[float], family: str, number: int, how: Mapping[str, Any]) -> np.ndarray:
     """(shares,): mean share of a frame's boxes at level 0 of a stream that reads temporal mips, after its first."""
-    clip = render_clip(family, 1, how["every"] * (how["frames"] - 1) + 1, SIZE, 77, how["split"], None, "cpu", number)
-    pixels = clip.pictures[0, :: how["every"]].permute(0, 2, 3, 1).contiguous().numpy()
-    boxes = clip.boxes[0, :: how["every"]].numpy()
-    there = clip.frames.box_mask.unflatten(0, tuple(clip.cuts.shape))[0, :: how["every"]].numpy()
+    query, pixels, boxes = moving(family, number, how["frames"], SIZE, how["every"], how["split"])
     given: dict[str, Any] = {"keep": how["keep"], "relevance": how["relevance"], "clusters": False}
-    streams = [VideoStream(clip.questions[0], mips=share, **given) for share in shares]
+    streams = [VideoStream(query, mips=share, **given) for share in shares]
     found = []
     for time, frame in enumerate(pixels):
         standing = [stream.see(frame).standing for stream in streams]
-        wanted = boxes[time][there[time]]
-        if time and len(wanted):
-            found.append([coverage(one, wanted) for one in standing])
+        if time and len(boxes[time]):
+            found.append([coverage(one, boxes[time]) for one in standing])
     return np.mean(found, axis=0) if found else np.full(len(shares), np.nan)
 
 
