@@ -244,7 +244,7 @@ def find_source(relevance: Any) -> Source:
         return relevance
     if is_map(relevance):
         return Source("map", lambda scene, query: relevance, frozenset(), "as the caller gave it")
-    if callable(relevance):
+    if callable(relevance) and not isinstance(relevance, type):
         name = getattr(relevance, "__name__", type(relevance).__name__)
         return Source(name, lambda scene, query: relevance(scene.given, query), summary="a function of the caller's")
     if isinstance(relevance, str):

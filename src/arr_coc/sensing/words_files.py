@@ -16,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..errors import InputError
+from ..files import read_bytes
 from .words import MOST_WORDS, Words, listed_words, make_words
 
 BESIDE = (".hocr", ".alto.xml", ".alto", ".tsv", ".words.json")
@@ -56,9 +57,7 @@ def words_beside(picture: Any) -> Path | None:
 
 def _text_of(path: Path) -> str:
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise InputError(f"{path.name} is larger than {LARGEST_FILE // 1_000_000} MB; give one page at a time")
-        raw = path.read_bytes()
+        raw = read_bytes(path, LARGEST_FILE)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read the words of {path} ({reason}); check the path") from error

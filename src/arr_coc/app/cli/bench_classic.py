@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...errors import InputError
-from ...files import write_json
+from ...files import read_text, write_json
 from .console import print_json, progress, say, show, wait_asleep, writing
 
 RECORD = "classic.json"
@@ -82,7 +82,7 @@ def _plain(plan: Any) -> dict[str, Any]:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_text(path))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path} ({error}); give the {RECORD} of `bench classic`") from error
 

@@ -10,6 +10,7 @@ import typer
 
 from ...bundled import MINI
 from ...errors import InputError
+from ...files import read_text
 
 PASSWORD = "ARR_COC_PASSWORD"
 MOST_PORT = 65535
@@ -111,7 +112,7 @@ def read_password(file: Path | None) -> str | None:
     if file is None:
         return os.environ.get(PASSWORD) or None
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_text(file, 1 << 16).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the password from {file} ({error}); give a text file") from error
     if not lines or not lines[0].strip():
