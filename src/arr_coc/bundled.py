@@ -24,7 +24,7 @@ from .alphabet import IDS, QUESTION
 from .checks import shown
 from .errors import InputError
 from .files import write_json
-from .knowing.onnx_scorer import GRAPH_NAME, score_picture
+from .knowing.onnx_scorer import score_picture
 from .knowing.registry import Maps
 from .knowing.scene import Scene
 from .manifest import changing, verify
@@ -210,7 +210,7 @@ class ScorerRelevance:
 
     @property
     def has_graph(self) -> bool:
-        return (self.folder / GRAPH_NAME).is_file()
+        return _kind_of(self.folder) == "ReadingScorer"
 
     def of_pixels(self, pixels: np.ndarray, query: str, device: str = "cpu") -> Relevance:
         """The same for an array (H, W, 3) of uint8; on a processor by the ONNX graph, where there is one: no torch."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ Line = tuple[np.ndarray, np.ndarray]
 
 def plot_record(record: Path, out: Path | None = None) -> Path:
     """Draw curve.png beside a record.json (or into `out`); returns where it is."""
-    path = record / "record.json" if record.is_dir() else record
+    path = record / "record.json" if os.path.isdir(record) else record
     try:
         curve = json.loads(read_text(path))["curve"]
     except (OSError, ValueError, KeyError, TypeError) as error:
