@@ -49,7 +49,7 @@ TRAINED_STRATEGY = "overlay"
 def part_folder(part: str, weights: Path | None = None) -> Path:
     """The folder of `mini` or `scorer` under `weights` (those of the package by default)."""
     folder = (weights or WEIGHTS) / part
-    if not (folder / "config.json").is_file():
+    if not os.path.isfile(folder / "config.json"):
         where = f"in {weights}" if weights else "with this installation"
         raise InputError(f"no {part} {where}: {folder} holds no config.json; install arr-coc again, or train it")
     return folder
@@ -77,7 +77,7 @@ class Calibration:
     def beside(cls, folder: Path) -> Calibration:
         """What calibration.json in a model's folder says; without one, nothing is divided."""
         path = folder / CALIBRATION
-        if not path.is_file():
+        if not os.path.isfile(path):
             return cls(strategy=None if scorer_beside(folder) is None else TRAINED_STRATEGY)
         verify(folder, [CALIBRATION])
         try:

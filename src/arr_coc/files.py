@@ -70,7 +70,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 def same_settings(path: Path, settings: Mapping[str, Any]) -> None:
     """Write how a run that can be stopped makes its results; where a run before it made them otherwise, refuse."""
     given = json.loads(json.dumps(dict(settings)))
-    if not path.exists():
+    if not os.path.exists(path):
         write_json(path, given)
         return
     try:

@@ -212,3 +212,18 @@ def test_a_refusal_can_be_sent() -> None:
 
     assert b"?" in answer_of(Refused.of(InputError("\ud800 is no model"))).body
     assert b"?" in answer_of(Refused(400, "\ud800 is no model")).body
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["look LONG red", "look a.png red --relevance LONG", "ask LONG red", "ask a.png red --model LONG", "video LONG red"]
+    + ["judge LONG right", "train curve LONG", "look a.png red --strategy clusters --clusters LONG"],
+)
+def test_names_longer_than_any_file_s(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:
+    from arr_coc.app.cli import main
+
+    Image.fromarray(PICTURE).save(tmp_path / "a.png")
+    given = words.replace("LONG", "A" * 5000).replace("a.png", str(tmp_path / "a.png")).split()
+    with pytest.raises(SystemExit, match="2"):
+        main(given)
+    assert capsys.readouterr().err.startswith("arr-coc: ")

@@ -2,8 +2,7 @@
 
 @relevance_source("centre", summary="what lies in the middle")
 def centre(scene, question):                        # a `Scene` and the question → a map (rows, cols) in [0, 1]
-    rows, cols = scene.pixels.shape[:2]
-    …
+    rows, cols = scene.pixels.shape[:2]; …
 
 look(image, question, relevance="centre")           and so in ask(), attach(), Esper, watch() and on the command line
 
@@ -14,6 +13,7 @@ points at a `Source` or at such a function. Sources of this library are imported
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -258,7 +258,7 @@ def find_source(relevance: Any) -> Source:
         known = BUILT_IN.get(name) or _ADDED.get(name)
         if known is not None and known.option is not None and given:
             return replace(known, name=relevance, given=given)
-    if isinstance(relevance, str | Path) and (Path(relevance) / "config.json").is_file():
+    if isinstance(relevance, str | Path) and os.path.isfile(Path(relevance) / "config.json"):
         return _of_folder(Path(relevance))
     names = source_names()
     nearest = difflib.get_close_matches(relevance, names, 1) if isinstance(relevance, str) else []

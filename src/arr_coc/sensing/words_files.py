@@ -49,10 +49,10 @@ def read_words(path: str | os.PathLike[str], *, page: int = 1, size: tuple[float
 
 def words_beside(picture: Any) -> Path | None:
     """The file of words beside a picture's file: page.png and page.hocr, page.alto.xml, page.tsv or page.words.json."""
-    if not isinstance(picture, str | os.PathLike) or not Path(picture).is_file():
+    if not isinstance(picture, str | os.PathLike) or not os.path.isfile(picture):
         return None
     places = (Path(picture).with_suffix(ending) for ending in BESIDE)
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if os.path.isfile(place)), None)
 
 
 def _text_of(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,7 +59,9 @@ def classic(
     names, at_once = tuple(relevance or ()), 21 if device == "cpu" else 147
     plan = ClassicPlan(each=each, large=large, names=names, seconds=seconds, device=device, at_once=at_once)
     path = saved or (out and out / RECORD)
-    record = Record.of(_document(path), plan) if path is not None and path.is_file() else Record(plan=_plain(plan))
+    record = (
+        Record.of(_document(path), plan) if path is not None and os.path.isfile(path) else Record(plan=_plain(plan))
+    )
     if saved is None:
         record = _measured(plan, record, out, as_json)
     elif not record.cells:

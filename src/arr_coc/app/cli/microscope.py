@@ -75,7 +75,7 @@ def command(
     check_device(device)
     for name in model or ():
         check_model(name)
-    if numbers is not None and not numbers.is_dir():
+    if numbers is not None and not os.path.isdir(numbers):
         raise InputError(f"--numbers {numbers} is not a folder; give the --out of arr-coc bench needle")
     limits = Limits(upload=int(upload * 2**20), pixels=int(pixels * 1e6), queue=queue)
 
