@@ -216,8 +216,16 @@ def test_a_refusal_can_be_sent() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["look LONG red", "look a.png red --relevance LONG", "ask LONG red", "ask a.png red --model LONG", "video LONG red"]
-    + ["judge LONG right", "train curve LONG", "look a.png red --strategy clusters --clusters LONG"],
+    [
+        "look LONG red",
+        "look a.png red --relevance LONG",
+        "look a.png red --strategy clusters --clusters LONG",
+        "ask LONG red",
+        "ask a.png red --model LONG",
+        "video LONG red",
+        "judge LONG right",
+        "train curve LONG",
+    ],
 )
 def test_names_longer_than_any_file_s(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:
     from arr_coc.app.cli import main
