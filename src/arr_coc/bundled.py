@@ -213,7 +213,7 @@ class ScorerRelevance:
         return _kind_of(self.folder) == "ReadingScorer"
 
     def of_pixels(self, pixels: np.ndarray, query: str, device: str = "cpu") -> Relevance:
-        """The same for an array (H, W, 3) of uint8; on a processor by the ONNX graph, where there is one: no torch."""
+        """The same for an array (H, W, 3) of uint8; on a processor without torch, where it can read."""
         if device != "cpu" or not self.has_graph:
             return self._by_torch(Scene(pixels, device=device).tensor, query)
         return self._found(score_picture(self.folder, pixels, query), query)

@@ -1,6 +1,6 @@
 """`ask`, and `QuickEye`: the bundled `mini` without torch and transformers, whose imports outlast its answer.
 
-`QuickEye` is `Eye` for one question about one picture on a processor, by numpy and the scorer's ONNX graph; the words,
+`QuickEye` is `Eye` for one question about one picture on a processor, by graphs written from the weights; the words,
 the allocation and the uncertainty are those of `Eye`. `ask` and the command take it where it will do.
 """
 

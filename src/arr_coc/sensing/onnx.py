@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -15,10 +16,11 @@ import numpy as np
 
 OPSET, MICROSOFT = 20, "com.microsoft"
 KINDS = {"float32": 1, "int8": 3, "int64": 7}  # numbers of the format for what arrays hold
+SMALL = 1024  # bytes that are written into the graph
 
 
-def open_session(graph: str | bytes, **settings: str) -> Any:
-    """An onnxruntime session of a file's path or its contents. settings: of the session, by the runtime's names."""
+def open_session(graph: str | bytes, weights: Mapping[str, np.ndarray] | None = None) -> Any:
+    """An onnxruntime session of a file's path or its contents. weights: those that the graph only names."""
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
@@ -26,9 +28,12 @@ def open_session(graph: str | bytes, **settings: str) -> Any:
     threads = os.environ.get("OMP_NUM_THREADS", "")
     options.intra_op_num_threads = int(threads) if threads.isdecimal() else 0
     # Its threads wait by spinning, which is quick, but not longer than there is work: others need the cores as well.
-    for name, value in {"session.force_spinning_stop": "1", **settings}.items():
-        options.add_session_config_entry(name, value)
-    return runtime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    if weights:
+        options.add_external_initializers(list(weights), [*map(runtime.OrtValue.ortvalue_from_numpy, weights.values())])
+    session = runtime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    session.weights = weights  # the runtime reads them where they lie, so they live as long as it does
+    return session
 
 
 class Graph:
@@ -36,7 +41,8 @@ class Graph:
 
     def __init__(self) -> None:
         self._nodes: list[bytes] = []
-        self._weights: list[bytes] = []
+        self._constants: list[bytes] = []
+        self._weights: dict[str, np.ndarray] = {}
         self._inputs: list[bytes] = []
         self._count = 0
 
@@ -49,8 +55,12 @@ class Graph:
 
     def weight(self, values: Any, kind: str = "float32") -> str:
         array, name = np.ascontiguousarray(values, dtype=kind), self._name()
-        dims = b"".join(_number(1, side) for side in array.shape)
-        self._weights.append(dims + _number(2, KINDS[kind]) + _part(8, name) + _part(9, array.tobytes()))
+        head = b"".join(_number(1, side) for side in array.shape) + _number(2, KINDS[kind]) + _part(8, name)
+        if array.nbytes > SMALL:  # the runtime gets the array itself; the graph says that it lies elsewhere
+            self._weights[name] = array
+            self._constants.append(head + _part(13, _part(1, "location") + _part(2, "memory")) + _number(14, 1))
+        else:
+            self._constants.append(head + _part(9, array.tobytes()))
         return name
 
     def add(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
@@ -68,17 +78,17 @@ class Graph:
     def session(self, *outputs: str) -> Any:
         """Ready to run; results come in the order of `outputs`."""
         found = b"".join(_part(1, one) for one in self._nodes) + _part(2, "graph")
-        found += b"".join(_part(5, one) for one in self._weights) + b"".join(_part(11, one) for one in self._inputs)
+        found += b"".join(_part(5, one) for one in self._constants) + b"".join(_part(11, one) for one in self._inputs)
         found += b"".join(_part(12, _part(1, name)) for name in outputs)
         sets = _part(8, _number(2, OPSET)) + _part(8, _part(1, MICROSOFT) + _number(2, 1))
-        return open_session(_number(1, 9) + sets + _part(7, found))
+        return open_session(_number(1, 9) + sets + _part(7, found), self._weights)
 
     # ---- what many layers are made of --------------------------------------------------------------------------------
 
     def linear(self, states: str, weight: Any, bias: Any = None) -> str:
         """(N, C) · weight (C', C) + bias → (N, C')."""
         given = () if bias is None else (self.weight(bias),)
-        return self.add("Gemm", states, self.weight(np.asarray(weight).T), *given)
+        return self.add("Gemm", states, self.weight(weight), *given, transB=1)
 
     def coarse_linear(self, states: str, weight: Any, bias: Any) -> str:
         """`linear` in whole numbers: eight bits for the states, by the range they have, and seven for the weights, each
