@@ -95,6 +95,12 @@ def test_the_graph_runs_without_torch(exported, tmp_path):
     assert result.stdout.strip() == "False"
 
 
+def test_a_picture_that_was_scaled_and_scaled_back_has_the_same_map(exported):
+    pixels = picture()
+    scaled = (pixels.astype(np.float32) / 255 - 0.5) / 0.25 * 0.25 + 0.5 + 1e-7
+    assert np.array_equal(score_picture(exported, pixels, "total?"), score_picture(exported, scaled, "total?"))
+
+
 def test_a_large_picture_is_read_reduced():
     canvas = canvas_of(picture(3000, 4000))
     assert canvas.shape[2] * canvas.shape[3] < 1.1 * MOST_PIXELS

@@ -230,6 +230,9 @@ def canvas_of(pixels: np.ndarray) -> np.ndarray:
     """(H, W, 3) uint8 or in [0, 1] → (1, 3, H', W') float32 in [0, 1], sides multiples of 32, the edge repeated."""
     import cv2
 
+    if pixels.dtype != np.uint8:
+        # As whole levels: a picture that was scaled and scaled back is the same picture, and has the same map.
+        pixels = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
     pixels = np.ascontiguousarray(pixels)
     height, width = pixels.shape[:2]
     scale = math.sqrt(MOST_PIXELS / (height * width))
@@ -239,7 +242,7 @@ def canvas_of(pixels: np.ndarray) -> np.ndarray:
     height, width = pixels.shape[:2]
     pixels = cv2.copyMakeBorder(pixels, 0, -height % CELL, 0, -width % CELL, cv2.BORDER_REPLICATE)
     canvas = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], dtype=np.float32)
-    return canvas / 255 if pixels.dtype == np.uint8 else canvas
+    return canvas / 255
 
 
 def question_of(query: str) -> np.ndarray:
