@@ -23,8 +23,8 @@ from ..sensing.onnx import MICROSOFT, Graph
 
 CELL = 32
 STRIDES = (4, 8, 16, 32)
-# Parts whose products are taken in whole numbers: those of maps at strides of 8 and 16, most of the work. (At a stride of
-# 4 they would save 3 ms of 60 and treble the error.)
+# Parts whose products are taken in whole numbers: those of maps at strides of 8 and 16, most of the work. (At a stride
+# of 4 they would save 3 ms of 60 and treble the error.)
 COARSE = {"down8", "read", "spell", "down16", "words"}
 # Larger pictures are read at this many pixels: a page of A4 at 100 dots an inch, in well under a second.
 MOST_PIXELS = 1024 * 1280
