@@ -1,6 +1,6 @@
 """The scorer on a processor: products in whole numbers against single precision and against torch.
 
-    python benchmarks/scorer_cpu.py --n 350
+    python benchmarks/scorer_cpu.py --n 308
 
 Coverage: the share of the answer's boxes that an overlay by the map shows at level 0, pictures of Needle World's
 validation split, 512², every family. Times take turns, so that whatever else the machine does hits all alike.
@@ -38,7 +38,7 @@ def milliseconds(calls: Sequence[Callable[[], object]], repeats: int) -> list[fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--n", type=int, default=350)
+    parser.add_argument("--n", type=int, default=308)
     parser.add_argument("--repeats", type=int, default=15)
     given = parser.parse_args()
     folder = part_folder("scorer")
