@@ -24,7 +24,7 @@ from .alphabet import IDS, QUESTION
 from .checks import shown
 from .errors import InputError
 from .files import write_json
-from .knowing.onnx_scorer import GRAPH_NAME, score_picture
+from .knowing.onnx_scorer import score_picture
 from .knowing.registry import Maps
 from .knowing.scene import Scene
 from .manifest import changing, verify
@@ -49,7 +49,7 @@ TRAINED_STRATEGY = "overlay"
 def part_folder(part: str, weights: Path | None = None) -> Path:
     """The folder of `mini` or `scorer` under `weights` (those of the package by default)."""
     folder = (weights or WEIGHTS) / part
-    if not (folder / "config.json").is_file():
+    if not os.path.isfile(folder / "config.json"):
         where = f"in {weights}" if weights else "with this installation"
         raise InputError(f"no {part} {where}: {folder} holds no config.json; install arr-coc again, or train it")
     return folder
@@ -77,7 +77,7 @@ class Calibration:
     def beside(cls, folder: Path) -> Calibration:
         """What calibration.json in a model's folder says; without one, nothing is divided."""
         path = folder / CALIBRATION
-        if not path.is_file():
+        if not os.path.isfile(path):
             return cls(strategy=None if scorer_beside(folder) is None else TRAINED_STRATEGY)
         verify(folder, [CALIBRATION])
         try:
@@ -210,10 +210,10 @@ class ScorerRelevance:
 
     @property
     def has_graph(self) -> bool:
-        return (self.folder / GRAPH_NAME).is_file()
+        return _kind_of(self.folder) == "ReadingScorer"
 
     def of_pixels(self, pixels: np.ndarray, query: str, device: str = "cpu") -> Relevance:
-        """The same for an array (H, W, 3) of uint8; on a processor by the ONNX graph, where there is one: no torch."""
+        """The same for an array (H, W, 3) of uint8; on a processor without torch, where it can read."""
         if device != "cpu" or not self.has_graph:
             return self._by_torch(Scene(pixels, device=device).tensor, query)
         return self._found(score_picture(self.folder, pixels, query), query)

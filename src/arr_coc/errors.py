@@ -13,6 +13,7 @@ class InputError(ValueError):
     """A user's input that cannot be used; the message is one line that names the input and the remedy."""
 
     def __init__(self, message: str) -> None:
-        line = " ".join(str(message).split())
+        # Half a character (a lone surrogate) can neither be printed nor sent.
+        line = " ".join(str(message).encode(errors="replace").decode().split())
         # A name of thousands of letters must not hide what is wrong with it; the remedy is at the end.
         super().__init__(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[3 - LONGEST // 2 :]}")

@@ -49,7 +49,7 @@ class Feedback:
 
     def __post_init__(self) -> None:
         self.path = Path(self.path)
-        if self.path.is_dir() or self.path.suffix != ".jsonl":
+        if os.path.isdir(self.path) or self.path.suffix != ".jsonl":
             raise InputError(f"cannot record to {self.path}: name a file that ends in .jsonl")
 
     @classmethod
@@ -105,7 +105,7 @@ class Feedback:
     def failures(self) -> int:
         """How many of the last ten judgements say wrong, or that another place was better. Only what was added to the
         file since the last call is read."""
-        if self.path.is_file():
+        if os.path.isfile(self.path):
             with self.path.open("rb") as file:
                 file.seek(self._read)
                 added = file.read()
@@ -116,13 +116,13 @@ class Feedback:
 
     def _image(self, picture: Picture, place: Any) -> str:
         """The path of the picture; one that came from no file of its own is kept beside the records."""
-        if isinstance(place, str | os.PathLike) and Path(place).is_file() and not is_pdf(place):
+        if isinstance(place, str | os.PathLike) and os.path.isfile(place) and not is_pdf(place):
             return str(Path(place).resolve())
         from PIL import Image
 
         name = f"{zlib.crc32(picture.pixels.tobytes()):08x}-{picture.width}x{picture.height}.png"
         kept = self.path.with_suffix(".pictures") / name
-        if not kept.is_file():
+        if not os.path.isfile(kept):
             with replacing(kept) as temporary:
                 Image.fromarray(picture.pixels).save(temporary)
         return f"{kept.parent.name}/{kept.name}"
@@ -169,7 +169,7 @@ def seen_boxes(allocation: Allocation) -> list[list[float]]:
 
 def entries_of(path: Path) -> list[dict[str, Any]]:
     """Every line that can be read."""
-    return list(_entries(path.read_bytes())) if path.is_file() else []
+    return list(_entries(path.read_bytes())) if os.path.isfile(path) else []
 
 
 def _entries(raw: bytes) -> Iterator[dict[str, Any]]:

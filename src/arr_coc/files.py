@@ -45,6 +45,19 @@ def writing(place: str | os.PathLike[str], option: str = "--out") -> Generator[N
         raise InputError(f"cannot write to {place} ({reason}); choose another folder with {option}") from error
 
 
+def read_text(path: str | os.PathLike[str], most: int = 1 << 26) -> str:
+    """The text of a file that a user named; `OSError` where it is longer than `most` bytes, as a device may be."""
+    return read_bytes(path, most).decode()
+
+
+def read_bytes(path: str | os.PathLike[str], most: int) -> bytes:
+    with Path(path).open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(f"larger than {most // 1_000_000} MB")
+    return data
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -57,7 +70,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 def same_settings(path: Path, settings: Mapping[str, Any]) -> None:
     """Write how a run that can be stopped makes its results; where a run before it made them otherwise, refuse."""
     given = json.loads(json.dumps(dict(settings)))
-    if not path.exists():
+    if not os.path.exists(path):
         write_json(path, given)
         return
     try:

@@ -43,12 +43,12 @@ def verify(folder: str | Path, names: Iterable[str] | None = None) -> None:
     """Hold the files of a folder against its manifest: all that it lists, or `names`; one line for the first that is
     not what it was. Each file is read once in a process, as long as its size and time stay."""
     folder = Path(folder)
-    listed = read_manifest(folder)
+    listed, place = read_manifest(folder), folder.resolve()
     for name in listed if names is None else [name for name in names if name in listed]:
         path = folder / name
         try:
             about = path.stat()
-            found = _hash(path.resolve(), about.st_mtime_ns, about.st_size)
+            found = _hash(place / name, about.st_mtime_ns, about.st_size)
         except OSError as error:
             reason = "missing" if isinstance(error, FileNotFoundError) else f"unreadable ({error.strerror or error})"
             raise InputError(f"{path} is {reason}, sha256 {listed[name]} is wanted; {_remedy(path)}") from error

@@ -110,11 +110,11 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
             raise InputError(f"{label} is a web address; download the picture and give its path")
         if "\0" in label or not label:
             raise InputError(f"{label!r} is not a path; give the path of a picture")
-        if file.is_dir():
+        if os.path.isdir(file):
             raise InputError(f"{label} is a folder; give a picture inside it")
-        if not file.exists():
+        if not os.path.exists(file):
             raise InputError(f"{label} does not exist; check the path")
-        if file.stat().st_size == 0 and file.is_file():
+        if file.stat().st_size == 0 and os.path.isfile(file):
             raise InputError(f"{label} is empty (0 bytes); copy or download it again")
     try:
         with warnings.catch_warnings():

@@ -1,6 +1,6 @@
 """`ask`, and `QuickEye`: the bundled `mini` without torch and transformers, whose imports outlast its answer.
 
-`QuickEye` is `Eye` for one question about one picture on a processor, by numpy and the scorer's ONNX graph; the words,
+`QuickEye` is `Eye` for one question about one picture on a processor, by graphs written from the weights; the words,
 the allocation and the uncertainty are those of `Eye`. `ask` and the command take it where it will do.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from .attending.allocate import allocate
 from .attending.frame import check_grid, in_picture, leaves_of
 from .attending.strategies import DEFAULT_STRATEGY, WITHOUT_TORCH
-from .backbones.qwen3_vl_numpy import NumpyQwen3VL
+from .backbones.qwen3_vl_onnx import OnnxQwen3VL
 from .bundled import MINI, Calibration, ScorerRelevance, as_trained, marked, model_folder, part_folder, scorer_beside
 from .checks import of_kind, whole
 from .errors import InputError
@@ -153,8 +153,8 @@ class QuickEye:
 
 
 @lru_cache(maxsize=1)
-def _reader(folder: Path) -> NumpyQwen3VL:
-    return NumpyQwen3VL.from_folder(folder)
+def _reader(folder: Path) -> OnnxQwen3VL:
+    return OnnxQwen3VL.from_folder(folder)
 
 
 @lru_cache(maxsize=4)
@@ -238,10 +238,17 @@ def canvas_of(folder: Path, pixels: np.ndarray) -> np.ndarray:
 
 def normalised(folder: Path, canvas: np.ndarray) -> np.ndarray:
     """(H, W, 3) uint8 → (3, H, W) float32, as the model's processor scales it."""
+    import cv2
+
+    return np.stack([cv2.LUT(plane, table) for plane, table in zip(cv2.split(canvas), _levels(folder), strict=True)])
+
+
+@lru_cache(maxsize=4)
+def _levels(folder: Path) -> np.ndarray:
+    """(3, 256) float32: what the model's processor makes of the levels of each colour."""
     how = _settings(folder, "preprocessor_config.json")
-    mean, deviation = (np.array(how[name], dtype=np.float32)[:, None, None] for name in ("image_mean", "image_std"))
-    values = (canvas.transpose(2, 0, 1) * how["rescale_factor"]).astype(np.float32)
-    return (values - mean) / deviation
+    mean, deviation = (np.array(how[name], dtype=np.float32)[:, None] for name in ("image_mean", "image_std"))
+    return ((np.arange(256) * how["rescale_factor"]).astype(np.float32) - mean) / deviation
 
 
 def sureness(said: list[tuple[int, np.ndarray]], temperature: float) -> tuple[float, float, float]:

@@ -103,7 +103,7 @@ class Sight:
 
         folder = model_folder(name)
         check_device(device)
-        if (folder / ADAPTERS).is_file():
+        if os.path.isfile(folder / ADAPTERS):
             eye = cls.from_pretrained(adapted_model(folder), device=device, **options)
             eye.model, eye.name = with_adapters(eye.model, folder), str(name)
             return eye
@@ -114,7 +114,7 @@ class Sight:
             dtype = "float32" if device == "cpu" else "auto"
             model = AutoModelForImageTextToText.from_pretrained(str(folder), dtype=dtype)
         except (OSError, ValueError) as error:
-            place = "folder" if folder.exists() else "name on the hub"
+            place = "folder" if os.path.exists(folder) else "name on the hub"
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"cannot load {name!r} as a {place} of a vision-language model: {reason}") from error
         calibration, scorer = Calibration.beside(folder), scorer_beside(folder)

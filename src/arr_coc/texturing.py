@@ -13,6 +13,7 @@ vision tower. What has no producer is zero, and a note names it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -137,7 +138,7 @@ def mips_of(texture: Texture, kind: str = "average", levels: int = 5, attention:
         import torch
 
         folder = SHIPPED / f"mips_{texture.layout.name}"
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise InputError(
                 f"no learned mips come with layout {texture.layout.name}; use mvp13, or train them: "
                 f"python -m arr_coc.lab.train.train_mips --layout {texture.layout.name} --out {SHIPPED}"
@@ -305,7 +306,7 @@ def with_semantic(texture: Texture, features: Features, path: str | Path | None 
 def _projection(features: Features, path: str | Path | None) -> tuple[SemanticProjection, str]:
     from .sensing import SemanticProjection
 
-    if path is not None and Path(path).exists():
+    if path is not None and os.path.exists(path):
         found = SemanticProjection.load(path)
         if len(found.image_mean) != features.image.shape[-1]:
             raise InputError(f"{path} was fitted on other features than those of {features.whose}; give another file")

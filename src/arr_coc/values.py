@@ -120,7 +120,7 @@ class Allocation:
 
     def __post_init__(self) -> None:
         path = frozen(self.scanpath, "scanpath of an allocation", np.int32)
-        if path.size and path.shape != (len(path), 2):
+        if path.size and (path.ndim != 2 or path.shape[1] != 2):
             raise InputError(f"the scanpath of an allocation must be a list of (y, x), got {shown(self.scanpath)}")
         object.__setattr__(self, "scanpath", tuple(map(tuple, path.tolist())))
         for name, kind in (("boxes", np.int32), ("levels", np.int32), ("counts", np.int32), ("scores", np.float32)):

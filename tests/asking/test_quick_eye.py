@@ -16,7 +16,7 @@ from tiny_weights import needs_weights, signs
 
 import arr_coc
 from arr_coc import Eye, InputError
-from arr_coc.backbones.qwen3_vl_numpy import NumpyQwen3VL, exact_gelu, leaf_patches, patch_places, prompt_places
+from arr_coc.backbones.qwen3_vl_onnx import OnnxQwen3VL, leaf_patches, patch_places, prompt_places
 from arr_coc.bundled import MINI, part_folder
 from arr_coc.chatting import USER, Turn, chat_inputs
 from arr_coc.decoding import Generated, until_end
@@ -59,7 +59,7 @@ def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
     looked = eye.prepare(QUERY, budget)
     realized = eye.realize(looked)
     said = generate(eye.model, realized, 32)
-    reader = NumpyQwen3VL.from_folder(part_folder(MINI))
+    reader = OnnxQwen3VL.from_folder(part_folder(MINI))
     ((size, (_, pictures)),) = eye.backbone.normalised_pixels(eye.model, looked.inputs).items()
     leaves = realized.notes["leaves"].leaves.numpy()
     seen = reader.see(pictures[0].numpy(), leaves)
@@ -122,11 +122,6 @@ def test_sureness_is_that_of_torch() -> None:
     assert found[0] == pytest.approx(1 - float(said.confidence(1.3)), abs=1e-6)
     assert found[1] == pytest.approx(float(said.entropy(1.3)), abs=1e-6)
     assert found[2] == pytest.approx(float(said.margin(1.3)), abs=1e-6)
-
-
-def test_the_error_function_is_good_enough() -> None:
-    states = np.linspace(-6, 6, 2001, dtype=np.float32)
-    assert np.abs(exact_gelu(states) - torch.nn.functional.gelu(torch.from_numpy(states)).numpy()).max() < 2e-6
 
 
 @needs_weights

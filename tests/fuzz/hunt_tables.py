@@ -74,7 +74,7 @@ def records(folder: Path) -> Draw:
 
 
 def known(record: OwnRecord) -> tuple[Any, ...]:
-    return record.query, record.answer, record.boxes.round(4).tolist(), record.picture
+    return record.query, record.answer, record.boxes.round(5).tolist(), record.picture
 
 
 def batch(folder: Path) -> Draw:

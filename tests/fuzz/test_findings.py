@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +98,7 @@ def test_needs_of_a_source(needs: Any) -> None:
 def test_other_arguments() -> None:
     with pytest.raises(InputError, match="photos"):
         arr_coc.look(PICTURE, "red", 3, photos=MANY)  # type: ignore[arg-type]
-    for relevance in (0.3, None, "x", b"", {}):
+    for relevance in (0.3, None, "x", b"", {}, [(0.1, 0.2), "x"]):
         with pytest.raises(InputError):
             arr_coc.allocate(relevance, 3)  # type: ignore[arg-type]
     for size in (np.array(7), 7, "ab", None):
@@ -105,6 +107,12 @@ def test_other_arguments() -> None:
         if size is not None:
             with pytest.raises(InputError, match=r"height, width"):
                 arr_coc.tokens_for((64, 96), canvas=size)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="is unknown"):
+        arr_coc.look(PICTURE, "red", 3, relevance=int)
+    whole = arr_coc.look(PICTURE, "red", 3, relevance="detail")
+    for path in (2, [2], [[1, 2, 3]]):
+        with pytest.raises(InputError, match="scanpath"):
+            replace(whole, scanpath=path)
     with pytest.raises(InputError, match="unknown strategy"):
         arr_coc.ask(PICTURE, "red", 3, strategy=MANY)  # type: ignore[arg-type]
 
@@ -121,10 +129,11 @@ def test_records_that_judge_nothing_and_boxes_beyond_all_numbers(tmp_path: Path)
     Image.fromarray(PICTURE).save(tmp_path / "a.png")
     whole = {"image": "a.png", "query": "what?", "boxes": [[0.1, 0.1, 0.4, 0.4]]}
     wrong: list[dict[str, Any]] = [{"judges": {}}, {"judges": [1]}, {**whole, "boxes": [[0, 0, 10**400, 1]]}]
+    wrong += [{**whole, "boxes": [[0, 0, 0.5, 1e-9]]}]  # would vanish when it is written
     (tmp_path / "records.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (whole, *wrong)))
     found = read_own(tmp_path, say=lambda line: None)
     assert [record.line for record in found.records] == [1]
-    assert [bad.line for bad in found.bad] == [2, 3, 4]
+    assert [bad.line for bad in found.bad] == [2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("boxes", [[["a"] * 4], 5, [[0, 0, 10**400, 1]], [[float("nan")] * 4], [[0, 1]]])
@@ -165,3 +174,64 @@ def test_records_with_half_a_character_or_a_name_longer_than_any_file(tmp_path: 
     assert [bad.line for bad in found.bad] == [2, 3]
     with pytest.raises(InputError):
         Todo("A" * 5000, ["what?"], [], frozenset({".png"})).check()
+
+
+def test_a_file_without_an_end(tmp_path: Path) -> None:
+    from arr_coc.app.cli.microscope import read_password
+    from arr_coc.lab.train.curves import plot_record
+
+    endless = Path("/dev/zero")
+    if not endless.exists():
+        pytest.skip("no device without an end")
+    for read in (plot_record, read_password):
+        with pytest.raises(InputError, match="larger than"):
+            read(endless)
+    with pytest.raises(InputError, match="larger than"):
+        arr_coc.look(PICTURE, "red", 3, words=str(endless))
+
+
+def test_rows_of_a_batch_whose_names_and_questions_are_no_text(tmp_path: Path) -> None:
+    """A name of a file may hold any byte; JSON may hold half a character."""
+    from arr_coc.app.batch.looker import Looker, Ways
+    from arr_coc.app.batch.store import Store, read_results
+
+    name = os.fsdecode(bytes(tmp_path) + b"/\xff.png")
+    Image.fromarray(PICTURE).save(name)
+    asked = [(name, "red"), (name, "\ud800")]
+    store = Store(tmp_path / "out", {"budget": 4}, rows=1)
+    for path, query in asked:
+        store.add(Looker(Ways(budget=4, relevance="look"))({"path": [path], "query": [query], "data": [b""]}))
+    store.close()
+    assert [(row["path"], row["query"]) for row in read_results(tmp_path / "out")] == asked
+    assert Store(tmp_path / "out", {"budget": 4}).keys.array().size == 2
+
+
+def test_a_refusal_can_be_sent() -> None:
+    pytest.importorskip("fastapi")
+    from arr_coc.app.serve.api import Refused, answer_of
+
+    assert b"?" in answer_of(Refused.of(InputError("\ud800 is no model"))).body
+    assert b"?" in answer_of(Refused(400, "\ud800 is no model")).body
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "look LONG red",
+        "look a.png red --relevance LONG",
+        "look a.png red --strategy clusters --clusters LONG",
+        "ask LONG red",
+        "ask a.png red --model LONG",
+        "video LONG red",
+        "judge LONG right",
+        "train curve LONG",
+    ],
+)
+def test_names_longer_than_any_file_s(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:
+    from arr_coc.app.cli import main
+
+    Image.fromarray(PICTURE).save(tmp_path / "a.png")
+    given = words.replace("LONG", "A" * 5000).replace("a.png", str(tmp_path / "a.png")).split()
+    with pytest.raises(SystemExit, match="2"):
+        main(given)
+    assert capsys.readouterr().err.startswith("arr-coc: ")

@@ -223,3 +223,11 @@ def test_nothing_here_needs_torch_or_opencv():
         "assert not {'torch', 'cv2', 'scipy', 'transformers'} & set(sys.modules), 'heavy'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("query", ["Total amount of the Mill invoice?", "what is it", "?", ""])
+def test_nothing_invalid_is_met_on_the_way(query):
+    """Phrases that no part of the question weighs anything in, and questions without a part."""
+    with np.errstate(invalid="raise", divide="raise"):
+        for rows in (FIELDS, FIELDS[:1], [("?", "—")]):
+            assert np.isfinite(answer_shares(page_of(*rows), query)).all()

@@ -33,7 +33,7 @@ def allocate(
     250
     """
     check_strategy(strategy)
-    shape = relevance.map.shape if isinstance(relevance, Relevance) else np.shape(relevance)
+    shape = relevance.map.shape if isinstance(relevance, Relevance) else getattr(relevance, "shape", ())
     if len(shape) == 3 and shape[0] != 1:
         raise InputError(f"allocate takes one map, got a batch of {shape[0]}; use allocate_batch")
     if strategy in WITHOUT_TORCH and isinstance(relevance, Relevance | np.ndarray):

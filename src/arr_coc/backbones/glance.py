@@ -91,7 +91,7 @@ class Glance:
 
 def glance_path(name: str) -> Path:
     """Where the heads of a model lie that is known by this name: in its own folder, or else in the user's."""
-    if name and Path(name).is_dir():
+    if name and os.path.isdir(name):
         return Path(name) / GLANCE_NAME
     home = os.environ.get(HOME) or Path.home() / ".arr-coc"
     return Path(home) / "glance" / (re.sub(r"[^\w.-]+", "--", name) + ".json")
@@ -104,7 +104,7 @@ def find_glance(model: PreTrainedModel) -> Glance:
         return Glance()
     # A checkpoint in a folder that cannot be written may have been calibrated all the same.
     places = (glance_path(name), glance_path(re.sub(r"^/+", "", name)))
-    found = next((place for place in places if place.is_file()), None)
+    found = next((place for place in places if os.path.isfile(place)), None)
     return Glance() if found is None else Glance.load(found)
 
 

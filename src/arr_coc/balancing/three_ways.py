@@ -7,6 +7,7 @@ where its weights are there, the things that the photo map knows by name.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -46,7 +47,7 @@ def look_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
 
 def read_tensions(folder: Path) -> dict[str, float]:
     """The three tensions that a training left in a folder."""
-    if not (folder / TENSIONS_NAME).is_file():
+    if not os.path.isfile(folder / TENSIONS_NAME):
         raise InputError(
             f"relevance='look:{folder}' is unknown; use look, look:adaptive, look:fixed, or a folder of train tensions"
         )

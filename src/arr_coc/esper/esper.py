@@ -7,6 +7,7 @@ esper.examine("…")                                                            
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -88,9 +89,9 @@ class Esper:
         """
         own = {key: options.pop(key) for key in ("tempering", "arousal", "glance") if key in options}
         folder = (WEIGHTS if name == MINI else Path(name).parent) / ESPER_FOLDER
-        if settings is None and (folder / SETTINGS_NAME).is_file():
+        if settings is None and os.path.isfile(folder / SETTINGS_NAME):
             settings = EsperSettings.load(folder)
-        if "tempering" not in own and as_settings(settings).learned and (folder / "config.json").is_file():
+        if "tempering" not in own and as_settings(settings).learned and os.path.isfile(folder / "config.json"):
             own["tempering"] = TemperingPolicy.from_pretrained(folder)
         return cls(Eye.from_pretrained(name, device=device, **options), settings, **own)
 

@@ -1,10 +1,14 @@
-"""The reading scorer without torch: its ONNX graph, on a processor, one picture at a time.
+"""The reading scorer without torch, on a processor, one picture at a time: its arithmetic as an ONNX graph.
 
-Importing torch takes longer than reading a page; this imports onnxruntime only. A test holds both equal.
+Importing torch takes longer than reading a page; this imports onnxruntime only. The graph is written from the weights
+when they are loaded: places in rows and features in columns, which is what a processor is quick at, and most products
+in whole numbers (`COARSE`). In single precision it is the torch class to the last digits, which tests hold;
+`benchmarks/scorer_cpu.py` measures what whole numbers change.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from functools import lru_cache
 from pathlib import Path
@@ -15,26 +19,203 @@ import numpy as np
 from ..alphabet import question_row
 from ..errors import InputError
 from ..manifest import verify
-from ..sensing.onnx import open_session
+from ..sensing.onnx import MICROSOFT, Graph
 
 CELL = 32
-GRAPH_NAME = "model.onnx"
+STRIDES = (4, 8, 16, 32)
+# Parts whose products are taken in whole numbers: those of maps at strides of 8 and 16, most of the work. (At a stride
+# of 4 they would save 3 ms of 60 and treble the error.)
+COARSE = {"down8", "read", "spell", "down16", "words"}
 # Larger pictures are read at this many pixels: a page of A4 at 100 dots an inch, in well under a second.
 MOST_PIXELS = 1024 * 1280
 
 
+class OnnxScorer:
+    """config, weights: of a `ReadingScorer`, as its folder has them. exact: in single precision throughout."""
+
+    def __init__(self, config: dict[str, Any], weights: dict[str, np.ndarray], *, exact: bool = False) -> None:
+        self.config, self.weights, self.exact = config, weights, exact
+        self.graph = Graph()
+        self.session = self._session()
+
+    @classmethod
+    def from_folder(cls, folder: Path, *, exact: bool = False) -> OnnxScorer:
+        from safetensors import SafetensorError, safe_open
+
+        verify(folder)
+        try:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            with safe_open(folder / "model.safetensors", framework="np") as file:
+                weights = {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118
+            return cls(config, weights, exact=exact)
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            raise InputError(f"{folder} cannot be read ({error}); install arr-coc again, or train it again") from error
+
+    def __call__(self, canvas: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """(1, 3, H, W) float32 in [0, 1], H and W multiples of 32; (1, L) characters → logits (H / 32, W / 32)."""
+        height, width = canvas.shape[2:]
+        # Padding is behind the characters, and nothing of it is read.
+        row = ids[0, : max(1, int((ids[0] > 0).sum()))]
+        there = np.array([bool(row[0])], dtype=np.float32)
+        words = self.weights["question.embed.weight"][row] + self.weights["question.place"][0, : len(row)] * there
+        rows, cols = height // CELL, width // CELL
+        waves = position_waves(rows, cols, self.config["waves"])
+        feed = {"pictures": canvas, "words": words, "there": there, "waves": waves}
+        for stride, features in zip(STRIDES, self._widths(), strict=True):
+            feed[f"map{stride}"] = np.array([1, height // stride, width // stride, features])
+            feed[f"pairs{stride}"] = np.array([height // stride // 2, 2, width // stride // 2, 2 * features])
+        del feed[f"pairs{CELL}"]
+        return self.session.run(None, feed)[0].reshape(rows, cols)
+
+    def _widths(self) -> tuple[int, int, int, int]:
+        return self.config["narrow"], self.config["middle"], self.config["wide"], self.config["wide"]
+
+    # ---- the graph ---------------------------------------------------------------------------------------------------
+
+    def _session(self) -> Any:
+        graph, config, weights = self.graph, self.config, self.weights
+        pictures = graph.input("pictures", 1, 3, "height", "width")
+        question = graph.input("words", "letters", config["query_width"])
+        there = graph.input("there", 1)
+        waves = graph.input("waves", "cells", 4 * config["waves"])
+        for stride in STRIDES:
+            graph.input(f"map{stride}", 4, kind="int64")
+            if stride < CELL:
+                graph.input(f"pairs{stride}", 4, kind="int64")
+        words, summary = self._question(question, there)
+        pixels = graph.add("Sub", graph.add("Mul", pictures, graph.weight(2.0)), graph.weight(1.0))
+        stem = graph.add("Gelu", self._conv(pixels, "stem.0", strides=(2, 2)))
+        stem = graph.add("Transpose", self._conv(stem, "stem.2", strides=(2, 2)), perm=(0, 2, 3, 1))
+        features = graph.shaped(stem, -1, config["narrow"])
+        for number in range(config["fine"]):
+            features = self._block(features, f"fine.{number}", 4)
+        features = self._down(features, "down8", 4)
+        for number in range(config["before"]):
+            features = self._block(features, f"read.{number}", 8)
+        features = self._match(features, "matches.0", words, config["heads"] // 2)
+        for number in range(config["after"]):
+            features = self._block(features, f"spell.{number}", 8, summary)
+            if number == 0:
+                features = self._match(features, "matches.1", words, config["heads"] // 2)
+        features = self._down(features, "down16", 8)
+        for number in range(2):
+            features = self._block(features, f"words.{number}", 16, summary)
+        placed = graph.linear(waves, weights["place.weight"])
+        features = graph.add("Add", self._down(features, "down32", 16), placed)
+        for number in range(config["coarse"]):
+            features = self._match(features, f"asks.{number}", words, config["heads"])
+            features = self._relate(features, f"relates.{number}")
+            features = self._block(features, f"spreads.{number}", 32, summary)
+        features = graph.root_norm(features, weights["last.weight"])
+        return graph.session(graph.linear(features, weights["head.weight"], weights["head.bias"]))
+
+    def _of(self, part: str) -> tuple[np.ndarray, np.ndarray]:
+        return self.weights[part + ".weight"], self.weights[part + ".bias"]
+
+    def _product(self, states: str, part: str, weight: np.ndarray, bias: np.ndarray) -> str:
+        coarse = part.split(".")[0] in COARSE and not self.exact
+        return (self.graph.coarse_linear if coarse else self.graph.linear)(states, weight, bias)
+
+    def _conv(self, maps: str, part: str, **how: Any) -> str:
+        """A convolution of (1, C, …) that keeps the size but for its strides."""
+        weight, bias = self._of(part)
+        around = [side // 2 for side in weight.shape[2:]] * 2
+        return self.graph.add("Conv", maps, self.graph.weight(weight), self.graph.weight(bias), pads=around, **how)
+
+    def _question(self, words: str, there: str) -> tuple[str, str]:
+        """(L, Q) → words (L, Q), which know their neighbours and the whole, and (1, Q) for the question."""
+        graph, width = self.graph, self.config["query_width"]
+        for number in range(3):
+            normed = graph.norm(words, *self._of(f"question.norms.{number}"), 1e-5)
+            turned = graph.add("Transpose", graph.add("Mul", normed, there), perm=(1, 0))
+            seen = graph.add("Gelu", self._conv(graph.shaped(turned, 1, width, -1), f"question.convolve.{number}"))
+            words = graph.add("Add", words, graph.add("Transpose", graph.shaped(seen, width, -1), perm=(1, 0)))
+        normed = graph.norm(words, *self._of("question.norms.3"), 1e-5)
+        attended = self._attention(normed, "question.look", self.config["heads"] // 2)
+        words = graph.add("Add", words, graph.linear(attended, *self._of("question.relate")))
+        mean = graph.add("ReduceMean", graph.add("Mul", words, there), graph.weight([0], "int64"), keepdims=1)
+        return words, mean
+
+    def _attention(self, states: str, part: str, heads: int) -> str:
+        """(N, C) → (N, C): every row looks at every row."""
+        graph, (weight, bias) = self.graph, self._of(part)
+        width = len(weight) // 3
+        parts = (
+            graph.shaped(graph.linear(states, *one), 1, -1, width)
+            for one in zip(np.split(weight, 3), np.split(bias, 3), strict=True)
+        )
+        return graph.shaped(graph.add("MultiHeadAttention", *parts, domain=MICROSOFT, num_heads=heads), -1, width)
+
+    def _block(self, features: str, part: str, stride: int, query: str | None = None) -> str:
+        """`ConvBlock` on (N, C)."""
+        graph = self.graph
+        maps = graph.add("Transpose", graph.add("Reshape", features, f"map{stride}"), perm=(0, 3, 1, 2))
+        width = len(self.weights[part + ".norm.weight"])
+        seen = graph.add("Transpose", self._conv(maps, part + ".spatial", group=width), perm=(0, 2, 3, 1))
+        normed = graph.root_norm(graph.shaped(seen, -1, width), self.weights[part + ".norm.weight"])
+        hidden = graph.add("Gelu", self._product(normed, part, *self._of(part + ".expand")))
+        if query is not None:
+            scale, more = self._of(part + ".modulate")
+            hidden = graph.add("Mul", hidden, graph.linear(query, scale, more + 1))
+        return graph.add("Add", features, self._product(hidden, part, *self._of(part + ".contract")))
+
+    def _down(self, features: str, part: str, stride: int) -> str:
+        """A convolution of 2×2 at every second place, on (N, C): four places side by side, and a product."""
+        graph, (weight, bias) = self.graph, self._of(part)
+        pairs = graph.add("Transpose", graph.add("Reshape", features, f"pairs{stride}"), perm=(0, 2, 1, 3))
+        flat = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
+        return self._product(graph.shaped(pairs, -1, flat.shape[1]), part, flat, bias)
+
+    def _match(self, features: str, part: str, words: str, heads: int) -> str:
+        """`Match` on (N, C): keys are joined with what asks them, and values with what becomes of them, before any
+        place is looked at."""
+        graph, width = self.graph, len(self.weights[part + ".norm.weight"])
+        ask, bias = self._of(part + ".ask")
+        size = len(ask) // heads
+        weight, more = self._of(part + ".key_value")
+        keys, values = (
+            graph.add("Transpose", graph.shaped(graph.linear(words, *one), -1, heads, size), perm=(1, 0, 2))
+            for one in zip(np.split(weight, 2), np.split(more, 2), strict=True)
+        )
+        scale = size**-0.5
+        asked = graph.add("MatMul", keys, graph.weight(scale * ask.reshape(heads, size, width)))
+        offset = graph.add("MatMul", keys, graph.weight(scale * bias.reshape(heads, size, 1)))
+        answer, rest = self._of(part + ".answer")
+        told = graph.add("MatMul", values, graph.weight(answer.T.reshape(heads, size, width)))
+        normed = graph.root_norm(features, self.weights[part + ".norm.weight"])
+        scores = graph.add("Gemm", normed, graph.shaped(asked, -1, width), graph.shaped(offset, -1), transB=1)
+        letters = graph.add("Shape", words, end=1)
+        apart = graph.add("Concat", graph.weight([-1, heads], "int64"), letters, axis=0)
+        chances = graph.add("Softmax", graph.add("Reshape", scores, apart), axis=-1)
+        joined = graph.add("Mul", letters, graph.weight([heads], "int64"))
+        flat = graph.add("Reshape", chances, graph.add("Concat", graph.weight([-1], "int64"), joined, axis=0))
+        mixed = graph.add("Gemm", flat, graph.shaped(told, -1, width), graph.weight(rest))
+        return graph.add("Add", features, mixed)
+
+    def _relate(self, features: str, part: str) -> str:
+        """`Relate` on (N, C)."""
+        graph = self.graph
+        normed = graph.root_norm(features, self.weights[part + ".norms.0.weight"])
+        attended = self._attention(normed, part + ".look", self.config["heads"])
+        features = graph.add("Add", features, graph.linear(attended, *self._of(part + ".relate")))
+        normed = graph.root_norm(features, self.weights[part + ".norms.1.weight"])
+        hidden = graph.add("Gelu", graph.linear(normed, *self._of(part + ".think.0")))
+        return graph.add("Add", features, graph.linear(hidden, *self._of(part + ".think.2")))
+
+
+def position_waves(rows: int, cols: int, waves: int) -> np.ndarray:
+    """(rows · cols, 4 waves) float32: `reading_scorer.position_waves` without torch."""
+    rates = 2 * math.pi / (3 * 1.7 ** np.arange(waves))
+    down, across = (np.arange(count)[:, None] * rates for count in (rows, cols))
+    down, across = (np.concatenate([np.sin(angle), np.cos(angle)], 1) for angle in (down, across))
+    grid = np.repeat(down, cols, 0), np.tile(across, (rows, 1))
+    return np.concatenate(grid, 1).astype(np.float32)
+
+
 @lru_cache(maxsize=4)  # read once in a process, however many pictures ask it
-def session(folder: Path) -> Any:
-    """The graph of a scorer's folder, ready to run."""
-    path = folder / GRAPH_NAME
-    if not path.is_file():
-        raise InputError(f"{folder} holds no {GRAPH_NAME}; give a folder that `arr-coc train reading` wrote")
-    verify(folder)  # the graph's weights lie in model.safetensors
-    try:
-        return open_session(str(path))
-    except Exception as error:  # the runtime raises a dozen kinds of its own, none of them public
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(f"{path} cannot be read ({reason}); install arr-coc again, or train it again") from error
+def load(folder: Path) -> OnnxScorer:
+    """The scorer of a folder, ready to run."""
+    return OnnxScorer.from_folder(folder)
 
 
 def score_picture(folder: Path, pixels: np.ndarray, query: str) -> np.ndarray:
@@ -42,7 +223,7 @@ def score_picture(folder: Path, pixels: np.ndarray, query: str) -> np.ndarray:
 
     A picture of more than `MOST_PIXELS` is read reduced, and has as many cells as the reduced one.
     """
-    logits = session(folder).run(None, {"pictures": canvas_of(pixels), "question": question_of(query)})[0][0]
+    logits = load(folder)(canvas_of(pixels), question_of(query))
     return (1 / (1 + np.exp(-logits))).astype(np.float32)
 
 
@@ -50,6 +231,9 @@ def canvas_of(pixels: np.ndarray) -> np.ndarray:
     """(H, W, 3) uint8 or in [0, 1] → (1, 3, H', W') float32 in [0, 1], sides multiples of 32, the edge repeated."""
     import cv2
 
+    if pixels.dtype != np.uint8:
+        # As whole levels: a picture that was scaled and scaled back is the same picture, and has the same map.
+        pixels = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
     pixels = np.ascontiguousarray(pixels)
     height, width = pixels.shape[:2]
     scale = math.sqrt(MOST_PIXELS / (height * width))
@@ -59,7 +243,7 @@ def canvas_of(pixels: np.ndarray) -> np.ndarray:
     height, width = pixels.shape[:2]
     pixels = cv2.copyMakeBorder(pixels, 0, -height % CELL, 0, -width % CELL, cv2.BORDER_REPLICATE)
     canvas = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], dtype=np.float32)
-    return canvas / 255 if pixels.dtype == np.uint8 else canvas
+    return canvas / 255
 
 
 def question_of(query: str) -> np.ndarray:

@@ -2,8 +2,7 @@
 
 @relevance_source("centre", summary="what lies in the middle")
 def centre(scene, question):                        # a `Scene` and the question → a map (rows, cols) in [0, 1]
-    rows, cols = scene.pixels.shape[:2]
-    …
+    rows, cols = scene.pixels.shape[:2]; …
 
 look(image, question, relevance="centre")           and so in ask(), attach(), Esper, watch() and on the command line
 
@@ -14,6 +13,7 @@ points at a `Source` or at such a function. Sources of this library are imported
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -245,7 +245,7 @@ def find_source(relevance: Any) -> Source:
         return relevance
     if is_map(relevance):
         return Source("map", lambda scene, query: relevance, frozenset(), "as the caller gave it")
-    if callable(relevance):
+    if callable(relevance) and not isinstance(relevance, type):
         name = getattr(relevance, "__name__", type(relevance).__name__)
         return Source(name, lambda scene, query: relevance(scene.given, query), summary="a function of the caller's")
     if isinstance(relevance, str):
@@ -259,7 +259,7 @@ def find_source(relevance: Any) -> Source:
         known = BUILT_IN.get(name) or _ADDED.get(name)
         if known is not None and known.option is not None and given:
             return replace(known, name=relevance, given=given)
-    if isinstance(relevance, str | Path) and (Path(relevance) / "config.json").is_file():
+    if isinstance(relevance, str | Path) and os.path.isfile(Path(relevance) / "config.json"):
         return _of_folder(Path(relevance))
     names = source_names()
     nearest = difflib.get_close_matches(relevance, names, 1) if isinstance(relevance, str) else []

@@ -100,14 +100,14 @@ def features(page: WordPage, query: str) -> tuple[np.ndarray, np.ndarray]:
     # Rarity: a word that stands on the page ten times says little about where to look.
     rarity = 1 / (1 + 0.6 * np.log(np.maximum(1, (exact > 0.8).sum(0))))
     total = weights.sum()
-    share = phrase @ weights / total
+    share = _weighed(phrase, weights) / total
     word_best = (exact * np.minimum(weights, 1.0)).max(1)
     filled = np.add.reduceat(word_best, first) / np.diff([*first, len(word_best)])
     rare = (phrase * (weights * rarity)).max(1)
-    kinship = kin @ weights / total
+    kinship = _weighed(kin, weights) / total
     follows = _in_order(exact, page)
     scarce = weights * rarity
-    strength = phrase @ scarce / scarce.sum() * (0.3 + 0.7 * filled)
+    strength = _weighed(phrase, scarce) / scarce.sum() * (0.3 + 0.7 * filled)
     best = max(1e-6, float(strength.max()))
     directions, crossing, ahead = _from_anchors(page, phrase, scarce, strength)
     kinds = np.stack([page.kinds[:, KINDS.index(kind)] * question.kinds[ASKS.index(kind)] for kind in KINDS], axis=1)
@@ -121,12 +121,18 @@ def features(page: WordPage, query: str) -> tuple[np.ndarray, np.ndarray]:
     everywhere = np.broadcast_to(question.kinds, (number, len(ASKS)))
     table = [page.features, np.stack(dynamic, 1), directions, crossing, ahead, kinds, everywhere]
     before = _running_max(word_best, page)
-    wanted = page.word_kinds @ _wanted(question.kinds)
+    wanted = _weighed(page.word_kinds, _wanted(question.kinds))
     own = [word_best, (exact * scarce).max(1), related.max(1), before, np.maximum(before - word_best, 0), wanted]
     return (
         np.concatenate(table, axis=1).astype(np.float32),
         np.concatenate([page.word_features, np.stack(own, 1)], axis=1).astype(np.float32),
     )
+
+
+def _weighed(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(S, Q) · (Q,) without BLAS, whose kernels for so few columns look at memory beside them: the result is right, but
+    where that memory holds NaN, numpy warns of an invalid value."""
+    return np.einsum("sq,q->s", values, weights)
 
 
 def _wanted(kinds: np.ndarray) -> np.ndarray:
@@ -178,8 +184,8 @@ def _from_anchors(
         found += [(there * decay * strength[anchors]).max(1), (there * strength[anchors]).max(1)]
     total = weights.sum()
     row, column = (_gathered(there, phrase[anchors]) for there in (beside, above))
-    row_share, column_share = row @ weights / total, column @ weights / total
-    union = np.maximum(row, column) @ weights / total
+    row_share, column_share = (_weighed(part, weights) / total for part in (row, column))
+    union = _weighed(np.maximum(row, column), weights) / total
     crossing = [row_share, column_share, np.minimum(row_share, column_share), union]
     crossing += [union - np.maximum(row_share, column_share)]
     crossing += [one / max(1e-6, float(one.max())) for one in (row_share, column_share, union)]

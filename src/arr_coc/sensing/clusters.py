@@ -245,11 +245,11 @@ def sam_folder(clusters: str | Path = "sam") -> Path:
     """Where the SAM lies that `clusters=` names; raises `InputError` where there is none."""
     if str(clusters) != "sam":
         folder = Path(clusters)
-        if not (folder / "config.json").is_file():
+        if not os.path.isfile(folder / "config.json"):
             raise InputError(f"clusters={str(clusters)!r} is unknown; use 'slic', 'sam', or the folder of a SAM")
         return folder
     folder = Path(os.environ.get(SAM_VARIABLE) or parts_folder() / "sam")
-    if not (folder / "config.json").is_file():
+    if not os.path.isfile(folder / "config.json"):
         raise InputError(
             f"clusters='sam' needs a SAM or SAM 2 checkpoint, and none lies in {folder}; save one there, name its "
             f"folder by {SAM_VARIABLE}, or give clusters=FOLDER"

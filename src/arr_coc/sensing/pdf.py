@@ -112,7 +112,7 @@ def _opened(path: str | os.PathLike[str]) -> Generator[Any]:
     if find_spec("pypdfium2") is None:
         raise InputError(f"{name} is a PDF; reading it needs pypdfium2, install: pip install 'arr-coc[pdf]'")
     pdfium = import_module("pypdfium2")
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise InputError(f"{path} does not exist; check the path")
     try:
         document = pdfium.PdfDocument(os.fspath(path))

@@ -7,6 +7,7 @@ patch is sent alone down the path that the pooled token takes (the value path of
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,7 @@ class SemanticEncoder:
             raise InputError(f"cannot load an image-text encoder from {name}: {error}") from error
         settings = get_image_processor_config(str(name)) or {}
         path = Path(projection) if projection else Path(name) / PROJECTION_FILE
-        fitted = SemanticProjection.load(path) if projection or path.is_file() else None
+        fitted = SemanticProjection.load(path) if projection or os.path.isfile(path) else None
         return cls(model, tokenizer, fitted, settings.get("image_mean"), settings.get("image_std"))
 
     @property
@@ -254,7 +255,7 @@ class SemanticProjection:
     def load(cls, path: str | Path) -> SemanticProjection:
         from safetensors import safe_open
 
-        if not Path(path).is_file():
+        if not os.path.isfile(path):
             raise InputError(f"no projection at {path}; fit one and save it there")
         with safe_open(path, framework="pt") as stored:
             names = ("components", "image_mean", "text_mean")

@@ -16,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..errors import InputError
+from ..files import read_bytes
 from .words import MOST_WORDS, Words, listed_words, make_words
 
 BESIDE = (".hocr", ".alto.xml", ".alto", ".tsv", ".words.json")
@@ -48,17 +49,15 @@ def read_words(path: str | os.PathLike[str], *, page: int = 1, size: tuple[float
 
 def words_beside(picture: Any) -> Path | None:
     """The file of words beside a picture's file: page.png and page.hocr, page.alto.xml, page.tsv or page.words.json."""
-    if not isinstance(picture, str | os.PathLike) or not Path(picture).is_file():
+    if not isinstance(picture, str | os.PathLike) or not os.path.isfile(picture):
         return None
     places = (Path(picture).with_suffix(ending) for ending in BESIDE)
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if os.path.isfile(place)), None)
 
 
 def _text_of(path: Path) -> str:
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise InputError(f"{path.name} is larger than {LARGEST_FILE // 1_000_000} MB; give one page at a time")
-        raw = path.read_bytes()
+        raw = read_bytes(path, LARGEST_FILE)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read the words of {path} ({reason}); check the path") from error

@@ -5,6 +5,7 @@ A source is a string: a path, "webcam" (or "webcam:1"), or the address of a stre
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -159,9 +160,9 @@ def _where(source: str) -> tuple[str, dict[str, Any]]:
         options = {"rtsp_transport": "tcp"} if source.startswith("rtsp") else {}
         return source, {"options": options, "timeout": 15.0}
     path = Path(source)
-    if not path.exists():
+    if not os.path.exists(path):
         raise InputError(f"no file {source}; give a clip, 'webcam', or the address of a stream (rtsp://…)")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise InputError(f"{source} is a folder; give one clip")
     if path.stat().st_size == 0:
         raise InputError(f"{source} is empty (0 bytes); give a clip with at least one frame")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ class TemporalSettings:
 def load_settings(folder: str | Path | None = None) -> TemporalSettings:
     """What was learned: from a folder that `TemporalBlend.save_pretrained` wrote, the package's own, or defaults."""
     path = Path(SHIPPED if folder is None else folder) / SETTINGS_NAME
-    if folder is None and not path.exists():
+    if folder is None and not os.path.exists(path):
         return TemporalSettings()
     verify(path.parent, [path.name])
     try:

@@ -102,7 +102,7 @@ class Store:
         rows, self._waiting = self._waiting, []
         if has_parquet():
             write_parquet(self.folder / f"{name}.parquet", rows)
-        text = "".join(json.dumps(plain(row), ensure_ascii=False) + "\n" for row in rows)
+        text = "".join(json_line(plain(row)) for row in rows)
         write_text(self.folder / f"{name}.jsonl", text)
         (self.folder / KEYS).mkdir(exist_ok=True)
         with replacing(self.folder / KEYS / name) as temporary:
@@ -128,12 +128,24 @@ def plain(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: made[name] for name in COLUMNS}
 
 
+def json_line(row: Mapping[str, Any]) -> str:
+    """Names of files may hold bytes that are no text, and questions half a character: JSON can escape them."""
+    line = json.dumps(row, ensure_ascii=False) + "\n"
+    return line if line == encodable(line) else json.dumps(row) + "\n"
+
+
+def encodable(value: Any) -> Any:
+    """A text without what UTF-8 cannot hold; anything else as it is."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     pa, parquet = arrow(), arrow("pyarrow.parquet")
     kinds = {"leaves": pa.binary(), "scores": pa.binary(), "tokens": pa.int32(), "full": pa.int32()}
     kinds |= {"uncertainty": pa.float32(), "seconds": pa.float32()}
     columns = {
-        name: pa.array([row[name] for row in rows], kinds.get(name, pa.string()), from_pandas=True) for name in COLUMNS
+        name: pa.array([encodable(row[name]) for row in rows], kinds.get(name, pa.string()), from_pandas=True)
+        for name in COLUMNS
     }
     with replacing(path) as temporary:
         parquet.write_table(pa.table(columns), temporary)

@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 def key_of(path: str, query: str) -> int:
     """64 bits for path and question: two of ten million rows share one with a chance of 3 in a million."""
-    return int.from_bytes(blake2b(f"{path}\0{query}".encode("utf-8", "surrogateescape"), digest_size=8).digest())
+    return int.from_bytes(blake2b(f"{path}\0{query}".encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
 class Keys:

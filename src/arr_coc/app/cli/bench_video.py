@@ -54,7 +54,7 @@ def command(
       arr-coc bench video --part real --data DIR
       arr-coc bench video --from out/bench/video.json --page docs/video.md
     """
-    from ...files import write_json, write_text
+    from ...files import read_text, write_json, write_text
     from ...lab.bench.table import fill_page
     from ...lab.bench.video import VideoRequest
     from ...lab.bench.video_report import PARTS, document, page_part, tables, verdicts, with_the_rest
@@ -63,7 +63,7 @@ def command(
     parts = check_parts(part, data)
     if saved is not None:
         try:
-            found = json.loads(saved.read_text(encoding="utf-8"))
+            found = json.loads(read_text(saved))
         except (OSError, ValueError) as error:
             raise InputError(f"{saved} is not a document of `bench video` ({error})") from error
     else:

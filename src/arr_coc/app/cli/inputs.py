@@ -89,14 +89,14 @@ def open_source(text: str, allow_url: bool = False) -> Source:
 def paths_of(text: str) -> list[Path]:
     place = open_source(text).place
     assert isinstance(place, Path)
-    if place.is_dir():
+    if os.path.isdir(place):
         # Hidden ones may be what a killed process left under its temporary names.
         shown = (entry for entry in place.iterdir() if not entry.name.startswith("."))
         inside = sorted(entry for entry in shown if entry.suffix.lower() in SUFFIXES and entry.is_file())
         if not inside:
             raise InputError(f"{text} is a folder without pictures; give one with PNG, JPEG or WebP files")
         return inside
-    if not place.exists() and glob.has_magic(text):
+    if not os.path.exists(place) and glob.has_magic(text):
         matches = sorted(Path(match) for match in glob.glob(text, recursive=True))
         matches = [match for match in matches if match.is_file()]
         if not matches:
@@ -153,11 +153,11 @@ def check_model(name: str) -> None:
     """A name on the hub: is it on this disk, or can the hub be reached? One line at once, not after five attempts."""
     from ...bundled import MINI
 
-    if name == MINI or Path(name).exists() or os.environ.get("HF_HUB_OFFLINE"):
+    if name == MINI or os.path.exists(name) or os.environ.get("HF_HUB_OFFLINE"):
         return
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+    if not re.fullmatch(r"[\w.-]{1,96}(/[\w.-]{1,96})?", name):
         raise InputError(
             f"--model {name} is neither a folder nor a name on the hub; give mini, a folder, or owner/name"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,7 @@ def command(
       arr-coc judge feedback.jsonl better --place 0.6,0.1,0.9,0.15 --answer "3 May"
     """
     boxes = place_of(place or "")
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise InputError(f"{file} does not exist; record some answers with arr-coc ask --record {file}")
     Feedback(file).judge(judged, record, boxes=boxes, answer=answer)
     say(f"{file}: {judged}")

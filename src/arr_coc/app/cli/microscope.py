@@ -10,6 +10,7 @@ import typer
 
 from ...bundled import MINI
 from ...errors import InputError
+from ...files import read_text
 
 PASSWORD = "ARR_COC_PASSWORD"
 MOST_PORT = 65535
@@ -74,7 +75,7 @@ def command(
     check_device(device)
     for name in model or ():
         check_model(name)
-    if numbers is not None and not numbers.is_dir():
+    if numbers is not None and not os.path.isdir(numbers):
         raise InputError(f"--numbers {numbers} is not a folder; give the --out of arr-coc bench needle")
     limits = Limits(upload=int(upload * 2**20), pixels=int(pixels * 1e6), queue=queue)
 
@@ -111,7 +112,7 @@ def read_password(file: Path | None) -> str | None:
     if file is None:
         return os.environ.get(PASSWORD) or None
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_text(file, 1 << 16).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the password from {file} ({error}); give a text file") from error
     if not lines or not lines[0].strip():

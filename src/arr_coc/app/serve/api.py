@@ -39,7 +39,8 @@ class Refused(Exception):
 
     def __init__(self, status: int, words: str, more: Mapping[str, str] | None = None) -> None:
         super().__init__(words)
-        self.status, self.words, self.more = status, words, dict(more or {})
+        # Words of the request may be among them, and hold half a character, which cannot be sent.
+        self.status, self.words, self.more = status, words.encode(errors="replace").decode(), dict(more or {})
 
     def body(self) -> dict[str, Any]:
         kind = "server_error" if self.status >= 500 else "invalid_request_error"

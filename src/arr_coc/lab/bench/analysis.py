@@ -221,7 +221,7 @@ def page_part(found: dict[str, Any], pictures: list[Path], beside: Path) -> str:
 
 def load_record(path: Path | None) -> dict[str, Any]:
     """What `train_hypotheses` kept of its run; empty where there is none."""
-    if path is None or not path.is_file():
+    if path is None or not os.path.isfile(path):
         return {}
     try:
         return json.loads(path.read_text(encoding="utf-8"))

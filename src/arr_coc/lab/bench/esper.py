@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -164,11 +165,11 @@ SAID = ("what", "n", "tokens", "measured", "against", "kept")
 
 def load_tempering(folder: Path | None) -> TemperingPolicy | None:
     """The learned policy of a folder, where there is one."""
-    return TemperingPolicy.from_pretrained(folder) if folder and (folder / "config.json").is_file() else None
+    return TemperingPolicy.from_pretrained(folder) if folder and os.path.isfile(folder / "config.json") else None
 
 
 def load_settings(folder: Path | None) -> EsperSettings:
-    return EsperSettings.load(folder) if folder and (folder / SETTINGS_NAME).is_file() else EsperSettings()
+    return EsperSettings.load(folder) if folder and os.path.isfile(folder / SETTINGS_NAME) else EsperSettings()
 
 
 def esper_rows(

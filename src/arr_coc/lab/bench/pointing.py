@@ -8,6 +8,7 @@ needs no training: any real vision-language model can read these pictures.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -105,7 +106,7 @@ def measure(
 def model_name(model: PreTrainedModel) -> str:
     """Its name on the hub, or that of its folder."""
     name = getattr(model.config, "_name_or_path", "") or ""
-    return Path(name).name if Path(name).is_dir() else name
+    return Path(name).name if os.path.isdir(name) else name
 
 
 @torch.no_grad()

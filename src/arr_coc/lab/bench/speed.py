@@ -184,19 +184,19 @@ def measure_look(repeats: int) -> list[Row]:
 
 def measure_ask(repeats: int) -> list[Row]:
     """A new picture each time, from its pixels to the answer; against the same model on all of its tokens."""
-    from ...asking import Eye
-
-    eye = Eye.from_pretrained()
+    from ...quick import ask
 
     def asking(side: int, budget: int) -> Callable[[], object]:
         pixels = made_picture(side)
-        return lambda: eye.set_image(pixels).ask(QUESTION, budget=budget)
+        return lambda: ask(pixels, QUESTION, budget=budget)
 
+    few, small, small_full = time_in_turns([asking(512, 16), asking(512, 64), asking(512, 256)], repeats, warm_up=1)
     repeats = _command_repeats(repeats)
-    small, small_full = time_in_turns([asking(512, 64), asking(512, 256)], repeats, warm_up=1)
     large, large_full = time_in_turns([asking(1024, 256), asking(1024, 1024)], repeats, warm_up=1)
+    form = "all 256 tokens"
     return [
-        speed_row("ask, 512², 64 tokens", seconds(small), Quantity(0.4, "s"), "all 256 tokens", seconds(small_full)),
+        speed_row("ask, 512², 16 tokens", seconds(few), Quantity(0.1, "s"), form, seconds(small_full)),
+        speed_row("ask, 512², 64 tokens", seconds(small), Quantity(0.15, "s"), form, seconds(small_full)),
         speed_row(
             "ask, 1024², 256 tokens", seconds(large), None, "all 1024 tokens", seconds(large_full), least_ratio=2.5
         ),

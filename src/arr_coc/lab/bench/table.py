@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...errors import InputError
-from ...files import write_text
+from ...files import read_text, write_text
 
 if TYPE_CHECKING:
     import rich.table
@@ -134,9 +134,10 @@ def fill_page(path: Path, name: str, *parts: Table | str) -> None:
     prose around them is left alone. Several tables get their titles as headings."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot read {path} ({error.strerror or error}); give a page that has {begin}") from error
+        text = read_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {path} ({reason}); give a page that has {begin}") from error
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise InputError(f"{path} needs one {begin} and after it one {end}, to know where the part goes")
     content = "\n\n".join(part if isinstance(part, str) else part.section(len(parts) > 1) for part in parts)

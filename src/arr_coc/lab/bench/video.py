@@ -91,7 +91,7 @@ def measure_needle(
     request.check()
     weights = request.weights
     loaded = Weights.load(weights, request.device)
-    own = weights is not None and (weights / "video" / SETTINGS_NAME).exists()
+    own = weights is not None and os.path.exists(weights / "video" / SETTINGS_NAME)
     settings = load_settings(weights / "video" if own and weights is not None else None)
     plan = ClipPlan(
         number=request.clips,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ def questions_of(data: str, limit: int | None = None, seed: int = 0) -> Iterator
     """The questions of tables as they lie on the hub. limit: so many, drawn by the seed; a larger one draws the same
     and more. Pictures are read one after another."""
     files = table_files(data)
-    if not files or not all(is_table(path) for path in files) or not all(path.exists() for path in files):
+    if not files or not all(is_table(path) for path in files) or not all(os.path.exists(path) for path in files):
         raise InputError(f"--data {data} is no parquet or jsonl, and no folder or pattern of them")
     counts = [count_rows(path) for path in files]
     order = np.random.default_rng(seed).permutation(sum(counts))
@@ -193,7 +194,7 @@ class Answers:
         self.path = path
         self.rows: dict[tuple[str, str], dict[str, Any]] = {}
         whole = b""
-        if path.exists():
+        if os.path.exists(path):
             for line in path.read_bytes().splitlines(keepends=True):
                 try:
                     row = json.loads(line)

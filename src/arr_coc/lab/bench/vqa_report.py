@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -131,7 +132,7 @@ def worst_sheet(
 
 def write_page(path: Path, table: Table, sheet: Path | None) -> None:
     """One page: the table, its facts, and the worst pictures; prose of somebody's own in it is left alone."""
-    if not path.exists():
+    if not os.path.exists(path):
         write_text(path, PAGE.format(title=table.title))
     worst = (
         []

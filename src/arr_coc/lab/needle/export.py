@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import torch
@@ -87,7 +88,7 @@ def write_dataset(
 
     family: its name, or "all": n pictures of each."""
     folder = Path(out)
-    if folder.exists() and not folder.is_dir():
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise InputError(f"cannot write a dataset to {folder}: it is a file; name a folder")
     # Records come last: until they are there, no reader takes old ones for those of the new pictures.
     (folder / "records.jsonl").unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import multiprocessing
+import os
 import shutil
 import zlib
 from collections.abc import Callable, Sequence
@@ -146,7 +147,7 @@ def write_dataset(
     resume: keep the parts of an earlier run. pack: write packs/*.bin as well. wear: pictures worn, boxes with them.
     """
     folder = Path(out)
-    if folder.exists() and not folder.is_dir():
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise InputError(f"cannot write pages to {folder}: it is a file; name a folder")
     if not resume:
         shutil.rmtree(folder / "parts", ignore_errors=True)

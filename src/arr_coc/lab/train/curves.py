@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...errors import InputError
-from ...files import replacing
+from ...files import read_text, replacing
 
 INK, MUTED, RULE, PAPER = "#1c1e24", "#6c7078", "#e4e2dc", "#faf9f6"
 # Small canvases pale, large ones dark; ways to allocate apart in hue, also for colour-blind readers.
@@ -33,9 +34,9 @@ Line = tuple[np.ndarray, np.ndarray]
 
 def plot_record(record: Path, out: Path | None = None) -> Path:
     """Draw curve.png beside a record.json (or into `out`); returns where it is."""
-    path = record / "record.json" if record.is_dir() else record
+    path = record / "record.json" if os.path.isdir(record) else record
     try:
-        curve = json.loads(path.read_text(encoding="utf-8"))["curve"]
+        curve = json.loads(read_text(path))["curve"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is not the record of a training ({error}); give the folder of --out") from error
     if len(curve) < 2:

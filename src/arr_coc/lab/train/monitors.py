@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from ...attending.quadtree import quadtree
 from ...errors import InputError
-from ...files import write_json
+from ...files import read_text, write_json
 from .allocations import Kind, make_leaves, tree_of
 from .evaluate import FAMILIES
 from .outcomes import judge
@@ -109,7 +108,7 @@ class Monitors:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Monitors:
-        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        return cls.from_json(read_text(path))
 
 
 def learned_numbers(modules: Iterable[nn.Module]) -> dict[str, float]:

@@ -6,6 +6,7 @@ was, and whether a right one was luck. It knows the answer, as any reward does, 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -121,7 +122,7 @@ def load_reader(folder: Path, device: torch.device) -> PreTrainedModel:
     float32."""
     from transformers import Qwen3VLForConditionalGeneration
 
-    found = next((one for one in (folder, folder / "mini") if (one / "config.json").is_file()), None)
+    found = next((one for one in (folder, folder / "mini") if os.path.isfile(one / "config.json")), None)
     if found is None:
         raise InputError(f"no reader in {folder}: expected an export of `train mini` or a checkpoint with config.json")
     verify(found)

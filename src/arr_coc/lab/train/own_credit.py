@@ -9,6 +9,7 @@ a box. How likely the right answers are from what was credited is kept (`Credito
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +81,7 @@ class Creditor:
 def creditor_of(name: str, pixels: Pixels, device: torch.device) -> Creditor:
     """The frozen model that answers: "mini" or a training's export of one by its derivative, any other by its tiles."""
     folder = part_folder(MINI) if name == MINI else Path(name)
-    if name == MINI or (folder / MINI / "config.json").is_file():
+    if name == MINI or os.path.isfile(folder / MINI / "config.json"):
         reader = load_reader(folder, device)
         return Creditor(pixels, lambda picture, query, answer: mini_boxes(reader, picture, query, answer))
     eye = Eye.from_pretrained(name, device=str(device))

@@ -34,6 +34,7 @@ RECORDS = "records.jsonl"
 SHOWN = 20  # bad records that are told one by one
 # A box this much beyond the picture is rounding; the rest is a mistake, mostly pixels where shares are meant.
 ROUNDING = 0.005
+THINNEST = 1e-5  # records are written with so many digits: a box must not vanish between two readings
 MOST_MARKED = 0.9  # boxes over so much of a picture leave one class only
 MOST_PLACES = 3  # an answer that stands at more places tells nothing about where to look
 HELD_OUT = 0.2
@@ -196,7 +197,7 @@ def _boxes(value: Any, name: str) -> np.ndarray:
     if not np.isfinite(boxes).all() or (boxes < -ROUNDING).any() or (boxes > 1 + ROUNDING).any():
         raise InputError(f"a {name} lies outside the picture; give x0, y0, x1, y1 as shares of it, in 0–1")
     boxes = boxes.clip(0, 1)
-    if (boxes[:, 2:] <= boxes[:, :2]).any():
+    if (boxes[:, 2:] - boxes[:, :2] <= THINNEST).any():
         raise InputError(f"a {name} is empty; give x0 < x1 and y0 < y1")
     return boxes
 

@@ -12,6 +12,7 @@ the question couples to, is the shipped scorer, the one part here that has learn
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,7 +109,7 @@ class Rivals:
         powers: dict[str, float] = {}
         odds: frozenset[str] = frozenset()
         training: dict[str, Any] = {}
-        if folder is not None and (folder / RECORD).is_file():
+        if folder is not None and os.path.isfile(folder / RECORD):
             try:
                 record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
                 powers = {name: float(power) for name, power in record["powers"].items()}
@@ -116,7 +117,7 @@ class Rivals:
                 training = outcome_story(record)
             except (ValueError, KeyError, AttributeError) as error:
                 raise InputError(f"{folder / RECORD} is not a record of train_hypotheses ({error!r})") from error
-            there = [name for name in KINDS if (folder / name / "config.json").is_file()]
+            there = [name for name in KINDS if os.path.isfile(folder / name / "config.json")]
             found = {name: KINDS[name].from_pretrained(folder / name).to(device) for name in there}
         return cls(scorer.to(device).eval(), found, powers, odds, training)
 

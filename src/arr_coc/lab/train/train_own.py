@@ -35,7 +35,6 @@ from .own_credit import Creditor, creditor_of
 from .own_data import OwnRecord, read_own, split_by_picture, write_records
 from .run import Moment, Notes, Schedule, Training, command, door
 from .scorer_examples import SEARCHED, Curriculum
-from .scorer_onnx import export_scorer
 from .scorer_worlds import (
     MOST_BOXES,
     MOST_CONTEXTS,
@@ -47,7 +46,17 @@ from .scorer_worlds import (
     page_shelf,
     picked,
 )
-from .train_reading import KEEPS, NEEDLE_GREY, NEEDLE_ZOOM, PAGE_GREY, READING, cell_losses, coverage, letter_losses
+from .train_reading import (
+    KEEPS,
+    NEEDLE_GREY,
+    NEEDLE_ZOOM,
+    PAGE_GREY,
+    READING,
+    cell_losses,
+    coverage,
+    export_scorer,
+    letter_losses,
+)
 
 ZOOM = (0.7, 1.3)
 RUNNING_MEAN = 0.98
@@ -291,7 +300,7 @@ class OwnTraining(Training[OwnOptions]):
 
     def export(self) -> None:
         target = self.options.target
-        export_own(self.mean, target, start_folder(self.options.start))
+        export_scorer(self.mean, target)
         write_json(target / "record.json", self.record())
         write_records(target / "held_out.jsonl", self.held)
         write_card(target, self.record())
@@ -300,14 +309,6 @@ class OwnTraining(Training[OwnOptions]):
         print(f"{self.options.target}: take it by path, relevance={str(self.options.target)!r}", flush=True)
         if self.options.push:
             self.mean.push_to_hub(self.options.push, folder=self.options.target)
-
-
-def export_own(scorer: ReadingScorer, target: Path, start: Path | None = None) -> None:
-    """The folder of a scorer; its graph too, where the one that it started from has one, or onnx is installed."""
-    try:
-        export_scorer(copy.deepcopy(scorer).cpu(), target, start)
-    except InputError as error:  # onnx is not installed; the weights are written by then
-        print(f"no graph yet: {error}; until then the folder is read by torch", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -11,6 +11,7 @@ all weights of the bundled reader, with drawn pictures in between, so that it do
 from __future__ import annotations
 
 import math
+import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -182,9 +183,9 @@ class PromptTraining(Training[PromptOptions]):
         else:
             save_model(self.eye.model, target / MINI)
             source = part_folder(MINI) if self.options.model == MINI else Path(self.options.model)
-            if (source / CALIBRATION).is_file():
+            if os.path.isfile(source / CALIBRATION):
                 shutil.copyfile(source / CALIBRATION, target / MINI / CALIBRATION)
-            if (source.parent / SCORER).is_dir():
+            if os.path.isdir(source.parent / SCORER):
                 shutil.copytree(source.parent / SCORER, target / SCORER, dirs_exist_ok=True)
         write_json(target / "record.json", self.record())
         write_records(target / "held_out.jsonl", self.held)

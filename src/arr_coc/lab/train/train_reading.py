@@ -8,6 +8,7 @@ from a whole page. Three losses: which cells (as a distribution and one by one),
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,14 +17,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...errors import InputError
 from ...files import write_json
 from ...knowing.reading_scorer import ReadingScorer
+from ...manifest import whole_folder
 from .acceleration import BatchedMuon
 from .devices import Devices
 from .options import RunOptions, option
 from .run import Moment, Notes, Schedule, Training, command, door
-from .scorer_onnx import export_scorer
 from .scorer_worlds import Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf
 
 
@@ -238,11 +238,13 @@ class ReadingTraining(Training[ReadingOptions]):
 
     def export(self) -> None:
         write_json(self.options.target / "record.json", self.record())
-        try:
-            export_scorer(self.mean.cpu(), self.options.target / "scorer")
-        except InputError as error:  # a machine that trains need not have onnx; the weights are written by then
-            print(f"no graph yet: {error}; python -m arr_coc.lab.train.scorer_onnx FOLDER writes it", flush=True)
-        self.mean.to(self.device)
+        export_scorer(self.mean, self.options.target / "scorer")
+
+
+def export_scorer(scorer: ReadingScorer, folder: Path) -> None:
+    """The folder of a scorer: config.json, and model.safetensors in half precision."""
+    with whole_folder(folder) as made:
+        copy.deepcopy(scorer).cpu().half().save_pretrained(made)
 
 
 def main(arguments: list[str] | None = None) -> None:

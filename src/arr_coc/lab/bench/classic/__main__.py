@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any
 
 from ....errors import InputError
-from ....files import write_json, writing
+from ....files import read_text, write_json, writing
 from ..table import Table, fill_page
 from .plan import ClassicPlan, Record, plain
 from .report import tables
@@ -78,7 +78,7 @@ def finish(given: Mapping[str, Any], tell: Callable[[str], None] = lambda line: 
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_text(path))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path} ({error}); give the {RECORD} of `bench classic`") from error
 

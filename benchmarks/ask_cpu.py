@@ -1,0 +1,80 @@
+"""A warm `ask` on a processor: this tree, and perhaps another one, asked in turns.
+
+    python benchmarks/ask_cpu.py                              # this tree
+    python benchmarks/ask_cpu.py --against ../before/src      # and another: ratios from one run
+
+Each tree has a process of its own, which waits while the other answers: a picture of 512², `mini`, from its pixels to
+the answer. Medians, with the 95 % interval of the ratio (bootstrap over the rounds).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WORKER = """
+import json, sys, time
+from arr_coc import ask
+from arr_coc.lab.bench.speed import QUESTION, made_picture
+pixels = made_picture(512)
+for line in sys.stdin:
+    started = time.perf_counter()
+    answer = ask(pixels, QUESTION, budget=int(line))
+    print(json.dumps([time.perf_counter() - started, answer.text, dict(answer.seconds)]), flush=True)
+"""
+
+
+def worker(source: Path) -> Any:
+    environment = {**os.environ, "PYTHONPATH": str(source.resolve())}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+    return subprocess.Popen([sys.executable, "-c", WORKER], **pipes)
+
+
+def asked(process: Any, budget: int) -> tuple[float, str, dict[str, float]]:
+    process.stdin.write(f"{budget}\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--against", type=Path, help="the src folder of another tree")
+    parser.add_argument("--rounds", type=int, default=25)
+    given = parser.parse_args()
+    places = {"this tree": Path(__file__).parents[1] / "src"}
+    if given.against:
+        places["the other"] = given.against
+    processes = {name: worker(place) for name, place in places.items()}
+    for budget in (64, 16):
+        taken: dict[str, list[float]] = {name: [] for name in processes}
+        for number in range(given.rounds + 2):
+            for name, process in processes.items():
+                seconds, text, parts = asked(process, budget)
+                if number > 1:
+                    taken[name].append(seconds)
+                elif number == 1:
+                    print(
+                        f"{name}, {budget} tokens: {text!r}, {[(key, round(1e3 * one)) for key, one in parts.items()]}"
+                    )
+        times = {name: np.array(one) for name, one in taken.items()}
+        for name, one in times.items():
+            print(f"{name}, {budget} tokens: median {1e3 * np.median(one):.0f} ms, quickest {1e3 * one.min():.0f}")
+        if given.against:
+            new, old = times.values()
+            rows = np.random.default_rng(0).integers(0, len(new), (2000, len(new)))
+            low, high = np.quantile(np.median(old[rows], 1) / np.median(new[rows], 1), (0.025, 0.975))
+            print(f"{budget} tokens: {np.median(old) / np.median(new):.2f}× [{low:.2f}, {high:.2f}], n = {len(new)}")
+    for process in processes.values():
+        process.stdin.close()
+        process.wait()
+
+
+if __name__ == "__main__":
+    main()
