@@ -172,7 +172,8 @@ def stopped(plan: CompareOptions, model: Any, scorer: Any, batch: TrainingBatch)
     logits = scorer(batch.pictures, batch.question_ids).float()
     budgets = pass_budgets(tree, round(plan.keeps[0] * tree.full), CRITIC_PASSES)
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        said = [answer_batch(model, batch, overlay(logits.sigmoid(), [one] * len(batch)).cells) for one in budgets]
+        shown = model, batch.pictures, batch.question_ids
+        said = [answer_batch(*shown, overlay(logits.sigmoid(), [one] * len(batch)).cells) for one in budgets]
     sure = [one.log_probabilities().sum(1) / one.within.sum(1).clamp_min(1) for one in said]
     last = own_stops(actor.float().to(device), torch.stack(sure, -1).exp(), budgets, tree.full, logits)
     right = torch.stack([is_right(one, batch.answer_ids) for one in said], -1).gather(1, last[:, None])[:, 0]
