@@ -119,8 +119,9 @@ def test_the_command_writes_numbers_and_a_sheet(tmp_path: Path, capsys):
     assert Image.open(tmp_path / "t.png").width == 1920
 
 
-def test_mips_by_averaging_by_what_was_learned_and_by_attention():
-    texture = arr_coc.sense(frames()[0], layout="mvp13", size=64)
+@pytest.mark.parametrize("layout", ["mvp13", "full40"])
+def test_mips_by_averaging_by_what_was_learned_and_by_attention(layout: str):
+    texture = arr_coc.sense(frames()[0], layout=layout, size=64)
     average, learned, weighted = (mips_of(texture, kind, 3)[2] for kind in MIPS)
     for other in (learned, weighted):
         assert other.data.shape == average.data.shape
