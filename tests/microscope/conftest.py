@@ -75,9 +75,9 @@ def chromium_path() -> str | None:
     return next((found for name in names if (found := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Headless Chromium of the system, or the one that playwright installed."""
+    """Headless Chromium of the system, or the one that playwright installed; playwright has room for one at a time."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make test-browser")
     with playwright.sync_playwright() as play:
         path = chromium_path() or play.chromium.executable_path

@@ -71,7 +71,9 @@ def test_what_cannot_be_judged_is_a_sentence(recording: tuple[Desk, str, PageSta
 def buttons(desk: Any) -> set[str]:
     from arr_coc.app.microscope import build_app
 
-    blocks = build_app(desk).application.routes[-1].app.get_blocks()  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRADIO_TEMP_DIR", "")  # gradio has one for the process: other pages' stays theirs
+        blocks = build_app(desk).application.routes[-1].app.get_blocks()  # type: ignore[attr-defined]
     return {one["props"].get("elem_id") for one in blocks.config["components"]} & {
         "judge-right", "judge-wrong", "judge-better",
     }  # fmt: skip
