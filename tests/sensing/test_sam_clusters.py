@@ -13,6 +13,8 @@ from arr_coc.errors import InputError
 from arr_coc.looking import examine
 from arr_coc.sensing import MaskGenerator, find_clusters, sam
 from arr_coc.sensing.sam import distinct_masks, labels_from_masks
+from arr_coc.sensing.sam_files import KNOWN, sam_pair
+from arr_coc.video.clusters import finder_of
 
 LENIENT = {"quality": -10.0, "stability": 0.0}
 
@@ -148,3 +150,104 @@ def test_clusters_use_saliency_parents_and_quality():
     assert own.allocation.tokens == own.allocation.budget
     levels = own.allocation.level_map()
     assert levels[:2, 2:4].min() == 0, "the sign is seen in full"
+
+
+# ---- as two ONNX graphs ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def graphs(tmp_path: Path) -> Path:
+    """A folder with an encoder and a decoder under the names and with the inputs of SAM 2's export. The features are
+    brightness; the mask of a point in the lower half is what is bright, of one in the upper half what is dark."""
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+
+    def write(name: str, nodes: list, inputs: dict, outputs: list, **constants: list) -> None:
+        values = [
+            helper.make_tensor(key, onnx.TensorProto.INT64 if key == "shape" else kind, [len(value)], value)
+            for key, value in constants.items()
+        ]
+        given = [helper.make_tensor_value_info(key, kind, shape) for key, shape in inputs.items()]
+        made = [helper.make_tensor_value_info(key, kind, None) for key in outputs]
+        graph = helper.make_graph(nodes, name, given, made, values)
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+            tmp_path / "dist" / name,
+        )
+
+    (tmp_path / "dist").mkdir()
+    node, features = helper.make_node, ("image_embed", "high_res_feats_0", "high_res_feats_1")
+    write(
+        "tiny_encoder.onnx",
+        [
+            node("ReduceMean", ["image"], ["image_embed"], axes=[1]),
+            *(node("Identity", ["image"], [name]) for name in features[1:]),
+        ],
+        {"image": [1, 3, 16, 16]},
+        list(features[::-1]),
+    )
+    write(
+        "tiny_decoder.onnx",
+        [
+            node("Sub", ["point_coords", "middle"], ["offset"]),
+            node("Mul", ["offset", "across"], ["aside"]),
+            node("ReduceMean", ["aside"], ["mean"], axes=[1, 2]),
+            node("Reshape", ["mean", "shape"], ["sides"]),
+            node("Mul", ["image_embed", "sides"], ["drawn"]),
+            node("Add", ["drawn", "mask_input"], ["corrected"]),
+            node("Add", ["corrected", "has_mask_input"], ["masks"]),
+            node("Mul", ["point_labels", "sure"], ["iou_predictions"]),
+        ],
+        {
+            **{name: [1, 1 if name == "image_embed" else 3, 16, 16] for name in features},
+            "point_coords": ["n", "p", 2],
+            "point_labels": ["n", "p"],
+            "mask_input": ["n", 1, 16, 16],
+            "has_mask_input": [1],
+        },
+        ["masks", "iou_predictions"],
+        middle=[0.0, 8.0],
+        across=[0.0, 9.0],
+        shape=[-1, 1, 1, 1],
+        sure=[0.95],
+    )
+    return tmp_path
+
+
+def partly_bright() -> np.ndarray:
+    picture = np.zeros((48, 80, 3), np.uint8)
+    picture[:, 50:] = 255
+    return picture
+
+
+def test_two_graphs_are_a_sam_at_every_door(graphs: Path):
+    masks = MaskGenerator.from_pretrained(graphs).masks(partly_bright(), points=6)  # more points than go at once
+    bright = torch.zeros(16, 16, dtype=torch.bool)
+    bright[:, 10:] = True
+    assert len(masks) == 2
+    assert all(any(torch.equal(one, part) for one in masks) for part in (bright, ~bright))
+    found = find_clusters(partly_bright(), graphs)
+    assert found.parents is not None
+    assert found.parents.max() == 1
+    assert np.array_equal(found.coarse_labels == found.coarse_labels[0, 0], partly_bright()[..., 0] == 0)
+    assert np.array_equal(finder_of(f"sam:{graphs}")(partly_bright()), found.labels)
+    seen = examine(drawn(), "the red sign", relevance="look", strategy="clusters", keep=0.5, clusters=str(graphs))
+    assert any("not a graph that was tested" in note for note in seen.notes)
+
+
+def test_graphs_that_are_no_sam_are_refused_in_one_line(graphs: Path):
+    encoder, decoder = sam_pair(graphs) or (graphs, graphs)
+    right = decoder.read_bytes()
+    for content, wrong in ((encoder.read_bytes(), "asks for image"), (b"nothing", "onnxruntime cannot open")):
+        decoder.write_bytes(content)
+        with pytest.raises(InputError, match=wrong) as refusal:
+            MaskGenerator.from_pretrained(graphs)
+        assert "\n" not in str(refusal.value)
+    decoder.write_bytes(right)
+    known = next(name for name in KNOWN if "encoder" in name)
+    encoder.rename(encoder.with_name(known))
+    with pytest.raises(InputError, match=f"{known} is damaged or was changed"):
+        MaskGenerator.from_pretrained(graphs)
+    encoder.with_name(known).unlink()
+    with pytest.raises(InputError, match="0 graphs named encoder and 1 named decoder"):
+        find_clusters(drawn(), graphs)

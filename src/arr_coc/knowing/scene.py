@@ -115,7 +115,8 @@ class Scene:
         judged = f"{'good' if report.good else 'not good'} (between over within {report.ratio:.1f})"
         note = f"{found.count} clusters by {by}, {scales}; quality {judged}, silhouette {report.silhouette:.2f}"
         inputs = {"labels": found.labels, "parents": found.parents, "saliency": self.texture["saliency"]}
-        return {name: value for name, value in inputs.items() if name not in options and value is not None}, (note,)
+        wanted = {name: value for name, value in inputs.items() if name not in options and value is not None}
+        return wanted, (note, found.note) if found.note else (note,)
 
     def varied(self, **changes: Any) -> Self:
         """The same picture with other things known about it; what was made of the picture is kept."""

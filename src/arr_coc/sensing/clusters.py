@@ -6,8 +6,7 @@ tables over clusters (sizes, centroids, colours, touching pairs), never pixel by
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import torch.nn.functional as F
 from ..arrays import is_tensor
 from ..errors import InputError
 from .inputs import picture_array
-from .photo_parts import parts_folder
+from .sam_files import sam_folder
 from .slic import compact, slic
 
 SMALLEST_SHARE = 0.01
@@ -30,10 +29,12 @@ FINE = 5
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """labels: (h, w) int32, 0…n-1. parents: (n,) int32, the coarse cluster each one lies in, or None if one scale."""
+    """labels: (h, w) int32, 0…n-1. parents: (n,) int32, the coarse cluster each one lies in, or None if one scale.
+    note: what is to be said of what found them."""
 
     labels: np.ndarray
     parents: np.ndarray | None = None
+    note: str = ""
 
     @property
     def count(self) -> int:
@@ -237,25 +238,6 @@ def _silhouette(labels: np.ndarray, colours: np.ndarray, sample: int, seed: int)
 
 # ---- by name: slic, sam, the folder of a SAM ------------------------------------------------------------------------
 
-# The folder of a SAM or SAM 2 checkpoint that "sam" stands for; without it, one among the fetched parts.
-SAM_VARIABLE = "ARR_COC_SAM"
-
-
-def sam_folder(clusters: str | Path = "sam") -> Path:
-    """Where the SAM lies that `clusters=` names; raises `InputError` where there is none."""
-    if str(clusters) != "sam":
-        folder = Path(clusters)
-        if not os.path.isfile(folder / "config.json"):
-            raise InputError(f"clusters={str(clusters)!r} is unknown; use 'slic', 'sam', or the folder of a SAM")
-        return folder
-    folder = Path(os.environ.get(SAM_VARIABLE) or parts_folder() / "sam")
-    if not os.path.isfile(folder / "config.json"):
-        raise InputError(
-            f"clusters='sam' needs a SAM or SAM 2 checkpoint, and none lies in {folder}; save one there, name its "
-            f"folder by {SAM_VARIABLE}, or give clusters=FOLDER"
-        )
-    return folder
-
 
 def check_clusters(clusters: Any) -> None:
     """Refuse, before any picture is read, names that stand for nothing here."""
@@ -272,7 +254,8 @@ def find_clusters(picture: Any, clusters: Any = "slic") -> Clusters:
     if isinstance(clusters, str | Path) and str(clusters) != "slic":
         from .sam import load_masks, sam
 
-        return sam(array, load_masks(str(sam_folder(clusters))))
+        generator = load_masks(str(sam_folder(clusters)))
+        return replace(sam(array, generator), note=generator.note)
     labels = labels_of(clusters, array)
     return tidy(labels, lab_at(array, (labels.shape[0], labels.shape[1])))
 

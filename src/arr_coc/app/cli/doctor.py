@@ -84,7 +84,7 @@ def command(
       arr-coc doctor
       arr-coc doctor --json | jq '.findings[] | select(.works == false)'
     """
-    findings = [*(examine(feature) for feature in FEATURES), *weights(), *photo_parts(), opencv(), device()]
+    findings = [*(examine(feature) for feature in FEATURES), *weights(), *photo_parts(), segments(), opencv(), device()]
     code = 0 if all(one.works for one in findings if one.core) else USAGE_ERROR
     if as_json:
         print_json({"machine": machine(), "findings": [asdict(one) for one in findings], "settings": settings()})
@@ -141,6 +141,16 @@ def photo_parts() -> Sequence[Finding]:
         detail = f"without {part.package} {part.version}" if found is None else str(next(iter(found.values())).parent)
         findings.append(Finding(f"photos: {name}", found is not None, detail, REMEDY if found is None else ""))
     return findings
+
+
+def segments() -> Finding:
+    """The SAM that `clusters="sam"` stands for; found, not read."""
+    from ...sensing.sam_files import REMEDY, sam_folder
+
+    try:
+        return Finding("clusters: sam", True, str(sam_folder()))
+    except InputError as error:
+        return Finding("clusters: sam", False, str(error).removesuffix(f"; {REMEDY}"), REMEDY)
 
 
 def opencv() -> Finding:
