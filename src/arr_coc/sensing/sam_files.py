@@ -50,6 +50,8 @@ def sam_pair(folder: Path) -> tuple[Path, Path] | None:
     if os.path.isfile(folder / "config.json"):
         return None
     for place in PLACES:
+        if not os.path.isdir(folder / place):
+            continue
         graphs = [path for path in sorted((folder / place).glob("*")) if path.suffix in (".ort", ".onnx")]
         encoders, decoders = ([path for path in graphs if part in path.name] for part in ("encoder", "decoder"))
         if len(encoders) == len(decoders) == 1:
