@@ -255,6 +255,7 @@ def trainings(weights: Path, folder: Path, steps: int) -> dict[str, tuple[str, l
     video = ["--weights", str(weights), "--out", str(folder), "--device", "cpu", "--clips", "2", "--frames", "3"]
     video += ["--size", "128", "--families", "cards", "signs", "--stills", "3", "--largest", "256", *end]
     mini = ["--cpu", "--scale", "0.004", "--width", "64", "--largest", "256", *places, *end]
+    mini += ["--guide", str(weights / "scorer")]
     return {
         "mini": ("train_mini", mini),
         "outcomes": ("train_scorer", [*scorer, "--policy-from", "0.6"]),

@@ -8,21 +8,22 @@ from dataclasses import replace
 import pytest
 import torch
 
-from arr_coc.bundled import SCORER, load_scorer, part_folder
 from arr_coc.errors import InputError
+from arr_coc.knowing.scorer import Scorer, ScorerConfig
 from arr_coc.lab.train import train_mini
-from arr_coc.lab.train.checkpoints import load_shipped
+from arr_coc.lab.train.checkpoints import load_shipped, ship
 from arr_coc.lab.train.devices import Devices
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
 from arr_coc.lab.train.reader import DenseHeads
 from arr_coc.lab.train.run import Moment
-from arr_coc.lab.train.train_mini import count
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
+    ship({"scorer": Scorer(ScorerConfig(width=32))}, folder / "guide")
     arguments = ["--scale", "0.004", "--width", "64", "--evaluate", "0", "--largest", "256", "--folder", str(folder)]
+    arguments += ["--guide", str(folder / "guide" / "scorer")]
     train_mini.main([*arguments, "--steps", "8", "--out", str(folder / "first")])
     train_mini.main([*arguments, "--steps", "14", "--out", str(folder / "second")])
     return folder
@@ -55,7 +56,7 @@ def test_what_is_exported_is_a_stock_checkpoint(run):
     ids = torch.tensor([tokenizer("hello")["input_ids"]])
     assert model(input_ids=ids).logits.shape[-1] == len(tokenizer)
     assert all(file.stat().st_size < 16 * 2**20 for file in out.rglob("*") if file.is_file())
-    assert count(load_scorer(out / "scorer")) == pytest.approx(count(load_scorer(part_folder(SCORER))))
+    assert Scorer.from_pretrained(out / "scorer").config.width == 32, "its guide stands beside it"
 
 
 def test_a_carried_export_is_a_start(run):
@@ -70,6 +71,7 @@ def test_a_carried_export_is_a_start(run):
 def test_going_on_from_an_export_keeps_the_progress(run, tmp_path):
     arguments = ["--scale", "0.004", "--width", "64", "--evaluate", "0", "--largest", "256", "--steps", "2"]
     places = ["--folder", str(tmp_path), "--start-from", str(run / "second"), "--out", str(tmp_path / "out")]
+    places += ["--guide", str(run / "guide" / "scorer")]
     train_mini.main([*arguments, *places])
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["step"] == 16
