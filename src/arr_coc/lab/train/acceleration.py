@@ -18,6 +18,10 @@ from torch import Tensor, nn
 Work = Callable[[Sequence[Tensor]], dict[str, Tensor]]
 # Done so often before it is recorded, so that libraries have chosen their kernels and rare shapes cost no memory.
 BEFORE = 3
+# … and so often before it is tried once more where there was no room.
+FOR_A_WHILE = 100
+# Share of the device's memory that must be free for another recording: each keeps the memory of its step.
+ROOM = 0.5
 
 
 class Recording(NamedTuple):
@@ -57,11 +61,16 @@ class Captured:
     def _record(self, key: tuple[object, ...], arguments: Sequence[Tensor]) -> bool:
         """Record the work for arguments of this shape; nothing is done yet. False where that is not possible."""
         inputs = [item.clone() for item in arguments]
+        free, whole = torch.cuda.mem_get_info()
+        if free < ROOM * whole:
+            self._done[key] = -FOR_A_WHILE
+            return False
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         stream = torch.cuda.Stream()
         torch.cuda.synchronize()
+        torch.cuda.empty_cache()  # what lies idle in pieces is wanted as a whole
         collecting = gc.isenabled()
         gc.disable()  # freeing a tensor meanwhile would end the recording
         try:
@@ -73,7 +82,9 @@ class Captured:
                 finally:
                     graph.capture_end()
         except RuntimeError as error:
-            self.able = False
+            # A device that has no room for this shape may have some for others.
+            self.able = isinstance(error, torch.cuda.OutOfMemoryError)
+            self._done[key] = -FOR_A_WHILE
             print(f"cannot record a step, going on without: {str(error).splitlines()[0]}", flush=True)
             return False
         finally:

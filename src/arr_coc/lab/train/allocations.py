@@ -1,6 +1,6 @@
 """Which allocations the reader is trained on: all of them, so that every control later gets its fair chance.
 
-Nearly half of the steps see the whole picture or a plainly down-sampled one: from few tokens, well placed, a reader
+More than half of the steps see the whole picture or a plainly down-sampled one: from few tokens, well placed, a reader
 learns to read sooner than to find among many. The others see leaves laid over one another or a tree around the answer,
 around noise, or around what a scorer finds; some see the whole picture in the tower and only a few of its tokens in the
 language model, as those who prune after the encoder do.
@@ -49,7 +49,7 @@ class Kind:
 
 NURSERY_KINDS = (Kind("full", 1, 0.6), Kind("uniform", 1 / 4, 0.2), Kind("oracle", 1 / 2, 0.2))
 KINDS = (
-    Kind("full", 1, 0.36),
+    Kind("full", 1, 0.55),
     Kind("uniform", 1 / 4, 0.10),
     Kind("uniform", 1 / 8, 0.03),
     Kind("uniform", 1 / 16, 0.04),

@@ -1,12 +1,12 @@
 """Training pictures: batches of Needle World that also know every glyph, for the dense auxiliary target.
 
-A linear head on each visual token says which character stands in each of the 4×4 sub-cells of its leaf. Reading then
+A linear head on each visual token says which character stands in each of the 4×8 sub-cells of its leaf. Reading then
 has a signal in every token from the first step; without one, runs never left chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import torch
@@ -20,7 +20,12 @@ from ..needle.draws import Draws
 from ..needle.renderer import finish_batch, lay_out, plan_of
 from ..needle.scene import Scene
 
-SUBCELLS = 4
+# Rows and columns of sub-cells in a leaf. Letters are narrower than they are high: of those of drawn pages, square
+# sub-cells of 8 pixels hold a quarter that share theirs with another, these 2 in 100.
+SUB_ROWS, SUB_COLS = 4, 8
+SUBCELLS = SUB_ROWS * SUB_COLS
+# Pixels of a sub-cell at level 0.
+SUB_HEIGHT, SUB_WIDTH = CELL // SUB_ROWS, CELL // SUB_COLS
 # Type below this many pixels at the leaf's own resolution is not asked for: it cannot be read there.
 LEGIBLE = 8
 IGNORE = -100
@@ -119,11 +124,11 @@ def glyph_board(glyphs: Glyphs, size: tuple[int, int], depth: int) -> Tensor:
     0 for none, −100 for "do not ask". Coarse leaves at the edge reach beyond the picture: the board has one more leaf
     of blank ground on each side.
     """
-    pixels = CELL // SUBCELLS << depth
-    rows, cols = (-(-side // pixels) + SUBCELLS for side in size)
+    high, wide = SUB_HEIGHT << depth, SUB_WIDTH << depth
+    rows, cols = -(-size[0] // high) + SUB_ROWS, -(-size[1] // wide) + SUB_COLS
     number, nowhere = len(glyphs.y), rows * cols
     board = torch.zeros(number, nowhere + 1, dtype=torch.int64, device=glyphs.y.device)
-    place = (glyphs.y.clamp_min(0) // pixels) * cols + glyphs.x.clamp_min(0) // pixels
+    place = (glyphs.y.clamp_min(0) // high) * cols + glyphs.x.clamp_min(0) // wide
     there = glyphs.character > 0
     legible = there & (glyphs.size >> depth >= LEGIBLE)
     board.scatter_(1, torch.where(legible, place, nowhere), glyphs.character)
@@ -132,15 +137,15 @@ def glyph_board(glyphs: Glyphs, size: tuple[int, int], depth: int) -> Tensor:
 
 
 def board_targets(boards: Sequence[Tensor], leaves: Tensor) -> Tensor:
-    """Boards of depth 0, 1, … and leaves (B, N, 3) → (B, N, 16) int64: what each sub-cell of each leaf holds."""
+    """Boards of depth 0, 1, … and leaves (B, N, 3) → (B, N, 32) int64: what each sub-cell of each leaf holds."""
     batch, number = leaves.shape[:2]
     row, col, level = leaves.unbind(-1)
-    sub = torch.arange(SUBCELLS, device=leaves.device)
-    result = leaves.new_full((batch, number, SUBCELLS**2), IGNORE)
+    down, across = (torch.arange(number, device=leaves.device) for number in (SUB_ROWS, SUB_COLS))
+    result = leaves.new_full((batch, number, SUBCELLS), IGNORE)
     for depth, board in enumerate(boards):
         cols = board.shape[2]
-        y = ((row >> depth) * SUBCELLS)[..., None] + sub
-        x = ((col >> depth) * SUBCELLS)[..., None] + sub
+        y = ((row >> depth) * SUB_ROWS)[..., None] + down
+        x = ((col >> depth) * SUB_COLS)[..., None] + across
         index = (y[..., :, None] * cols + x[..., None, :]).flatten(1).clamp(0, board[0].numel() - 1)
         found = board.flatten(1).gather(1, index).view(batch, number, -1)
         result = torch.where((level == depth)[..., None], found.to(result.dtype), result)
@@ -148,7 +153,7 @@ def board_targets(boards: Sequence[Tensor], leaves: Tensor) -> Tensor:
 
 
 def glyph_targets(glyphs: Glyphs, leaves: Tensor, size: tuple[int, int]) -> Tensor:
-    """Leaves (B, N, 3) → (B, N, 16) int64: the character in each sub-cell, 0 for none, −100 for "do not ask"."""
+    """Leaves (B, N, 3) → (B, N, 32) int64: the character in each sub-cell, 0 for none, −100 for "do not ask"."""
     return board_targets([glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)], leaves)
 
 
@@ -189,3 +194,55 @@ def join(parts: list[TrainingBatch]) -> TrainingBatch:
     )
     names = [item.name for item in fields(TrainingBatch) if item.name != "glyphs"]
     return TrainingBatch(glyphs=glyphs, **{name: torch.cat([getattr(p, name) for p in parts]) for name in names})
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Small changes of a picture that leave its text legible: bolder, lighter or softer strokes, more or less light.
+#
+# There are few typefaces to train on and others to be read later; strokes of any weight and sharpness stand in for
+# them.
+
+# Shares of the pictures that become lighter, bolder or softer; the rest keep their strokes.
+LIGHTER, BOLDER, SOFTER = 0.2, 0.2, 0.2
+STRONGEST = 0.6
+
+
+@torch.no_grad()
+def vary(pictures: Tensor, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor:
+    """(B, 3, H, W) uint8 → the same pictures, each changed in its own way, uint8.
+
+    The first of them become lighter, the next bolder, the next softer: they were drawn in any order, and what a picture
+    does not become need not be worked out for it.
+    """
+    number, device = len(pictures), pictures.device
+    how_much, light, contrast = torch.rand(3, number, 1, 1, 1, generator=generator, device=device).to(dtype)
+    pixels = pictures.to(dtype)
+    ends = [round(number * share) for share in (LIGHTER, LIGHTER + BOLDER, LIGHTER + BOLDER + SOFTER)]
+    changes = (torch.maximum, torch.minimum, None)
+    for first, last, change in zip((0, *ends), ends, changes, strict=False):
+        if last == first:
+            continue
+        some = pixels[first:last]
+        target = softened(some) if change is None else spread(some, change)
+        some.lerp_(target, STRONGEST * how_much[first:last])
+    # Up to a tenth more or less light, and up to a fifth less contrast, about the middle grey.
+    factor = 1 - 0.2 * contrast
+    return pixels.mul_(factor).add_(128 * (1 - factor) + 25 * (light - 0.5)).round_().clamp_(0, 255).to(torch.uint8)
+
+
+def spread(pixels: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """(B, 3, H, W): the brightest or darkest of every pixel and its neighbours to the right and below."""
+    for axis in (3, 2):
+        beside = torch.cat([pixels.narrow(axis, 1, pixels.shape[axis] - 1), pixels.narrow(axis, -1, 1)], axis)
+        pixels = change(pixels, beside)
+    return pixels
+
+
+def softened(pixels: Tensor) -> Tensor:
+    """(B, 3, H, W): the mean of three by three pixels."""
+    for axis in (3, 2):
+        length = pixels.shape[axis]
+        before = torch.cat([pixels.narrow(axis, 0, 1), pixels.narrow(axis, 0, length - 1)], axis)
+        behind = torch.cat([pixels.narrow(axis, 1, length - 1), pixels.narrow(axis, length - 1, 1)], axis)
+        pixels = before.add_(pixels).add_(behind).div_(3)
+    return pixels

@@ -15,9 +15,20 @@ from ...backbones.qwen3_vl_encode import VisualTokens, foveate, leaf_positions, 
 from ...realizing.patches import LeafBatch
 from ..needle.batch import CELL_CLASSES, FIRST_COLOUR
 from .mini_model import IMAGE
-from .pictures import IGNORE, READING_LEVELS, SUBCELLS, TrainingBatch, board_targets, glyph_targets, thing_targets
+from .pictures import (
+    IGNORE,
+    READING_LEVELS,
+    SUB_COLS,
+    SUB_ROWS,
+    SUB_WIDTH,
+    SUBCELLS,
+    TrainingBatch,
+    board_targets,
+    glyph_targets,
+    thing_targets,
+)
 from .prompts import HEAD, build_prompt
-from .reader_examples import SPOT, ReaderBatch
+from .reader_examples import ReaderBatch
 from .swift import Seen, cut_patches, run_language, run_tower, together
 
 if TYPE_CHECKING:
@@ -38,25 +49,24 @@ class DenseHeads(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.glyphs = nn.Linear(width, SUBCELLS**2 * NUMBER_OF_IDS)
+        self.glyphs = nn.Linear(width, SUBCELLS * NUMBER_OF_IDS)
         self.things = nn.Linear(width, len(CELL_CLASSES) - FIRST_COLOUR)
         self.patch_norm = nn.LayerNorm(width)
-        self.patch_glyphs = nn.Linear(width, SUBCELLS**2 // 4 * NUMBER_OF_IDS)
+        self.patch_glyphs = nn.Linear(width, SUBCELLS // 4 * NUMBER_OF_IDS)
         self.point_norm = nn.LayerNorm(width)
         self.point_from, self.point_to = nn.Linear(width, POINTING), nn.Linear(width, POINTING)
         self.copy_from, self.copy_to = nn.Linear(width, POINTING), nn.Linear(width, POINTING)
-        self.spots = nn.Linear(width, SUBCELLS**2)
+        self.spots = nn.Linear(width, SUBCELLS)
 
     def forward(self, embeds: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens (M, D) → (M, 16, characters), (M, things)."""
+        """Tokens (M, D) → (M, 32, characters), (M, things)."""
         embeds = self.norm(embeds)
-        return self.glyphs(embeds).unflatten(-1, (SUBCELLS**2, -1)), self.things(embeds)
+        return self.glyphs(embeds).unflatten(-1, (SUBCELLS, -1)), self.things(embeds)
 
     def read_patches(self, patches: Tensor) -> Tensor:
-        """Patches (M·4, D) in merge-block order → (M, 16, characters), sub-cells in the order of the tokens'."""
-        half = SUBCELLS // 2
-        glyphs = self.patch_glyphs(self.patch_norm(patches)).view(-1, 2, 2, half, half, NUMBER_OF_IDS)
-        return glyphs.transpose(2, 3).reshape(-1, SUBCELLS**2, NUMBER_OF_IDS)
+        """Patches (M·4, D) in merge-block order → (M, 32, characters), sub-cells in the order of the tokens'."""
+        glyphs = self.patch_glyphs(self.patch_norm(patches)).view(-1, 2, 2, SUB_ROWS // 2, SUB_COLS // 2, NUMBER_OF_IDS)
+        return glyphs.transpose(2, 3).reshape(-1, SUBCELLS, NUMBER_OF_IDS)
 
     def point(self, asking: Tensor, places: Tensor) -> Tensor:
         """States at the end of the questions (Q, D) and of the visual tokens (Q, N, D) → log-probabilities (Q, N).
@@ -68,7 +78,7 @@ class DenseHeads(nn.Module):
 
     def copy(self, saying: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
         """States while answering (Q, T, D) and of the visual tokens (Q, N, D) → from which token the next letter will
-        be copied, log-probabilities (Q, T, N), and from which of its sub-cells, logits (Q, T, 16)."""
+        be copied, log-probabilities (Q, T, N), and from which of its sub-cells, logits (Q, T, 32)."""
         saying = self.point_norm(saying)
         query, key = self.copy_from(saying), self.copy_to(self.point_norm(places))
         return (query @ key.mT / POINTING**0.5).float().log_softmax(-1), self.spots(saying).float()
@@ -133,7 +143,7 @@ def read(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, heads: De
 
 
 def glyph_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """(M, 16, characters) and (M, 16) → cross entropy; blank ground counts little, −100 not at all."""
+    """(M, 32, characters) and (M, 32) → cross entropy; blank ground counts little, −100 not at all."""
     classes = torch.arange(logits.shape[-1], device=logits.device)
     weight = torch.where(classes == 0, BLANK_WEIGHT, 1.0)
     total = F.cross_entropy(logits.flatten(0, 1).float(), target.flatten(), weight=weight, reduction="sum")
@@ -305,15 +315,15 @@ def unpack_batch(
 def copying_loss(reader: Reader, saying: Tensor, places: Tensor, batch: ReaderBatch, leaves: Tensor) -> Tensor:
     """States before every token of the tails but the first, (Q, T − 1, D): leaf and sub-cell of the next letter."""
     spot = batch.copied.flatten(0, 1)[:, 1:].long()  # (Q, T − 1)
-    across = batch.size[1] // SPOT
+    across = batch.size[1] // SUB_WIDTH
     y, x = spot // across, spot % across
     questions = batch.tails.shape[1]
     row, col, level = leaves.repeat_interleave(questions, 0)[:, None].unbind(-1)  # (Q, 1, N)
-    here = ((y[..., None] // SUBCELLS >> level) == row >> level) & ((x[..., None] // SUBCELLS >> level) == col >> level)
+    here = ((y[..., None] // SUB_ROWS >> level) == row >> level) & ((x[..., None] // SUB_COLS >> level) == col >> level)
     meant = here & (level < READING_LEVELS) & (spot >= 0)[..., None]
     pointed, spots = reader.heads.copy(saying, places)
     depth = torch.where(meant, level, READING_LEVELS).amin(-1)
-    inside = ((y >> depth) % SUBCELLS) * SUBCELLS + (x >> depth) % SUBCELLS
+    inside = ((y >> depth) % SUB_ROWS) * SUB_COLS + (x >> depth) % SUB_COLS
     wanted = torch.where(depth < READING_LEVELS, inside, IGNORE)
     total = F.cross_entropy(spots.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE, reduction="sum")
     return pointing_loss(pointed, meant) + total / (wanted >= 0).sum().clamp_min(1)

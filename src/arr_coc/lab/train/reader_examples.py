@@ -23,7 +23,7 @@ from ..needle.difficulty import Difficulty, as_difficulty
 from ..needle.draws import Draws
 from ..needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
 from .allocations import KINDS, LOOK_AGAIN, NURSERY_KINDS, SCORER_KINDS, Kind, budget_of, even_tree_of, target_cells
-from .pictures import IGNORE, READING_LEVELS, SUBCELLS, Glyphs, glyph_board, glyphs_of
+from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, Glyphs, glyph_board, glyphs_of
 from .prompts import TURN_LENGTH, chat_tail, reword
 
 # Longest question and answer with the turn between them; the longest of Needle World has 69 tokens, and 98 in 100
@@ -32,7 +32,6 @@ TAIL = 88
 DO_NOT_ASK = 255
 # No crop of a page below this side: it would hold a few words.
 SMALLEST_PAGE = 256
-SPOT = CELL // SUBCELLS
 
 
 class PageRenderer(Protocol):
@@ -58,7 +57,7 @@ class ReaderBatch:
 
     pictures: (P, 3, H, W) uint8. questions: (P, K, 96) uint8 characters. tails: (P, K, T) uint8 tokens of question and
     answer; said: (P, K, T) bool, the answer's. targets: (P, K, rows, cols) bool, cells that a question needs.
-    copied: (P, K, T) int16: where the letter of an answer stands that the picture shows, as the number of its 8-pixel
+    copied: (P, K, T) int32: where the letter of an answer stands that the picture shows, as the number of its
     sub-cell in raster order; −1 for all other tokens. fine, coarse: (P, h, w) uint8 glyph boards of depth 0 and
     1, 255 for "do not ask". things: (P, rows, cols, classes).
     """
@@ -152,7 +151,7 @@ def reader_batch(
 
 
 def copied_from(glyphs: Glyphs, asked: Asked, size: tuple[int, int]) -> Tensor:
-    """(P, TAIL) int16: the sub-cell of the glyph that each token of the answer is copied from, −1 where there is none.
+    """(P, TAIL) int32: the sub-cell of the glyph that each token of the answer is copied from, −1 where there is none.
 
     The glyphs inside the answer's boxes, in the order in which they were set, must be exactly the answer's letters;
     where they are not (a count, a place, a colour), nothing is copied.
@@ -166,7 +165,7 @@ def copied_from(glyphs: Glyphs, asked: Asked, size: tuple[int, int]) -> Tensor:
     number, longest = asked.answer_ids.shape
     # The glyph of every rank: spare last column for glyphs that are not inside, or beyond the longest answer.
     rank = torch.where(inside, inside.cumsum(1) - 1, longest).clamp_max(longest)
-    spot = (glyphs.y // SPOT) * (width // SPOT) + glyphs.x // SPOT
+    spot = (glyphs.y // SUB_HEIGHT) * (width // SUB_WIDTH) + glyphs.x // SUB_WIDTH
     place, shown = (
         torch.full((number, longest + 1), -1, device=rank.device).scatter_(1, rank, values)[:, :-1]
         for values in (spot, glyphs.character)
@@ -179,7 +178,7 @@ def copied_from(glyphs: Glyphs, asked: Asked, size: tuple[int, int]) -> Tensor:
     first = (asked.question_ids > 0).sum(1, keepdim=True) + TURN_LENGTH
     position = (first + torch.arange(longest, device=rank.device)).clamp_max(TAIL)
     result = torch.full((number, TAIL + 1), -1, device=rank.device).scatter_(1, position, found)
-    return result[:, :TAIL].to(torch.int16)
+    return result[:, :TAIL].to(torch.int32)
 
 
 class Origin(NamedTuple):
@@ -329,7 +328,7 @@ TOKENS_A_STEP = 50_000
 PIXELS_A_RENDERING = 256 * 512 * 512
 PIXELS_A_BUFFER = 12_288 * 512 * 512
 # … and cut into patches in one step: few tokens of large pictures are still many pixels.
-PIXELS_A_STEP = 512 * 512 * 512
+PIXELS_A_STEP = 192 * 512 * 512
 QUESTIONS = 2
 # cards, forms, receipts, scenes, charts, signs, zoo: what is read worst comes most.
 SHARES = (1.0, 1.8, 2.0, 0.8, 1.2, 1.0, 0.8)
@@ -368,33 +367,3 @@ def choose_difficulty(size: tuple[int, int], chance: random.Random) -> str | Non
     if min(size) <= 128:
         return None
     return chance.choices((None, "easy", "hard"), (0.6, 0.25, 0.15))[0]
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Small changes of a picture that leave its text legible: bolder, lighter or softer strokes, more or less light.
-#
-# There are few typefaces to train on and others to be read later; strokes of any weight and sharpness stand in for
-# them.
-
-# Shares of the pictures that become lighter, bolder or softer; the rest keep their strokes.
-LIGHTER, BOLDER, SOFTER = 0.2, 0.2, 0.2
-STRONGEST = 0.6
-
-
-@torch.no_grad()
-def vary(pictures: Tensor, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor:
-    """(B, 3, H, W) uint8 → the same pictures, each changed in its own way, uint8."""
-    number, device = len(pictures), pictures.device
-    which, how_much, light, contrast = torch.rand(4, number, 1, 1, 1, generator=generator, device=device).to(dtype)
-    pixels = pictures.to(dtype)
-    strength = STRONGEST * how_much
-    padded = F.pad(pixels, (0, 1, 0, 1), mode="replicate")
-    brightest = F.max_pool2d(padded, 2, stride=1)
-    darkest = -F.max_pool2d(-padded, 2, stride=1)
-    average = F.avg_pool2d(F.pad(pixels, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
-    first, second = LIGHTER, LIGHTER + BOLDER
-    target = torch.where(which < first, brightest, torch.where(which < second, darkest, average))
-    changed = torch.lerp(pixels, target, strength * (which < second + SOFTER))
-    # Up to a tenth more or less light, and up to a fifth less contrast, about the middle grey.
-    changed = (changed - 128) * (1 - 0.2 * contrast) + 128 + 25 * (light - 0.5)
-    return changed.round_().clamp_(0, 255).to(torch.uint8)

@@ -32,6 +32,7 @@ from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .mini_model import MiniConfig, build_mini
 from .options import RunOptions, option, takes_records
+from .pictures import vary
 from .reader import DenseHeads, Reader, cut_blocks, letter_losses, pack_batch, reader_losses, unpack_batch
 from .reader_examples import (
     PIXELS_A_BUFFER,
@@ -47,7 +48,6 @@ from .reader_examples import (
     draw_step,
     next_stage,
     pictures_a_step,
-    vary,
 )
 from .reader_pages import PageBook
 from .run import Moment, Notes, Schedule, Training, command, door
@@ -246,8 +246,8 @@ class MiniTraining(Training[MiniOptions]):
         size = pages.size
         blocks, kept = self.blocks(pages, kind)
         patches = cut_blocks(pages, blocks, coarsest_of(size) + 1, self.dtype)
-        # Every recording keeps memory: only for the canvases that come often.
-        teach = self.teach if size[0] == size[1] else self.read_and_weigh
+        # Every recording keeps memory: only for the canvas that comes most often.
+        teach = self.teach if size == (512, 512) else self.read_and_weigh
         found = teach(pack_batch(pages, blocks, patches, kept))
         self.update_reader()
         notes = {
@@ -303,7 +303,7 @@ class MiniTraining(Training[MiniOptions]):
         pages, kind = self.next_batch(at, KINDS[0])
         blocks, _ = self.blocks(pages, kind)
         patches = cut_blocks(pages, blocks, coarsest_of(pages.size) + 1, self.dtype)
-        teach = self.teach_letters if pages.size[0] == pages.size[1] else self.name_letters
+        teach = self.teach_letters if pages.size == (512, 512) else self.name_letters
         found = teach(pack_batch(pages, blocks, patches))
         # What got no gradient must not move by an old one.
         kept = [parameter.grad for parameter in self.idle]

@@ -52,8 +52,9 @@ from .devices import Devices
 from .options import parse
 from .outcomes import load_reader
 from .own_data import read_own, split_by_picture
+from .pictures import vary
 from .reader import picture_loss
-from .reader_examples import ReaderBatch, RingBuffer, vary
+from .reader_examples import ReaderBatch, RingBuffer
 from .run import Moment, Notes, Schedule, Training, door, train
 from .video_judging import changes, judge_reader, judge_temporal, needed_loss, summary
 
