@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forked import Run, Zygote, zygote_started
+from forked import Run, Zygote
 from hypothesis import settings
 
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
@@ -24,13 +24,26 @@ settings.register_profile("search", max_examples=1000, deadline=None, print_blob
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
-@pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
+ZYGOTE = pytest.StashKey[Zygote]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Here everything is imported and nothing runs: the moment to fork."""
+    if sys.platform == "linux" and any("zygote" in getattr(item, "fixturenames", ()) for item in session.items):
+        session.stash[ZYGOTE] = Zygote()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if ZYGOTE in session.stash:
+        session.stash[ZYGOTE].close()
+
+
+@pytest.fixture
+def zygote(request: pytest.FixtureRequest) -> Zygote:
     """For processes that are killed or watched, without the seconds that each needs to import torch."""
-    if sys.platform != "linux":
+    if ZYGOTE not in request.session.stash:
         pytest.skip("calls are made in forks, which only Linux does safely with torch loaded")
-    with zygote_started() as process:
-        yield process
+    return request.session.stash[ZYGOTE]
 
 
 @pytest.fixture

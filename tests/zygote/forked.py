@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from zygote import answer_requests
 
 # Imported once, before all forks.
 AHEAD = (
@@ -32,35 +32,36 @@ Run = Callable[..., Ended]
 
 
 class Zygote:
-    """The process (zygote.py); started when the first call wants it."""
+    """The process (zygote.py): a fork of this one, made before tests start threads."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
+    def __init__(self) -> None:
+        (asked, ask), (hear, told) = os.pipe(), os.pipe()
+        with warnings.catch_warnings(action="ignore"):  # of pytest-xdist's thread, which only reads
+            self.pid = os.fork()
+        if not self.pid:
+            for mine in (ask, hear):
+                os.close(mine)
+            try:
+                answer_requests(asked, told, AHEAD)
+            finally:
+                os._exit(0)
+        for its in (asked, told):
+            os.close(its)
+        self.ask, self.hear = os.fdopen(ask, "w"), os.fdopen(hear)
 
     def call(self, folder: Path, *arguments: object, **how: Any) -> Ended:
         """Run `arr-coc` in a folder. call: "module:function" instead. path: where its module lies. environment: more of
         it. event, delay: kill it. bytes: no file may grow larger. seconds: after which it is given up."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         printed = folder / "printed.out", folder / "printed.err"
         request = {"folder": str(folder), "arguments": [str(one) for one in arguments], **how}
         request |= {"stdout": str(printed[0]), "stderr": str(printed[1])}
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
+        self.ask.write(json.dumps(request) + "\n")
+        self.ask.flush()
+        answer = json.loads(self.hear.readline())
         assert not answer["late"], f"{arguments} did not end"
         return Ended(answer["code"], answer["events"], *(path.read_text(errors="replace") for path in printed))
 
-
-@contextmanager
-def zygote_started() -> Generator[Zygote]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, str(Path(__file__).with_name("zygote.py")), *AHEAD]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=environment, **pipes) as process:
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readline())["ready"]
-        yield Zygote(process)
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait(30)
+    def close(self) -> None:
+        self.ask.close()
+        self.hear.close()
+        os.waitpid(self.pid, 0)

@@ -1,6 +1,6 @@
 """A process that has imported everything and forks once for every call: real processes, killed for real, cheaply.
 
-Reads one JSON request a line and answers each with one line. The fork runs `arr-coc ARGUMENTS`, or another function
+It is itself a fork of the process that collected the tests, and so has what they import. Reads one JSON request a line and answers each with one line. The fork runs `arr-coc ARGUMENTS`, or another function
 that takes a list of arguments; it counts what it does to files (Python's audit events: opening for writing, renaming,
 removing, making folders), and at the event that the request names it is killed with SIGKILL by this process, at once or
 a moment later.
@@ -98,15 +98,24 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    for name in sys.argv[1:]:
+def settle() -> None:
+    """What a process would read at its start: one thread for each library, whose pools do not live in a fork; no net."""
+    import cv2
+    import huggingface_hub.constants
+    import torch
+
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
+    huggingface_hub.constants.HF_HUB_OFFLINE = True
+    os.environ.update(OMP_NUM_THREADS="1", MPLBACKEND="agg", HF_HUB_OFFLINE="1")
+
+
+def answer_requests(heard: int, tell: int, ahead: tuple[str, ...]) -> None:
+    """Until nobody asks any more. ahead: modules imported once, before all forks."""
+    settle()
+    for name in ahead:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # forks share what was imported; their collectors leave it alone
-    print(json.dumps({"ready": True}), flush=True)
-    for line in sys.stdin:
-        print(json.dumps(serve(json.loads(line))), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    for line in os.fdopen(heard):
+        os.write(tell, json.dumps(serve(json.loads(line))).encode() + b"\n")
