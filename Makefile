@@ -45,8 +45,9 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Code is compiled once, not in each of some dozens of processes, also where the environment says not to keep it.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The hunts one after another, each by the clock; then every property with new examples, and more kills.
 SECONDS ?= 600

@@ -268,26 +268,18 @@ def test_high_stakes_sharpen_the_shipped_scorers_maps_and_casual_ones_leave_them
 
 
 @shipped
-def test_demo_zoo_runs_on_a_held_out_scene(tmp_path, capsys, monkeypatch):
-    from arr_coc.app.cli.demo import zoo
-
-    monkeypatch.setattr(esper_runs, "SIZE", (512, 512))
-    zoo(scene=1, passes=2, out=tmp_path, as_json=True)
-    document = json.loads(capsys.readouterr().out)
-    assert document["query"] == "What are the ingredients in this snack?"
-    assert document["tokens"] == sum(step["tokens"] for step in document["passes"])
-    assert document["right"] == (document["text"] == document["truth"])
-    assert all((tmp_path / name).stat().st_size > 1000 for name in ("zoo.png", "strip.png", "story.json"))
-
-
-@shipped
 @pytest.mark.skipif(not FINAL_WEIGHTS, reason="judges the shipped weights, which are not final")
-def test_the_zoo_is_read_right(tmp_path, capsys, monkeypatch):
+def test_demo_zoo_shows_held_out_scenes_and_reads_them_right(tmp_path, capsys, monkeypatch):
     from arr_coc.app.cli.demo import zoo
 
     monkeypatch.setattr(esper_runs, "SIZE", (512, 512))
     right = []
     for scene in range(3):
         zoo(scene=scene, out=tmp_path, as_json=True)
-        right.append(json.loads(capsys.readouterr().out)["right"])
+        document = json.loads(capsys.readouterr().out)
+        assert document["query"] == "What are the ingredients in this snack?"
+        assert document["tokens"] == sum(step["tokens"] for step in document["passes"])
+        assert document["right"] == (document["text"] == document["truth"])
+        right.append(document["right"])
+    assert all((tmp_path / name).stat().st_size > 1000 for name in ("zoo.png", "strip.png", "story.json"))
     assert sum(right) >= 2

@@ -22,20 +22,20 @@ from arr_coc.app.microscope.desk import Desk, Recent
 from arr_coc.app.microscope.serving import Limits, keep_swept
 
 
-def test_twenty_questions_at_once_each_get_their_own_answer(server, tmp_path):
+def test_a_dozen_questions_at_once_each_get_their_own_answer(server, tmp_path):
     """Right is the answer that the same picture and question get when nobody else asks."""
     from arr_coc.lab.needle import render
     from arr_coc.lab.needle.export import picture
 
-    batch = render("cards", 20, (128, 128), 7, "test")
+    batch = render("cards", 12, (128, 128), 7, "test")
     asked = []
-    for number in range(20):
+    for number in range(12):
         path = tmp_path / f"card-{number}.png"
         picture(batch, number).save(path)
         alone = server.desk.eye("mini").set_image(str(path)).ask(batch.questions[number], 10)
         asked.append((path, batch.questions[number], alone))
     assert len({alone.text for *_, alone in asked}) > 5, "answers that are all alike could be swapped unseen"
-    with ThreadPoolExecutor(20) as people:
+    with ThreadPoolExecutor(12) as people:
         pages = list(people.map(lambda one: Visit(server.address).ask(one[0], one[1], 10), asked))
     for (_, _, alone), html in zip(asked, pages, strict=True):
         said = re.search(r'id="answer">(.*?)</p>', html)
@@ -102,23 +102,18 @@ def test_closing_leaves_nothing_behind():
     assert not desk.folder.exists()
 
 
-def test_told_to_end_it_removes_what_visitors_left(tmp_path):
+def test_told_to_end_it_removes_what_visitors_left(zygote, tmp_path):
     pytest.importorskip("gradio")
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "arr_coc", "microscope", "--port", "0"]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, env=environment, **streams) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("The microscope is at http://127.0.0.1:")
+    with zygote.going(tmp_path, "microscope", "--port", "0", environment={"TMPDIR": str(tmp_path)}) as process:
+        assert process.line.startswith("The microscope is at http://127.0.0.1:")
         assert list(tmp_path.glob("arr-coc-microscope-*"))
         # An open page holds a stream that never ends by itself.
-        with httpx.stream("GET", f"{line.split()[4]}gradio_api/heartbeat/somebody", timeout=60) as heartbeat:
+        with httpx.stream("GET", f"{process.line.split()[4]}gradio_api/heartbeat/somebody", timeout=60) as heartbeat:
             assert heartbeat.status_code == 200
-            process.send_signal(signal.SIGTERM)
-            _, complaints = process.communicate(timeout=60)
-    assert complaints == ""
-    assert process.returncode == 130
+            os.kill(process.pid, signal.SIGTERM)
+            ended = process.ended()
+    assert ended.err == ""
+    assert ended.code == 130
     assert not list(tmp_path.glob("arr-coc-microscope-*"))
 
 

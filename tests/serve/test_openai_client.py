@@ -234,7 +234,7 @@ def test_budgets_have_a_default_and_a_ceiling(serving: Callable[..., Any], eye: 
             served.ask(own={"allocation": own.ask(PINK, budget=24).allocation.to_json()})
 
 
-def test_fifty_at_once(serving: Callable[..., Any], eye: Any) -> None:
+def test_two_dozen_at_once(serving: Callable[..., Any], eye: Any) -> None:
     """All kinds together: questions, budgets, sources, conversations, streams; everyone gets what is theirs."""
     own = copy(eye).set_image(MIDDLE)
     chat, budget = CHATS["a second turn"]
@@ -260,10 +260,10 @@ def test_fifty_at_once(serving: Callable[..., Any], eye: Any) -> None:
         chunks = list(answer)
         return "".join(chunk.choices[0].delta.content or "" for chunk in chunks), chunks[0].arr_coc["tokens"]
 
-    with serving() as served, ThreadPoolExecutor(50) as pool:
-        found = list(pool.map(ask, range(50)))
-        assert served.counted("arr_coc_batch_size_count") < 40
-    assert found == [(wanted[number % len(kinds)].text, wanted[number % len(kinds)].tokens) for number in range(50)]
+    with serving() as served, ThreadPoolExecutor(24) as pool:
+        found = list(pool.map(ask, range(24)))
+        assert served.counted("arr_coc_batch_size_count") < 19
+    assert found == [(wanted[number % len(kinds)].text, wanted[number % len(kinds)].tokens) for number in range(24)]
 
 
 # ---- other models ----------------------------------------------------------------------------------------------------

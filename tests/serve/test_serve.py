@@ -6,16 +6,16 @@ import io
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from forked import Zygote
 from PIL import Image
 from serve_client import GRAY, PINK, SIGNS, STREET, Gate, Served, data_url, until
 
@@ -318,24 +318,18 @@ def test_pictures_are_fetched_from_allowed_hosts_only(pictures: int) -> None:
             picture_bytes(wrong, limits, hosts)
 
 
-def test_told_to_end_it_finishes_what_it_says(eye: Any) -> None:
+def test_told_to_end_it_finishes_what_it_says(zygote: Zygote, eye: Any, tmp_path: Path) -> None:
     """The command itself; eye: only for its skips."""
-    call = [sys.executable, "-m", "arr_coc", "serve", "--port", "0"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            assert process.stdout is not None
-            found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
-            assert found
-            pieces = []
-            for chunk in Served(found[0], None).ask(own={"budget": 48}, stream=True):
-                if not pieces:  # where the tokens went is told; no word is said yet
-                    process.send_signal(signal.SIGTERM)
-                pieces.append(chunk.choices[0].delta.content or "")
-            _, log = process.communicate(timeout=60)
-        finally:
-            process.kill()
+    with zygote.going(tmp_path, "serve", "--port", "0") as process:
+        found = re.search(r"http://127\.0\.0\.1:\d+", process.line)
+        assert found
+        pieces = []
+        for chunk in Served(found[0], None).ask(own={"budget": 48}, stream=True):
+            if not pieces:  # where the tokens went is told; no word is said yet
+                os.kill(process.pid, signal.SIGTERM)
+            pieces.append(chunk.choices[0].delta.content or "")
+        ended = process.ended()
     assert "".join(pieces) == "COFFEE"
-    assert process.returncode == 0
-    assert "Traceback" not in log
-    assert re.search(r"POST /v1/chat/completions 200 .*tokens=48 full=96", log)
+    assert ended.code == 0
+    assert "Traceback" not in ended.err
+    assert re.search(r"POST /v1/chat/completions 200 .*tokens=48 full=96", ended.err)

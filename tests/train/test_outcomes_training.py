@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
+import socket
 import sys
 from pathlib import Path
 
@@ -177,36 +177,31 @@ def test_what_cannot_be_done_is_said_in_one_line(tmp_path):
         Devices("cpu", processes=2)
 
 
-# What torchrun does, but the two processes are forks of one that has imported everything once.
-LAUNCHER = """
-import os, socket, sys
-import accelerate
-from arr_coc.lab.train import train_scorer
-with socket.socket() as free:
-    free.bind(("127.0.0.1", 0))
-    port = str(free.getsockname()[1])
-os.environ.update(WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-children = []
-for rank in ("0", "1"):
-    children.append(os.fork())
-    if not children[-1]:
-        os.environ.update(RANK=rank, LOCAL_RANK=rank)
-        train_scorer.main(sys.argv[1:])
-        os._exit(0)
-sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
-"""
+def in_two_processes(given: list[str]) -> None:
+    """What torchrun does, by two forks."""
+    import accelerate  # noqa: F401 (once for both)
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    os.environ.update(WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    children = []
+    for rank in ("0", "1"):
+        children.append(os.fork())
+        if not children[-1]:
+            os.environ.update(RANK=rank, LOCAL_RANK=rank)
+            train_scorer.main(given)
+            os._exit(0)
+    sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 
 
-def test_two_processes_do_what_one_does(reader, tmp_path):
+def test_two_processes_do_what_one_does(run, reader, tmp_path):
     """The whole script with gloo, half of every batch in each process, against one process."""
     pytest.importorskip("accelerate")
     plan = ("--steps", "2", "--probe", "0", "--policy-from", "0")
     train_scorer.main(arguments(reader, tmp_path / "one", *plan))
-    command = [sys.executable, "-c", LAUNCHER, *arguments(reader, tmp_path / "two", *plan)]
-    path = os.pathsep.join([str(Path(train_scorer.__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = run(*arguments(reader, tmp_path / "two", *plan), call=f"{__name__}:in_two_processes")
+    assert done.code == 0, done.err[-2000:]
     one, two = (torch.load(tmp_path / name / "state.pt", weights_only=True) for name in ("one", "two"))
 
     def gradients(state: dict) -> torch.Tensor:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +17,9 @@ from zygote import answer_requests
 # Imported once, before all forks.
 AHEAD = (
     *("arr_coc.asking", "arr_coc.esper.story", "arr_coc.video.watching", "arr_coc.lab.bench.pointing"),
-    *("arr_coc.lab.train.train_mini", "arr_coc.lab.needle.export", "arr_coc.draw", "arr_coc.app.cli.batch"),
-    *("transformers.models.qwen3_vl.modeling_qwen3_vl", "matplotlib.pyplot"),
+    *("arr_coc.lab.train.train_mini", "arr_coc.lab.train.calibration", "arr_coc.lab.needle.export", "arr_coc.draw"),
+    *(f"arr_coc.app.cli.{name}" for name in ("ask", "batch", "look", "looks", "needle", "pages", "train", "video")),
+    *("transformers.models.qwen3_vl.modeling_qwen3_vl", "matplotlib.pyplot", "rich.live", "rich.progress"),
 )
 
 
@@ -26,6 +30,14 @@ class Ended(NamedTuple):
     events: int | None
     out: str
     err: str
+
+
+class Going(NamedTuple):
+    """A call that goes on. line: the first that it printed. ended: waits for it."""
+
+    pid: int
+    line: str
+    ended: Callable[[], Ended]
 
 
 Run = Callable[..., Ended]
@@ -54,12 +66,24 @@ class Zygote:
         it. event, delay: kill it. bytes: no file may grow larger. seconds: after which it is given up."""
         printed = folder / "printed.out", folder / "printed.err"
         request = {"folder": str(folder), "arguments": [str(one) for one in arguments], **how}
-        request |= {"stdout": str(printed[0]), "stderr": str(printed[1])}
+        request |= {"stdout": str(printed[0]), "stderr": str(printed[1]), "pid": str(folder / "printed.pid")}
         self.ask.write(json.dumps(request) + "\n")
         self.ask.flush()
         answer = json.loads(self.hear.readline())
         assert not answer["late"], f"{arguments} did not end"
         return Ended(answer["code"], answer["events"], *(path.read_text(errors="replace") for path in printed))
+
+    @contextmanager
+    def going(self, folder: Path, *arguments: object, **how: Any) -> Iterator[Going]:
+        """The same, for commands that go on until they are told to end. The others wait for that."""
+        with ThreadPoolExecutor(1) as aside:
+            ended = aside.submit(self.call, folder, *arguments, **how)
+            said, out = "", folder / "printed.out"
+            while "\n" not in said:
+                assert not ended.done(), ended.result()
+                time.sleep(0.02)
+                said = out.read_text() if out.exists() else ""
+            yield Going(int((folder / "printed.pid").read_text()), said.splitlines()[0], ended.result)
 
     def close(self) -> None:
         self.ask.close()
