@@ -192,7 +192,8 @@ def in_two_processes(given: list[str]) -> None:
             os.environ.update(RANK=rank, LOCAL_RANK=rank)
             train_scorer.main(given)
             os._exit(0)
-    sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
+    ends = [os.waitpid(child, 0)[1] for child in children]
+    sys.exit(any(ends))
 
 
 def test_two_processes_do_what_one_does(run, reader, tmp_path):

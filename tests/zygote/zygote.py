@@ -1,9 +1,9 @@
 """A process that has imported everything and forks once for every call: real processes, killed for real, cheaply.
 
-It is itself a fork of the process that collected the tests, and so has what they import. Reads one JSON request a line and answers each with one line. The fork runs `arr-coc ARGUMENTS`, or another function
-that takes a list of arguments; it counts what it does to files (Python's audit events: opening for writing, renaming,
-removing, making folders), and at the event that the request names it is killed with SIGKILL by this process, at once or
-a moment later.
+It is itself a fork of the process that collected the tests, and so has what they import. It reads one JSON request a
+line and answers each with one line. The fork runs `arr-coc ARGUMENTS`, or another function that takes a list of
+arguments; it counts what it does to files (Python's audit events: opening for writing, renaming, removing, making
+folders), and at the event that the request names it is killed with SIGKILL by this process, at once or a moment later.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def settle() -> None:
-    """What a process would read at its start: one thread for each library, whose pools do not live in a fork; no net."""
+    """What a process reads at its start: no net, and one thread for each library, whose pools do not live in forks."""
     import cv2
     import huggingface_hub.constants
     import torch
