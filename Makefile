@@ -47,7 +47,7 @@ format: setup
 
 # Code is compiled once, not in each of some dozens of processes, also where the environment says not to keep it.
 test: lint
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENCV_FOR_THREADS_NUM=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The hunts one after another, each by the clock; then every property with new examples, and more kills.
 SECONDS ?= 600

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import arr_coc
 
 ROOT = Path(__file__).parents[1]
@@ -61,33 +63,37 @@ RIGHT = """
 """
 
 
-def errors(folder: Path, calls: str) -> dict[int, str]:
-    """Line → what the type checker says about it."""
-    file = folder / "calls.py"
-    file.write_text(HEAD + calls, encoding="utf-8")
-    command = [str(Path(sys.executable).with_name("ty")), "check", "--output-format", "concise", str(file)]
+NAMES = [name for name in arr_coc.__all__ if name != "__version__"]
+# File → the calls in it. A name that is Any would pass for an int.
+CALLS = {"wrong": WRONG, "right": RIGHT, "names": "".join(f"    _{name}: int = arr_coc.{name}\n" for name in NAMES)}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
+    """File → the lines in which the type checker finds an error."""
+    folder = tmp_path_factory.mktemp("typed")
+    files = [folder / f"{name}.py" for name in CALLS]
+    for file, calls in zip(files, CALLS.values(), strict=True):
+        file.write_text(HEAD + calls, encoding="utf-8")
+    command = [str(Path(sys.executable).with_name("ty")), "check", "--output-format", "concise", *map(str, files)]
     command += ["--python", sys.prefix, "--color", "never"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    found = re.findall(r"calls\.py:(\d+):\d+: error(.*)", done.stdout)
-    assert found or "All checks passed" in done.stdout, done.stdout + done.stderr
-    return {int(line): words for line, words in found}
+    found = re.findall(r"(\w+)\.py:(\d+):\d+: error", done.stdout)
+    assert found, done.stdout + done.stderr
+    return {name: {int(line) for file, line in found if file == name} for name in CALLS}
 
 
-def test_every_wrong_call_is_an_error(tmp_path):
-    told = errors(tmp_path, WRONG)
+def test_every_wrong_call_is_an_error(told):
     lines = (HEAD + WRONG).splitlines()
     first = len(HEAD.splitlines()) + 1
-    missed = [lines[number] for number in range(first, len(lines)) if number + 1 not in told]
-    assert not missed
+    assert not [lines[number] for number in range(first, len(lines)) if number + 1 not in told["wrong"]]
 
 
-def test_no_right_call_is_one(tmp_path):
-    assert not errors(tmp_path, RIGHT)
+def test_no_right_call_is_one(told):
+    assert not told["right"]
 
 
-def test_every_public_name_is_there_for_checkers_and_at_run_time(tmp_path):
-    names = [name for name in arr_coc.__all__ if name != "__version__"]
-    assert all(getattr(arr_coc, name) is not None for name in names)
-    assert set(names) <= set(dir(arr_coc))
-    calls = "".join(f"    _{name}: int = arr_coc.{name}\n" for name in names)
-    assert len(errors(tmp_path, calls)) == len(names), "a name that is Any would pass for an int"
+def test_every_public_name_is_there_for_checkers_and_at_run_time(told):
+    assert all(getattr(arr_coc, name) is not None for name in NAMES)
+    assert set(NAMES) <= set(dir(arr_coc))
+    assert len(told["names"]) == len(NAMES)

@@ -137,7 +137,7 @@ def test_the_photo_has_twelve_megapixels(tmp_path: Path) -> None:
 
 
 def test_the_look_step_measures_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "PHOTO_TILE", 640)
+    monkeypatch.setattr(speed, "PHOTO_TILE", 400)
     wall, memory = speed.measure_look(1)
     assert wall["measured"].value > 0.1  # type: ignore[union-attr]
     # Were the two constants renamed, the naive form would do what ours does, and need no more.

@@ -177,16 +177,6 @@ def test_needle_writes_pictures_and_records(arr_coc: ArrCoc, tmp_path: Path) -> 
     assert arr_coc("needle", "--n", 0, "--out", tmp_path).code == 2
 
 
-def test_look_does_not_import_transformers(photo: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys\nfrom arr_coc.app.cli import main\n"
-        f"try:\n main(['look', {str(photo)!r}, 'the red sign', '--json', '--out', {str(tmp_path)!r}])\n"
-        "except SystemExit as stopped: print(stopped.code, 'transformers' in sys.modules, file=sys.stderr)"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stderr.split() == ["0", "False"]
-
-
 # ---- the Python side ------------------------------------------------------------------------------------------------
 
 

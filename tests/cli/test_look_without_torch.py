@@ -169,8 +169,11 @@ def test_the_hook_does_stop_what_needs_torch(tmp_path: Path):
     assert "torch may not be imported here" in done.stderr
 
 
-@pytest.mark.parametrize("name", PICTURES)
-@pytest.mark.parametrize("query", QUESTIONS)
+# All questions about one picture, two about every other.
+ASKED = [(name, query) for number, name in enumerate(PICTURES) for query in (*QUESTIONS, *QUESTIONS)[number % 4 :][:2]]
+
+
+@pytest.mark.parametrize(("name", "query"), dict.fromkeys([*(("street", query) for query in QUESTIONS), *ASKED]))
 def test_relevance_and_allocation_are_equal_in_numpy_and_torch(name: str, query: str):
     picture = PICTURES[name]
     in_numpy, tensors = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,18 @@ def sees_the_corner(allocation: Any) -> bool:
     return levels[-1, -1] == 0 < levels[0, 0]
 
 
+@cache
+def attachable() -> tuple[Any, Any, Any]:
+    """A model, a processor and a prompt with one picture."""
+    processor = tiny_processor()
+    return tiny_model(), processor, prompt(processor, [([picture(256, 256)], QUERY)])
+
+
 def attached_look(relevance: Any, **how: Any) -> Any:
     """(allocation, notes) of one picture in a prompt, through `attach` and `generate`."""
-    model, processor = tiny_model(), tiny_processor()
+    model, processor, inputs = attachable()
     with attach(model, processor, 16, relevance=relevance, **how) as foveation:
-        model.generate(**prompt(processor, [([picture(256, 256)], QUERY)]), max_new_tokens=1)
+        model.generate(**inputs, max_new_tokens=1)
         return foveation.last[0], foveation.notes
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -117,13 +115,13 @@ def test_told_to_end_it_removes_what_visitors_left(zygote, tmp_path):
     assert not list(tmp_path.glob("arr-coc-microscope-*"))
 
 
-def test_without_gradio_it_says_so_in_one_line_and_starts_nothing():
+def test_without_gradio_it_says_so_in_one_line_and_starts_nothing(run):
     code = "import sys; sys.modules['gradio'] = None; from arr_coc.app.cli import main; main(['microscope'])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert result.returncode == 2
-    assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
-    assert "pip install 'arr-coc[microscope]'" in result.stderr
+    ended = run(code, call="zygote:execute")
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err.count("\n") == 1
+    assert "pip install 'arr-coc[microscope]'" in ended.err
 
 
 def test_old_uploads_go_while_nobody_uploads():

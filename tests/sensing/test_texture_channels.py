@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -303,11 +300,12 @@ def test_bad_pictures_are_refused_in_one_line(picture: object, word: str):
     assert "\n" not in str(caught.value)
 
 
-def test_the_torch_back_end_runs_where_opencv_is_missing():
+def test_the_torch_back_end_runs_where_opencv_is_missing(run):
     script = (
         "import sys; sys.modules['cv2'] = None\n"
         "import torch; from arr_coc.sensing import sense, pyramid; from arr_coc.knowing import propositional\n"
         "t = sense(torch.rand(2, 3, 40, 56), 'full40', backend='torch'); p = pyramid(t, backend='torch')\n"
         "assert propositional(t).shape == (2, 40, 56) and len(p) == 5 and t['cluster_id'].max() > 3\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+    ended = run(script, call="zygote:execute")
+    assert ended.code == 0, ended.err

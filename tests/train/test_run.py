@@ -295,7 +295,7 @@ def test_the_scope_restores_even_after_a_failure():
 # ---- killed without warning ------------------------------------------------------------------------------------------
 
 
-STEPS = 4
+STEPS = 3
 
 
 def lose(module: str, arguments: list[str]) -> None:

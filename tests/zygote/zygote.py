@@ -104,6 +104,13 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def execute(arguments: list[str]) -> None:
+    """A program, where all is imported but this library."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "arr_coc"]:
+        del sys.modules[name]
+    exec(arguments[0], {})
+
+
 def settle() -> None:
     """What a process reads at its start: no net, and one thread for each library, whose pools do not live in forks."""
     import cv2
