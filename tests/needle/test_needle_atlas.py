@@ -27,11 +27,17 @@ def atlas() -> GlyphAtlas:
     return glyphs("cpu")
 
 
+@cache
+def stored() -> tuple[np.ndarray, ...]:
+    parts = (atlas().advance, atlas().height, atlas().first, atlas().coverage)
+    return tuple(part.numpy() for part in parts)
+
+
 def glyph(face: int, size: int, character: str) -> np.ndarray:
     """(height, advance) coverage; size is an index."""
-    wide, high = int(atlas().advance[face, size, IDS[character]]), int(atlas().height[face, size])
-    first = int(atlas().first[face, size, IDS[character]])
-    return atlas().coverage[first : first + wide * high].view(wide, high).T.numpy()
+    advance, height, start, coverage = stored()
+    wide, high, first = advance[face, size, IDS[character]], height[face, size], start[face, size, IDS[character]]
+    return coverage[first : first + int(wide) * int(high)].reshape(wide, high).T
 
 
 def test_there_are_many_training_typefaces_and_three_held_out() -> None:

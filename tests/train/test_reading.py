@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from arr_coc.lab.train.evaluate import format_table, wilson
 from arr_coc.lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
 from arr_coc.lab.train.pictures import (
     IGNORE,
+    TrainingBatch,
     cut,
     glyph_targets,
     join,
@@ -117,10 +119,16 @@ def test_boxes_cover_the_cells_they_touch():
     assert hidden.sum() == 0
 
 
+@cache
+def lessons(number: int) -> TrainingBatch:
+    sources = Sources(STATIC_ONLY, ("cards", "forms"), (1, 1), 0, "cpu")
+    return sources.take(number, (256, 256), 0.0, random.Random(0))[0]
+
+
 @pytest.mark.parametrize("kind", [*KINDS, LOOK_AGAIN], ids=lambda kind: f"{kind.name}-{kind.keep}")
 def test_every_kind_of_look_is_on_its_budget(kind):
     """Tilings reach what a tiling can, overlays every budget; what is dropped is dropped after the tower."""
-    batch = Sources(STATIC_ONLY, ("cards", "forms"), (1, 1), 0, "cpu").take(3, (256, 256), 0.0, random.Random(0))[0]
+    batch = lessons(3)
     table, truth = LeafTable(tree_of((256, 256)), "cpu"), target_cells(batch, 8, 8)
     blocks, kept = table.looks(kind, truth, torch.Generator().manual_seed(0), truth)
     budget = round(kind.keep * table.tree.full)
@@ -147,7 +155,7 @@ TILINGS = [kind for kind in KINDS if not kind.lays_over and kind.name != "droppe
 
 @pytest.mark.parametrize("kind", TILINGS, ids=lambda kind: f"{kind.name}-{kind.keep}")
 def test_every_tiling_has_one_length_and_its_budget(kind):
-    batch = Sources(STATIC_ONLY, ("cards", "forms"), (1, 1), 0, "cpu").take(4, (256, 256), 0.0, random.Random(0))[0]
+    batch = lessons(4)
     tree = tree_of((256, 256))
     leaves = make_leaves(kind, batch, tree, torch.Generator().manual_seed(0), None)
     assert leaves.shape[1] == tree.reach(max(tree.floor, round(kind.keep * tree.full)))

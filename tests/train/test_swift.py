@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from arr_coc.lab.train import pictures as picture_room
 from arr_coc.lab.train.acceleration import Captured
 from arr_coc.lab.train.allocations import KINDS, NURSERY_KINDS, Kind, LeafTable, even_tree_of, make_leaves, tree_of
 from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.pictures import render_family, vary
+from arr_coc.lab.train.pictures import TrainingBatch, render_family, vary
 from arr_coc.lab.train.reader import (
     DenseHeads,
     Reader,
@@ -108,11 +109,16 @@ def test_patches_are_asked_for_the_same_glyphs_as_their_token():
 TILINGS = [kind for kind in (*KINDS, *NURSERY_KINDS) if not kind.lays_over]
 
 
+@cache
+def signs(size: tuple[int, int]) -> tuple[TrainingBatch, ReaderBatch]:
+    """The same pictures by either renderer."""
+    return render_family("signs", 5, size, 3, 0, "cpu"), render_reader_batch("signs", 5, size, 3, 0, "cpu", questions=1)
+
+
 @pytest.mark.parametrize("kind", TILINGS, ids=lambda kind: f"{kind.name}-{kind.keep}")
 def test_the_leaf_table_makes_the_very_leaves_of_the_quadtree(kind):
     size = (256, 512)
-    batch = render_family("signs", 5, size, 3, 0, "cpu")
-    pages = render_reader_batch("signs", 5, size, 3, 0, "cpu", questions=1)
+    batch, pages = signs(size)
     tree = tree_of(size)
     slow = make_leaves(kind, batch, tree, torch.Generator().manual_seed(4), None)
     fast = LeafTable(tree, "cpu").leaves(kind, pages.targets[:, 0].float(), torch.Generator().manual_seed(4))
