@@ -43,7 +43,7 @@ def test_the_leaves_are_those_of_the_batched_tree(grid, share, criterion, steps)
 def test_every_count_of_an_odd_grid_is_settled_alike(grid):
     """Odd grids are where best-first stops short and the canonical orders are needed."""
     tree = build_tree(*grid, 3)
-    step = max(1, (tree.full - tree.floor) // 300)
+    step = max(1, (tree.full - tree.floor) // 150)
     for seed, budget in enumerate(range(tree.floor, tree.full + 1, step)):
         relevance = random_map(*grid, seed, (None, 2)[seed % 2])
         one = quadtree_numpy(relevance, tree, budget)

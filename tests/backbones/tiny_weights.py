@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -27,8 +29,19 @@ def signs() -> np.ndarray:
 
 def tiny_weights(folder: Path, seed: int = 0) -> Path:
     """`mini` and `scorer` in a folder, untrained, the scorer bold enough to tell places apart."""
+    for name, content in shipped_files(seed).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    torch.manual_seed(seed)
+    return folder
+
+
+@cache
+def shipped_files(seed: int) -> dict[Path, bytes]:
     torch.manual_seed(seed)
     scorer = Scorer()
     torch.nn.init.normal_(scorer.head.weight, std=2.0)
-    ship({"mini": build_mini(MiniConfig(width=64, heads=1)), "scorer": scorer}, folder)
-    return folder
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        ship({"mini": build_mini(MiniConfig(width=64, heads=1)), "scorer": scorer}, folder)
+        return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -40,3 +41,11 @@ def tiny_mini() -> PrunableMini:
 
 def scene(seed: int = 5, answers: bool = True) -> Scene:
     return Scene(pictures(), torch.float32, seed, answers)
+
+
+@cache
+def shared_scene(answers: bool = True, wrong: bool = False) -> Scene:
+    """For tests that try many ways on one. wrong: with other answers than the right ones."""
+    batch = pictures()
+    batch = replace(batch, answer_ids=(batch.answer_ids > 0) * 17) if wrong else batch
+    return Scene(batch, torch.float32, 5, answers)

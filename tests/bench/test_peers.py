@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peers_parts import pictures, scene, tiny_mini, tiny_weights
+from peers_parts import pictures, scene, shared_scene, tiny_mini, tiny_weights
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -59,7 +58,7 @@ def test_the_forward_pass_is_that_of_the_project():
 @by_name
 @pytest.mark.parametrize("tokens", [16, 4])
 def test_a_way_leaves_exactly_the_asked_number_at_true_places(way, tokens):
-    here = scene()
+    here = shared_scene()
     places, counts = last_places(way, tokens, here)
     wanted = build_tree(*here.grid, LEVELS).reach(tokens) if way.name in TILED else tokens
     assert counts[-1] == places.shape[1] == wanted
@@ -98,9 +97,8 @@ def test_with_all_tokens_a_way_is_the_untouched_model(way):
 @by_name
 def test_no_way_sees_the_answer(way):
     """The same choice whether the right answer stands behind the prompt, another one, or none."""
-    batch = pictures()
-    other = Scene(replace(batch, answer_ids=(batch.answer_ids > 0) * 17), torch.float32, 5)
-    places = [last_places(way, 16, one)[0] for one in (scene(), other, scene(answers=False))]
+    scenes = (shared_scene(), shared_scene(wrong=True), shared_scene(answers=False))
+    places = [last_places(way, 16, one)[0] for one in scenes]
     assert torch.equal(places[0], places[1])
     assert torch.equal(places[0], places[2])
 

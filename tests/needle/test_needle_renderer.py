@@ -80,7 +80,7 @@ def test_a_picture_does_not_depend_on_its_batch(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [(128, 128), (256, 384), (512, 320)])
 def test_shapes_of_a_batch(family: str, size: tuple[int, int]) -> None:
     batch = needle.render(family, 3, size, seed=2)
     rows, cols = size[0] // 32, size[1] // 32
