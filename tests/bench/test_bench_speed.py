@@ -128,12 +128,15 @@ def test_a_table_says_the_same_in_every_form() -> None:
     assert document["rows"][0]["hidden"] == 7
 
 
-def test_the_photo_has_twelve_megapixels(tmp_path: Path) -> None:
+def test_the_photo_has_twelve_megapixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from PIL import Image
 
-    assert write_photo(tmp_path / "photo.jpg") == 12
+    rows, cols = speed.PHOTO_TILES
+    assert rows * cols * speed.PHOTO_TILE**2 == 12e6
+    monkeypatch.setattr(speed, "PHOTO_TILE", 100)
+    assert write_photo(tmp_path / "photo.jpg") == 0.12
     with Image.open(tmp_path / "photo.jpg") as photo:
-        assert photo.size == (4000, 3000)
+        assert photo.size == (400, 300)
 
 
 def test_the_look_step_measures_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:

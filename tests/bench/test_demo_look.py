@@ -75,7 +75,10 @@ def test_json_is_all_that_is_printed(
     assert document["comparisons"][0]["moved"] >= 9
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_written_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "SHOWN", demo.SHOWN[:1])
     (tmp_path / "taken").write_text("x")
     with pytest.raises(SystemExit) as stopped:
         main(["demo", "look", "--out", str(tmp_path / "taken")])

@@ -88,8 +88,8 @@ def test_it_learns_the_sign_of_a_question():
         truth.view(number, -1)[torch.arange(number), places[torch.arange(number), asked]] = 1
         return pictures, questions[asked], truth
 
-    for _ in range(120):
-        pictures, asked, truth = batch(16)
+    for _ in range(100):
+        pictures, asked, truth = batch(8)
         loss = F.binary_cross_entropy_with_logits(scorer(pictures, asked), truth)
         optimizer.zero_grad()
         loss.backward()

@@ -355,17 +355,17 @@ def assert_the_same(folder: Path) -> None:
 
 
 def test_every_export_loads_and_looks(weights, tmp_path):
-    """Two steps, export, load, look: with the scorer alone, and with the reader and its scorer."""
+    """A step, export, load, look: with the scorer alone, and with the reader and its scorer."""
     from arr_coc.asking import Eye
 
     picture = np.random.default_rng(0).integers(0, 255, (128, 160, 3), dtype=np.uint8)
     for name in ("boxes", "outcomes"):
-        module, arguments = trainings(weights, tmp_path / name, 2)[name]
+        module, arguments = trainings(weights, tmp_path / name, 1)[name]
         MAINS[module](arguments)
         found = ScorerRelevance(tmp_path / name / "export" / "scorer").of_pixels(picture, "where is the fox?")
         assert found.map.shape == (4, 5)
         assert np.isfinite(found.map).all()
-    module, arguments = trainings(weights, tmp_path / "mini", 2)["mini"]
+    module, arguments = trainings(weights, tmp_path / "mini", 1)["mini"]
     MAINS[module](arguments)
     eye = Eye.from_pretrained(str(tmp_path / "mini" / "export" / "mini"))
     assert eye.scorer is not None, "the scorer beside it is found"

@@ -19,7 +19,8 @@ AHEAD = (
     *("arr_coc.asking", "arr_coc.esper.story", "arr_coc.video.watching", "arr_coc.lab.bench.pointing"),
     *("arr_coc.lab.train.train_mini", "arr_coc.lab.train.calibration", "arr_coc.lab.needle.export", "arr_coc.draw"),
     *(f"arr_coc.app.cli.{name}" for name in ("ask", "batch", "look", "looks", "needle", "pages", "train", "video")),
-    *("transformers.models.qwen3_vl.modeling_qwen3_vl", "matplotlib.pyplot", "rich.live", "rich.progress"),
+    *("transformers.models.qwen3_vl.modeling_qwen3_vl", "matplotlib.pyplot", "pyarrow.parquet"),
+    *("rich.live", "rich.progress", "arr_coc.video.film", "arr_coc.lab.pages.export"),
 )
 
 

@@ -129,7 +129,8 @@ def answer_requests(heard: int, tell: int, ahead: tuple[str, ...]) -> None:
     """Until nobody asks any more. ahead: modules imported once, before all forks."""
     settle()
     for name in ahead:
-        importlib.import_module(name)
+        with contextlib.suppress(ImportError):  # of what this machine lacks
+            importlib.import_module(name)
     with contextlib.suppress(SystemExit), open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
         importlib.import_module("arr_coc.app.cli").main(["look", "nowhere.png", "?"])  # what typer imports at a call
     gc.collect()
