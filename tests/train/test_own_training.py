@@ -42,6 +42,14 @@ SMALL = ("--canvas", "128", "--batch", "3", "--drawn", "14", "--judged", "4", "-
 WATCHED = ("--log", "tensorboard") if find_spec("tensorboard") else ()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _judged_on_small_pictures():
+    """Of Needle World, beside one's own: drawing large ones would take most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_own, "JUDGED_CANVAS", 128)
+        yield
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """Twelve pictures with a black square, and a scorer to begin with."""
