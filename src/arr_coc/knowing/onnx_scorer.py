@@ -25,8 +25,8 @@ CELL = 32
 STRIDES = (4, 8, 16, 32)
 LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # what the scorer makes of the levels of a colour
 NARROW = 64  # features of a row for which `_norm_of_many` pays
-# Parts whose products are taken in whole numbers: those of maps at strides of 8 and more, most of the work. (At a stride
-# of 4 they would save little: there the time goes into reading and writing.)
+# Parts whose products are taken in whole numbers: those of maps at strides of 8 and more, most of the work. (At 4 they
+# would save little: there the time goes into reading and writing.)
 COARSE = {"down8", "read", "spell", "down16", "words", "down32", "relates", "spreads"}
 # Larger pictures are read at this many pixels: a page of A4 at 100 dots an inch, in well under a second.
 MOST_PIXELS = 1024 * 1280
@@ -161,8 +161,8 @@ class OnnxScorer:
         return graph.add("Add", features, self._product(hidden, part, *self._of(part + ".contract")))
 
     def _norm_of_many(self, states: str, weight: np.ndarray) -> str:
-        """`root_norm` of (N, C), by the operator that also adds something, here nothing: on many narrow rows the plain one
-        has its threads wait for one another."""
+        """`root_norm` of (N, C), by the operator that also adds something, here nothing: on many narrow rows the plain
+        one has its threads wait for one another."""
         graph, width = self.graph, len(weight)
         if width > NARROW:
             return graph.root_norm(states, weight)
