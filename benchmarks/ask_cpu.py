@@ -4,7 +4,8 @@
     python benchmarks/ask_cpu.py --against ../before/src      # and another: ratios from one run
 
 Each tree has a process of its own, which waits while the other answers: a picture of 512², `mini`, from its pixels to
-the answer. Medians, with the 95 % interval of the ratio (bootstrap over the rounds).
+the answer. Medians, with the 95 % interval of the ratio (bootstrap over the rounds), on the clock and in time of the
+processor, which threads that wait by spinning take as well.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from arr_coc import ask
 from arr_coc.lab.bench.speed import QUESTION, made_picture
 pixels = made_picture(512)
 for line in sys.stdin:
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     answer = ask(pixels, QUESTION, budget=int(line))
-    print(json.dumps([time.perf_counter() - started, answer.text, dict(answer.seconds)]), flush=True)
+    taken = time.perf_counter() - started, time.process_time() - worked
+    print(json.dumps([taken, answer.text, dict(answer.seconds)]), flush=True)
 """
 
 
@@ -37,7 +39,8 @@ def worker(source: Path) -> Any:
     return subprocess.Popen([sys.executable, "-c", WORKER], **pipes)
 
 
-def asked(process: Any, budget: int) -> tuple[float, str, dict[str, float]]:
+def asked(process: Any, budget: int) -> tuple[tuple[float, float], str, dict[str, float]]:
+    """Seconds on the clock and of the processor, the answer, and the seconds of its stages."""
     process.stdin.write(f"{budget}\n")
     process.stdin.flush()
     return json.loads(process.stdout.readline())
@@ -53,24 +56,26 @@ def main() -> None:
         places["the other"] = given.against
     processes = {name: worker(place) for name, place in places.items()}
     for budget in (64, 16):
-        taken: dict[str, list[float]] = {name: [] for name in processes}
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in processes}
         for number in range(given.rounds + 2):
             for name, process in processes.items():
                 seconds, text, parts = asked(process, budget)
                 if number > 1:
                     taken[name].append(seconds)
                 elif number == 1:
-                    print(
-                        f"{name}, {budget} tokens: {text!r}, {[(key, round(1e3 * one)) for key, one in parts.items()]}"
-                    )
-        times = {name: np.array(one) for name, one in taken.items()}
+                    stages = ", ".join(f"{key} {1e3 * one:.0f}" for key, one in parts.items())
+                    print(f"{name}, {budget} tokens: {text!r}, {stages}")
+        times = {name: 1e3 * np.array(one) for name, one in taken.items()}
         for name, one in times.items():
-            print(f"{name}, {budget} tokens: median {1e3 * np.median(one):.0f} ms, quickest {1e3 * one.min():.0f}")
-        if given.against:
-            new, old = times.values()
+            middle, least = np.median(one, 0), one.min(0)
+            print(f"{name}, {budget} tokens: median {middle[0]:.0f} ms, quickest {least[0]:.0f}; "
+                  f"of the processor {middle[1]:.0f}, {least[1]:.0f}")  # fmt: skip
+        for column, clock in enumerate(("clock", "processor") if given.against else ()):
+            new, old = (one[:, column] for one in times.values())
             rows = np.random.default_rng(0).integers(0, len(new), (2000, len(new)))
             low, high = np.quantile(np.median(old[rows], 1) / np.median(new[rows], 1), (0.025, 0.975))
-            print(f"{budget} tokens: {np.median(old) / np.median(new):.2f}× [{low:.2f}, {high:.2f}], n = {len(new)}")
+            ratio = np.median(old) / np.median(new)
+            print(f"{budget} tokens, {clock}: {ratio:.2f}× [{low:.2f}, {high:.2f}], n = {len(new)}")
     for process in processes.values():
         process.stdin.close()
         process.wait()

@@ -25,9 +25,8 @@ CELL = 32
 STRIDES = (4, 8, 16, 32)
 LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # what the scorer makes of the levels of a colour
 NARROW = 64  # features of a row for which `_norm_of_many` pays
-# Parts whose products are taken in whole numbers: those of maps at strides of 8 and more, most of the work. (At 4 they
-# would save little: there the time goes into reading and writing.)
-COARSE = {"down8", "read", "spell", "down16", "words", "down32", "relates", "spreads"}
+# Parts whose products are taken in whole numbers: those of all maps, but for what is matched with the question.
+COARSE = {"fine", "down8", "read", "spell", "down16", "words", "down32", "relates", "spreads"}
 # Larger pictures are read at this many pixels: a page of A4 at 100 dots an inch, in well under a second.
 MOST_PIXELS = 1024 * 1280
 
