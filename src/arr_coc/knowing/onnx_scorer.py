@@ -2,7 +2,7 @@
 
 Importing torch takes longer than reading a page; this imports onnxruntime only. The graph is written from the weights
 when they are loaded: places in rows and features in columns, which is what a processor is quick at, and most products
-in whole numbers (`COARSE`). In single precision it is the torch class to the last digits, which tests hold;
+in whole numbers. In single precision it is the torch class to the last digits, which tests hold;
 `benchmarks/scorer_cpu.py` measures what whole numbers change.
 """
 
@@ -25,8 +25,6 @@ CELL = 32
 STRIDES = (4, 8, 16, 32)
 LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # what the scorer makes of the levels of a colour
 NARROW = 64  # features of a row for which `_norm_of_many` pays
-# Parts whose products are taken in whole numbers: those of all maps, but for what is matched with the question.
-COARSE = {"fine", "down8", "read", "spell", "down16", "words", "down32", "relates", "spreads"}
 # Larger pictures are read at this many pixels: a page of A4 at 100 dots an inch, in well under a second.
 MOST_PIXELS = 1024 * 1280
 
@@ -113,8 +111,9 @@ class OnnxScorer:
         return self.weights[part + ".weight"], self.weights[part + ".bias"]
 
     def _product(self, states: str, part: str, weight: np.ndarray, bias: np.ndarray) -> str:
-        coarse = part.split(".")[0] in COARSE and not self.exact
-        return (self.graph.coarse_linear if coarse else self.graph.linear)(states, weight, bias)
+        """In whole numbers, but for those of the question, which are few."""
+        exact = self.exact or part.startswith("question")
+        return (self.graph.linear if exact else self.graph.coarse_linear)(states, weight, bias)
 
     def _conv(self, maps: str, part: str, **how: Any) -> str:
         """A convolution of (1, C, …) that keeps the size but for its strides."""
@@ -177,30 +176,18 @@ class OnnxScorer:
         return self._product(graph.shaped(pairs, -1, flat.shape[1]), part, flat, bias)
 
     def _match(self, features: str, part: str, words: str, heads: int) -> str:
-        """`Match` on (N, C): keys are joined with what asks them, and values with what becomes of them, before any
-        place is looked at. Chances of a head sum to 1, so that each value may bring its share of the answer's bias."""
-        graph, width = self.graph, len(self.weights[part + ".norm.weight"])
-        ask, bias = self._of(part + ".ask")
-        size = len(ask) // heads
-        weight, more = self._of(part + ".key_value")
+        """`Match` on (N, C): every row looks at every character."""
+        graph, (weight, more) = self.graph, self._of(part + ".key_value")
+        inner = len(weight) // 2
         keys, values = (
-            graph.add("Transpose", graph.shaped(graph.linear(words, *one), -1, heads, size), perm=(1, 0, 2))
+            graph.shaped(graph.linear(words, *one), 1, -1, inner)
             for one in zip(np.split(weight, 2), np.split(more, 2), strict=True)
         )
-        scale = size**-0.5
-        asked = graph.add("MatMul", keys, graph.weight(scale * ask.reshape(heads, size, width)))
-        offset = graph.add("MatMul", keys, graph.weight(scale * bias.reshape(heads, size, 1)))
-        answer, rest = self._of(part + ".answer")
-        told = graph.add("MatMul", values, graph.weight(answer.T.reshape(heads, size, width)))
-        told = graph.add("Add", told, graph.weight(rest / heads))
         normed = graph.root_norm(features, self.weights[part + ".norm.weight"])
-        scores = graph.add("Gemm", normed, graph.shaped(asked, -1, width), graph.shaped(offset, -1), transB=1)
-        letters = graph.add("Shape", words, end=1)
-        apart = graph.add("Concat", graph.weight([-1, heads], "int64"), letters, axis=0)
-        chances = graph.add("Softmax", graph.add("Reshape", scores, apart), axis=-1)
-        joined = graph.add("Mul", letters, graph.weight([heads], "int64"))
-        flat = graph.add("Reshape", chances, graph.add("Concat", graph.weight([-1], "int64"), joined, axis=0))
-        return graph.add("Gemm", flat, graph.shaped(told, -1, width), features)
+        asked = graph.shaped(self._product(normed, part, *self._of(part + ".ask")), 1, -1, inner)
+        mixed = graph.add("MultiHeadAttention", asked, keys, values, domain=MICROSOFT, num_heads=heads)
+        answer = self._product(graph.shaped(mixed, -1, inner), part, *self._of(part + ".answer"))
+        return graph.add("Add", features, answer)
 
     def _relate(self, features: str, part: str) -> str:
         """`Relate` on (N, C)."""
