@@ -77,7 +77,7 @@ def main() -> None:
         )
         print(f"{budget} tokens: {', '.join(told)} %")
     canvas, ids = canvas_of(np.zeros((SIDE, SIDE, 3), np.uint8)), question_of("What does the red sign say?")
-    pictures, letters = torch.from_numpy(canvas), question_ids("what does the red sign say?")
+    pictures, letters = (torch.from_numpy(canvas) + 1) / 2, question_ids("what does the red sign say?")
     calls = [lambda: quick(canvas, ids), lambda: exact(canvas, ids), lambda: stock.score(pictures, letters)]
     for name, time in zip(
         ("whole numbers", "single precision", "torch"), milliseconds(calls, given.repeats), strict=True

@@ -240,7 +240,10 @@ def normalised(folder: Path, canvas: np.ndarray) -> np.ndarray:
     """(H, W, 3) uint8 → (3, H, W) float32, as the model's processor scales it."""
     import cv2
 
-    return np.stack([cv2.LUT(plane, table) for plane, table in zip(cv2.split(canvas), _levels(folder), strict=True)])
+    picture = np.empty((3, *canvas.shape[:2]), dtype=np.float32)
+    for plane, table, place in zip(cv2.split(canvas), _levels(folder), picture, strict=True):
+        cv2.LUT(plane, table, place)
+    return picture
 
 
 @lru_cache(maxsize=4)

@@ -325,8 +325,8 @@ class Pass:
 class Answer:
     """text, its uncertainty in [0, 1], the passes that led to it, seconds per stage.
 
-    full: visual tokens of the untouched model. notes: where the relevance came from, and what else one should know.
-    """
+    full: visual tokens of the untouched model. notes: where the relevance came from, what else one should know, and
+    those of the allocations."""
 
     text: str
     uncertainty: float
@@ -334,6 +334,10 @@ class Answer:
     seconds: Mapping[str, float] = field(default_factory=dict)
     full: int = 0
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        laid = [note for step in self.passes for note in step.allocation.notes]
+        object.__setattr__(self, "notes", tuple(dict.fromkeys((*self.notes, *laid))))
 
     @property
     def tokens(self) -> int:
@@ -352,16 +356,12 @@ class Answer:
 
     def to_json(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("text", "uncertainty", "tokens", "full")}
-        return {
-            "schema": ANSWER_SCHEMA,
-            **own,
-            "seconds": dict(self.seconds),
-            "notes": list(self.notes),
-            "passes": [
-                {**{name: getattr(step, name) for name in Pass.NUMBERS}, "allocation": step.allocation.to_json()}
-                for step in self.passes
-            ],
-        }
+        passes = [
+            {**{name: getattr(step, name) for name in Pass.NUMBERS}, "allocation": step.allocation.to_json()}
+            for step in self.passes
+        ]
+        told = {"seconds": dict(self.seconds), "notes": list(self.notes)}
+        return {"schema": ANSWER_SCHEMA, **own, **told, "passes": passes}
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,14 @@ def test_json_for_machines(arr_coc, model, image):
     assert 0 <= document["uncertainty"] <= 1
 
 
+def test_what_the_allocation_says_is_said_once(arr_coc, model, image):
+    given = ("ask", image, "what colour", "-m", model, "--budget", 20, "--new-tokens", 2, "--strategy", "clusters")
+    document = json.loads(arr_coc(*given, "--json").out)
+    (laid,) = (note for note in document["passes"][0]["allocation"]["notes"] if "clusters by" in note)
+    assert document["notes"].count(laid) == 1
+    assert " ".join(arr_coc(*given).out.split()).count(f"note: {laid}") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [

@@ -77,7 +77,7 @@ def test_without_torch_it_says_what_torch_says(exported, size, query):
     canvas = canvas_of(pixels)
     stock = ReadingScorer.from_pretrained(exported).float()
     with torch.no_grad():
-        expected = stock(torch.from_numpy(canvas), torch.tensor([question_row(query)]))[0].numpy()
+        expected = stock((torch.from_numpy(canvas) + 1) / 2, torch.tensor([question_row(query)]))[0].numpy()
     exact = OnnxScorer.from_folder(exported, exact=True)(canvas, question_of(query))
     assert exact.shape == (-(-size[0] // 32), -(-size[1] // 32))
     np.testing.assert_allclose(exact, expected, atol=1e-4, rtol=1e-4)

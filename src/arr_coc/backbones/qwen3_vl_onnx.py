@@ -106,9 +106,12 @@ class OnnxQwen3VL:
         ending = set(ends) if isinstance(ends, list) else {ends}
         nothing = np.zeros((1, self.text["num_attention_heads"], 0, self.text["head_dim"]), np.float32)
         cache = [nothing] * (2 * self.text["num_hidden_layers"])
+        length = len(tokens)
+        said = np.repeat(np.arange(following, following + most, dtype=np.float32)[None], 3, 0)
+        cosine, sine = rotations(self._angles(np.concatenate([places, said], 1)))
         for number in range(most):
-            cosine, sine = rotations(self._angles(places))
-            feed = {"states": states, "cosine": cosine, "sine": sine}
+            turn = slice(0, length) if number == 0 else slice(length + number - 1, length + number)
+            feed = {"states": states, "cosine": cosine[turn], "sine": sine[turn]}
             feed |= {f"plane{index}": plane for index, plane in enumerate(planes)}
             feed |= {f"past{index}": past for index, past in enumerate(cache)}
             (logits,), *cache = self.speaker.run(None, feed)
@@ -118,7 +121,6 @@ class OnnxQwen3VL:
                 return
             states = self.embeddings[[token]]
             planes = [np.zeros_like(states)] * len(planes)
-            places = np.full((3, 1), following + number, dtype=np.float32)
 
     def _angles(self, places: np.ndarray) -> np.ndarray:
         """(3, L) places in time, row and column → (L, head size / 2): which of them turns each pair is interleaved."""
@@ -133,10 +135,10 @@ class OnnxQwen3VL:
 # ---- the graphs ------------------------------------------------------------------------------------------------------
 
 
-def turned(graph: Graph, states: str, width: int) -> str:
+def turned(graph: Graph, states: str, width: int, cosine: str = "cosine", sine: str = "sine") -> str:
     """(L, width), every pair (i, i + half a head) of every head turned by its angle → (1, L, width)."""
     start = graph.weight([0], "int64")
-    return graph.add("RotaryEmbedding", graph.shaped(states, 1, -1, width), start, "cosine", "sine", domain=MICROSOFT)
+    return graph.add("RotaryEmbedding", graph.shaped(states, 1, -1, width), start, cosine, sine, domain=MICROSOFT)
 
 
 def tower_of(vision: dict[str, Any], weights: dict[str, np.ndarray]) -> Any:
@@ -203,22 +205,28 @@ def speaker_of(config: dict[str, Any], weights: dict[str, np.ndarray]) -> Any:
         graph.input(f"plane{number}", "L", width)
         for number in range(len(config["vision_config"]["deepstack_visual_indexes"]))
     ]
-    cache = []
+    ends = [graph.weight([value], "int64") for value in (-1, 1 << 62)]
+    angles, cache = ["cosine", "sine"], []
     for number in range(text["num_hidden_layers"]):
-        layer = f"layers.{number}"
+        layer, last = f"layers.{number}", number == text["num_hidden_layers"] - 1
         entered = normed(states, f"{layer}.input_layernorm")
+        asking, laid = entered, planes[number : number + 1]
+        if last:  # of what it makes, nothing but the last token is read
+            states, asking, *angles = (graph.add("Slice", one, *ends) for one in (states, entered, *angles))
+            laid = [graph.add("Slice", one, *ends) for one in laid]
         projected = [of(f"{layer}.self_attn.{name}_proj") for name in "qkv"]
-        queries, keys, values = (
-            graph.linear(entered, one) for one in (projected[0], spread(projected[1]), spread(projected[2]))
-        )
+        queries = graph.linear(asking, projected[0])
+        keys, values = (graph.linear(entered, spread(one)) for one in projected[1:])
         queries, keys = (
-            turned(graph, normed(graph.shaped(one, -1, heads, size), f"{layer}.self_attn.{name}_norm"), heads * size)
-            for name, one in (("q", queries), ("k", keys))
+            turned(
+                graph, normed(graph.shaped(one, -1, heads, size), f"{layer}.self_attn.{name}_norm"), heads * size, *by
+            )
+            for name, one, by in (("q", queries, angles), ("k", keys, ["cosine", "sine"]))
         )
         past = [graph.input(f"past{2 * number + part}", 1, heads, "P", size) for part in range(2)]
         given = (queries, keys, graph.shaped(values, 1, -1, heads * size), "", "", "", *past)
         attended, *present = graph.several(
-            3, "MultiHeadAttention", *given, domain=MICROSOFT, num_heads=heads, unidirectional=1
+            3, "MultiHeadAttention", *given, domain=MICROSOFT, num_heads=heads, unidirectional=int(not last)
         )
         cache += present
         attended = graph.linear(graph.shaped(attended, -1, heads * size), of(f"{layer}.self_attn.o_proj"))
@@ -227,12 +235,10 @@ def speaker_of(config: dict[str, Any], weights: dict[str, np.ndarray]) -> Any:
         gate, up = (graph.linear(entered, of(f"{layer}.mlp.{name}_proj")) for name in ("gate", "up"))
         inner = graph.add("Mul", graph.add("QuickGelu", gate, domain=MICROSOFT, alpha=1.0), up)
         states = graph.add("Add", states, graph.linear(inner, of(f"{layer}.mlp.down_proj")))
-        if number < len(planes):
-            states = graph.add("Add", states, planes[number])
-    ends = [graph.weight([value], "int64") for value in (-1, 1 << 62)]
-    last = normed(graph.add("Slice", states, *ends), "norm")
+        for plane in laid:
+            states = graph.add("Add", states, plane)
     head = of("embed_tokens") if config.get("tie_word_embeddings", True) else weights["lm_head.weight"]
-    return graph.session(graph.linear(last, head), *cache)
+    return graph.session(graph.linear(normed(states, "norm"), head), *cache)
 
 
 # ---- where leaves are: `realizing.positions` and `realizing.patches` for one picture ---------------------------------

@@ -2,7 +2,7 @@
 
 Importing torch takes longer than reading a page; this imports onnxruntime only. The graph is written from the weights
 when they are loaded: places in rows and features in columns, which is what a processor is quick at, and most products
-in whole numbers (`COARSE`). In single precision it is the torch class to the last digits, which tests hold;
+in whole numbers. In single precision it is the torch class to the last digits, which tests hold;
 `benchmarks/scorer_cpu.py` measures what whole numbers change.
 """
 
@@ -23,9 +23,8 @@ from ..sensing.onnx import MICROSOFT, Graph
 
 CELL = 32
 STRIDES = (4, 8, 16, 32)
-# Parts whose products are taken in whole numbers: those of maps at strides of 8 and 16, most of the work. (At a stride
-# of 4 they would save 3 ms of 60 and treble the error.)
-COARSE = {"down8", "read", "spell", "down16", "words"}
+LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # what the scorer makes of the levels of a colour
+NARROW = 64  # features of a row for which `_norm_of_many` pays
 # Larger pictures are read at this many pixels: a page of A4 at 100 dots an inch, in well under a second.
 MOST_PIXELS = 1024 * 1280
 
@@ -52,7 +51,7 @@ class OnnxScorer:
             raise InputError(f"{folder} cannot be read ({error}); install arr-coc again, or train it again") from error
 
     def __call__(self, canvas: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """(1, 3, H, W) float32 in [0, 1], H and W multiples of 32; (1, L) characters → logits (H / 32, W / 32)."""
+        """(1, 3, H, W) float32 in [−1, 1], H and W multiples of 32; (1, L) characters → logits (H / 32, W / 32)."""
         height, width = canvas.shape[2:]
         # Padding is behind the characters, and nothing of it is read.
         row = ids[0, : max(1, int((ids[0] > 0).sum()))]
@@ -83,8 +82,7 @@ class OnnxScorer:
             if stride < CELL:
                 graph.input(f"pairs{stride}", 4, kind="int64")
         words, summary = self._question(question, there)
-        pixels = graph.add("Sub", graph.add("Mul", pictures, graph.weight(2.0)), graph.weight(1.0))
-        stem = graph.add("Gelu", self._conv(pixels, "stem.0", strides=(2, 2)))
+        stem = graph.add("Gelu", self._conv(pictures, "stem.0", strides=(2, 2)))
         stem = graph.add("Transpose", self._conv(stem, "stem.2", strides=(2, 2)), perm=(0, 2, 3, 1))
         features = graph.shaped(stem, -1, config["narrow"])
         for number in range(config["fine"]):
@@ -113,8 +111,9 @@ class OnnxScorer:
         return self.weights[part + ".weight"], self.weights[part + ".bias"]
 
     def _product(self, states: str, part: str, weight: np.ndarray, bias: np.ndarray) -> str:
-        coarse = part.split(".")[0] in COARSE and not self.exact
-        return (self.graph.coarse_linear if coarse else self.graph.linear)(states, weight, bias)
+        """In whole numbers, but for those of the question, which are few."""
+        exact = self.exact or part.startswith("question")
+        return (self.graph.linear if exact else self.graph.coarse_linear)(states, weight, bias)
 
     def _conv(self, maps: str, part: str, **how: Any) -> str:
         """A convolution of (1, C, …) that keeps the size but for its strides."""
@@ -141,7 +140,7 @@ class OnnxScorer:
         graph, (weight, bias) = self.graph, self._of(part)
         width = len(weight) // 3
         parts = (
-            graph.shaped(graph.linear(states, *one), 1, -1, width)
+            graph.shaped(self._product(states, part, *one), 1, -1, width)
             for one in zip(np.split(weight, 3), np.split(bias, 3), strict=True)
         )
         return graph.shaped(graph.add("MultiHeadAttention", *parts, domain=MICROSOFT, num_heads=heads), -1, width)
@@ -152,12 +151,22 @@ class OnnxScorer:
         maps = graph.add("Transpose", graph.add("Reshape", features, f"map{stride}"), perm=(0, 3, 1, 2))
         width = len(self.weights[part + ".norm.weight"])
         seen = graph.add("Transpose", self._conv(maps, part + ".spatial", group=width), perm=(0, 2, 3, 1))
-        normed = graph.root_norm(graph.shaped(seen, -1, width), self.weights[part + ".norm.weight"])
+        normed = self._norm_of_many(graph.shaped(seen, -1, width), self.weights[part + ".norm.weight"])
         hidden = graph.add("Gelu", self._product(normed, part, *self._of(part + ".expand")))
         if query is not None:
             scale, more = self._of(part + ".modulate")
             hidden = graph.add("Mul", hidden, graph.linear(query, scale, more + 1))
         return graph.add("Add", features, self._product(hidden, part, *self._of(part + ".contract")))
+
+    def _norm_of_many(self, states: str, weight: np.ndarray) -> str:
+        """`root_norm` of (N, C), by the operator that also adds something, here nothing: on many narrow rows the plain
+        one has its threads wait for one another."""
+        graph, width = self.graph, len(weight)
+        if width > NARROW:
+            return graph.root_norm(states, weight)
+        given = graph.shaped(states, -1, 1, width), graph.weight(np.zeros((1, 1, width))), graph.weight(weight)
+        normed = graph.add("SkipSimplifiedLayerNormalization", *given, domain=MICROSOFT, epsilon=1e-6)
+        return graph.shaped(normed, -1, width)
 
     def _down(self, features: str, part: str, stride: int) -> str:
         """A convolution of 2×2 at every second place, on (N, C): four places side by side, and a product."""
@@ -167,40 +176,28 @@ class OnnxScorer:
         return self._product(graph.shaped(pairs, -1, flat.shape[1]), part, flat, bias)
 
     def _match(self, features: str, part: str, words: str, heads: int) -> str:
-        """`Match` on (N, C): keys are joined with what asks them, and values with what becomes of them, before any
-        place is looked at."""
-        graph, width = self.graph, len(self.weights[part + ".norm.weight"])
-        ask, bias = self._of(part + ".ask")
-        size = len(ask) // heads
-        weight, more = self._of(part + ".key_value")
+        """`Match` on (N, C): every row looks at every character."""
+        graph, (weight, more) = self.graph, self._of(part + ".key_value")
+        inner = len(weight) // 2
         keys, values = (
-            graph.add("Transpose", graph.shaped(graph.linear(words, *one), -1, heads, size), perm=(1, 0, 2))
+            graph.shaped(graph.linear(words, *one), 1, -1, inner)
             for one in zip(np.split(weight, 2), np.split(more, 2), strict=True)
         )
-        scale = size**-0.5
-        asked = graph.add("MatMul", keys, graph.weight(scale * ask.reshape(heads, size, width)))
-        offset = graph.add("MatMul", keys, graph.weight(scale * bias.reshape(heads, size, 1)))
-        answer, rest = self._of(part + ".answer")
-        told = graph.add("MatMul", values, graph.weight(answer.T.reshape(heads, size, width)))
         normed = graph.root_norm(features, self.weights[part + ".norm.weight"])
-        scores = graph.add("Gemm", normed, graph.shaped(asked, -1, width), graph.shaped(offset, -1), transB=1)
-        letters = graph.add("Shape", words, end=1)
-        apart = graph.add("Concat", graph.weight([-1, heads], "int64"), letters, axis=0)
-        chances = graph.add("Softmax", graph.add("Reshape", scores, apart), axis=-1)
-        joined = graph.add("Mul", letters, graph.weight([heads], "int64"))
-        flat = graph.add("Reshape", chances, graph.add("Concat", graph.weight([-1], "int64"), joined, axis=0))
-        mixed = graph.add("Gemm", flat, graph.shaped(told, -1, width), graph.weight(rest))
-        return graph.add("Add", features, mixed)
+        asked = graph.shaped(self._product(normed, part, *self._of(part + ".ask")), 1, -1, inner)
+        mixed = graph.add("MultiHeadAttention", asked, keys, values, domain=MICROSOFT, num_heads=heads)
+        answer = self._product(graph.shaped(mixed, -1, inner), part, *self._of(part + ".answer"))
+        return graph.add("Add", features, answer)
 
     def _relate(self, features: str, part: str) -> str:
         """`Relate` on (N, C)."""
         graph = self.graph
         normed = graph.root_norm(features, self.weights[part + ".norms.0.weight"])
         attended = self._attention(normed, part + ".look", self.config["heads"])
-        features = graph.add("Add", features, graph.linear(attended, *self._of(part + ".relate")))
+        features = graph.add("Add", features, self._product(attended, part, *self._of(part + ".relate")))
         normed = graph.root_norm(features, self.weights[part + ".norms.1.weight"])
-        hidden = graph.add("Gelu", graph.linear(normed, *self._of(part + ".think.0")))
-        return graph.add("Add", features, graph.linear(hidden, *self._of(part + ".think.2")))
+        hidden = graph.add("Gelu", self._product(normed, part, *self._of(part + ".think.0")))
+        return graph.add("Add", features, self._product(hidden, part, *self._of(part + ".think.2")))
 
 
 def position_waves(rows: int, cols: int, waves: int) -> np.ndarray:
@@ -228,7 +225,7 @@ def score_picture(folder: Path, pixels: np.ndarray, query: str) -> np.ndarray:
 
 
 def canvas_of(pixels: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8 or in [0, 1] → (1, 3, H', W') float32 in [0, 1], sides multiples of 32, the edge repeated."""
+    """(H, W, 3) uint8 or in [0, 1] → (1, 3, H', W') float32 in [−1, 1], sides multiples of 32, the edge repeated."""
     import cv2
 
     if pixels.dtype != np.uint8:
@@ -241,9 +238,13 @@ def canvas_of(pixels: np.ndarray) -> np.ndarray:
         size = (max(1, round(width * scale)), max(1, round(height * scale)))
         pixels = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
     height, width = pixels.shape[:2]
-    pixels = cv2.copyMakeBorder(pixels, 0, -height % CELL, 0, -width % CELL, cv2.BORDER_REPLICATE)
-    canvas = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], dtype=np.float32)
-    return canvas / 255
+    below, right = -height % CELL, -width % CELL
+    if below or right:
+        pixels = cv2.copyMakeBorder(pixels, 0, below, 0, right, cv2.BORDER_REPLICATE)
+    canvas = np.empty((1, 3, *pixels.shape[:2]), dtype=np.float32)
+    for plane, place in zip(cv2.split(pixels), canvas[0], strict=True):
+        cv2.LUT(plane, LEVELS, place)
+    return canvas
 
 
 def question_of(query: str) -> np.ndarray:

@@ -48,19 +48,18 @@ def kind_features(pixels: np.ndarray) -> np.ndarray:
     if scale < 1:
         size = (max(1, round(pixels.shape[1] * scale)), max(1, round(pixels.shape[0] * scale)))
         pixels = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
-    red, green, blue = (np.asarray(plane, np.uint8) >> 4 for plane in cv2.split(pixels))
-    colours = (red.astype(np.uint16) << 8) | (green << 4) | blue
+    colours = cv2.calcHist([pixels], [0, 1, 2], None, [16] * 3, [0, 256] * 3)
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     view = cv2.resize(grey, (16, 16), interpolation=cv2.INTER_AREA)
     height, width = grey.shape
     quarter = cv2.resize(grey, (max(1, width // 4), max(1, height // 4)), interpolation=cv2.INTER_AREA)
     slopes = [slope for plane in (grey, quarter) for slope in _slopes(plane)]
-    return np.array([_entropy(colours), _entropy(np.asarray(grey, np.uint8) >> 3), float(view.std()) / 64, *slopes])
+    levels = cv2.calcHist([grey], [0], None, [32], [0, 256])
+    return np.array([_entropy(colours), _entropy(levels), float(view.std()) / 64, *slopes])
 
 
-def _entropy(values: np.ndarray) -> float:
-    share = np.bincount(values.ravel()) / values.size
-    share = share[share > 0]
+def _entropy(counts: np.ndarray) -> float:
+    share = counts[counts > 0].astype(np.float64) / counts.sum(dtype=np.float64)
     return float(-(share * np.log2(share)).sum())
 
 
