@@ -26,7 +26,10 @@ def book(pack):
     return PageBook(str(pack), "cpu", seed=3)
 
 
-def test_every_letter_of_an_answer_is_copied_from_its_ink(book):
+@pytest.mark.parametrize("neighbours", [0, 12])
+def test_every_letter_of_an_answer_is_copied_from_its_ink(pack, book, neighbours):
+    own, book = book, PageBook(str(pack), "cpu", seed=3, neighbours=neighbours)
+    assert (len(book) > len(own)) == bool(neighbours)
     batch = book.render(12, (256, 256), 0)
     assert batch.pictures.shape == (12, 3, 256, 256)
     grey = batch.pictures.float().mean(1)

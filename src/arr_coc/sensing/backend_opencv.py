@@ -199,7 +199,9 @@ def distance_to(mask: Map) -> Map:
     height, width = mask.shape
     if not mask.any():
         return np.full(mask.shape, height + width, dtype=np.float32)
-    return cv2.distanceTransform((~mask).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    distance = cv2.distanceTransform((~mask).astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    # OpenCV's last bit depends on where the memory lies. The square of a distance between pixels is a whole number.
+    return np.sqrt(np.rint(distance * distance))
 
 
 # ---- memory for textures, used again once a texture is gone ---------------------------------------------------------

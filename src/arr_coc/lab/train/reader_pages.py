@@ -7,6 +7,7 @@ half of the pictures as scanners and cameras wear paper.
 from __future__ import annotations
 
 import math
+import random
 from glob import glob
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from ...alphabet import QUESTION, text_row
 from ...errors import InputError
 from ..needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
 from ..needle.renderer import Asked
+from ..pages.neighbours import neighbour_questions
 from ..pages.pack import read_pack
 from ..pages.page import Answered, Page
 from .pictures import UNKNOWN, Glyphs
@@ -41,6 +43,8 @@ LINE_HEIGHT = 1.2
 # Pages are shown from four fifths to one and a half times the size at which they were drawn.
 ZOOM = (0.8, 1.5)
 WORN_SHARE = 0.5
+# … and so many are turned into their negative, as screens are at night.
+DARK_SHARE = 0.1
 # Questions that repeat what is asked for teach pointing, which the scorer does; few of them are enough.
 ECHOES = frozenset({"click", "place", "icon"})
 ECHO_SHARE = 0.25
@@ -59,7 +63,8 @@ class PageQuestions(NamedTuple):
 
 class PageBook:
     """Pages of all packs that match a pattern. share: how many of all pictures the reader sees are pages. echoes: how
-    many of the questions that hold their answer are asked."""
+    many of the questions that hold their answer are asked. neighbours: how many questions a page gets that it was not
+    drawn with, about what stands beside what."""
 
     def __init__(
         self,
@@ -68,14 +73,19 @@ class PageBook:
         seed: int = 0,
         share: float = 0.45,
         echoes: float = ECHO_SHARE,
+        neighbours: int = 0,
     ) -> None:
         paths = sorted(glob(pattern))
         if not paths:
             raise InputError(f"no pack of pages matches {pattern!r}; write some with arr-coc pages --pack")
         self.share, self.seed, self.device = share, seed, torch.device(device)
-        chance = np.random.default_rng(seed)
+        chance = random.Random(seed)
         asked = [
-            (page, [q for q in page.questions if fits(q) and (q.kind not in ECHOES or chance.random() < echoes)])
+            (
+                page,
+                [q for q in page.questions if fits(q) and (q.kind not in ECHOES or chance.random() < echoes)]
+                + [q for q in neighbour_questions(page, neighbours, chance) if fits(q)],
+            )
             for page in read_pack(paths)
         ]
         asked = [(page, questions) for page, questions in asked if questions]
@@ -144,6 +154,8 @@ class PageBook:
         if not as_drawn:
             worn = (uniform(number, 1, 1, 1) < WORN_SHARE).float()
             pictures = torch.lerp(pictures, wear(pictures, uniform, 0.45), worn)
+            dark = uniform(number, 1, 1, 1) < DARK_SHARE
+            pictures = torch.where(dark, 1 - pictures, pictures)
         asked = [self.ask(which, scale, shift, canvas.flip(0)) for which in (first, second)]
         rows, cols = size[0] // CELL, size[1] // CELL
         classes = len(CELL_CLASSES) - FIRST_COLOUR

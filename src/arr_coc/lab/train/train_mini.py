@@ -77,6 +77,7 @@ class MiniOptions(RunOptions):
     pages: str = option("", "packs of pages to read beside Needle World, like packs/train-*.bin (arr-coc pages --pack)")
     heads_first: int = option(0, "steps in which only the dense heads learn, where the start has none")
     page_share: float = option(0.45, "of the pictures, those that are pages")
+    neighbours: int = option(24, "questions about what stands beside what, of each page")
     clip_share: float = option(0.0, "of the steps, those on clips of several frames")
     letter_share: float = option(0.0, "of the steps, those that only name the letters in every token, twice as many")
     guide: str = option("bundled", "a finished scorer to follow, by folder")
@@ -122,7 +123,7 @@ class MiniTraining(Training[MiniOptions]):
         self.chance["source"] = random.Random(f"{options.seed}/{first}")
         self.source = ReaderSource(
             *(FAMILIES, SHARES, options.seed, self.device, self.chance["source"], QUESTIONS, self.done["rendered"]),
-            PageBook(options.pages, self.device, options.seed, options.page_share) if options.pages else None,
+            self.page_book(),
         )
         self.clips = ClipLessons(self.device, options.seed, options.largest, max(1, round(8 * options.scale)))
         self.ahead: Prefetcher[tuple[Origin, ReaderBatch]] = Prefetcher(self.render_next, self.device)
@@ -209,6 +210,12 @@ class MiniTraining(Training[MiniOptions]):
         if self.chance["chance"].random() < self.plan.letter_share:
             return self.learn_letters(at)
         return self.learn(*self.next_batch(at))
+
+    def page_book(self) -> PageBook | None:
+        plan = self.plan
+        if not plan.pages:
+            return None
+        return PageBook(plan.pages, self.device, plan.seed, plan.page_share, neighbours=plan.neighbours)
 
     def finished_scorer(self) -> Any:
         """The scorer that the options name, frozen."""

@@ -1,0 +1,90 @@
+"""Questions about what stands beside what: asked by text that is there once, answered by the text that is meant."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arr_coc.lab.pages.neighbours import nearest, neighbour_questions, pieces_of
+from arr_coc.lab.pages.page import Page
+
+#   Total due   42.00
+#   Paid by     Ann Lee
+#   Due
+LINES = [("Total", 10, 10), ("due", 62, 10), ("42.00", 140, 10), ("Paid", 10, 34), ("by", 54, 34), ("Ann", 140, 34)]
+LINES += [("Lee", 176, 34), ("Due", 10, 58)]
+
+
+@dataclass(frozen=True)
+class Word:
+    text: str
+    x: float
+    y: float
+
+
+def page_of(words: list[Word], family: str = "forms") -> Page:
+    """Letters ten pixels wide and twelve high."""
+    boxes = np.array([[w.x, w.y, w.x + 10 * len(w.text), w.y + 12] for w in words], np.uint16).reshape(-1, 4)
+    return Page("p", family, "l", "train", 320, 240, b"", [w.text for w in words], boxes, boxes[:0], [])
+
+
+FORM = [Word(*line) for line in LINES]
+
+
+def asked(words: list[Word] = FORM, family: str = "forms") -> dict[str, dict[str, str]]:
+    """{kind: {what it is asked by: answer}}, where the wording shows it."""
+    found: dict[str, dict[str, str]] = {}
+    for one in neighbour_questions(page_of(words, family), 200, random.Random(0)):
+        found.setdefault(one.kind, {})[one.text] = one.answer
+    return found
+
+
+def test_words_with_a_blank_between_them_are_one_piece():
+    assert pieces_of(page_of(FORM)).texts == ["Total due", "42.00", "Paid by", "Ann Lee", "Due"]
+    assert pieces_of(page_of([])).texts == []
+
+
+def test_beside_and_below_are_what_they_say():
+    right, below = nearest(pieces_of(page_of(FORM)).boxes)
+    assert right.tolist() == [1, -1, 3, -1, -1]
+    assert below.tolist() == [2, 3, 4, -1, -1]
+    found = asked()
+    assert all(("Total due" in text) == (answer == "42.00") for text, answer in found["right"].items())
+    assert not any("Ann Lee" in text for text in found["below"]), "nothing stands below it"
+    assert set(found["below"].values()) == {"Paid by", "Ann Lee", "Due"}
+    assert set(found["next"].values()) == {"due", "by", "Lee"}
+    assert set(found["begins"].values()) == {"Total", "42.00"}
+
+
+def test_a_label_is_asked_for_where_one_thing_only_can_belong_to_it():
+    # Something stands beside and below the first two; under the third there is only another label.
+    assert "field" not in asked()
+    assert asked(FORM[:3])["field"].popitem()[1] == "42.00"
+    assert "field" not in asked(FORM[:3], "bars")
+
+
+def test_none_are_made_where_none_are_wanted():
+    assert neighbour_questions(page_of(FORM), 0, random.Random(0)) == []
+
+
+letters = st.text("abcdefgh", min_size=1, max_size=9)
+
+
+@given(st.lists(st.tuples(letters, st.integers(0, 20), st.integers(0, 8)), max_size=30), st.integers(0, 9))
+def test_every_question_is_asked_by_what_is_there_once_and_answered_by_what_its_box_holds(words, seed):
+    placed = [Word(text, 12 * column, 20 * row) for text, column, row in words]
+    page = page_of(placed)
+    pieces = pieces_of(page)
+    for one in neighbour_questions(page, 40, random.Random(seed)):
+        box = one.boxes[0].tolist()
+        texts = [text for text, other in zip(pieces.texts, pieces.boxes, strict=True) if other.tolist() == box]
+        texts += [w.text for w, other in zip(placed, page.word_boxes.tolist(), strict=True) if other == box]
+        assert one.answer in texts
+        if one.kind == "right":
+            assert box[0] > one.context[0, 2]
+        if one.kind == "below":
+            assert box[1] > one.context[0, 1]
