@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from arr_coc.alphabet import IDS, NUMBER_OF_IDS
 from arr_coc.lab.train import pictures as picture_room
@@ -28,7 +29,7 @@ from arr_coc.lab.train.reader import (
     reader_losses,
     unpack_batch,
 )
-from arr_coc.lab.train.reader_examples import ReaderBatch, ReaderSource, RingBuffer, render_reader_batch
+from arr_coc.lab.train.reader_examples import ReaderBatch, ReaderSource, RingBuffer, render_reader_batch, whose_turn
 
 SIZE = (128, 256)
 
@@ -153,11 +154,19 @@ def test_a_buffer_replaces_its_oldest_pictures():
 
 
 def test_the_source_begins_with_every_family_and_never_repeats_a_number():
-    source = ReaderSource(("cards", "signs"), (1.0, 1.0), 0, "cpu", random.Random(0), questions=1)
+    source = ReaderSource(("cards", "signs"), (1.0, 1.0), 0, "cpu", questions=1)
     first, second = (source.render(source.choose(2, (128, 128), None, turn)) for turn in range(2))
     assert source.rendered == 4
     assert torch.equal(first.pictures, render_family("cards", 2, (128, 128), 0, 0, "cpu").pictures)
     assert torch.equal(second.pictures, render_family("signs", 2, (128, 128), 0, 2, "cpu").pictures)
+
+
+@given(st.lists(st.floats(0.2, 3), min_size=2, max_size=8), st.integers(0, 60))
+def test_every_family_has_its_share_at_any_time(shares, turns):
+    had = [whose_turn(tuple(shares), 1, turn) for turn in range(turns)]
+    for number, share in enumerate(shares):
+        assert abs(had.count(number) - turns * share / sum(shares)) < 2
+    assert [whose_turn(tuple(shares), len(shares), turn) for turn in range(len(shares))] == list(range(len(shares)))
 
 
 def test_a_second_look_is_finer_and_goes_to_the_answer_in_half_of_the_pictures():

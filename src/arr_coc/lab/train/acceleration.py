@@ -9,7 +9,7 @@ import queue
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -20,8 +20,8 @@ Work = Callable[[Sequence[Tensor]], dict[str, Tensor]]
 BEFORE = 3
 # … and so often before it is tried once more where there was no room.
 FOR_A_WHILE = 100
-# Share of the device's memory that must be free for another recording: each keeps the memory of its step.
-ROOM = 0.5
+# Share of the device's memory that must be free for another recording.
+ROOM = 0.35
 
 
 class Recording(NamedTuple):
@@ -32,17 +32,27 @@ class Recording(NamedTuple):
     outputs: dict[str, Tensor]
 
 
+@dataclass
+class Place:
+    """The memory of recordings, and the stream they are made on: memory is handed on from one to the next on one stream
+    only. What a recording leaves there is gone when the next is replayed."""
+
+    pool: Any = None
+    stream: Any = None
+
+
 class Captured:
     """`work` takes tensors and returns tensors; what else it changes must keep its place in memory (gradients that are
     copied into, not replaced), must not depend on anything but its arguments' values, and may not wait for the device.
     """
 
-    def __init__(self, work: Work, device: torch.device) -> None:
+    def __init__(self, work: Work, device: torch.device, place: Place | None = None) -> None:
+        """place: where the recordings lie, of another one, to share its memory; nothing may be replayed meanwhile."""
         self.work = work
+        self.place = place or Place()
         self.able = device.type == "cuda"
         self.recordings: dict[tuple[object, ...], Recording] = {}
         self._done: dict[tuple[object, ...], int] = {}
-        self._pool: Any = None
 
     def __call__(self, arguments: Sequence[Tensor]) -> dict[str, Tensor]:
         if not self.able:
@@ -65,10 +75,9 @@ class Captured:
         if free < ROOM * whole:
             self._done[key] = -FOR_A_WHILE
             return False
-        if self._pool is None:
-            self._pool = torch.cuda.graph_pool_handle()
-        graph = torch.cuda.CUDAGraph()
-        stream = torch.cuda.Stream()
+        if self.place.pool is None:
+            self.place.pool, self.place.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+        graph, stream = torch.cuda.CUDAGraph(), self.place.stream
         torch.cuda.synchronize()
         torch.cuda.empty_cache()  # what lies idle in pieces is wanted as a whole
         collecting = gc.isenabled()
@@ -76,7 +85,7 @@ class Captured:
         try:
             with torch.cuda.stream(stream):
                 # Another thread renders meanwhile and must not be taken for a part of it.
-                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                graph.capture_begin(pool=self.place.pool, capture_error_mode="thread_local")
                 try:
                     outputs = self.work(inputs)
                 finally:

@@ -8,8 +8,10 @@ fixed sizes, so that taking examples out never makes the processor wait for the 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -253,6 +255,18 @@ class RingBuffer(Generic[Batch]):
         return buffer
 
 
+@cache
+def whose_turn(shares: tuple[float, ...], first: int, turn: int) -> int:
+    """Which of several comes in this turn: the first few once each, then whoever is farthest behind its share.
+
+    A buffer holds some dozen batches, each of one family; drawn by chance, a family might be missing for minutes.
+    """
+    if turn < first:
+        return turn
+    had = Counter(whose_turn(shares, first, earlier) for earlier in range(turn))
+    return max(range(len(shares)), key=lambda each: shares[each] * (turn + 1) / sum(shares) - had[each])
+
+
 @dataclass
 class ReaderSource:
     """Which pictures come next: the family whose turn it is.
@@ -265,17 +279,16 @@ class ReaderSource:
     shares: Sequence[float]
     seed: int
     device: torch.device | str
-    chance: random.Random
     questions: int = 2
     rendered: int = 0
     pages: PageRenderer | None = None
 
     def choose(self, number: int, size: tuple[int, int], difficulty: str | None, turn: int) -> Origin:
-        """turn: how many batches of this canvas came before; the first of each canvas go through all families."""
+        """turn: how many batches of this canvas came before."""
         families, shares = list(self.families), list(self.shares)
         if self.pages is not None and min(size) >= SMALLEST_PAGE:
             families, shares = [*families, PAGES], [*shares, sum(shares) * self.pages.share / (1 - self.pages.share)]
-        family = families[turn] if turn < len(self.families) else self.chance.choices(families, shares)[0]
+        family = families[whose_turn(tuple(shares), len(self.families), turn)]
         start, self.rendered = self.rendered, self.rendered + number
         return Origin(family, number, size, start, difficulty)
 
@@ -325,7 +338,7 @@ STAGES = (
 PATCHES_A_STEP = 60 * 1024
 TOKENS_A_STEP = 50_000
 # Pixels rendered at once, and kept in a buffer.
-PIXELS_A_RENDERING = 256 * 512 * 512
+PIXELS_A_RENDERING = 512 * 512 * 512
 PIXELS_A_BUFFER = 12_288 * 512 * 512
 # … and cut into patches in one step: few tokens of large pictures are still many pixels.
 PIXELS_A_STEP = 192 * 512 * 512

@@ -66,7 +66,7 @@ class MiniOptions(RunOptions):
     warm_up: int = option(200, "steps")
     decay_from: float = option(0.4, "share of the training from which on the learning rates fall")
     scale: float = option(1.0, "share of the usual batch size and buffer, for machines with little memory")
-    reuse: float = option(8.0, "how often a rendered picture is read on average")
+    reuse: float = option(5.0, "how often a rendered picture is read on average")
     glyph_weight: float = option(1.0, "of the characters in every visual token")
     patch_weight: float = option(1.0, "of the characters in every patch")
     point_weight: float = option(0.3, "of pointing at what is meant")
@@ -114,7 +114,7 @@ class MiniTraining(Training[MiniOptions]):
         self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
         self.twin = Twin(Reader(self.model, self.heads), self.dtype)
         self.teach = Captured(self.read_and_weigh, self.device)
-        self.teach_letters = Captured(self.name_letters, self.device)
+        self.teach_letters = Captured(self.name_letters, self.device, self.teach.place)
         self.idle: list[nn.Parameter] = []
         first = self.done["first"]
         self.chance["chance"].seed(options.seed + first)
@@ -122,8 +122,7 @@ class MiniTraining(Training[MiniOptions]):
         # The background thread has a source of chance of its own: a shared one would make runs depend on timing.
         self.chance["source"] = random.Random(f"{options.seed}/{first}")
         self.source = ReaderSource(
-            *(FAMILIES, SHARES, options.seed, self.device, self.chance["source"], QUESTIONS, self.done["rendered"]),
-            self.page_book(),
+            FAMILIES, SHARES, options.seed, self.device, QUESTIONS, self.done["rendered"], self.page_book()
         )
         self.clips = ClipLessons(self.device, options.seed, options.largest, max(1, round(8 * options.scale)))
         self.ahead: Prefetcher[tuple[Origin, ReaderBatch]] = Prefetcher(self.render_next, self.device)
@@ -253,9 +252,7 @@ class MiniTraining(Training[MiniOptions]):
         size = pages.size
         blocks, kept = self.blocks(pages, kind)
         patches = cut_blocks(pages, blocks, coarsest_of(size) + 1, self.dtype)
-        # Every recording keeps memory: only for the canvas that comes most often.
-        teach = self.teach if size == (512, 512) else self.read_and_weigh
-        found = teach(pack_batch(pages, blocks, patches, kept))
+        found = self.teach(pack_batch(pages, blocks, patches, kept))
         self.update_reader()
         notes = {
             f"right {size[0]} {kind.name}": found["right"],
@@ -310,8 +307,7 @@ class MiniTraining(Training[MiniOptions]):
         pages, kind = self.next_batch(at, KINDS[0])
         blocks, _ = self.blocks(pages, kind)
         patches = cut_blocks(pages, blocks, coarsest_of(pages.size) + 1, self.dtype)
-        teach = self.teach_letters if pages.size == (512, 512) else self.name_letters
-        found = teach(pack_batch(pages, blocks, patches))
+        found = self.teach_letters(pack_batch(pages, blocks, patches))
         # What got no gradient must not move by an old one.
         kept = [parameter.grad for parameter in self.idle]
         for parameter in self.idle:
