@@ -51,7 +51,7 @@ def test_the_forward_pass_is_that_of_the_project():
     hidden, _ = mini.language(here, Told(mini.full(here)))
     leaves = here.level(0)
     seen = run_tower(mini.core.visual, cut_patches(pictures().pictures, leaves, 1, torch.float32), leaves, here.grid)
-    theirs, _ = run_language(mini.core, seen, here.tails[:, None], leaves, here.grid)
+    theirs = run_language(mini.core, seen, here.tails[:, None], leaves, here.grid).said
     torch.testing.assert_close(hidden, theirs, atol=1e-4, rtol=1e-4)
 
 

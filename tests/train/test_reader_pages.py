@@ -34,7 +34,7 @@ def test_every_letter_of_an_answer_is_copied_from_its_ink(pack, book, neighbours
     assert batch.pictures.shape == (12, 3, 256, 256)
     grey = batch.pictures.float().mean(1)
     for number in range(12):
-        for asked in range(2):
+        for asked in range(3):
             spots = batch.copied[number, asked]
             spots = spots[spots >= 0].long()
             said = batch.tails[number, asked][batch.said[number, asked]][:-1]

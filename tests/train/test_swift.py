@@ -207,8 +207,8 @@ def test_two_looks_are_those_of_the_separate_path(reader):
     looks = [run_tower(core.visual, cut_patches(pages.pictures, one, 4, torch.float32), one, (8, 8)) for one in blocks]
     alone = run_tower(core.visual, cut_patches(pages.pictures, blocks[0], 4, torch.float32), blocks[0], (8, 8))
     assert torch.equal(together(looks).embeds[:, : blocks[0].shape[1]], alone.embeds)
-    one, _ = run_language(core, alone, pages.tails, blocks[0], (8, 8))
-    two, _ = run_language(core, together(looks), pages.tails, torch.cat(blocks, 1), (8, 8))
+    one = run_language(core, alone, pages.tails, blocks[0], (8, 8)).said
+    two = run_language(core, together(looks), pages.tails, torch.cat(blocks, 1), (8, 8)).said
     assert not torch.allclose(one, two)
     assert reading.answer > 0
 

@@ -67,7 +67,7 @@ def answer_chances(
     core: Any = model.model
     tails, said = chat_tail(question_ids, answer_ids)
     seen = run_tower(core.visual, patches, leaves, grid)
-    hidden, _ = run_language(core, seen, tails[:, None], leaves, grid)
+    hidden = run_language(core, seen, tails[:, None], leaves, grid).said
     said = said[:, 1:]
     chances = model.lm_head(hidden[:, :-1][said]).float().log_softmax(-1)
     return said, tails[:, 1:][said], chances

@@ -29,7 +29,7 @@ from .pictures import (
 )
 from .prompts import HEAD, build_prompt
 from .reader_examples import ReaderBatch
-from .swift import Seen, cut_patches, run_language, run_tower, together
+from .swift import Seen, Thought, cut_patches, each_question, run_language, run_tower, together
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -229,16 +229,16 @@ def reader_losses(
                 take_tokens(seen.patches.unflatten(1, (-1, 4)).flatten(2), kept).unflatten(2, (4, -1)).flatten(1, 2),
             ),
         )
-    answer, right, half_way = answer_loss(core, seen, batch, leaves, grid)
+    answer, right, thought = answer_loss(core, seen, batch, leaves, grid)
     said = batch.said.flatten(0, 1)[:, 1:]
     dense = dense_losses(reader, batch, leaves, seen)
     # The token before the answer's first: it has read the whole question and nothing of the answer.
-    last_read = said.to(torch.uint8).argmax(1) + half_way.shape[1] - batch.tails.shape[2]
-    asking = half_way[torch.arange(len(half_way), device=half_way.device), last_read]
-    places = half_way[:, len(HEAD) : len(HEAD) + leaves.shape[1]]
+    last_read = said.to(torch.uint8).argmax(1)
+    asking = thought.half_way[torch.arange(len(last_read), device=last_read.device), last_read]
+    places = each_question(thought.before[:, len(HEAD) : len(HEAD) + leaves.shape[1]], batch.tails.shape[1])
     pointing = pointing_loss(reader.heads.point(asking, places), leaves_meant(batch.targets, leaves))
     reading = Reading(answer, right, dense.glyph, dense.thing, dense.right)
-    copying = copying_loss(reader, half_way[:, -batch.tails.shape[2] : -1], places, batch, leaves)
+    copying = copying_loss(reader, thought.half_way[:, :-1], places, batch, leaves)
     return ReaderLosses(reading, dense.patches, pointing, copying)
 
 
@@ -274,14 +274,14 @@ def take_tokens(values: Tensor, which: Tensor) -> Tensor:
 
 def answer_loss(
     core: Any, seen: Seen, batch: ReaderBatch, leaves: Tensor, grid: tuple[int, int]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Cross entropy of the answers, which are right (B·K,), and the whole prompts' states half-way up (B·K, L, D)."""
-    hidden, half_way = run_language(core, seen, batch.tails, leaves, grid)
-    logits = F.linear(hidden[:, :-1], core.language_model.embed_tokens.weight).float()
+) -> tuple[Tensor, Tensor, Thought]:
+    """Cross entropy of the answers, which are right (B·K,), and what the language model made of it all."""
+    thought = run_language(core, seen, batch.tails, leaves, grid)
+    logits = F.linear(thought.said[:, :-1], core.language_model.embed_tokens.weight).float()
     tails, said = batch.tails.flatten(0, 1)[:, 1:], batch.said.flatten(0, 1)[:, 1:]
     wanted = torch.where(said, tails.long(), IGNORE)
     right = ~((logits.detach().argmax(-1) != wanted) & said).any(1)
-    return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE), right, half_way
+    return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE), right, thought
 
 
 def picture_loss(mini: Any, batch: ReaderBatch, blocks: Sequence[Tensor], levels: int) -> tuple[Tensor, Tensor]:

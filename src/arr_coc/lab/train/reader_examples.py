@@ -342,7 +342,7 @@ PIXELS_A_RENDERING = 512 * 512 * 512
 PIXELS_A_BUFFER = 12_288 * 512 * 512
 # … and cut into patches in one step: few tokens of large pictures are still many pixels.
 PIXELS_A_STEP = 192 * 512 * 512
-QUESTIONS = 2
+QUESTIONS = 3
 # cards, forms, receipts, scenes, charts, signs, zoo: what is read worst comes most, and what pages have nothing of.
 SHARES = (1.0, 1.6, 1.8, 1.5, 1.2, 1.0, 1.5)
 
@@ -372,7 +372,7 @@ def pictures_a_step(size: tuple[int, int], kind: Kind) -> int:
     leaves = budget_of(kind, even_tree_of(size))
     questions = QUESTIONS if kind.name == "full" else 1
     most = PIXELS_A_STEP // (size[0] * size[1])
-    return max(1, min(most, PATCHES_A_STEP // (4 * leaves), TOKENS_A_STEP // (questions * (leaves + TAIL))))
+    return max(1, min(most, PATCHES_A_STEP // (4 * leaves), TOKENS_A_STEP // (leaves + questions * TAIL)))
 
 
 def choose_difficulty(size: tuple[int, int], chance: random.Random) -> str | None:

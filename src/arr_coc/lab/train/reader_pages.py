@@ -120,7 +120,7 @@ class PageBook:
     def render(
         self, number: int, size: tuple[int, int], start: int, which: Tensor | None = None, as_drawn: bool = False
     ) -> ReaderBatch:
-        """Crops of `size`, each around one question, with a second one about the same page where the crop shows it.
+        """Crops of `size`, each around one question, with others about the same page where the crop shows them.
 
         start: the number of the first picture; the same one gives the same batch. which: (number,) questions, instead
         of any. as_drawn: neither worn nor, where it fits, zoomed, and asked as it was written.
@@ -132,8 +132,8 @@ class PageBook:
 
         first = torch.randint(len(self), (number,), generator=generator, device=self.device) if which is None else which
         page = self.asked.page[first]
-        second = self.first[page] + (uniform(number) * self.count[page]).long()
-        extent, other = (extent_of(self.asked.boxes[one], self.asked.contexts[one]) for one in (first, second))
+        others = [self.first[page] + (uniform(number) * self.count[page]).long() for _ in range(QUESTIONS - 1)]
+        extent = extent_of(self.asked.boxes[first], self.asked.contexts[first])
         low, high = (1.0, 1.0) if as_drawn else ZOOM
         scale = torch.exp(math.log(low) + uniform(number) * math.log(high / low))
         canvas = torch.tensor(size, device=self.device, dtype=torch.float32)
@@ -147,22 +147,26 @@ class PageBook:
             for axis in (1, 0)
         )
         shift = torch.stack([left, top], 1)
-        inside = (other.view(-1, 2, 2) * scale[:, None, None] - shift[:, None]) / canvas.flip(0)
-        shown = ((inside >= 0) & (inside <= 1)).flatten(1).all(1)
-        second = torch.where(shown, second, first)
+        others = [torch.where(self.shown(one, scale, shift, canvas.flip(0)), one, first) for one in others]
         pictures = crops(self.pixels, page, left, top, scale, size, uniform, False, low)
         if not as_drawn:
             worn = (uniform(number, 1, 1, 1) < WORN_SHARE).float()
             pictures = torch.lerp(pictures, wear(pictures, uniform, 0.45), worn)
             dark = uniform(number, 1, 1, 1) < DARK_SHARE
             pictures = torch.where(dark, 1 - pictures, pictures)
-        asked = [self.ask(which, scale, shift, canvas.flip(0)) for which in (first, second)]
+        asked = [self.ask(one, scale, shift, canvas.flip(0)) for one in (first, *others)]
         rows, cols = size[0] // CELL, size[1] // CELL
         classes = len(CELL_CLASSES) - FIRST_COLOUR
         things = torch.full((number, rows, cols, classes), UNKNOWN, dtype=torch.uint8, device=self.device)
         glyphs = self.glyphs(page, scale, shift, size)
         pixels = (pictures * 255).round_().clamp_(0, 255).to(torch.uint8)
-        return reader_batch(pixels, glyphs, asked[:QUESTIONS], things, None if as_drawn else generator)
+        return reader_batch(pixels, glyphs, asked, things, None if as_drawn else generator)
+
+    def shown(self, which: Tensor, scale: Tensor, shift: Tensor, sides: Tensor) -> Tensor:
+        """(B,) bool: whether the crops hold all that these questions need. shift: (B, 2), sides: (2,) x, y."""
+        extent = extent_of(self.asked.boxes[which], self.asked.contexts[which])
+        inside = (extent.view(-1, 2, 2) * scale[:, None, None] - shift[:, None]) / sides
+        return ((inside >= 0) & (inside <= 1)).flatten(1).all(1)
 
     def ask(self, which: Tensor, scale: Tensor, shift: Tensor, sides: Tensor) -> Asked:
         """Questions with their boxes in 0–1 of the crop. shift: (B, 2), sides: (2,) x, y."""

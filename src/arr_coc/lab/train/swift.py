@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention.bias import causal_lower_right
 
 from ...realizing.patches import gather_leaf_patches, mip_pyramid
 from ...realizing.positions import language_positions, position_taps, vision_positions
@@ -98,64 +99,84 @@ def run_tower(tower: Any, patches: Tensor, leaves: Tensor, grid: tuple[int, int]
     return Seen(tower.merger(hidden.view(-1, width)).view(batch, number, -1), planes, hidden)
 
 
-def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tuple[int, int]) -> tuple[Tensor, Tensor]:
+class Thought(NamedTuple):
+    """What the language model made of B pictures with K questions each. said: (B·K, T, D), its last states of question
+    and answer. half_way: those half-way up; before: (B, P, D), half-way up too, of what stands before the questions."""
+
+    said: Tensor
+    half_way: Tensor
+    before: Tensor
+
+
+def each_question(item: Tensor, questions: int) -> Tensor:
+    """(B, …) → (B·K, …): the same picture for each of its questions."""
+    return item[:, None].expand(-1, questions, *item.shape[1:]).flatten(0, 1)
+
+
+def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tuple[int, int]) -> Thought:
     """The language model on prompts head + picture + tail. tails: (B, K, T) tokens, K prompts for each picture.
 
-    Returns the last hidden states of the tails, (B·K, T, D), and those of the whole prompt half-way up, (B·K, L, D).
+    What stands before a question does not depend on it: it is thought through once for all K of them.
     """
     language = core.language_model
     batch, questions, length = tails.shape
     device = leaves.device
     embedding = language.embed_tokens.weight
     dtype = embedding.dtype
-
-    def each(item: Tensor) -> Tensor:
-        """(B, …) → (B·K, …): the same picture for each of its questions."""
-        return item[:, None].expand(-1, questions, *item.shape[1:]).flatten(0, 1)
-
-    head = torch.stack([embedding[token] for token in HEAD]).expand(batch * questions, -1, -1)
-    end = embedding[VISION_END].expand(batch * questions, 1, -1)
-    text = F.embedding(tails.view(batch * questions, length).long(), embedding)
-    hidden = torch.cat([head, each(seen.embeds.to(dtype)), end, text], 1)
-    before, after = len(HEAD), length + 1
-    offsets = language_positions(leaves, pair(*grid, device)) + before  # (3, B, N)
-    count = torch.arange(before, device=device).float()
-    follow = before + max(grid) + torch.arange(after, device=device).float()
-    positions = torch.cat(
-        [count.expand(3, batch, -1), offsets, follow.expand(3, batch, -1)], 2
-    )  # (3, B, L): time, row, column
-    frequencies = positions[..., None] * language.rotary_emb.inv_freq
-    angles = frequencies[0].clone()
-    for axis, section in enumerate(language.rotary_emb.mrope_section[1:], start=1):
-        angles[..., axis : 3 * section : 3] = frequencies[axis, ..., axis : 3 * section : 3]
-    cosine, sine = (each(part.to(dtype))[:, :, None] for part in (angles.cos(), angles.sin()))
+    head = torch.stack([embedding[token] for token in HEAD]).expand(batch, -1, -1)
+    end = embedding[VISION_END].expand(batch, 1, -1)
+    before = torch.cat([head, seen.embeds.to(dtype), end], 1)  # (B, P, D)
+    after = F.embedding(tails.view(batch * questions, length).long(), embedding)  # (B·K, T, D)
+    offsets = language_positions(leaves, pair(*grid, device)) + len(HEAD)  # (3, B, N)
+    count = torch.arange(len(HEAD), device=device).float()
+    follow = len(HEAD) + max(grid) + torch.arange(length + 1, device=device).float()
+    positions = torch.cat([count.expand(3, batch, -1), offsets, follow[:1].expand(3, batch, -1)], 2)  # (3, B, P)
+    turns = [rotation_of(language.rotary_emb, each, dtype) for each in (positions, follow[1:].expand(3, 1, -1))]
     last = len(language.layers) - 1
-    half_way = hidden
+    half_way = before, after
+    mask = causal_lower_right(length, before.shape[1] + length)
     for index, layer in enumerate(language.layers):
-        attention, mlp = layer.self_attn, layer.mlp
-        size = attention.head_dim
-        normed = rms_norm(hidden, layer.input_layernorm)
-        weight = torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])
-        query, key, value = F.linear(normed, weight).unflatten(-1, (-1, size)).chunk(3, 2)
-        query = Rotate.apply(rms_norm(query, attention.q_norm), cosine, sine)
-        key = Rotate.apply(rms_norm(key, attention.k_norm), cosine, sine)
-        attended = F.scaled_dot_product_attention(
-            query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), is_causal=True
-        )
-        attended = attended.transpose(1, 2).flatten(2)
-        if index == last:
-            # Nobody reads what the last layer thinks about the picture.
-            hidden, attended = hidden[:, -length:], attended[:, -length:]
-        hidden = hidden + attention.o_proj(attended)
-        gate, up = F.linear(
-            rms_norm(hidden, layer.post_attention_layernorm), torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])
-        ).chunk(2, -1)
-        hidden = hidden + mlp.down_proj(F.silu(gate) * up)
+        first, second = (projected(layer, *one) for one in zip((before, after), turns, strict=True))
+        keys, values = (torch.cat([each_question(first[part], questions), second[part]], 2) for part in (1, 2))
+        after = after_attention(layer, after, F.scaled_dot_product_attention(second[0], keys, values, attn_mask=mask))
+        # Nobody reads what the last layer thinks about the picture.
+        if index < last:
+            before = after_attention(layer, before, F.scaled_dot_product_attention(*first, is_causal=True))
         if index < len(seen.planes) and index != last:
-            hidden = hidden + F.pad(each(seen.planes[index].to(dtype)), (0, 0, before, after))
+            before = before + F.pad(seen.planes[index].to(dtype), (0, 0, len(HEAD), 1))
         if index == last // 2:
-            half_way = hidden
-    return rms_norm(hidden, language.norm), half_way
+            half_way = before, after
+    return Thought(rms_norm(after, language.norm), half_way[1], half_way[0])
+
+
+def rotation_of(rotary: Any, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Positions (3, B, L), time, row and column → cosine and sine (B, L, 1, half a head)."""
+    frequencies = positions[..., None] * rotary.inv_freq
+    angles = frequencies[0].clone()
+    for axis, section in enumerate(rotary.mrope_section[1:], start=1):
+        angles[..., axis : 3 * section : 3] = frequencies[axis, ..., axis : 3 * section : 3]
+    return angles.cos().to(dtype)[:, :, None], angles.sin().to(dtype)[:, :, None]
+
+
+def projected(layer: Any, hidden: Tensor, turn: tuple[Tensor, Tensor]) -> list[Tensor]:
+    """(B, L, D) → queries, keys and values, (B, heads, L, size) each, turned to their place."""
+    attention = layer.self_attn
+    weight = torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])
+    normed = rms_norm(hidden, layer.input_layernorm)
+    query, key, value = F.linear(normed, weight).unflatten(-1, (-1, attention.head_dim)).chunk(3, 2)
+    query = Rotate.apply(rms_norm(query, attention.q_norm), *turn)
+    key = Rotate.apply(rms_norm(key, attention.k_norm), *turn)
+    return [each.transpose(1, 2) for each in (query, key, value)]
+
+
+def after_attention(layer: Any, hidden: Tensor, attended: Tensor) -> Tensor:
+    """(B, L, D) and (B, heads, L, size) → (B, L, D): the rest of the layer."""
+    mlp = layer.mlp
+    hidden = hidden + layer.self_attn.o_proj(attended.transpose(1, 2).flatten(2))
+    gate, up = F.linear(
+        rms_norm(hidden, layer.post_attention_layernorm), torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])
+    ).chunk(2, -1)
+    return hidden + mlp.down_proj(F.silu(gate) * up)
 
 
 def rms_norm(hidden: Tensor, norm: Any) -> Tensor:
