@@ -9,6 +9,8 @@ imported here: a tensor can only come from a caller who has.
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -114,3 +116,21 @@ def is_tensor(value: Any) -> bool:
     """Whether `value` is a torch tensor; false, without an import, where torch was never imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+@contextmanager
+def torch_threads(number: int) -> Generator[None]:
+    """So many threads for torch, where it is loaded, and as many as before afterwards.
+
+    Maps of a few hundred pixels a side take a millisecond; waking and waiting for threads takes longer than that.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

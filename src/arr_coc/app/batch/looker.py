@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...arrays import torch_threads
 from ...bundled import MINI
 from ...errors import InputError
 from ...values import Allocation
@@ -62,9 +62,6 @@ class Looker:
         self.ways = ways
         self._shown: tuple[str, Any] | None = None
         if ways.ask:
-            import torch
-
-            torch.set_num_threads(ways.threads)
             _ = self.eye
 
     @cached_property
@@ -75,12 +72,11 @@ class Looker:
 
     def __call__(self, columns: Mapping[str, Sequence[Any]]) -> Columns:
         data = columns["data"] if "data" in columns else [b""] * len(columns["path"])
-        rows = [
-            self.row(str(path), str(query), bytes(held))
-            for path, query, held in zip(columns["path"], columns["query"], data, strict=True)
-        ]
-        if "torch" in sys.modules and not self.ways.ask:
-            sys.modules["torch"].set_num_threads(self.ways.threads)
+        with torch_threads(self.ways.threads):
+            rows = [
+                self.row(str(path), str(query), bytes(held))
+                for path, query, held in zip(columns["path"], columns["query"], data, strict=True)
+            ]
         return {name: column([row[name] for row in rows]) for name in COLUMNS}
 
     def row(self, path: str, query: str, data: bytes = b"") -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from zlib import Z_RLE
 
+from ...arrays import torch_threads
 from ...errors import InputError
 from ...files import replacing, write_json
 from ...looking import Look, Prepared, check_relevance, check_request, check_strategies, import_rooms, prepare
@@ -147,23 +147,14 @@ def _one_picture(job: Job, source: Source, name: str, report: Report) -> None:
     check_strategies(job.strategies, job.device)
     for strategy in job.strategies:
         import_rooms(strategy, job.device, job.relevance)
-    _one_thread()
     importing = perf_counter() - started
     try:
-        looks = [look.timed("import", importing + look.seconds["import"]) for look in _looks(job, prepared)]
+        with torch_threads(1):
+            looks = [look.timed("import", importing + look.seconds["import"]) for look in _looks(job, prepared)]
     except InputError as error:
         report.failed(source, error)
         return
     _write_results(job, source, name, looks, report)
-
-
-def _one_thread() -> None:
-    """Maps of a few hundred pixels a side take a millisecond; waking and waiting for threads takes longer than that.
-
-    Says nothing to a torch that was not imported: one picture's quadtree does without.
-    """
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
 
 
 def _write_results(job: Job, source: Source, name: str, looks: list[Look], report: Report) -> None:

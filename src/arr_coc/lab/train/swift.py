@@ -158,7 +158,7 @@ def rotation_of(rotary: Any, positions: Tensor, dtype: torch.dtype) -> tuple[Ten
     return angles.cos().to(dtype)[:, :, None], angles.sin().to(dtype)[:, :, None]
 
 
-def projected(layer: Any, hidden: Tensor, turn: tuple[Tensor, Tensor]) -> list[Tensor]:
+def projected(layer: Any, hidden: Tensor, turn: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """(B, L, D) → queries, keys and values, (B, heads, L, size) each, turned to their place."""
     attention = layer.self_attn
     weight = torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])
@@ -166,7 +166,7 @@ def projected(layer: Any, hidden: Tensor, turn: tuple[Tensor, Tensor]) -> list[T
     query, key, value = F.linear(normed, weight).unflatten(-1, (-1, attention.head_dim)).chunk(3, 2)
     query = Rotate.apply(rms_norm(query, attention.q_norm), *turn)
     key = Rotate.apply(rms_norm(key, attention.k_norm), *turn)
-    return [each.transpose(1, 2) for each in (query, key, value)]
+    return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 
 
 def after_attention(layer: Any, hidden: Tensor, attended: Tensor) -> Tensor:
