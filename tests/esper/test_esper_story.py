@@ -31,14 +31,15 @@ def esper() -> Esper:
 
 @pytest.fixture(scope="module")
 def story(esper):
-    return esper.examine(QUESTIONS[0], keep=0.5, max_new_tokens=5)
+    found = esper.examine(QUESTIONS[0], keep=0.5, max_new_tokens=5)
+    assert esper.pass_history == found.passes
+    return found
 
 
-def test_four_passes_within_the_total(story, esper):
+def test_four_passes_within_the_total(story):
     answer = story.answer
     assert len(answer.passes) == len(story.passes) == 4
     assert answer.tokens == sum(step.tokens for step in answer.passes) <= 0.5 * answer.full == 32
-    assert esper.pass_history == story.passes
     for before, after in zip(answer.passes, answer.passes[1:], strict=False):
         assert (after.allocation.level_map() <= before.allocation.level_map()).all()
     # The leaves of all looks: each counted once, and the finest of them tile the picture.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -200,20 +199,6 @@ def test_the_order_of_the_words_does_not_matter():
     mixed = make_words([FORM.texts[place] for place in order], FORM.boxes[order] * size, size=FORM.size)
     one, other = answer_shares(FORM, "What is the total amount?"), answer_shares(mixed, "What is the total amount?")
     np.testing.assert_allclose(one[order], other, atol=1e-4)
-
-
-def test_a_question_about_500_words_takes_about_10_milliseconds():
-    rows = [[f"label{line} w{cell}" for cell in range(5)] for line in range(50)]
-    words = page_of(*rows, column=110, step=7, height=5, letter=4)
-    assert len(words) == 500
-    word_page(words)
-    words_map(words, "warm up")
-    times = []
-    for number in range(15):
-        start = time.process_time()
-        words_map(words, f"What is written for label{number} w3?")
-        times.append(time.process_time() - start)
-    assert min(times) < 0.015
 
 
 def test_nothing_here_needs_torch_or_opencv():
