@@ -97,6 +97,19 @@ def test_asking_answers_as_ask_does(tmp_path: Path) -> None:
     assert found["source"][0] == "scorer"
 
 
+def test_rows_are_made_on_the_threads_that_were_asked_for_and_the_others_come_back(monkeypatch) -> None:
+    import torch
+
+    before, seen = torch.get_num_threads(), []
+    monkeypatch.setattr(Looker, "row", lambda *_: seen.append(torch.get_num_threads()) or failed("p", "q", "no"))
+    torch.set_num_threads(before + 1)
+    try:
+        Looker(Ways(budget=4, threads=before))({"path": ["p"], "query": ["q"]})
+        assert (seen, torch.get_num_threads()) == ([before], before + 1)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_picture_that_kills_is_a_row_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that ends without a word, whatever it is sent, is the machine's fault; in the middle, the picture's."""
     (tmp_path / "lethal").mkdir()

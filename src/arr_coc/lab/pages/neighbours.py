@@ -120,4 +120,5 @@ def neighbour_questions(page: Page, most: int, chance: random.Random) -> list[An
     kinds: dict[str, list[Answered]] = {}
     for one in made:
         kinds.setdefault(one.kind, []).append(one)
-    return [one for kind, share in SHARES.items() for one in kinds.get(kind, [])[: max(1, round(share * most))]]
+    kept = [one for kind, share in SHARES.items() for one in kinds.get(kind, [])[: max(1, round(share * most))]]
+    return kept[:most]

@@ -70,11 +70,11 @@ class Captured:
 
     def _record(self, key: tuple[object, ...], arguments: Sequence[Tensor]) -> bool:
         """Record the work for arguments of this shape; nothing is done yet. False where that is not possible."""
-        inputs = [item.clone() for item in arguments]
         free, whole = torch.cuda.mem_get_info()
         if free < ROOM * whole:
             self._done[key] = -FOR_A_WHILE
             return False
+        inputs = [item.clone() for item in arguments]
         if self.place.pool is None:
             self.place.pool, self.place.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
         graph, stream = torch.cuda.CUDAGraph(), self.place.stream

@@ -136,12 +136,15 @@ def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tup
     half_way = before, after
     mask = causal_lower_right(length, before.shape[1] + length)
     for index, layer in enumerate(language.layers):
-        first, second = (projected(layer, *one) for one in zip((before, after), turns, strict=True))
+        joined = joined_weights(layer)
+        first, second = (projected(layer, joined, *one) for one in zip((before, after), turns, strict=True))
         keys, values = (torch.cat([each_question(first[part], questions), second[part]], 2) for part in (1, 2))
-        after = after_attention(layer, after, F.scaled_dot_product_attention(second[0], keys, values, attn_mask=mask))
+        attended = F.scaled_dot_product_attention(second[0], keys, values, attn_mask=mask)
+        after = after_attention(layer, joined, after, attended)
         # Nobody reads what the last layer thinks about the picture.
         if index < last:
-            before = after_attention(layer, before, F.scaled_dot_product_attention(*first, is_causal=True))
+            attended = F.scaled_dot_product_attention(*first, is_causal=True)
+            before = after_attention(layer, joined, before, attended)
         if index < len(seen.planes) and index != last:
             before = before + F.pad(seen.planes[index].to(dtype), (0, 0, len(HEAD), 1))
         if index == last // 2:
@@ -158,25 +161,36 @@ def rotation_of(rotary: Any, positions: Tensor, dtype: torch.dtype) -> tuple[Ten
     return angles.cos().to(dtype)[:, :, None], angles.sin().to(dtype)[:, :, None]
 
 
-def projected(layer: Any, hidden: Tensor, turn: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+class Joined(NamedTuple):
+    """Weights of one layer that meet the same input: of queries, keys and values, and of the MLP's gate and rise."""
+
+    mixing: Tensor
+    rising: Tensor
+
+
+def joined_weights(layer: Any) -> Joined:
+    attention, mlp = layer.self_attn, layer.mlp
+    return Joined(
+        torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]),
+        torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]),
+    )
+
+
+def projected(layer: Any, joined: Joined, hidden: Tensor, turn: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """(B, L, D) → queries, keys and values, (B, heads, L, size) each, turned to their place."""
     attention = layer.self_attn
-    weight = torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])
     normed = rms_norm(hidden, layer.input_layernorm)
-    query, key, value = F.linear(normed, weight).unflatten(-1, (-1, attention.head_dim)).chunk(3, 2)
+    query, key, value = F.linear(normed, joined.mixing).unflatten(-1, (-1, attention.head_dim)).chunk(3, 2)
     query = Rotate.apply(rms_norm(query, attention.q_norm), *turn)
     key = Rotate.apply(rms_norm(key, attention.k_norm), *turn)
     return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 
 
-def after_attention(layer: Any, hidden: Tensor, attended: Tensor) -> Tensor:
+def after_attention(layer: Any, joined: Joined, hidden: Tensor, attended: Tensor) -> Tensor:
     """(B, L, D) and (B, heads, L, size) → (B, L, D): the rest of the layer."""
-    mlp = layer.mlp
     hidden = hidden + layer.self_attn.o_proj(attended.transpose(1, 2).flatten(2))
-    gate, up = F.linear(
-        rms_norm(hidden, layer.post_attention_layernorm), torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])
-    ).chunk(2, -1)
-    return hidden + mlp.down_proj(F.silu(gate) * up)
+    gate, up = F.linear(rms_norm(hidden, layer.post_attention_layernorm), joined.rising).chunk(2, -1)
+    return hidden + layer.mlp.down_proj(F.silu(gate) * up)
 
 
 def rms_norm(hidden: Tensor, norm: Any) -> Tensor:
