@@ -10,7 +10,7 @@ import io
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
 
-from .checks import whole
+from .checks import positive, whole
 from .errors import InputError
 
 # Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
 MAX_PIXELS = 2 * 89_478_485
+MOST_TIMES = 4
 # Rows converted at once. Decoders hold 4 bytes per pixel; converting in bands keeps the peak at one copy beside that.
 _BAND_PIXELS = 4_000_000
 _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
@@ -82,6 +83,20 @@ def load_picture(source: Any, *, max_pixels: int = MAX_PIXELS, longest_side: int
     raise InputError(
         f"cannot read a picture from {type(source).__name__}; give a path, PIL image, numpy array or torch tensor"
     )
+
+
+def magnified(picture: Picture, times: float) -> Picture:
+    """The same picture in more pixels, for a model that cannot read type as small as it is here: the same tokens then
+    show larger letters of less ground. Boxes stay in pixels of the picture as given."""
+    if not 1 <= positive(times, "magnify") <= MOST_TIMES:
+        raise InputError(f"magnify={times} is not possible; give 1 to {MOST_TIMES}")
+    height, width = (round(side * times) for side in picture.pixels.shape[:2])
+    if height * width > MAX_PIXELS:
+        raise InputError(f"{picture.name} would have {width}×{height} pixels, more than {MAX_PIXELS}; magnify it less")
+    if (height, width) == picture.pixels.shape[:2]:
+        return picture
+    larger = Image.fromarray(picture.pixels).resize((width, height), Image.Resampling.BICUBIC)
+    return replace(picture, pixels=np.asarray(larger), notes=(*picture.notes, f"read {times:g} times as large"))
 
 
 def processed(image_processor: Any, picture: Picture) -> Any:

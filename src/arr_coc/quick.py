@@ -26,7 +26,7 @@ from .errors import InputError
 from .knowing.registry import find_source, relevances_for
 from .knowing.scene import Scene
 from .manifest import verify
-from .pictures import Picture
+from .pictures import Picture, magnified
 from .request import ASK_KEYWORDS, Request, check_device, check_question, check_request
 from .sensing.pdf import load_page
 from .sensing.words import Words, as_words
@@ -277,8 +277,8 @@ def can_be_quick(
     relevance: Any = None,
     allocation: Allocation | None = None,
 ) -> bool:
-    """Will `QuickEye` do? The bundled mini on a processor, few tokens, and a source that asks no model. size: of the
-    picture, height and width."""
+    """Will `QuickEye` do? The bundled mini on a processor, few tokens, and a source that asks no model. size: height
+    and width in which the picture is read."""
     if not isinstance(model, str) or model != MINI or device != "cpu" or not isinstance(relevance, str | None):
         return False
     folder = part_folder(MINI)
@@ -309,11 +309,13 @@ def ask(
     seed: int = 0,
     words: Any = None,
     max_new_tokens: int = 64,
+    magnify: float = 1.0,
     **options: Unpack[StrategyOptions],
 ) -> Answer:
     """One question about one picture; `model` is an `Eye`, "mini", a folder or a name on the hub. Several: `Eye`.
 
-    The other arguments are those of `Eye.ask`. Where `QuickEye` will do, nothing heavy is imported.
+    magnify: how many times as large the picture is read, for small type. The other arguments are those of `Eye.ask`.
+    Where `QuickEye` will do, nothing heavy is imported.
     """
     check_request([query], budget, keep)
     check_question(query)
@@ -329,8 +331,9 @@ def ask(
         model_folder(model)
     chosen: dict[str, Any] = {"strategy": strategy, "relevance": relevance, "allocation": allocation}
     picture, known = load_page(image)
+    picture = magnified(picture, magnify)
     how |= {**chosen, "words": known if words is None else words, "max_new_tokens": max_new_tokens, **options}
-    if can_be_quick(model, device, picture.size, budget, keep, **chosen):
+    if can_be_quick(model, device, picture.pixels.shape[:2], budget, keep, **chosen):
         return QuickEye(part_folder(MINI)).set_image(picture).ask(query, budget, keep, **how)
     # A copy: several threads may ask at once.
     eye: Any = model if hasattr(model, "set_image") else copy(_loaded(str(model), device))

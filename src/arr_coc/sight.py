@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .request import Share
 
 ADAPTERS = "adapter_config.json"
+UNREAD = "what was said before was not read: {name} was taught single questions"
 # (picture (3, height, width) in [0, 1], question) → where the question needs detail
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
 # What a picture and a model can offer to a source of relevance.
@@ -167,20 +168,23 @@ class Sight:
         )
         seconds = {"load": sum(view.seconds for view in views)}
         with timed(seconds, "read"):
-            inputs = chat_inputs(self.processor, [self._as_trained(turn) for turn in turns])
+            inputs = chat_inputs(self.processor, self._as_trained(turns))
             inputs = {
                 name: value.to(self.model.device) if hasattr(value, "to") else value for name, value in inputs.items()
             }
             self._check(inputs, len(views))
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
+        if len(turns) > 1 and isinstance(self.scorer, ScorerRelevance):
+            plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
         return Looked(inputs, plan, seconds, views, question)
 
-    def _as_trained(self, turn: Turn) -> Turn:
-        if turn.role != USER:
-            return turn
-        parts = (as_trained(part, self.scorer) if isinstance(part, str) else part for part in turn.parts)
-        return replace(turn, parts=tuple(parts))
+    def _as_trained(self, turns: list[Turn]) -> list[Turn]:
+        """A model of this library's was taught single questions: it gets all pictures, and the last question."""
+        if not isinstance(self.scorer, ScorerRelevance):
+            return turns
+        views = (view for turn in turns for view in turn.views)
+        return [Turn(USER, (*views, as_trained(turns[-1].text, self.scorer)))]
 
     def realize(self, looked: Looked, **tower: Any) -> Realized:
         """The shortened prompt with its visual tokens."""

@@ -219,9 +219,17 @@ def test_a_batch_of_glances_and_of_lengths_is_one_by_one() -> None:
 
 @needs_weights
 def test_mini_talks_about_a_picture() -> None:
-    chat = Eye.from_pretrained("mini").chat(signs())
-    assert chat.ask(PINK, 48).text == "COFFEE"
-    assert chat.ask(GRAY, 48).text == "BAKERY 593"
+    eye = Eye.from_pretrained("mini")
+    chat = eye.chat(signs())
+    first = chat.ask(PINK, 48)
+    assert first.text == "COFFEE"
+    assert not any("before" in note for note in first.notes)
+    # It was taught single questions, so that a second one is asked as if it were the first; and that is told.
+    second, alone = chat.ask(GRAY, 48), eye.set_image(signs()).ask(GRAY, 48)
+    assert second.text == alone.text == "BAKERY 593"
+    assert second.uncertainty == pytest.approx(alone.uncertainty, abs=1e-5)
+    assert any("what was said before was not read" in note for note in second.notes)
+    assert len(chat.turns) == 4
 
 
 def test_awaited_answers_take_turns_in_one_thread(stock: Eye) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,6 +50,23 @@ def test_the_answer_is_that_of_the_stock_class(eye: Eye, quick: QuickEye, budget
     for name in ("uncertainty", "entropy", "margin"):
         assert getattr(got.passes[0], name) == pytest.approx(getattr(wanted.passes[0], name), abs=1e-4)
     assert set(got.seconds) == set(wanted.seconds)
+
+
+@needs_weights
+def test_a_picture_that_is_read_larger_costs_as_much_and_is_told_in_its_own_pixels(eye: Eye) -> None:
+    plain, got, stock = (
+        arr_coc.ask(STREET, QUERY, 48, magnify=times, model=model)
+        for times, model in ((1, MINI), (1.5, MINI), (1.5, copy(eye)))
+    )
+    assert got.tokens == plain.tokens == 48
+    assert got.full > 2 * plain.full
+    assert got.text == stock.text
+    assert got.allocation.to_json() == stock.allocation.to_json()
+    assert (got.allocation.height, got.allocation.width) == (plain.allocation.height, plain.allocation.width)
+    boxes = got.allocation.boxes
+    assert (boxes[:, :2] + boxes[:, 2:] <= (got.allocation.height, got.allocation.width)).all()
+    assert boxes[:, 2:].min() < plain.allocation.boxes[:, 2:].min() == 32, "less ground in every token"
+    assert any("1.5 times as large" in note for note in got.notes)
 
 
 @needs_weights

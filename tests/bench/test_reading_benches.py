@@ -14,7 +14,17 @@ from arr_coc.alphabet import decode, text_row
 from arr_coc.app.cli import main
 from arr_coc.errors import InputError
 from arr_coc.lab.bench.needle import Weights
-from arr_coc.lab.bench.page_reading import CELLS, answers_of, batches, book_of, leaves_of, measure_pages, table_of
+from arr_coc.lab.bench.page_reading import (
+    CELLS,
+    CLOSER,
+    answers_of,
+    batches,
+    book_of,
+    closer,
+    leaves_of,
+    measure_pages,
+    table_of,
+)
 from arr_coc.lab.bench.real_ask import reading_questions
 from arr_coc.lab.pages.pack import read_pack
 
@@ -43,6 +53,12 @@ def test_pages_are_read_every_way_from_its_share_of_the_tokens(weights, tmp_path
     for way, keep in CELLS:
         leaves = leaves_of(way, keep, batch, scores, torch.Generator().manual_seed(0))
         assert leaves.shape[1] == round(keep * 80)
+    near = closer(batch)
+    assert near.grid == (12, 15)
+    larger = torch.rand(len(batch), *near.grid)
+    assert leaves_of(CLOSER, 0.25, near, larger, torch.Generator(), full=80).shape[1] == 20, "as many tokens"
+    again = torch.nn.functional.interpolate(near.pictures.float(), batch.size, mode="area")
+    assert (again - batch.pictures).abs().mean() < 4, "the same page"
     fine = leaves_of("oracle", 0.25, batch, scores, torch.Generator())
     held = [batch.targets[0, 0, row, col] for row, col, level in fine[0].tolist() if level == 0]
     assert sum(held) == batch.targets[0, 0].sum(), "the oracle sees all that the question needs"
@@ -81,7 +97,14 @@ def test_bench_real_ask_writes_both_measures_and_goes_on(records, weights, tmp_p
     first = run()
     tables = json.loads(first)["tables"]
     assert [table["title"] for table in tables] == ["forms: ANLS", "forms: exact match"]
-    assert {row["way"] for row in tables[0]["rows"]} == {"full", "ours", "uniform", "random", "shuffled"}
+    assert {row["way"] for row in tables[0]["rows"]} == {
+        "full",
+        "ours",
+        "ours, read larger",
+        "uniform",
+        "random",
+        "shuffled",
+    }
     answers = (tmp_path / "out" / "real_answers.jsonl").read_text()
     assert [table["rows"] for table in json.loads(run())["tables"]] == [table["rows"] for table in tables]
     assert (tmp_path / "out" / "real_answers.jsonl").read_text() == answers, "nothing is asked twice"

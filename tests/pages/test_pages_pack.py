@@ -56,7 +56,7 @@ def test_a_pack_comes_back_whole(tmp_path_factory, texts, seed):
 def test_pictures_come_back_exactly(tmp_path):
     pages = [page(i, ["word"]) for i in range(5)]
     write_pack(tmp_path / "a.bin", pages)
-    pictures = decoded(read_pack(tmp_path / "a.bin"), workers=2)
+    pictures = list(decoded(read_pack(tmp_path / "a.bin"), workers=2))
     for one, before in zip(pictures, pages, strict=True):
         np.testing.assert_array_equal(one, np.asarray(Image.open(io.BytesIO(before.picture)).convert("RGB")))
 

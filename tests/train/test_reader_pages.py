@@ -6,12 +6,14 @@ import pytest
 import torch
 from plain_pages import plain_pack
 
-from arr_coc.alphabet import decode
+from arr_coc.alphabet import NUMBER_OF_IDS, decode
 from arr_coc.errors import InputError
 from arr_coc.lab.train import train_mini
 from arr_coc.lab.train.pictures import UNKNOWN, thing_targets
 from arr_coc.lab.train.prompts import ADDITIONS, reword
+from arr_coc.lab.train.reader_examples import misheard
 from arr_coc.lab.train.reader_pages import PageBook
+from arr_coc.lab.train.scorer_worlds import crops
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +65,33 @@ def test_the_same_number_gives_the_same_batch(book):
     assert torch.equal(first.pictures, again.pictures)
     assert torch.equal(first.tails, again.tails)
     assert not torch.equal(first.tails, other.tails)
+
+
+def test_no_letter_is_torn_where_others_reckon_coarsely(book):
+    plain = book.render(4, (256, 256), 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        coarse = book.render(4, (256, 256), 0)
+    assert (coarse.pictures.int() - plain.pictures.int()).abs().max() <= 2
+    # Whatever the device: a crop at the page's own scale is the page, up to its last column.
+    place = torch.zeros(2)
+    page = torch.tensor([0, 1])
+    shown = crops(book.pixels, page, place, place, place + 1, (256, 320), lambda *n: torch.zeros(n), False, 1.0)
+    assert torch.equal((shown * 255).round().byte(), book.pixels[page][:, :, :256, :320])
+
+
+def test_letters_of_an_answer_are_misheard_and_nothing_else(book):
+    batch = book.render(64, (256, 256), 0)
+    assert torch.equal(batch.heard, batch.tails)
+    first, again, never = (misheard(batch, share, torch.Generator().manual_seed(1)) for share in (0.2, 0.2, 0.0))
+    assert torch.equal(first.heard, again.heard)
+    assert torch.equal(never.heard, batch.tails)
+    assert torch.equal(first.tails, batch.tails)
+    changed = first.heard != batch.tails
+    letters = batch.said & (batch.tails < NUMBER_OF_IDS)
+    assert not changed[~letters].any()
+    assert 0.12 < changed[letters].float().mean() < 0.28
+    assert (first.heard[changed] > 0).all()
+    assert (first.heard[changed] < NUMBER_OF_IDS).all()
 
 
 def test_nobody_is_asked_for_things_that_nobody_wrote_down(book):

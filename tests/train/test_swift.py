@@ -329,7 +329,7 @@ def test_pointing_has_read_the_question_and_nothing_of_the_answer(reader):
     patches = cut_blocks(pages, [leaves], table.tree.levels + 1, torch.float32)
 
     def pointing(tails: torch.Tensor) -> torch.Tensor:
-        return reader_losses(reader, replace(pages, tails=tails), [leaves], patches).pointing
+        return reader_losses(reader, replace(pages, heard=tails), [leaves], patches).pointing
 
     before = pointing(pages.tails)
     other_answer = torch.where(pages.said, IDS["x"], pages.tails)

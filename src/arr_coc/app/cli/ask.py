@@ -84,6 +84,9 @@ def command(
         ),
     ] = None,
     levels: Annotated[int | None, typer.Option(help="Coarsest level of detail.", show_default=False)] = None,
+    magnify: Annotated[
+        float, typer.Option(help="Read the picture so many times as large, for small type; the tokens stay.")
+    ] = 1.0,
     new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 64,
     seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
     out: Annotated[
@@ -118,11 +121,12 @@ def command(
       arr-coc ask form.png "What is the date?" --preset two_pass --budget 64
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
       arr-coc ask street.jpg "What does the red sign say?" -m Qwen/Qwen3-VL-2B-Instruct --depth early
-      arr-coc ask report.pdf "Who signed it?" --page 3
+      arr-coc ask report.pdf "Who signed it?" --page 3 --budget 128 --magnify 1.5
       arr-coc ask form.png "What is the date?" --record feedback.jsonl && arr-coc judge feedback.jsonl right
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
     from ...feedback import Feedback
+    from ...pictures import magnified
     from ...quick import QuickEye, can_be_quick
     from ...request import check_amount, check_device, check_request
     from ...sensing.pdf import is_pdf, load_page
@@ -151,6 +155,8 @@ def command(
         raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes, --preset and --explain")
     if again and depth is not None:
         raise InputError("--depth is for one look; leave it out with --passes, --preset and --explain")
+    if again and magnify != 1:
+        raise InputError("--magnify is for one look; leave it out with --passes, --preset and --explain")
     kept = Feedback.of(record)
     source = open_source(image, allow_url)
     if page is not None or is_pdf(source.place):
@@ -160,6 +166,7 @@ def command(
     with quiet_decoder(source):
         # A wrong file should be told before a model is loaded.
         picture, known = load_page(source.place)
+    picture = magnified(picture, magnify)
     known = known if words is None else as_words(words, picture.size)
     check_device(device)
     check_model(model)
@@ -178,7 +185,7 @@ def command(
                 esper = Esper.from_pretrained(model, settings, **given, **own)
                 eye = esper.eye
             elif depth is None and can_be_quick(
-                model, device, picture.size, tokens, share, strategy=strategy, relevance=relevance
+                model, device, picture.pixels.shape[:2], tokens, share, strategy=strategy, relevance=relevance
             ):
                 eye = QuickEye(part_folder(MINI), relevance, levels)
             else:

@@ -64,8 +64,8 @@ def tuning_grid() -> list[list[dict[str, Any]]]:
     """What is tried, one thing after the other, each with the best of what was tried before."""
     eyes = ((0.0, 0.0), (0.5, 0.0), (0.0, 1.0), (0.0, 3.0), (1.0, 1.0))
     return [
+        [{"fovea": fovea} for fovea in (None, 1.5, 2.5, 4.0)],
         [{"attention": attention, "question": question} for attention, question in eyes],
-        [{"fovea": fovea} for fovea in (1.5, 2.5, 3.0)],
         [{"layers": (1 / 3, 2 / 3)}, {"inhibition": 0.5}, {"layout": "apart"}],
     ]
 

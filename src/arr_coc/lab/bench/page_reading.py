@@ -1,24 +1,27 @@
 """`bench pages`: exact match on drawn pages that no training saw: all tokens, overlays by the scorer, and the controls.
 
-Every page is shown as it was drawn, at its own size; questions that hold their own answer ("Click on Sources.") are
-left out. All ways see the very same questions. An answer counts as right where every character is. With all tokens and
-with a quarter of them the model speaks, and its confidence is held against what was right (ECE); elsewhere the true
-characters are given one after the other, which finds the same answers right.
+Every page is shown as it was drawn, at its own size, and once more larger, from as many tokens; questions that hold
+their own answer ("Click on Sources.") are left out. All ways see the very same questions. An answer counts as right
+where every character is. With all tokens and with a quarter of them the model speaks, and its confidence is held
+against what was right (ECE); elsewhere the true characters are given one after the other, which finds the same right.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from ...attending.overlay import overlay
 from ...backbones.qwen3_vl_attention import dense_vision_attention
 from ...realizing.splice import pack, take
+from ..needle.batch import CELL
 from ..statistics import wilson
 from ..train.allocations import coarsest_of
 from ..train.calibration import ASKED, answer_batch, calibration_row, is_right
@@ -30,7 +33,9 @@ from .machine import machine_facts
 from .needle import Weights
 
 KEEPS = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
-WAYS = ("scorer", "uniform", "random", "shuffled", "oracle")
+CLOSER = "scorer, read larger"  # as many tokens of the page in so many times the pixels
+TIMES = 1.5
+WAYS = ("scorer", CLOSER, "uniform", "random", "shuffled", "oracle")
 CELLS = (("full", 1.0), *((way, keep) for keep in KEEPS for way in WAYS))
 PIXELS_AT_ONCE = {"cuda": 64 << 20, "cpu": 2 << 20}
 
@@ -52,10 +57,20 @@ def batches(book: PageBook, limit: int | None, seed: int) -> Iterator[ReaderBatc
             yield batch.one_question(torch.zeros_like(which))
 
 
-def leaves_of(way: str, keep: float, batch: ReaderBatch, scores: Tensor, generator: torch.Generator) -> Tensor:
-    """(B, N, 3) leaves of one way on its share of the tokens. scores: (B, rows, cols), the scorer's."""
+def closer(batch: ReaderBatch) -> ReaderBatch:
+    """The same questions about the same pages, `TIMES` as large."""
+    size = [max(1, round(TIMES * side / CELL)) * CELL for side in batch.size]
+    larger = F.interpolate(batch.pictures.float(), size, mode="bicubic", align_corners=False)
+    return replace(batch, pictures=larger.round_().clamp_(0, 255).to(torch.uint8))
+
+
+def leaves_of(
+    way: str, keep: float, batch: ReaderBatch, scores: Tensor, generator: torch.Generator, full: int | None = None
+) -> Tensor:
+    """(B, N, 3) leaves of one way on its share of the tokens. scores: (B, rows, cols), the scorer's. full: the tokens
+    of the page as it was drawn, where it is shown larger."""
     number, rows, cols = scores.shape
-    budget = max(1, round(keep * rows * cols))
+    budget = max(1, round(keep * (full or rows * cols)))
     found = scores
     if way in ("full", "uniform"):
         found = torch.ones_like(scores)
@@ -107,9 +122,14 @@ def measure_pages(
     ):
         for batch in batches(book, limit, seed):
             scores = weights.scorer.score(batch.pictures, batch.questions[:, 0].long()).float()
+            full, seen = scores[0].numel(), {False: (batch, scores)}
+            if any(way == CLOSER for way, _ in cells):
+                near = closer(batch)
+                seen[True] = near, weights.scorer.score(near.pictures, near.questions[:, 0].long()).float()
             for cell in cells:
-                leaves = leaves_of(*cell, batch, scores, generator)
-                found, confidence = read_cell(weights, batch, leaves, cell in ASKED)
+                shown, found = seen[cell[0] == CLOSER]
+                leaves = leaves_of(*cell, shown, found, generator, full)
+                found, confidence = read_cell(weights, shown, leaves, cell in ASKED)
                 right[cell].append(found)
                 if confidence is not None:
                     sure[cell].append(confidence)

@@ -15,7 +15,7 @@ from ...errors import InputError
 from ..train.own_data import entries, file_of
 from .real import drawn, load_records
 from .table import Table
-from .vqa import FULL, OURS, WORDS, Answers, Cell, Question, Task
+from .vqa import CLOSER, FULL, OURS, WORDS, Answers, Cell, Question, Task
 from .vqa_metrics import anls, exact
 from .vqa_report import score_table
 
@@ -51,7 +51,7 @@ def reading_questions(
 
 def cells_for(keeps: Sequence[float], words: bool) -> list[Cell]:
     """Full, ours and the controls at every share; by their words where all pictures bring them."""
-    ways = (OURS, *([WORDS] if words else []), *CONTROLS)
+    ways = (OURS, CLOSER, *([WORDS] if words else []), *CONTROLS)
     return [Cell(FULL, 1.0), *(Cell(way, keep) for keep in keeps for way in ways)]
 
 

@@ -19,7 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from ...errors import InputError
-from ...pictures import load_picture
+from ...pictures import load_picture, magnified
 from ...records import count_rows, first_of, image_of, is_table, read_rows, table_files
 from . import vqa_metrics as metrics
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ...values import Answer
 
 FULL, OURS, WORDS, SMALLER = "full", "ours", "by its words", "smaller picture"
+# Ours on the picture, read larger: as many tokens, of less ground.
+CLOSER, TIMES = "ours, read larger", 1.5
 # Way → the strategy that it lays out with; None is the model's own.
 CONTROLS = {"uniform": "uniform", "random": "random", "shuffled": "shuffled"}
 WAYS = (OURS, "uniform", SMALLER, "random", "shuffled")
@@ -153,6 +155,12 @@ class Asking:
             try:
                 show_smaller(eye, question.image, budget)
                 return eye.ask(asked, keep=1.0, **how)
+            finally:
+                eye.set_image(question.image)
+        if cell.way == CLOSER:
+            try:
+                eye.set_image(magnified(load_picture(question.image), TIMES))
+                return eye.ask(asked, budget, strategy=self.strategy or eye.strategy, **how)
             finally:
                 eye.set_image(question.image)
         if cell.way == WORDS:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import lzma
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -74,17 +74,17 @@ def read_pack(paths: str | Path | Iterable[str | Path]) -> list[Page]:
         return [page for pages in pool.map(_read_one, map(Path, paths)) for page in pages]
 
 
-def decoded(pages: Sequence[Page], workers: int = 16) -> list[np.ndarray]:
+def decoded(pages: Sequence[Page], workers: int = 16) -> Iterator[np.ndarray]:
     """(H, W, 3) uint8 pictures of pages, opened side by side."""
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(picture_of, pages))
+        yield from pool.map(picture_of, pages)
 
 
 def picture_of(page: Page) -> np.ndarray:
     """(H, W, 3) uint8."""
     from PIL import Image
 
-    return np.asarray(Image.open(io.BytesIO(page.picture)).convert("RGB"))
+    return np.array(Image.open(io.BytesIO(page.picture)).convert("RGB"))
 
 
 def _read_one(path: Path) -> list[Page]:

@@ -21,7 +21,7 @@ BEFORE = 3
 # … and so often before it is tried once more where there was no room.
 FOR_A_WHILE = 100
 # Share of the device's memory that must be free for another recording.
-ROOM = 0.35
+ROOM = 0.5
 
 
 class Recording(NamedTuple):

@@ -49,7 +49,7 @@ class Kind:
 
 NURSERY_KINDS = (Kind("full", 1, 0.6), Kind("uniform", 1 / 4, 0.2), Kind("oracle", 1 / 2, 0.2))
 KINDS = (
-    Kind("full", 1, 0.55),
+    Kind("full", 1, 1.0),
     Kind("uniform", 1 / 4, 0.10),
     Kind("uniform", 1 / 8, 0.03),
     Kind("uniform", 1 / 16, 0.04),

@@ -276,7 +276,7 @@ def answer_loss(
     core: Any, seen: Seen, batch: ReaderBatch, leaves: Tensor, grid: tuple[int, int]
 ) -> tuple[Tensor, Tensor, Thought]:
     """Cross entropy of the answers, which are right (B·K,), and what the language model made of it all."""
-    thought = run_language(core, seen, batch.tails, leaves, grid)
+    thought = run_language(core, seen, batch.heard, leaves, grid)
     logits = F.linear(thought.said[:, :-1], core.language_model.embed_tokens.weight).float()
     tails, said = batch.tails.flatten(0, 1)[:, 1:], batch.said.flatten(0, 1)[:, 1:]
     wanted = torch.where(said, tails.long(), IGNORE)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...alphabet import QUESTION, SPACE
+from ...alphabet import NUMBER_OF_IDS, QUESTION, SPACE
 from ...errors import InputError
 from ..needle.batch import CELL, FIRST_COLOUR
 from ..needle.difficulty import Difficulty, as_difficulty
@@ -58,15 +58,16 @@ class ReaderBatch:
     """P pictures of one canvas with K questions each.
 
     pictures: (P, 3, H, W) uint8. questions: (P, K, 96) uint8 characters. tails: (P, K, T) uint8 tokens of question and
-    answer; said: (P, K, T) bool, the answer's. targets: (P, K, rows, cols) bool, cells that a question needs.
-    copied: (P, K, T) int32: where the letter of an answer stands that the picture shows, as the number of its
-    sub-cell in raster order; −1 for all other tokens. fine, coarse: (P, h, w) uint8 glyph boards of depth 0 and
-    1, 255 for "do not ask". things: (P, rows, cols, classes).
+    answer; heard: the same as the reader is told them (`misheard`); said: (P, K, T) bool, the answer's. targets: (P, K,
+    rows, cols) bool, cells that a question needs. copied: (P, K, T) int32: where the letter of an answer stands that
+    the picture shows, as the number of its sub-cell in raster order; −1 for all other tokens. fine, coarse: (P, h, w)
+    uint8 glyph boards of depth 0 and 1, 255 for "do not ask". things: (P, rows, cols, classes).
     """
 
     pictures: Tensor
     questions: Tensor
     tails: Tensor
+    heard: Tensor
     said: Tensor
     targets: Tensor
     copied: Tensor
@@ -92,7 +93,7 @@ class ReaderBatch:
     def one_question(self, which: Tensor) -> ReaderBatch:
         """Only question `which` (P,) of each picture."""
         row = torch.arange(len(self), device=which.device)
-        names = ("questions", "tails", "said", "targets", "copied")
+        names = ("questions", "tails", "heard", "said", "targets", "copied")
         return replace(self, **{name: getattr(self, name)[row, which][:, None] for name in names})
 
 
@@ -139,10 +140,12 @@ def reader_batch(
     tails = [chat_tail(each.question_ids, each.answer_ids, TAIL) for each in asked]
     boards = [glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)]
     fine, coarse = (torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards)
+    told = torch.stack([tail for tail, _ in tails], 1)
     return ReaderBatch(
         pictures,
         torch.stack(plain, 1),
-        torch.stack([tail for tail, _ in tails], 1),
+        told,
+        told,
         torch.stack([said for _, said in tails], 1),
         torch.stack([target_cells(each, rows, cols).bool() for each in asked], 1),
         torch.stack([copied_from(glyphs, each, size) for each in asked], 1),
@@ -150,6 +153,20 @@ def reader_batch(
         coarse,
         things,
     )
+
+
+def misheard(batch: ReaderBatch, share: float, generator: torch.Generator) -> ReaderBatch:
+    """The reader is told wrong letters of its own answers, `share` of them on average, of some answers more.
+
+    From "22/07/19" a reader that knows many dates guesses the rest; from "22/x7/q9" it has to look. What it is to say
+    stays as it was.
+    """
+    tails, device = batch.tails, batch.tails.device
+    chance = torch.rand(tails.shape, generator=generator, device=device)
+    most = 2 * share * torch.rand(*tails.shape[:2], 1, generator=generator, device=device)
+    other = torch.randint(1, NUMBER_OF_IDS, tails.shape, generator=generator, device=device, dtype=tails.dtype)
+    letters = batch.said & (tails < NUMBER_OF_IDS)
+    return replace(batch, heard=torch.where(letters & (chance < most), other, tails))
 
 
 def copied_from(glyphs: Glyphs, asked: Asked, size: tuple[int, int]) -> Tensor:
@@ -338,8 +355,8 @@ STAGES = (
 PATCHES_A_STEP = 60 * 1024
 TOKENS_A_STEP = 50_000
 # Pixels rendered at once, and kept in a buffer.
-PIXELS_A_RENDERING = 512 * 512 * 512
-PIXELS_A_BUFFER = 12_288 * 512 * 512
+PIXELS_A_RENDERING = 256 * 512 * 512
+PIXELS_A_BUFFER = 6_144 * 512 * 512
 # … and cut into patches in one step: few tokens of large pictures are still many pixels.
 PIXELS_A_STEP = 192 * 512 * 512
 QUESTIONS = 3

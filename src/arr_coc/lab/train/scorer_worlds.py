@@ -146,9 +146,11 @@ def laid_up(pages: list[Page], device: torch.device | str) -> Tensor:
     """(N, 3, S, S) uint8: what lies outside a page repeats its edge."""
     side = -(-max(max(page.width, page.height) for page in pages) // CELL) * CELL
     pixels = torch.empty(len(pages), 3, side, side, dtype=torch.uint8, device=device)
-    for number, picture in enumerate(decoded(pages)):
-        padded = np.pad(picture, ((0, side - picture.shape[0]), (0, side - picture.shape[1]), (0, 0)), mode="edge")
-        pixels[number] = torch.from_numpy(np.ascontiguousarray(padded.transpose(2, 0, 1))).to(device)
+    for laid, picture in zip(pixels, decoded(pages), strict=True):
+        height, width = picture.shape[:2]
+        laid[:, :height, :width] = torch.from_numpy(picture).to(device).permute(2, 0, 1)
+        laid[:, height:, :width] = laid[:, height - 1 : height, :width]
+        laid[:, :, width:] = laid[:, :, width - 1 : width]
     return pixels
 
 
@@ -260,7 +262,7 @@ def crops(
     colours = torch.arange(pixels.shape[1], device=device)[None, :, None, None]
     rows, cols = (first_y[:, None] + span)[:, None, :, None], (first_x[:, None] + span)[:, None, None, :]
     ground = pixels[page[:, None, None, None], colours, rows, cols]
-    ground = ground.to(torch.bfloat16 if device.type == "cuda" else torch.float32) / 255
+    ground = ground.float() / 255
     high, wide = (length / scale for length in canvas)
     move = torch.zeros(number, 2, 3, device=device)
     move[:, 0, 0], move[:, 1, 1] = wide / reach, high / reach
@@ -272,8 +274,10 @@ def crops(
         move[:, 0, 1], move[:, 1, 0] = -angle * high / reach, angle * wide / reach
     # Below three quarters a single sample would skip pixels: take four and average.
     twice = 2 if smallest < 0.8 else 1
-    grid = F.affine_grid(move, [number, 3, canvas[0] * twice, canvas[1] * twice], align_corners=False).to(ground.dtype)
-    taken = F.grid_sample(ground, grid, padding_mode="border", align_corners=False).float()
+    # Places in float32, whoever asks: with the eight bits of bfloat16 letters near an edge are torn by two pixels.
+    with torch.autocast(device.type, enabled=False):
+        grid = F.affine_grid(move, [number, 3, canvas[0] * twice, canvas[1] * twice], align_corners=False)
+        taken = F.grid_sample(ground, grid, padding_mode="border", align_corners=False)
     return F.avg_pool2d(taken, 2) if twice == 2 else taken
 
 

@@ -46,6 +46,7 @@ from .reader_examples import (
     RingBuffer,
     choose_difficulty,
     draw_step,
+    misheard,
     next_stage,
     pictures_a_step,
 )
@@ -80,6 +81,9 @@ class MiniOptions(RunOptions):
     neighbours: int = option(24, "questions about what stands beside what, of each page")
     clip_share: float = option(0.0, "of the steps, those on clips of several frames")
     letter_share: float = option(0.0, "of the steps, those that only name the letters in every token, twice as many")
+    misheard: float = option(
+        0.12, "of an answer's letters, those that the reader is told wrong while it learns to say it"
+    )
     guide: str = option("bundled", "a finished scorer to follow, by folder")
 
     @property
@@ -245,6 +249,7 @@ class MiniTraining(Training[MiniOptions]):
         if not every_question:
             which = torch.randint(QUESTIONS, (number,), generator=self.pick, device=self.device)
             pages = pages.one_question(which)
+        pages = misheard(pages, self.plan.misheard, self.pick)
         return replace(pages, pictures=vary(pages.pictures, self.pick, self.dtype))
 
     def learn(self, pages: ReaderBatch, kind: Kind) -> dict[str, torch.Tensor]:
