@@ -180,11 +180,12 @@ class Sight:
         return Looked(inputs, plan, seconds, views, question)
 
     def _as_trained(self, turns: list[Turn]) -> list[Turn]:
-        """A model of this library's was taught single questions: it gets all pictures, and the last question."""
+        """A model of this library's was taught single questions: it gets all pictures, and the last turn."""
         if not isinstance(self.scorer, ScorerRelevance):
             return turns
-        views = (view for turn in turns for view in turn.views)
-        return [Turn(USER, (*views, as_trained(turns[-1].text, self.scorer)))]
+        earlier = (view for turn in turns[:-1] for view in turn.views)
+        last = (as_trained(part, self.scorer) if isinstance(part, str) else part for part in turns[-1].parts)
+        return [Turn(USER, (*earlier, *last))]
 
     def realize(self, looked: Looked, **tower: Any) -> Realized:
         """The shortened prompt with its visual tokens."""
