@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from .request import Share
 
 ADAPTERS = "adapter_config.json"
+# A tokenizer of so few words has one for each character.
+MOST_CHARACTERS = 256
 UNREAD = "what was said before was not read: {name} was taught single questions"
 # (picture (3, height, width) in [0, 1], question) → where the question needs detail
 RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
@@ -175,17 +177,28 @@ class Sight:
             self._check(inputs, len(views))
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
-        if len(turns) > 1 and isinstance(self.scorer, ScorerRelevance):
+        if len(turns) > 1 and self._taught_single_questions:
             plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
         return Looked(inputs, plan, seconds, views, question)
 
-    def _as_trained(self, turns: list[Turn]) -> list[Turn]:
-        """A model of this library's was taught single questions: it gets all pictures, and the last turn."""
-        if not isinstance(self.scorer, ScorerRelevance):
-            return turns
-        earlier = (view for turn in turns[:-1] for view in turn.views)
-        last = (as_trained(part, self.scorer) if isinstance(part, str) else part for part in turns[-1].parts)
-        return [Turn(USER, (*earlier, *last))]
+    @property
+    def _taught_single_questions(self) -> bool:
+        """A reader of characters with a scorer of this library's. A large model beside one was taught conversations."""
+        return isinstance(self.scorer, ScorerRelevance) and len(self.processor.tokenizer) <= MOST_CHARACTERS
+
+    def _as_trained(self, turns: Sequence[Turn]) -> list[Turn]:
+        """Questions as the model knows them; where it knows no other, all pictures and the last turn."""
+        known = [self._turn_as_trained(turn) for turn in turns]
+        if not self._taught_single_questions:
+            return known
+        earlier = (view for turn in known[:-1] for view in turn.views)
+        return [Turn(USER, (*earlier, *known[-1].parts))]
+
+    def _turn_as_trained(self, turn: Turn) -> Turn:
+        if turn.role != USER:
+            return turn
+        parts = (as_trained(part, self.scorer) if isinstance(part, str) else part for part in turn.parts)
+        return replace(turn, parts=tuple(parts))
 
     def realize(self, looked: Looked, **tower: Any) -> Realized:
         """The shortened prompt with its visual tokens."""

@@ -16,6 +16,7 @@ from tiny_weights import needs_weights, signs
 
 import arr_coc
 from arr_coc import Eye, InputError
+from arr_coc.bundled import SCORER, ScorerRelevance, part_folder
 from arr_coc.chatting import Turn, View, chat_text
 from arr_coc.values import Answer
 
@@ -230,6 +231,17 @@ def test_mini_talks_about_a_picture() -> None:
     assert second.uncertainty == pytest.approx(alone.uncertainty, abs=1e-5)
     assert any("what was said before was not read" in note for note in second.notes)
     assert len(chat.turns) == 4
+
+
+@needs_weights
+def test_a_large_model_beside_a_scorer_reads_all_turns(stock: Eye) -> None:
+    eye = Eye(stock.model, stock.processor, relevance="detail", scorer=ScorerRelevance(part_folder(SCORER)))
+    pixels = picture(96, 96, 3)
+    asked, again = "What colour is it?", "And where is it?"
+    turns = [Turn("user", (pixels, asked)), Turn("assistant", ("red",)), Turn("user", (again,))]
+    long, short = (eye.prepare(some, keep=1.0) for some in (turns, [Turn("user", (pixels, again))]))
+    assert long.inputs["input_ids"].shape[1] > short.inputs["input_ids"].shape[1]
+    assert not any("said before" in note for note in long.plan.notes)
 
 
 def test_awaited_answers_take_turns_in_one_thread(stock: Eye) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 
 import pytest
 import torch
@@ -10,9 +11,11 @@ from PIL import Image
 from plain_pages import plain_pack
 from tiny_weights import tiny_weights
 
+from arr_coc import Eye
 from arr_coc.alphabet import decode, text_row
 from arr_coc.app.cli import main
 from arr_coc.errors import InputError
+from arr_coc.lab.bench import page_reading
 from arr_coc.lab.bench.needle import Weights
 from arr_coc.lab.bench.page_reading import (
     CELLS,
@@ -23,9 +26,12 @@ from arr_coc.lab.bench.page_reading import (
     closer,
     leaves_of,
     measure_pages,
+    read_cell,
     table_of,
 )
-from arr_coc.lab.bench.real_ask import reading_questions
+from arr_coc.lab.bench.real_ask import READING, reading_questions
+from arr_coc.lab.bench.vqa import CLOSER as LARGER
+from arr_coc.lab.bench.vqa import OURS, Asking, Cell
 from arr_coc.lab.pages.pack import read_pack
 
 
@@ -34,10 +40,19 @@ def weights(tmp_path_factory):
     return tiny_weights(tmp_path_factory.mktemp("weights"))
 
 
-def test_pages_are_read_every_way_from_its_share_of_the_tokens(weights, tmp_path):
+def test_pages_are_read_every_way_from_its_share_of_the_tokens(weights, tmp_path, monkeypatch):
     plain_pack(tmp_path / "val-00.bin", 2)
     book = book_of(str(tmp_path / "val-00.bin"), "cpu")
+    shown = defaultdict(set)
+
+    def watched(loaded, batch, leaves, aloud):
+        shown[batch.grid].add(leaves.shape[1])
+        return read_cell(loaded, batch, leaves, aloud)
+
+    monkeypatch.setattr(page_reading, "read_cell", watched)
     found = measure_pages(Weights.load(weights), book, 3)
+    # Of 80 tokens: as it was drawn all of them and every share, larger only the shares.
+    assert shown == {(8, 10): {80, 40, 20, 10, 5}, (12, 15): {40, 20, 10, 5}}
     assert found["n"] == 3
     assert len(found["rows"]) == len(CELLS)
     assert "All tokens" in table_of(found)
@@ -108,3 +123,14 @@ def test_bench_real_ask_writes_both_measures_and_goes_on(records, weights, tmp_p
     answers = (tmp_path / "out" / "real_answers.jsonl").read_text()
     assert [table["rows"] for table in json.loads(run())["tables"]] == [table["rows"] for table in tables]
     assert (tmp_path / "out" / "real_answers.jsonl").read_text() == answers, "nothing is asked twice"
+
+
+def test_reading_larger_spends_as_much_on_more_pixels(records, weights):
+    eye = Eye.from_pretrained(str(weights / "mini"), relevance="detail")
+    (asked, _) = reading_questions(records)
+    eye.set_image(asked.question.image)
+    plain, larger = (Asking(READING, "").ask(eye, asked.question, Cell(way, 0.5), 3) for way in (OURS, LARGER))
+    assert (plain.tokens, plain.full) == (3, 6)
+    assert larger.tokens == 3
+    assert larger.full == 12, "64×96 read as 96×144, rounded to cells"
+    assert eye.ask("?", keep=1.0).full == 6, "and the picture itself is shown again"

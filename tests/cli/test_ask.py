@@ -47,6 +47,19 @@ def test_json_for_machines(arr_coc, model, image):
     assert 0 <= document["uncertainty"] <= 1
 
 
+def test_a_picture_may_be_read_larger(arr_coc, model, image):
+    given = ("ask", image, "what colour", "-m", model, "--budget", 20, "--new-tokens", 2, "--json")
+    plain, larger = (json.loads(arr_coc(*given, *more).out) for more in ((), ("--magnify", 1.5)))
+    assert (plain["tokens"], plain["full"]) == (20, 80)
+    assert (larger["tokens"], larger["full"]) == (20, 180)
+    assert "read 1.5 times as large" in larger["notes"]
+    assert larger["passes"][0]["allocation"]["image"] == {"height": 256, "width": 320}
+    for wrong, word in (((0,), "magnify"), ((9,), "1 to 4"), ((2, "--passes", 2), "one look")):
+        outcome = arr_coc(*given, "--magnify", *wrong)
+        assert outcome.code == 2
+        assert word in outcome.err
+
+
 def test_what_the_allocation_says_is_said_once(arr_coc, model, image):
     given = ("ask", image, "what colour", "-m", model, "--budget", 20, "--new-tokens", 2, "--strategy", "clusters")
     document = json.loads(arr_coc(*given, "--json").out)

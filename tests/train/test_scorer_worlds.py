@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
+import numpy as np
 import torch
+from PIL import Image
 
 from arr_coc.alphabet import IDS, decode
-from arr_coc.lab.train.scorer_worlds import draw_lessons, needle_shelf, with_additions
+from arr_coc.lab.pages.page import Page
+from arr_coc.lab.train.scorer_worlds import draw_lessons, laid_up, needle_shelf, with_additions
 from arr_coc.lab.train.train_reading import coverage, losses, total
 
 
@@ -13,9 +18,9 @@ def shelf():
     return needle_shelf(128, 14, seed=5, device="cpu")
 
 
-def lessons(laid_up, number=8, canvas=128, zoom=(0.9, 1.5), seed=1, worn=False):
+def lessons(shelved, number=8, canvas=128, zoom=(0.9, 1.5), seed=1, worn=False):
     generator = torch.Generator().manual_seed(seed)
-    return draw_lessons(laid_up, torch.arange(len(laid_up.page)), number, canvas, zoom, generator, worn=worn)
+    return draw_lessons(shelved, torch.arange(len(shelved.page)), number, canvas, zoom, generator, worn=worn)
 
 
 def test_letters_stand_where_there_is_ink():
@@ -31,26 +36,26 @@ def test_letters_stand_where_there_is_ink():
 
 
 def test_every_answer_lies_in_its_crop_and_its_letters_in_the_answer():
-    laid_up = shelf()
-    drawn = lessons(laid_up, number=32)
+    shelved = shelf()
+    drawn = lessons(shelved, number=32)
     assert drawn.weight.min() == 1
     assert drawn.answer.shape == (32, 4, 4)
     assert not (drawn.answer * drawn.context).any()
 
 
 def test_the_same_seed_draws_the_same_lessons_and_shapes_never_change():
-    laid_up = shelf()
-    first, again, other = lessons(laid_up), lessons(laid_up), lessons(laid_up, seed=2)
+    shelved = shelf()
+    first, again, other = lessons(shelved), lessons(shelved), lessons(shelved, seed=2)
     assert torch.equal(first.pictures, again.pictures)
     assert not torch.equal(first.pictures, other.pictures)
     assert first.pictures.shape == other.pictures.shape
 
 
 def test_capitals_are_lowered_in_questions_and_letters():
-    laid_up = shelf()
+    shelved = shelf()
     capitals = torch.arange(IDS["A"], IDS["Z"] + 1)
-    assert not torch.isin(laid_up.questions.long(), capitals).any()
-    assert not torch.isin(laid_up.characters[..., 2].long(), capitals).any()
+    assert not torch.isin(shelved.questions.long(), capitals).any()
+    assert not torch.isin(shelved.characters[..., 2].long(), capitals).any()
 
 
 def test_additions_follow_the_question():
@@ -81,3 +86,18 @@ def test_the_loss_and_the_coverage_have_the_right_sign():
     assert coverage(Knowing(drawn.answer, -1), drawn, (1 / 4,)).mean() < 0.3
     unread = total(losses(9 * (2 * drawn.answer - 1), -letters, drawn))
     assert right < unread
+
+
+def test_pages_of_any_shape_are_laid_up_and_their_edges_go_on():
+    chance, pages, drawn = np.random.default_rng(0), [], []
+    for height, width in ((40, 64), (64, 24)):
+        pixels = chance.integers(0, 255, (height, width, 3), dtype=np.uint8)
+        kept = io.BytesIO()
+        Image.fromarray(pixels).save(kept, "webp", lossless=True)
+        none = np.zeros((0, 4), np.uint16)
+        pages.append(Page("p", "forms", "l", "train", width, height, kept.getvalue(), [], none, none, []))
+        drawn.append(pixels)
+    found = laid_up(pages, "cpu").permute(0, 2, 3, 1).numpy()
+    for one, pixels in zip(found, drawn, strict=True):
+        below, beside = 64 - pixels.shape[0], 64 - pixels.shape[1]
+        assert np.array_equal(one, np.pad(pixels, ((0, below), (0, beside), (0, 0)), mode="edge"))

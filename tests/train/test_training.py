@@ -93,6 +93,14 @@ def test_letters_teach_the_tower_and_leave_the_language_model_alone(tmp_path):
     assert any("patch_embed" in name for name in moved)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_answers_are_misheard_as_often_as_asked_for(tmp_path, share):
+    options = train_mini.MiniOptions(scale=0.004, largest=128, steps=1, folder=tmp_path, misheard=share)
+    training = train_mini.MiniTraining(options, Devices("cpu"), MiniConfig(width=64, heads=1))
+    batch, _ = training.next_batch(Moment(0, 0, 0.0))
+    assert bool((batch.heard != batch.tails).any()) == (share > 0)
+
+
 def test_an_empty_folder_is_refused_in_one_line(tmp_path):
     with pytest.raises(InputError, match="no weights"):
         load_shipped(tmp_path, {"mini": build_mini(MiniConfig(width=64, heads=1))})

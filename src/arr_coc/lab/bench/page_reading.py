@@ -31,10 +31,10 @@ from ..train.reader_examples import ReaderBatch
 from ..train.reader_pages import PageBook
 from .machine import machine_facts
 from .needle import Weights
+from .vqa import TIMES
 
 KEEPS = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
-CLOSER = "scorer, read larger"  # as many tokens of the page in so many times the pixels
-TIMES = 1.5
+CLOSER = "scorer, read larger"  # as many tokens of the page in `TIMES` the pixels
 WAYS = ("scorer", CLOSER, "uniform", "random", "shuffled", "oracle")
 CELLS = (("full", 1.0), *((way, keep) for keep in KEEPS for way in WAYS))
 PIXELS_AT_ONCE = {"cuda": 64 << 20, "cpu": 2 << 20}
@@ -127,8 +127,8 @@ def measure_pages(
                 near = closer(batch)
                 seen[True] = near, weights.scorer.score(near.pictures, near.questions[:, 0].long()).float()
             for cell in cells:
-                shown, found = seen[cell[0] == CLOSER]
-                leaves = leaves_of(*cell, shown, found, generator, full)
+                shown, scores = seen[cell[0] == CLOSER]
+                leaves = leaves_of(*cell, shown, scores, generator, full)
                 found, confidence = read_cell(weights, shown, leaves, cell in ASKED)
                 right[cell].append(found)
                 if confidence is not None:
