@@ -51,10 +51,15 @@ def test_every_letter_of_an_answer_is_copied_from_its_ink(pack, book, neighbours
             assert ink[rows, cols].mean() > ink.mean()
 
 
+def whole(book: PageBook, page: torch.Tensor) -> torch.Tensor:
+    corner = torch.zeros_like(page)
+    return book.pictures.windows(page, corner, corner, 512)
+
+
 def test_as_drawn_is_the_page_and_the_question_as_it_was_written(book):
     which = torch.tensor([0, 5])
     batch = book.render(2, (256, 320), 0, which, as_drawn=True)
-    assert torch.equal(batch.pictures, book.pixels[book.asked.page[which]][:, :, :256, :320])
+    assert torch.equal(batch.pictures, whole(book, book.asked.page[which])[:, :, :256, :320])
     tail = batch.tails[0, 0].long()
     question = decode(book.asked.questions[0].long())
     assert decode(tail[: len(question)]) == question == "What is the total?"
@@ -75,8 +80,8 @@ def test_no_letter_is_torn_where_others_reckon_coarsely(book):
     # Whatever the device: a crop at the page's own scale is the page, up to its last column.
     place = torch.zeros(2)
     page = torch.tensor([0, 1])
-    shown = crops(book.pixels, page, place, place, place + 1, (256, 320), lambda *n: torch.zeros(n), False, 1.0)
-    assert torch.equal((shown * 255).round().byte(), book.pixels[page][:, :, :256, :320])
+    shown = crops(book.pictures, page, place, place, place + 1, (256, 320), lambda *n: torch.zeros(n), False, 1.0)
+    assert torch.equal((shown * 255).round().byte(), whole(book, page)[:, :, :256, :320])
 
 
 def test_letters_of_an_answer_are_misheard_and_nothing_else(book):

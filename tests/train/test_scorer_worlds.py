@@ -97,7 +97,10 @@ def test_pages_of_any_shape_are_laid_up_and_their_edges_go_on():
         none = np.zeros((0, 4), np.uint16)
         pages.append(Page("p", "forms", "l", "train", width, height, kept.getvalue(), [], none, none, []))
         drawn.append(pixels)
-    found = laid_up(pages, "cpu").permute(0, 2, 3, 1).numpy()
+    every, corner = torch.arange(2), torch.zeros(2, dtype=torch.int64)
+    stack = laid_up(pages, "cpu")
+    assert len(stack.pixels) == 40 * 64 + 64 * 24, "no room for what is not there"
+    found = stack.windows(every, corner, corner, stack.side).permute(0, 2, 3, 1).numpy()
     for one, pixels in zip(found, drawn, strict=True):
         below, beside = 64 - pixels.shape[0], 64 - pixels.shape[1]
         assert np.array_equal(one, np.pad(pixels, ((0, below), (0, beside), (0, 0)), mode="edge"))

@@ -311,7 +311,7 @@ def test_captured_work_is_the_work(name):
         pytest.skip("no CUDA device")
     device = torch.device(name)
     sums, expected = Sums(device), 0.0
-    for step in range(1, 9):
+    for step in range(1, 12):
         for length in (2, 3):
             ones = torch.full((length,), float(step), device=device)
             found = sums.captured([ones, ones[:1]])

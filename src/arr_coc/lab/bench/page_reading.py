@@ -43,7 +43,7 @@ PIXELS_AT_ONCE = {"cuda": 64 << 20, "cpu": 2 << 20}
 def batches(book: PageBook, limit: int | None, seed: int) -> Iterator[ReaderBatch]:
     """All questions or `limit` of them, drawn by the seed; pages of one size at a time."""
     chosen = np.random.default_rng(seed).permutation(len(book))[:limit]
-    sizes = book.sizes[book.asked.page].cpu().numpy().astype(int)
+    sizes = book.pictures.sizes[book.asked.page].cpu().numpy().astype(int)
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
     for number in np.sort(chosen).tolist():
         height, width = (-(-int(side) // 32) * 32 for side in sizes[number])

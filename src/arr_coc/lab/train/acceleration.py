@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 Work = Callable[[Sequence[Tensor]], dict[str, Tensor]]
-# Done so often before it is recorded, so that libraries have chosen their kernels and rare shapes cost no memory.
-BEFORE = 3
+# Done so often before it is recorded: kernels have been chosen by then, and rare shapes cost neither time nor memory.
+BEFORE = 8
 # … and so often before it is tried once more where there was no room.
 FOR_A_WHILE = 100
-# Share of the device's memory that must be free for another recording.
-ROOM = 0.5
+# Share of the device's memory that must be free for another recording, or lie idle.
+ROOM = 0.45
 
 
 class Recording(NamedTuple):
@@ -35,10 +35,16 @@ class Recording(NamedTuple):
 @dataclass
 class Place:
     """The memory of recordings, and the stream they are made on: memory is handed on from one to the next on one stream
-    only. What a recording leaves there is gone when the next is replayed."""
+    only. What a recording leaves there is gone when the next is replayed. held: bytes of it, by now."""
 
     pool: Any = None
     stream: Any = None
+    held: int = 0
+
+    def room(self) -> float:
+        """The share of the device's memory that is free, or that steps before have left and nobody holds."""
+        free, whole = torch.cuda.mem_get_info()
+        return (free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated() - self.held) / whole
 
 
 class Captured:
@@ -70,8 +76,7 @@ class Captured:
 
     def _record(self, key: tuple[object, ...], arguments: Sequence[Tensor]) -> bool:
         """Record the work for arguments of this shape; nothing is done yet. False where that is not possible."""
-        free, whole = torch.cuda.mem_get_info()
-        if free < ROOM * whole:
+        if self.place.room() < ROOM:
             self._done[key] = -FOR_A_WHILE
             return False
         inputs = [item.clone() for item in arguments]
@@ -80,6 +85,7 @@ class Captured:
         graph, stream = torch.cuda.CUDAGraph(), self.place.stream
         torch.cuda.synchronize()
         torch.cuda.empty_cache()  # what lies idle in pieces is wanted as a whole
+        before = torch.cuda.memory_reserved()
         collecting = gc.isenabled()
         gc.disable()  # freeing a tensor meanwhile would end the recording
         try:
@@ -100,6 +106,7 @@ class Captured:
             if collecting:
                 gc.enable()
         torch.cuda.current_stream().wait_stream(stream)
+        self.place.held += max(0, torch.cuda.memory_reserved() - before)
         self.recordings[key] = Recording(graph, inputs, outputs)
         return True
 

@@ -72,7 +72,7 @@ SCORER_KINDS = (Kind("scorer", 1 / 8, 0.01), Kind("scorer", 1 / 16, 0.01), Kind(
 
 
 # A first look, and further leaves behind it in the prompt: half of them where the answer is, half of them elsewhere.
-LOOK_AGAIN = Kind("again", 1 / 8, 0.06)
+LOOK_AGAIN = Kind("again", 1 / 8, 0.10)
 
 
 def box_cover(boxes: Tensor, mask: Tensor, rows: int, cols: int) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+from functools import cache
 from glob import glob
 from typing import NamedTuple
 
@@ -92,8 +93,7 @@ class PageBook:
         if not asked:
             raise InputError(f"the pages of {pattern!r} have no question that fits into {TAIL} characters")
         pages = [page for page, _ in asked]
-        self.pixels = laid_up(pages, self.device)
-        self.sizes = self._tensor([[page.height, page.width] for page in pages], torch.float32)
+        self.pictures = laid_up(pages, self.device)
         self.letters = torch.from_numpy(np.stack([letters_of(page) for page in pages])).to(self.device)
         every = [(number, question) for number, (_, own) in enumerate(asked) for question in own]
         boxes, contexts = (
@@ -139,7 +139,7 @@ class PageBook:
         canvas = torch.tensor(size, device=self.device, dtype=torch.float32)
         span = (extent[:, [3, 2]] - extent[:, [1, 0]]).clamp_min(8)
         scale = torch.minimum(scale, (canvas * 0.97 / span).amin(1)).clamp_min(low * 0.75)
-        sides = self.sizes[page] * scale[:, None]
+        sides = self.pictures.sizes[page] * scale[:, None]
         top, left = (
             crop_origin(
                 extent[:, axis] * scale, extent[:, axis + 2] * scale, sides[:, 1 - axis], size[1 - axis], uniform
@@ -148,7 +148,7 @@ class PageBook:
         )
         shift = torch.stack([left, top], 1)
         others = [torch.where(self.shown(one, scale, shift, canvas.flip(0)), one, first) for one in others]
-        pictures = crops(self.pixels, page, left, top, scale, size, uniform, False, low)
+        pictures = crops(self.pictures, page, left, top, scale, size, uniform, False, low)
         if not as_drawn:
             worn = (uniform(number, 1, 1, 1) < WORN_SHARE).float()
             pictures = torch.lerp(pictures, wear(pictures, uniform, 0.45), worn)
@@ -200,6 +200,11 @@ def letters_of(page: Page) -> np.ndarray:
     written = "".join(page.words)[:MOST_CHARACTERS]
     box = page.char_boxes[: len(written)].astype(np.float32)
     result[: len(written), :2] = (box[:, :2] + box[:, 2:]) / 2
-    result[: len(written), 2] = [text_row(letter, 1)[0] for letter in written]
+    result[: len(written), 2] = [_identifier(letter) for letter in written]
     result[: len(written), 3] = box[:, 3] - box[:, 1]
     return result
+
+
+@cache
+def _identifier(letter: str) -> int:
+    return text_row(letter, 1)[0]

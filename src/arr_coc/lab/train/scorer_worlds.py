@@ -8,7 +8,7 @@ stage, because every new shape costs a new plan of each convolution.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from glob import glob
 
@@ -62,14 +62,56 @@ def picked(lessons: Lessons, places: Tensor) -> Lessons:
 
 
 @dataclass
-class Shelf:
-    """Pictures laid up on a device. pixels: (N, 3, S, S) uint8, what lies outside a picture repeats its edge. sizes:
-    (N, 2) height, width. characters: (N, G, 3) x, y, identifier in lower case, far away where there is none. page: (Q,)
-    the picture of each question; questions: (Q, 96) uint8; boxes (Q, K, 4), contexts (Q, K', 4) in pixels, NaN-free,
-    empty boxes where there are fewer."""
+class Stack:
+    """Pictures of any size, one behind the other. pixels: (P, 3) uint8 of all of them, row by row. first: (N,) int64,
+    where each begins. sizes: (N, 2) int64 height, width. side: no picture is longer; a multiple of a cell."""
 
     pixels: Tensor
+    first: Tensor
     sizes: Tensor
+    side: int
+
+    @classmethod
+    def of(cls, pictures: Iterable[np.ndarray], sizes: Sequence[tuple[int, int]], device: torch.device | str) -> Stack:
+        """(H, W, 3) uint8 pictures of these sizes; each may be made when the one before is laid up."""
+        shape = torch.tensor(sizes, device=device)
+        ends = shape.prod(1).cumsum(0)
+        pixels = torch.empty(int(ends[-1]), 3, dtype=torch.uint8, device=device)
+        pieces = pixels.split([height * width for height, width in sizes])
+        for piece, picture in zip(pieces, pictures, strict=True):
+            piece.copy_(torch.from_numpy(picture).view(-1, 3))
+        return cls(pixels, ends - shape.prod(1), shape, _whole_cells(max(map(max, sizes))))
+
+    @classmethod
+    def of_equal(cls, pictures: Tensor) -> Stack:
+        """(N, 3, H, W) uint8."""
+        number, _, height, width = pictures.shape
+        first = torch.arange(number, device=pictures.device) * (height * width)
+        sizes = torch.tensor([[height, width]], device=pictures.device).expand(number, 2)
+        flat = pictures.permute(0, 2, 3, 1).reshape(-1, 3)
+        return cls(flat, first, sizes, _whole_cells(max(height, width)))
+
+    def windows(self, which: Tensor, top: Tensor, left: Tensor, reach: int) -> Tensor:
+        """(B,) pictures and corners → (B, 3, reach, reach) uint8; what lies outside a picture repeats its edge."""
+        span = torch.arange(reach, device=which.device)
+        height, width = self.sizes[which, :1], self.sizes[which, 1:]
+        rows = torch.minimum((top[:, None] + span).clamp_min(0), height - 1)
+        cols = torch.minimum((left[:, None] + span).clamp_min(0), width - 1)
+        place = (self.first[which][:, None] + rows * width)[:, :, None] + cols[:, None, :]
+        return self.pixels[place].permute(0, 3, 1, 2)
+
+
+def _whole_cells(length: int) -> int:
+    return -(-length // CELL) * CELL
+
+
+@dataclass
+class Shelf:
+    """Pictures laid up on a device. characters: (N, G, 3) x, y, identifier in lower case, far away where there is none.
+    page: (Q,) the picture of each question; questions: (Q, 96) uint8; boxes (Q, K, 4), contexts (Q, K', 4) in pixels,
+    NaN-free, empty boxes where there are fewer."""
+
+    pictures: Stack
     characters: Tensor
     page: Tensor
     questions: Tensor
@@ -111,9 +153,8 @@ def needle_shelf(size: int, number: int, seed: int, device: torch.device | str, 
     most = max(part[1].shape[1] for part in parts)
     characters = torch.cat([F.pad(part[1], (0, 0, 0, most - part[1].shape[1]), value=-1e6) for part in parts])
     pixels, questions, boxes, contexts = (torch.cat([part[index] for part in parts]) for index in (0, 2, 3, 4))
-    total = len(pixels)
-    sizes = torch.full((total, 2), float(size), device=device)
-    return Shelf(pixels, sizes, characters, torch.arange(total, device=device), questions, boxes, contexts)
+    numbers = torch.arange(len(pixels), device=device)
+    return Shelf(Stack.of_equal(pixels), characters, numbers, questions, boxes, contexts)
 
 
 def page_shelf(pattern: str, device: torch.device | str) -> Shelf:
@@ -122,8 +163,6 @@ def page_shelf(pattern: str, device: torch.device | str) -> Shelf:
     if not paths:
         raise InputError(f"no pack of pages matches {pattern!r}; write some with arr-coc pages --pack")
     pages = [page for page in read_pack(paths) if page.questions]
-    pixels = laid_up(pages, device)
-    sizes = torch.tensor([[page.height, page.width] for page in pages], dtype=torch.float32, device=device)
     most = min(MOST_CHARACTERS, max(len(page.char_boxes) for page in pages))
     characters = np.stack([_characters(page, most) for page in pages])
     asked = [(number, question) for number, page in enumerate(pages) for question in page.questions]
@@ -132,8 +171,7 @@ def page_shelf(pattern: str, device: torch.device | str) -> Shelf:
         for name, number in (("boxes", MOST_BOXES), ("context", MOST_CONTEXTS))
     )
     return Shelf(
-        pixels,
-        sizes,
+        laid_up(pages, device),
         torch.from_numpy(characters).to(device),
         torch.tensor([number for number, _ in asked], device=device),
         torch.tensor([question_row(question.text) for _, question in asked], dtype=torch.uint8, device=device),
@@ -142,16 +180,8 @@ def page_shelf(pattern: str, device: torch.device | str) -> Shelf:
     )
 
 
-def laid_up(pages: list[Page], device: torch.device | str) -> Tensor:
-    """(N, 3, S, S) uint8: what lies outside a page repeats its edge."""
-    side = -(-max(max(page.width, page.height) for page in pages) // CELL) * CELL
-    pixels = torch.empty(len(pages), 3, side, side, dtype=torch.uint8, device=device)
-    for laid, picture in zip(pixels, decoded(pages), strict=True):
-        height, width = picture.shape[:2]
-        laid[:, :height, :width] = torch.from_numpy(picture).to(device).permute(2, 0, 1)
-        laid[:, height:, :width] = laid[:, height - 1 : height, :width]
-        laid[:, :, width:] = laid[:, :, width - 1 : width]
-    return pixels
+def laid_up(pages: Sequence[Page], device: torch.device | str) -> Stack:
+    return Stack.of(decoded(pages), [(page.height, page.width) for page in pages], device)
 
 
 def _characters(page: Page, most: int) -> np.ndarray:
@@ -203,7 +233,7 @@ def draw_lessons(
     """`number` questions of `pool` on crops of canvas², each page zoomed by a factor between the two of `zoom`.
 
     each: every question of the pool once, in its order, instead of any by chance."""
-    device = shelf.pixels.device
+    device = shelf.page.device
 
     def uniform(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=generator, device=device)
@@ -213,13 +243,13 @@ def draw_lessons(
     scale = torch.exp(math.log(zoom[0]) + uniform(number) * math.log(zoom[1] / zoom[0]))
     span = (extent[:, 2:] - extent[:, :2]).amax(1).clamp_min(8)
     scale = torch.minimum(scale, canvas * 0.97 / span).clamp_min(zoom[0] * 0.75)
-    size = shelf.sizes[page] * scale[:, None]  # height, width
+    size = shelf.pictures.sizes[page] * scale[:, None]  # height, width
 
     left, top = (
         crop_origin(extent[:, axis] * scale, extent[:, axis + 2] * scale, size[:, 1 - axis], canvas, uniform)
         for axis in (0, 1)
     )
-    pictures = crops(shelf.pixels, page, left, top, scale, (canvas, canvas), uniform, worn, zoom[0])
+    pictures = crops(shelf.pictures, page, left, top, scale, (canvas, canvas), uniform, worn, zoom[0])
     letters = letter_blocks(shelf.characters[page], left, top, scale, canvas)
     shift = torch.stack([left, top, left, top], -1)[:, None]
     rows = canvas // CELL
@@ -244,7 +274,7 @@ def crop_origin(low: Tensor, high: Tensor, side: Tensor, canvas: int, uniform: U
 
 
 def crops(
-    pixels: Tensor,
+    stack: Stack,
     page: Tensor,
     left: Tensor,
     top: Tensor,
@@ -255,14 +285,10 @@ def crops(
     smallest: float,
 ) -> Tensor:
     """(B, 3, *canvas) float in [0, 1], from only so much ground as the widest crop needs."""
-    device, side, number = pixels.device, pixels.shape[-1], len(page)
+    device, side, number = page.device, stack.side, len(page)
     reach = min(side, int(max(canvas) / (smallest * 0.75)) + 8)
-    span = torch.arange(reach, device=device)
     first_x, first_y = ((place / scale).floor().long().clamp(0, side - reach) for place in (left, top))
-    colours = torch.arange(pixels.shape[1], device=device)[None, :, None, None]
-    rows, cols = (first_y[:, None] + span)[:, None, :, None], (first_x[:, None] + span)[:, None, None, :]
-    ground = pixels[page[:, None, None, None], colours, rows, cols]
-    ground = ground.float() / 255
+    ground = stack.windows(page, first_y, first_x, reach).float() / 255
     high, wide = (length / scale for length in canvas)
     move = torch.zeros(number, 2, 3, device=device)
     move[:, 0, 0], move[:, 1, 1] = wide / reach, high / reach

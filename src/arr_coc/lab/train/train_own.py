@@ -40,6 +40,7 @@ from .scorer_worlds import (
     MOST_CONTEXTS,
     Lessons,
     Shelf,
+    Stack,
     draw_lessons,
     joined,
     needle_shelf,
@@ -118,12 +119,7 @@ class Album:
 def own_shelf(album: Album, records: Sequence[OwnRecord], device: torch.device) -> Shelf:
     """These records as a shelf of their own, one picture and one question each."""
     pictures = [album.pixels(record) for record in records]
-    side = -(-max(max(picture.shape[:2]) for picture in pictures) // CELL) * CELL
-    laid = [
-        np.pad(picture, ((0, side - picture.shape[0]), (0, side - picture.shape[1]), (0, 0)), mode="edge")
-        for picture in pictures
-    ]
-    sizes = np.array([picture.shape[:2] for picture in pictures], np.float32)
+    sizes = [picture.shape[:2] for picture in pictures]
     number = len(records)
 
     def placed(boxes: Sequence[np.ndarray], most: int) -> Tensor:
@@ -134,8 +130,7 @@ def own_shelf(album: Album, records: Sequence[OwnRecord], device: torch.device) 
         return torch.from_numpy(result).to(device)
 
     return Shelf(
-        torch.from_numpy(np.stack(laid).transpose(0, 3, 1, 2).copy()).to(device),
-        torch.from_numpy(sizes).to(device),
+        Stack.of(pictures, sizes, device),
         torch.full((number, 1, 3), -1e6, device=device),
         torch.arange(number, device=device),
         torch.tensor([question_row(record.query) for record in records], dtype=torch.uint8, device=device),
@@ -271,7 +266,7 @@ class OwnTraining(Training[OwnOptions]):
             found["needle"].append(coverage(self.mean, lessons))
         for record in self.chosen():
             lone = own_shelf(self.album, [record], self.device)
-            canvas = lone.pixels.shape[-1]
+            canvas = lone.pictures.side
             lessons = draw_lessons(lone, lone.page, 1, canvas, (1, 1), generator, worn=False, each=True)
             found["held out"].append(coverage(self.mean, lessons))
         for name, values in found.items():
