@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # what editors and type checkers read; the table below is wha
     from .values import Relevance as Relevance
     from .values import compare as compare
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "__version__",

@@ -50,7 +50,11 @@ def test_pages_are_read_every_way_from_its_share_of_the_tokens(weights, tmp_path
         return read_cell(loaded, batch, leaves, aloud)
 
     monkeypatch.setattr(page_reading, "read_cell", watched)
-    found = measure_pages(Weights.load(weights), book, 3)
+    saved = []
+    found = measure_pages(Weights.load(weights), book, 3, advance=lambda done, so_far: saved.append((done, so_far())))
+    assert sum(done for done, _ in saved) == 3
+    assert saved[-1][1] == found, "a run that is stopped has what it read"
+    assert saved[0][1]["n"] == saved[0][0]
     # Of 80 tokens: as it was drawn all of them and every share, larger only the shares.
     assert shown == {(8, 10): {80, 40, 20, 10, 5}, (12, 15): {40, 20, 10, 5}}
     assert found["n"] == 3

@@ -198,8 +198,9 @@ def test_sensing_by_torch_as_well_changes_next_to_nothing(name: str):
         prepare(picture).look(query, keep=0.25, relevance="look", photos=False),
         in_torch(picture, query, backend="torch"),
     )
-    # What was learned makes a little more of the last bits than numbers set by hand.
-    bound = 0.02 if name == "large" else 2e-3
+    # What was learned makes a little more of the last bits than numbers set by hand; most of a picture without anything
+    # on it, whose last bits are all there is (0.0028 on an ARM processor, below 0.002 on x86).
+    bound = {"large": 0.02, "blank": 5e-3}.get(name, 2e-3)
     np.testing.assert_allclose(look.relevance.map, tensors.map, atol=bound)
     own = look.allocation
     other = allocate_batch(tensors, own.budget, image_size=picture.shape[:2], strategy=own.strategy)[0]

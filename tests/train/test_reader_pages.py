@@ -106,6 +106,12 @@ def test_nobody_is_asked_for_things_that_nobody_wrote_down(book):
     assert not thing_targets(batch.things, leaves)[1].any()
 
 
+def test_large_canvases_show_more_pages_and_never_only_pages(pack):
+    few, many = (PageBook(str(pack), "cpu", seed=3, share=share) for share in (0.2, 0.8))
+    assert few.share_of((256, 512)) < few.share < few.share_of((512, 1024))
+    assert many.share_of((1024, 1024)) < 1
+
+
 def test_questions_come_in_other_letters_and_with_additions():
     ids = torch.tensor([[40, 73, 85, 1]] * 400)  # "Ght" and a space
     words = {decode(row) for row in reword(ids, ids[:, :2], 88, torch.Generator().manual_seed(0))}

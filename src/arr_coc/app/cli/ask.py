@@ -108,7 +108,7 @@ def command(
 ) -> int:
     """The answer, its uncertainty, the tokens it took, and the seconds of each stage.
 
-    mini comes with the library and needs no network; it has only ever seen pictures like those of `arr-coc needle`.
+    mini comes with the library and needs no network; it has only ever seen pictures drawn by `needle` and `pages`.
     Other models are stock ones: Qwen3-VL is foveated before its encoder, other families are merged after theirs. A
     picture that a family cuts into several tiles or views is left to `arr_coc.attach`.
 

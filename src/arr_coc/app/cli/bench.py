@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +15,7 @@ from .bench_classic import classic
 from .bench_esper import esper
 from .bench_hypotheses import hypotheses
 from .bench_peers import peers
-from .bench_real import real
+from .bench_real import parse_shares, real
 from .bench_video import command as video
 from .bench_vqa import vqa
 from .console import print_json, progress, say, show, wait_asleep, writing
@@ -75,35 +77,53 @@ def speed(
 def pages(
     pack: Annotated[str, typer.Option(help="Packs of pages, like val/packs/*.bin (arr-coc pages --split val --pack).")],
     n: Annotated[int | None, typer.Option("--n", help="So many questions, drawn by the seed. [default: all]")] = None,
+    keeps: Annotated[str, typer.Option(help="Shares of the full tokens, beside all of them.")] = "1/2 1/4 1/8 1/16",
     weights: Annotated[
         Path | None, typer.Option(help="Folder with mini and scorer. [default: those of the package]")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the drawn questions and of the controls.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
-    out: Annotated[Path | None, typer.Option(help="Folder for pages.json.", show_default=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for pages.json, written every minute.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
 ) -> None:
-    """Exact match of mini on drawn pages: all tokens, ours and the controls at 1/2 to 1/16.
+    """Exact match of mini on drawn pages: all tokens, ours and the controls at equal tokens.
 
     \b
     Examples:
       arr-coc pages --n 320 --seed 17 --split val --pack --out val
       arr-coc bench pages --pack "val/packs/*.bin" --n 500 --out out/pages
+      arr-coc bench pages --pack "val/packs/*.bin" --n 100 --keeps 1/8
     """
     if n is not None and n < 1:
         raise InputError(f"--n {n} measures nothing; give at least 1")
     from ...lab.bench.needle import Weights
-    from ...lab.bench.page_reading import book_of, measure_pages, table_of
+    from ...lab.bench.page_reading import book_of, cells_at, measure_pages, table_of
     from ...looking import check_device
 
+    cells = cells_at(parse_shares(keeps))
     wait_asleep()
     check_device(device)
     book = book_of(pack, device)
+    saved_at = monotonic()
+
+    def save(found: dict[str, Any]) -> None:
+        if out is not None:
+            with writing(out):
+                write_json(out / "pages.json", found)
+
     with progress(min(n or len(book), len(book)), "reading", hidden=as_json) as advance:
-        found = measure_pages(Weights.load(weights, device), book, n, seed, advance=lambda done: advance(done=done))
-    if out is not None:
-        with writing(out):
-            write_json(out / "pages.json", found)
+
+        def went_on(done: int, so_far: Callable[[], dict[str, Any]]) -> None:
+            nonlocal saved_at
+            advance(done=done)
+            if monotonic() - saved_at > 60:  # what was read is not lost when the run is stopped
+                save(so_far())
+                saved_at = monotonic()
+
+        found = measure_pages(Weights.load(weights, device), book, n, seed, cells, went_on)
+    save(found)
     if as_json:
         print_json(found)
         return

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -53,9 +54,9 @@ from .esper_runs import (
 from .machine import machine_facts
 from .table import Table, written
 
-# When it is sure enough; and when a further pass is not worth trying, because one lowered the uncertainty by less than
-# this (None: always worth it).
-STOPS, GAINS = (0.15, 0.3), (None, 0.0, 0.02, 0.05)
+# When it is sure enough; when a further pass is not worth trying, because one lowered the uncertainty by less than this
+# (None: always worth it); and whether the first look may be the only one.
+STOPS, GAINS, LEASTS = (0.15, 0.3), (None, 0.0, 0.02, 0.05), (2, 1)
 # How much accuracy early stopping may cost on validation pictures: half of what the target allows.
 LOSS = 0.005
 
@@ -106,10 +107,11 @@ def tune(
 
 
 def choose_stopping(found: PassOutcomes, settings: EsperSettings) -> EsperSettings:
-    """The stop and gain that save most tokens, of those that cost at most `LOSS` of the accuracy of all passes; ties go
-    to the first, and where none keeps it, the first is taken."""
+    """The least, stop and gain that save most tokens, of those that cost at most `LOSS` of the accuracy of all passes;
+    ties go to the first, and where none keeps it, the first is taken."""
     always = found.at(settings.passes - 1)[0]
-    options = [replace(settings, stop=stop, gain=gain) for stop in STOPS for gain in GAINS]
+    choices = product(LEASTS, STOPS, GAINS)
+    options = [replace(settings, least=least, stop=stop, gain=gain) for least, stop, gain in choices]
     worth = []
     for option in options:
         right, tokens, _ = found.stopped(option)

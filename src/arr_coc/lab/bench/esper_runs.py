@@ -156,7 +156,8 @@ def blurred(scores: Tensor, seed: int, start: int = 0) -> Tensor:
     noise = smooth(noise, NOISE_BLUR).clamp_min(0)
     parts = (smooth(scores, BLUR), noise)
     scaled = [part / part.amax((1, 2), keepdim=True).clamp_min(1e-9) for part in parts]
-    return (1 - NOISE_SHARE) * scaled[0] + NOISE_SHARE * scaled[1]
+    mixed = (1 - NOISE_SHARE) * scaled[0] + NOISE_SHARE * scaled[1]
+    return mixed.clamp_(max=1)  # the last bit of the sum may lie above it
 
 
 def salient_cells(scenes: Scenes) -> Tensor:

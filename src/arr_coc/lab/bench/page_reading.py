@@ -33,11 +33,17 @@ from .machine import machine_facts
 from .needle import Weights
 from .vqa import TIMES
 
-KEEPS = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
 CLOSER = "scorer, read larger"  # as many tokens of the page in `TIMES` the pixels
 WAYS = ("scorer", CLOSER, "uniform", "random", "shuffled", "oracle")
-CELLS = (("full", 1.0), *((way, keep) for keep in KEEPS for way in WAYS))
 PIXELS_AT_ONCE = {"cuda": 64 << 20, "cpu": 2 << 20}
+
+
+def cells_at(keeps: Sequence[float]) -> tuple[tuple[str, float], ...]:
+    """All tokens, and every way at each of the shares."""
+    return ("full", 1.0), *((way, keep) for keep in keeps if keep < 1 for way in WAYS)
+
+
+CELLS = cells_at((1 / 2, 1 / 4, 1 / 8, 1 / 16))
 
 
 def batches(book: PageBook, limit: int | None, seed: int) -> Iterator[ReaderBatch]:
@@ -108,10 +114,10 @@ def measure_pages(
     limit: int | None = None,
     seed: int = 1,
     cells: Sequence[tuple[str, float]] = CELLS,
-    advance: Callable[[int], None] = lambda done: None,
+    advance: Callable[[int, Callable[[], dict[str, Any]]], None] = lambda done, so_far: None,
 ) -> dict[str, Any]:
-    """{"rows": one for each cell, "calibration": of the cells that were asked aloud, "n": questions, "facts": …}.
-    advance: called with the questions of each batch."""
+    """What `document` makes of all batches. advance: called after each batch with its questions, and with what makes
+    the document of all that was read so far."""
     device = book.device
     sure: dict[tuple[str, float], list[np.ndarray]] = {cell: [] for cell in cells if cell in ASKED}
     right: dict[tuple[str, float], list[np.ndarray]] = {cell: [] for cell in cells}
@@ -133,7 +139,17 @@ def measure_pages(
                 right[cell].append(found)
                 if confidence is not None:
                     sure[cell].append(confidence)
-            advance(len(batch))
+            advance(len(batch), lambda: document(right, sure, weights, seed))
+    return document(right, sure, weights, seed)
+
+
+def document(
+    right: dict[tuple[str, float], list[np.ndarray]],
+    sure: dict[tuple[str, float], list[np.ndarray]],
+    weights: Weights,
+    seed: int,
+) -> dict[str, Any]:
+    """{"rows": one for each cell, "calibration": of the cells that were asked aloud, "n": questions, "facts": …}."""
     good = {cell: np.concatenate(parts) for cell, parts in right.items()}
     rows = []
     for (way, keep), values in good.items():
@@ -144,7 +160,7 @@ def measure_pages(
         before, after = np.concatenate(parts, axis=1)
         calibration.append({"way": cell[0], "keep": cell[1], **calibration_row((before, after), good[cell])})
     facts = machine_facts(("torch", "transformers")) | {"weights": weights.name, "seed": str(seed)}
-    number = len(good[cells[0]])
+    number = len(next(iter(good.values())))
     return {"schema": 1, "kind": "pages", "n": number, "facts": facts, "rows": rows, "calibration": calibration}
 
 

@@ -1,1 +1,1 @@
-"""LEARN: the trainings that made the bundled weights, from Needle World alone."""
+"""LEARN: the trainings that made the bundled weights, from drawn worlds alone."""

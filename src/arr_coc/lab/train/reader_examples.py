@@ -37,9 +37,9 @@ SMALLEST_PAGE = 256
 
 
 class PageRenderer(Protocol):
-    """Where pages come from: `reader_pages.PageBook`. share: of all pictures, those that are pages."""
+    """Where pages come from: `reader_pages.PageBook`. share_of: of the pictures of a canvas, those that are pages."""
 
-    share: float
+    def share_of(self, size: tuple[int, int]) -> float: ...
 
     def render(self, number: int, size: tuple[int, int], start: int) -> ReaderBatch: ...
 
@@ -272,11 +272,6 @@ class RingBuffer(Generic[Batch]):
         return buffer
 
 
-def page_share(share: float, size: tuple[int, int]) -> float:
-    """Of the pictures of a canvas, those that are pages: more of the large ones, where whole pages have room."""
-    return min(0.9, share * (1.5 if max(size) > 512 else 0.9))
-
-
 @cache
 def whose_turn(shares: tuple[float, ...], first: int, turn: int) -> int:
     """Which of several comes in this turn: the first few once each, then whoever is farthest behind its share.
@@ -309,7 +304,7 @@ class ReaderSource:
         """turn: how many batches of this canvas came before."""
         families, shares = list(self.families), list(self.shares)
         if self.pages is not None and min(size) >= SMALLEST_PAGE:
-            share = page_share(self.pages.share, size)
+            share = self.pages.share_of(size)
             families, shares = [*families, PAGES], [*shares, sum(shares) * share / (1 - share)]
         family = families[whose_turn(tuple(shares), len(self.families), turn)]
         start, self.rendered = self.rendered, self.rendered + number

@@ -63,9 +63,9 @@ class PageQuestions(NamedTuple):
 
 
 class PageBook:
-    """Pages of all packs that match a pattern. share: how many of all pictures the reader sees are pages. echoes: how
-    many of the questions that hold their answer are asked. neighbours: how many questions a page gets that it was not
-    drawn with, about what stands beside what."""
+    """Pages of all packs that match a pattern. share: how many of all pictures are pages, about. echoes: how many of
+    the questions that hold their answer are asked. neighbours: how many questions a page gets that it was not drawn
+    with, about what stands beside what."""
 
     def __init__(
         self,
@@ -115,6 +115,10 @@ class PageBook:
 
     def __len__(self) -> int:
         return len(self.asked.page)
+
+    def share_of(self, size: tuple[int, int]) -> float:
+        """Of the pictures of a canvas, those that are pages: more of the large ones, where whole pages have room."""
+        return min(0.9, self.share * (1.5 if max(size) > 512 else 0.9))
 
     @torch.no_grad()
     def render(
