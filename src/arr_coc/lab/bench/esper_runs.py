@@ -157,7 +157,7 @@ def blurred(scores: Tensor, seed: int, start: int = 0) -> Tensor:
     parts = (smooth(scores, BLUR), noise)
     scaled = [part / part.amax((1, 2), keepdim=True).clamp_min(1e-9) for part in parts]
     mixed = (1 - NOISE_SHARE) * scaled[0] + NOISE_SHARE * scaled[1]
-    return mixed.clamp_(max=1)  # the last bit of the sum may lie above it
+    return mixed.clamp_(0, 1)  # last bits of the filter and of the sum may lie outside
 
 
 def salient_cells(scenes: Scenes) -> Tensor:

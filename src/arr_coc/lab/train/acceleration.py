@@ -273,8 +273,8 @@ class BatchedMuon(torch.optim.Muon):
 
 
 def orthogonalise(gradients: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
-    """(n, rows, cols) → their nearest semi-orthogonal matrices, by the quintic Newton–Schulz iteration: in bfloat16 on a
-    GPU; processors without its instructions take many times as long for it, and do not give the same bits twice."""
+    """(n, rows, cols) → their nearest semi-orthogonal matrices, by the quintic Newton–Schulz iteration: in bfloat16 on
+    a GPU; processors without its instructions take many times as long for it, and do not give the same bits twice."""
     a, b, c = coefficients
     matrices = gradients.bfloat16() if gradients.is_cuda else gradients.float()
     tall = matrices.shape[1] > matrices.shape[2]
