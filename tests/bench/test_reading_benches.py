@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from itertools import count
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from tiny_weights import tiny_weights
 
 from arr_coc import Eye
 from arr_coc.alphabet import decode, text_row
+from arr_coc.app.cli import bench as command
 from arr_coc.app.cli import main
 from arr_coc.errors import InputError
 from arr_coc.lab.bench import page_reading
@@ -138,3 +140,15 @@ def test_reading_larger_spends_as_much_on_more_pixels(records, weights):
     assert larger.tokens == 3
     assert larger.full == 12, "64×96 read as 96×144, rounded to cells"
     assert eye.ask("?", keep=1.0).full == 6, "and the picture itself is shown again"
+
+
+def test_the_command_writes_while_it_reads_and_only_the_shares_that_were_asked(weights, tmp_path, monkeypatch):
+    plain_pack(tmp_path / "val-00.bin", 2)
+    written, clock = [], count(0, 61)  # more than a minute from one look at the clock to the next
+    monkeypatch.setattr(command, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(command, "write_json", lambda path, found: written.append(found))
+    given = str(tmp_path / "val-00.bin")
+    command.pages(pack=given, n=3, keeps="1/8", weights=weights, out=tmp_path, seed=1, device="cpu", as_json=True)
+    assert len(written) > 1
+    assert written[0]["n"] <= written[-1]["n"] == 3
+    assert {row["keep"] for row in written[-1]["rows"]} == {1.0, 0.125}

@@ -176,6 +176,8 @@ def test_the_model_stays_inside_the_stock_class_and_its_size():
 
 
 def test_wilson_interval_at_known_points():
+    assert wilson(0, 160)[0] >= 0
+    assert wilson(160, 160)[1] <= 1
     low, high = wilson(50, 100)
     assert (low, high) == (pytest.approx(0.4038, abs=1e-3), pytest.approx(0.5962, abs=1e-3))
     assert wilson(0, 10)[0] == pytest.approx(0, abs=1e-9)

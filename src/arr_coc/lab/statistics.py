@@ -39,7 +39,8 @@ def wilson(right: int, number: int, z: float = 1.96) -> tuple[float, float]:
     share = right / number
     centre = share + z * z / (2 * number)
     spread = z * math.sqrt(share * (1 - share) / number + z * z / (4 * number * number))
-    return (centre - spread) / (1 + z * z / number), (centre + spread) / (1 + z * z / number)
+    low, high = ((centre + sign * spread) / (1 + z * z / number) for sign in (-1, 1))
+    return max(0.0, low), min(1.0, high)  # where none or all are right, the last bit lies outside
 
 
 def proportion(right: np.ndarray) -> Estimate:

@@ -211,7 +211,7 @@ def measure_cold_ask(repeats: int) -> list[Row]:
         Image.fromarray(made_picture(512)).save(path)
         commands = [_arr_coc("ask", str(path), QUESTION, *how) for how in (("--budget", "64"), ("--keep", "1"))]
         ours, naive = _runs(commands, _command_repeats(repeats))
-    return [speed_row("arr-coc ask, 512²", _wall(ours), Quantity(5.0, "s"), "all 256 tokens", _wall(naive))]
+    return [speed_row("arr-coc ask, 512²", _wall(ours), Quantity(3.0, "s"), "all 256 tokens", _wall(naive))]
 
 
 def has_weights() -> bool:
