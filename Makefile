@@ -23,11 +23,11 @@ help:
 	@echo "make pages-setup   what arr-coc pages needs: Chromium and typefaces from Debian's packages (as root)"
 
 # torch comes first and by its exact version: what follows must fit it, not the other way round.
-.venv/.installed: pyproject.toml constraints.txt
+.venv/.installed: pyproject.toml lab/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt "torch==2.13.0"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]" --editable "./lab[train]"
 	touch $@
 
 setup: .venv/.installed
@@ -81,7 +81,7 @@ $(LMMS)/.installed: pyproject.toml .venv/.installed
 	$(LMMS)/bin/python -m pip install --quiet --no-deps "lmms-eval==0.7.3"
 	$(LMMS)/bin/python -m pip install --quiet --constraint constraints.txt "datasets>=3" evaluate loguru sacrebleu \
 	  sqlitedict pytablewriter tenacity numexpr
-	$(LMMS)/bin/python -m pip install --quiet --no-deps --editable .
+	$(LMMS)/bin/python -m pip install --quiet --no-deps --editable . --editable ./lab
 	touch $@
 
 test-lmms: setup
@@ -121,9 +121,9 @@ dist:
 	  ../src/arr_coc/examples/street.png "What does the pink sign say?" --relevance scorer --budget 40 --no-draw
 
 clean:
-	rm -rf .venv .venv-lmms .venv-vllm out build dist src/*.egg-info
+	rm -rf .venv .venv-lmms .venv-vllm out build dist src/*.egg-info lab/*.egg-info
 
 pages-setup: setup
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[pages]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --editable "./lab[pages]"
 	apt-get install --yes --no-install-recommends chromium poppler-utils \
-	  $$($(BIN)/python -c "from arr_coc.lab.pages.typefaces import PACKAGES; print(PACKAGES)")
+	  $$($(BIN)/python -c "from arr_coc_lab.worlds.pages.typefaces import PACKAGES; print(PACKAGES)")

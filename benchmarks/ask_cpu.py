@@ -24,7 +24,7 @@ import numpy as np
 WORKER = """
 import json, sys, time
 from arr_coc import ask
-from arr_coc.lab.bench.speed import QUESTION, made_picture
+from arr_coc_lab.bench.speed import QUESTION, made_picture
 pixels = made_picture(512)
 for line in sys.stdin:
     started, worked = time.perf_counter(), time.process_time()
@@ -38,7 +38,7 @@ for line in sys.stdin:
 READER = """
 import json, sys
 from arr_coc import ask
-from arr_coc.lab import needle
+from arr_coc_lab import needle
 for line in sys.stdin:
     each, budgets = json.loads(line)
     for family in needle.FAMILIES:
@@ -61,8 +61,8 @@ def worker(source: Path, program: str = WORKER) -> Any:
 
 def compare_answers(places: dict[str, Path], number: int) -> None:
     """Two trees on the same pictures: how often each is right, the paired difference, and how many tokens moved."""
-    from arr_coc.lab.needle import FAMILIES
-    from arr_coc.lab.statistics import mean
+    from arr_coc_lab.statistics import mean
+    from arr_coc_lab.worlds.needle import FAMILIES
 
     found = []
     for place in places.values():

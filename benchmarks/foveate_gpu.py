@@ -39,16 +39,17 @@ import torch.nn.functional as F
 import transformers
 from torch import Tensor
 
-from arr_coc.attending import allocate_batch
-from arr_coc.backbones.attachment_plan import Plan, Settings, plan_prompt
-from arr_coc.backbones.base import Realized
-from arr_coc.backbones.glance import Glance
-from arr_coc.backbones.qwen3_vl import Qwen3VL, VisualTokens, dense_vision_attention, encode_leaves
-from arr_coc.backbones.qwen3_vl_graph import Graphs, padded_length
-from arr_coc.decoding import Prefilled, greedy_steps, prefill
-from arr_coc.realizing import DepthRouting, LeafBatch, gather_leaf_patches, mip_pyramid
-from arr_coc.realizing.merge import members_of_allocations, plan_members
-from arr_coc.request import Request
+from arr_coc.allocation.allocate_batch import allocate_batch
+from arr_coc.allocation.request import Request
+from arr_coc.eye.decoding import Prefilled, greedy_steps, prefill
+from arr_coc.models.attachment_plan import Plan, Settings, plan_prompt
+from arr_coc.models.base import Realized
+from arr_coc.models.glance import Glance
+from arr_coc.models.qwen3_vl.adapter import Qwen3VL, VisualTokens, dense_vision_attention, encode_leaves
+from arr_coc.models.qwen3_vl.graph import Graphs, padded_length
+from arr_coc.models.tokens.depth import DepthRouting
+from arr_coc.models.tokens.merge import members_of_allocations, plan_members
+from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 
 CELL, MAP_SIDE, TEXT_TOKENS, NEW_TOKENS = 32, 64, 40, 32
 KEEPS = (1 / 4, 1 / 8)

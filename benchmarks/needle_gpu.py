@@ -15,7 +15,7 @@ import zlib
 
 import torch
 
-from arr_coc.lab import needle
+from arr_coc_lab.worlds import needle
 
 SIZES = {256: 2048, 512: 512}
 

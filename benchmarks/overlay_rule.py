@@ -17,12 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arr_coc.attending import build_tree, overlay, quadtree
-from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
-from arr_coc.lab.bench.needle import Weights
-from arr_coc.lab.train.evaluate import FAMILIES
-from arr_coc.lab.train.pictures import render_family
-from arr_coc.lab.train.reader import read
+from arr_coc.allocation.overlay import overlay
+from arr_coc.allocation.quadtree import quadtree
+from arr_coc.allocation.tree import build_tree
+from arr_coc.models.qwen3_vl.attention import dense_vision_attention
+from arr_coc_lab.bench.needle import Weights
+from arr_coc_lab.train.evaluate import FAMILIES
+from arr_coc_lab.train.pictures import render_family
+from arr_coc_lab.train.reader import read
 
 SIZE = (512, 512)
 ROUND = 10

@@ -16,12 +16,12 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from arr_coc.attending import allocate
-from arr_coc.bundled import load_scorer, part_folder, question_ids
-from arr_coc.knowing.onnx_scorer import OnnxScorer, canvas_of, question_of
-from arr_coc.lab import needle
-from arr_coc.lab.bench.real_measures import coverage
-from arr_coc.lab.statistics import mean
+from arr_coc.allocation.allocate import allocate
+from arr_coc.models.bundled import load_scorer, part_folder, question_ids
+from arr_coc.relevance.scorer.onnx_scorer import OnnxScorer, canvas_of, question_of
+from arr_coc_lab.bench.real_measures import coverage
+from arr_coc_lab.statistics import mean
+from arr_coc_lab.worlds import needle
 
 SIDE, BUDGETS = 512, (64, 32, 16)
 

@@ -21,7 +21,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from arr_coc.sensing import pyramid, sense
+from arr_coc.sensing.batch import sense
+from arr_coc.sensing.pyramid import pyramid
 
 
 def median_milliseconds(work: Callable[[], object], device: torch.device, repeats: int) -> float:

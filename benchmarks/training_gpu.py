@@ -15,12 +15,12 @@ from pathlib import Path
 
 import torch
 
-from arr_coc.lab.train.allocations import Kind
-from arr_coc.lab.train.devices import Devices
-from arr_coc.lab.train.evaluate import FAMILIES
-from arr_coc.lab.train.mini_model import MiniConfig
-from arr_coc.lab.train.reader_examples import pictures_a_step
-from arr_coc.lab.train.train_mini import MiniOptions, MiniTraining
+from arr_coc_lab.train.allocations import Kind
+from arr_coc_lab.train.devices import Devices
+from arr_coc_lab.train.evaluate import FAMILIES
+from arr_coc_lab.train.mini_model import MiniConfig
+from arr_coc_lab.train.reader_examples import pictures_a_step
+from arr_coc_lab.train.train_mini import MiniOptions, MiniTraining
 
 KINDS = (Kind("full", 1, 1), Kind("uniform", 0.25, 1), Kind("oracle", 0.25, 1), Kind("oracle", 1 / 16, 1))
 

@@ -1,4 +1,4 @@
-"""Build src/arr_coc/lab/needle/assets: the glyph atlas, the sprites and the typefaces' licences.
+"""Build lab/arr_coc_lab/worlds/needle/assets: the glyph atlas, the sprites and the typefaces' licences.
 
     pip install fonttools brotli
     pip install --no-deps --target FONTS -r scripts/typefaces.txt
@@ -23,7 +23,7 @@ from PIL import Image, ImageDraw, ImageFont
 from sprite_shapes import SPRITES, draw_sprite
 from typefaces import FACES, LICENCE_TEXTS, Typeface
 
-ASSETS = Path(__file__).resolve().parents[1] / "src" / "arr_coc" / "needle" / "assets"
+ASSETS = Path(__file__).resolve().parents[1] / "lab" / "arr_coc_lab" / "worlds" / "needle" / "assets"
 CHARACTERS = "".join(map(chr, range(32, 127))) + "€"
 SIZES = (9, 10, 11, 12, 13, 14, 16, 18, 20, 22, 24, 28, 32, 36, 40)
 HIGHEST = 1.45  # rows from the top of the highest to the foot of the lowest glyph, for each pixel of the size

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from arr_coc.files import replacing, write_json
-from arr_coc.lab import needle
-from arr_coc.lab.needle.export import picture, records
+from arr_coc.core.files import replacing, write_json
+from arr_coc_lab.worlds import needle
+from arr_coc_lab.worlds.needle.export import picture, records
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "arr_coc" / "examples"
 LARGEST_FILE = 500_000

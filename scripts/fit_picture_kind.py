@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from arr_coc.lab.statistics import wilson
-from arr_coc.pictures import load_picture
-from arr_coc.sensing.picture_kind import PHOTOGRAPH, kind_features
+from arr_coc.pictures.kind import PHOTOGRAPH, kind_features
+from arr_coc.pictures.load import load_picture
+from arr_coc_lab.statistics import wilson
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".webp"}
 

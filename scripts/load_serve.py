@@ -36,8 +36,8 @@ import numpy as np
 from PIL import Image
 
 import arr_coc
-from arr_coc.chatting import Turn
-from arr_coc.lab.statistics import mean
+from arr_coc.eye.chat import Turn
+from arr_coc_lab.statistics import mean
 
 STREET = Path(arr_coc.__file__).parent / "examples" / "street.png"
 SIGNS = ("pink", "gray", "blue", "red")

@@ -13,11 +13,11 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from arr_coc.files import write_text
-from arr_coc.knowing.photo_thesaurus import NAMES
-from arr_coc.knowing.photo_things import vocabulary
+from arr_coc.core.files import write_text
+from arr_coc.relevance.photos.thesaurus import NAMES
+from arr_coc.relevance.photos.things import vocabulary
 
-OUT = Path(__file__).parents[1] / "src" / "arr_coc" / "knowing" / "assets" / "kinds.json"
+OUT = Path(__file__).parents[1] / "src" / "arr_coc" / "relevance" / "photos" / "kinds.json"
 # The thing's sense in WordNet, where it is not the first of its name.
 SENSES = {
     "person": "person", "mouse": "mouse%4", "bear": "bear", "cow": "cattle", "airplane": "airplane", "couch": "sofa",

@@ -74,9 +74,9 @@ def tiny_eye(folder: Path) -> Any:
     import torch
 
     from arr_coc import Eye
-    from arr_coc.knowing.scorer import Scorer, ScorerConfig
-    from arr_coc.lab.train.checkpoints import ship
-    from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+    from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
+    from arr_coc_lab.train.checkpoints import ship
+    from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 
     torch.manual_seed(0)
     mini = build_mini(MiniConfig(width=64, vision_layers=2, language_layers=2, heads=2, deepstack=(0,)))
@@ -88,9 +88,9 @@ def activities(folder: Path) -> dict[str, Callable[[int], None]]:
     """Name → one turn of it, with the number of the turn."""
     import arr_coc
     from arr_coc.draw import homunculus
-    from arr_coc.esper import Esper
+    from arr_coc.eye.esper import Esper
     from arr_coc.looking import prepare
-    from arr_coc.video import watch
+    from arr_coc.video.watching import watch
 
     eye = tiny_eye(folder)
 

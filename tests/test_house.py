@@ -49,7 +49,7 @@ def place_of(module: str) -> tuple[str, str] | None:
 
 # The one table of relevance names the rooms that know each source, above it too; it imports none of them, and none of
 # another storey.
-TABLES = {"arr_coc.knowing.registry"}
+TABLES = {"arr_coc.relevance.registry"}
 
 
 def wrong_imports(source: Path) -> list[str]:
@@ -93,7 +93,7 @@ def test_the_direction_test_can_see_a_violation(tmp_path):
     (tmp_path / "arr_coc" / "lab" / "needle" / "bad.py").write_text("from ...app import cli\n")
     wrong = wrong_imports(tmp_path)
     assert [line.partition(" ")[0] for line in sorted(wrong)] == [
-        "arr_coc.lab.needle.bad:1",
+        "arr_coc_lab.worlds.needle.bad:1",
         *(f"arr_coc.sensing.bad:{line}" for line in (2, 3, 5, 6, 7)),
     ]
     assert len(house.measure(tmp_path)["upward"]) == 4

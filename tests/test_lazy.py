@@ -28,8 +28,8 @@ def test_every_public_name_is_there_and_no_other(room: str):
 
 def test_a_function_named_like_its_file_stays_the_function(run):
     code = (
-        "import arr_coc.attending.quadtree, arr_coc.attending as room; first = room.quadtree;"
-        "from arr_coc.attending import quadtree; from arr_coc.attending.quadtree import quadtree as inner;"
+        "import arr_coc.allocation.quadtree, arr_coc.allocation as room; first = room.quadtree;"
+        "from arr_coc.allocation import quadtree; from arr_coc.allocation.quadtree import quadtree as inner;"
         "print(first is quadtree is inner, callable(inner))"
     )
     assert run(code, call="zygote:execute").out == "True True\n"
@@ -38,7 +38,7 @@ def test_a_function_named_like_its_file_stays_the_function(run):
 def test_one_picture_needs_no_torch():
     code = (
         "import sys, numpy as np; sys.modules['torch'] = None;"
-        "from arr_coc.attending import allocate, tokens_for; from arr_coc.balancing import balance;"
+        "from arr_coc.allocation import allocate, tokens_for; from arr_coc.relevance.look import balance;"
         "maps = [np.random.default_rng(n).random((1, 20, 30), dtype=np.float32) for n in range(3)];"
         "print(allocate(balance(*maps), 200).tokens == tokens_for((640, 960), 200) == 200)"
     )

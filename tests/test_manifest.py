@@ -13,14 +13,23 @@ from tiny_models import picture
 from tiny_weights import needs_weights, tiny_weights
 
 from arr_coc import Eye, InputError, look
-from arr_coc.bundled import WEIGHTS, Calibration
-from arr_coc.esper.settings import EsperSettings
-from arr_coc.knowing.onnx_scorer import score_picture
-from arr_coc.knowing.scorer import Scorer
-from arr_coc.knowing.word_ranker import ranker_weights
-from arr_coc.lab.train.checkpoints import load_shipped
-from arr_coc.manifest import MANIFEST, RECORD, changing, hash_of, read_manifest, verify, whole_folder, write_manifests
+from arr_coc.core.manifest import (
+    MANIFEST,
+    RECORD,
+    changing,
+    hash_of,
+    read_manifest,
+    verify,
+    whole_folder,
+    write_manifests,
+)
+from arr_coc.eye.pass_settings import EsperSettings
+from arr_coc.models.bundled import WEIGHTS, Calibration
+from arr_coc.relevance.scorer.onnx_scorer import score_picture
+from arr_coc.relevance.words.ranker import ranker_weights
 from arr_coc.video.settings import load_settings
+from arr_coc_lab.classic.scorer import Scorer
+from arr_coc_lab.train.checkpoints import load_shipped
 
 HOLDERS = sorted({path.parent for path in WEIGHTS.rglob("*") if path.suffix in (".safetensors", ".onnx", ".npz")})
 
@@ -37,7 +46,7 @@ def flip(path: Path) -> str:
 def test_what_comes_with_the_library_is_listed_and_whole(folder):
     listed = read_manifest(folder)
     there = {path.name for path in folder.iterdir() if path.is_file()} - {MANIFEST, RECORD}
-    assert set(listed) == there, "run: python -m arr_coc.manifest src/arr_coc/weights"
+    assert set(listed) == there, "run: python -m arr_coc.core.manifest src/arr_coc/weights"
     verify(folder)
     assert all(hashlib.sha256((folder / name).read_bytes()).hexdigest() == found for name, found in listed.items())
 
@@ -130,7 +139,7 @@ def test_a_file_is_read_once_and_again_when_it_changes(tmp_path, monkeypatch):
     (tmp_path / "model.npz").write_bytes(b"one")
     write_manifests(tmp_path)
     verify(tmp_path)
-    monkeypatch.setattr("arr_coc.manifest.hash_of", lambda path: "read again")
+    monkeypatch.setattr("arr_coc.core.manifest.hash_of", lambda path: "read again")
     verify(tmp_path)
     (tmp_path / "model.npz").write_bytes(b"longer")
     with pytest.raises(InputError, match="read again"):

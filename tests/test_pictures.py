@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from arr_coc.errors import InputError
-from arr_coc.pictures import Picture, load_picture, magnified
+from arr_coc.core.errors import InputError
+from arr_coc.pictures.load import Picture, load_picture, magnified
 
 
 def gradient(height: int = 24, width: int = 40) -> np.ndarray:

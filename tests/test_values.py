@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from arr_coc.errors import InputError
-from arr_coc.values import Allocation, Answer, Pass, Relevance, compare, token_density
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Allocation, Answer, Pass, Relevance, compare, token_density
 
 
 def make(cells: list[tuple[int, int, int, int, int]], counts=None, size=(64, 96), **more) -> Allocation:

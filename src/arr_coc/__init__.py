@@ -12,25 +12,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .lazy import resolve_lazily
+from .core.lazy import resolve_lazily
 
 if TYPE_CHECKING:  # what editors and type checkers read; the table below is what runs
-    from .asking import Eye as Eye
-    from .attending import allocate as allocate
-    from .attending import tokens_for as tokens_for
-    from .backbones import attach as attach
-    from .backbones import detach as detach
-    from .errors import InputError as InputError
-    from .knowing.registry import relevance_source as relevance_source
+    from .allocation.allocate import allocate as allocate
+    from .allocation.tree import tokens_for as tokens_for
+    from .asking import ask as ask
+    from .core.errors import InputError as InputError
+    from .core.values import Allocation as Allocation
+    from .core.values import Answer as Answer
+    from .core.values import Region as Region
+    from .core.values import Relevance as Relevance
+    from .core.values import compare as compare
+    from .eye.esper import Esper as Esper
+    from .eye.eye import Eye as Eye
     from .looking import look as look
-    from .pictures import load_picture as load_picture
-    from .quick import ask as ask
+    from .models.attachment import attach as attach
+    from .models.attachment import detach as detach
+    from .pictures.load import load_picture as load_picture
+    from .relevance.registry import relevance_source as relevance_source
     from .texturing import sense as sense
-    from .values import Allocation as Allocation
-    from .values import Answer as Answer
-    from .values import Region as Region
-    from .values import Relevance as Relevance
-    from .values import compare as compare
+    from .video.stream import VideoStream as VideoStream
+    from .video.watching import watch as watch
 
 __version__ = "0.2.0"
 
@@ -39,22 +42,25 @@ __all__ = [
     *resolve_lazily(
         __name__,
         {
-            "Allocation": "values",
-            "Answer": "values",
-            "Eye": "asking",
-            "InputError": "errors",
-            "Region": "values",
-            "Relevance": "values",
-            "allocate": "attending",
-            "ask": "quick",
-            "attach": "backbones",
-            "compare": "values",
-            "detach": "backbones",
-            "load_picture": "pictures",
+            "Allocation": "core.values",
+            "Answer": "core.values",
+            "Esper": "eye.esper",
+            "Eye": "eye.eye",
+            "InputError": "core.errors",
+            "Region": "core.values",
+            "Relevance": "core.values",
+            "VideoStream": "video.stream",
+            "allocate": "allocation.allocate",
+            "ask": "asking",
+            "attach": "models.attachment",
+            "compare": "core.values",
+            "detach": "models.attachment",
+            "load_picture": "pictures.load",
             "look": "looking",
-            "relevance_source": "knowing",
+            "relevance_source": "relevance.registry",
             "sense": "texturing",
-            "tokens_for": "attending",
+            "tokens_for": "allocation.tree",
+            "watch": "video.watching",
         },
     ),
 ]

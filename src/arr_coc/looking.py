@@ -18,23 +18,23 @@ from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .attending.strategies import DEFAULT_STRATEGY, WITHOUT_TORCH, check_strategy
-from .checks import of_kind
-from .knowing.registry import as_relevance, resolve
-from .knowing.registry import check_relevance as check_relevance
-from .knowing.scene import VIEW_SIDE, Scene
-from .pictures import Picture
-from .request import Request, check_device
-from .request import check_request as check_request
-from .sensing.pdf import Page, PdfPlace, is_pdf, load_page
-from .sensing.words import Words, as_words
-from .sensing.words_files import words_beside
-from .values import DEFAULT_CELL, Allocation, Relevance
+from .allocation.request import Request, check_device
+from .allocation.request import check_request as check_request
+from .allocation.strategies import DEFAULT_STRATEGY, check_strategy, without_torch
+from .core.checks import of_kind
+from .core.values import DEFAULT_CELL, Allocation, Relevance
+from .pictures.load import Picture
+from .pictures.pdf import Page, PdfPlace, is_pdf, load_page
+from .pictures.words import Words, as_words
+from .pictures.words_files import words_beside
+from .relevance.registry import as_relevance, resolve
+from .relevance.registry import check_relevance as check_relevance
+from .relevance.scene import VIEW_SIDE, Scene
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .request import AnyOptions, Budget, Share, StrategyOptions
+    from .allocation.request import AnyOptions, Budget, Share, StrategyOptions
 
     class LookOptions(AnyOptions, total=False, closed=True):
         """The keywords of `look` beside picture, question, budget and keep."""
@@ -92,7 +92,7 @@ def look(
 
     image: path, PIL image, numpy array, torch tensor, bytes (see `load_picture`). budget: tokens that may be spent, or
     "25%"; or keep: share of the full count, by default a quarter. A budget above the full count means all of it.
-    strategy: see `arr_coc.attending.STRATEGIES`. cell, canvas: pixels of one token and the size the backbone resizes
+    strategy: see `arr_coc.allocation.strategies`. cell, canvas: pixels of one token and the size the backbone resizes
     to. levels: the coarsest level of detail. relevance: "auto" takes the words of the picture where they are known, the
     learned scorer for pages and whatever else is drawn, the photo map for photographs where its weights are there
     (`arr-coc setup photos`), else "look", plain words and what stands out; the first note says which, and why. Or any
@@ -162,7 +162,8 @@ class Prepared:
         with clock.stage("import"):
             check_device(device)
             import_rooms(request.strategy, device, relevance)
-        from .attending import allocate, tokens_for
+        from .allocation.allocate import allocate
+        from .allocation.tree import tokens_for
 
         scene = self.scene.varied(**offered)
         with clock.stage("choose"):
@@ -207,13 +208,16 @@ def check_strategies(strategies: Sequence[str], device: str = "cpu") -> None:
 
 def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevance: Any = "auto") -> None:
     """What a look with this strategy will import anyway, so that its time can be told apart from the work's."""
-    for room in ("sensing.one_picture", "sensing.backend_opencv", "knowing.lexical", "knowing.propositional"):
+    for room in (
+        *("sensing.one_picture", "sensing.backend_opencv"),
+        *("relevance.language.lexical", "relevance.look.propositional", "allocation.allocate"),
+    ):
         import_module(f".{room}", __package__)
-    import_module(".attending.allocate", __package__)
-    if strategy not in WITHOUT_TORCH or device != "cpu":
-        import_module(".attending.allocate_batch", __package__)
+    if not without_torch(strategy) or device != "cpu":
+        import_module(".allocation.allocate_batch", __package__)
     if isinstance(relevance, str) and relevance == "scorer":
-        import_module(".knowing.onnx_scorer", __package__)  # the bundled one; torch is for those of a user's own
+        # The bundled one; torch is for those of a user's own.
+        import_module(".relevance.scorer.onnx_scorer", __package__)
 
 
 # ---- time -----------------------------------------------------------------------------------------------------------

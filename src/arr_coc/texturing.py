@@ -23,17 +23,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .checks import of_kind, whole
-from .errors import InputError
-from .pictures import load_picture
-from .request import check_request
+from .allocation.request import check_request
+from .core.checks import of_kind, whole
+from .core.errors import InputError
+from .core.folders import CLASSIC_WEIGHTS
+from .pictures.load import load_picture
 
 if TYPE_CHECKING:
     import torch
 
-    from .asking import Eye
-    from .sensing import Layout, SemanticProjection, Texture
+    from .eye.eye import Eye
     from .sensing.pyramid import Pyramid
+    from .sensing.semantic import SemanticProjection
+    from .sensing.texture import Layout, Texture
 
 QUESTION = "What is there?"
 # Frames of a clip that lead up to the one that is sensed.
@@ -73,9 +75,10 @@ def sense(
     model, or else the history, looks most by itself. size: the longer side, or (height, width). projection: a file of
     the semantic PCA; read where it exists, else fitted here and written there, so that pictures can be compared.
     """
-    from .sensing import find_clusters, get_layout, sense_one
     from .sensing.channels import MEMORY_CHANNELS
-    from .sensing.clusters import check_clusters
+    from .sensing.clusters import check_clusters, find_clusters
+    from .sensing.one_picture import sense_one
+    from .sensing.texture import get_layout
 
     check_request([query])
     of_kind(video, bool, "video")
@@ -128,8 +131,8 @@ def silent_channels(texture: Texture) -> tuple[str, ...]:
 def mips_of(texture: Texture, kind: str = "average", levels: int = 5, attention: Any = None) -> Pyramid:
     """The pyramid of one picture's texture, by averaging, by the learned downsampler that comes with the library, or
     weighted by attention: a map (h, w), or else the texture's own current_attention, or its saliency."""
-    from .knowing.classic import SHIPPED
-    from .sensing import LearnedDownsampler, attention_weighted, pyramid
+    from .sensing.pyramid import pyramid
+    from .sensing.reducers import LearnedDownsampler, attention_weighted
 
     tensors = texture.tensors()
     if kind == "average":
@@ -137,11 +140,11 @@ def mips_of(texture: Texture, kind: str = "average", levels: int = 5, attention:
     if kind == "learned":
         import torch
 
-        folder = SHIPPED / f"mips_{texture.layout.name}"
+        folder = CLASSIC_WEIGHTS / f"mips_{texture.layout.name}"
         if not os.path.isdir(folder):
             raise InputError(
                 f"no learned mips come with layout {texture.layout.name}; use mvp13, or train them: "
-                f"python -m arr_coc.lab.train.train_mips --layout {texture.layout.name} --out {SHIPPED}"
+                f"python -m arr_coc_lab.train.train_mips --layout {texture.layout.name} --out {CLASSIC_WEIGHTS}"
             )
         with torch.no_grad():
             return LearnedDownsampler.from_pretrained(folder).float().pyramid(tensors, levels)
@@ -174,7 +177,7 @@ def _frames_of(clip: Any, every: int, frames: int) -> tuple[list[np.ndarray], np
 
 def history(past: Sequence[np.ndarray], now: np.ndarray, query: str) -> dict[str, np.ndarray]:
     """What a stream remembers of the frames before, at the places where that ground is now."""
-    from .video import VideoStream
+    from .video.stream import VideoStream
 
     stream = VideoStream(query, relevance="look", clusters=False)
     for pixels in past:
@@ -215,7 +218,7 @@ def brightest(plane: np.ndarray | None) -> tuple[float, float] | None:
 def _eye_of(model: Any, device: str) -> Eye | None:
     if model is None or not isinstance(model, str):
         return model
-    from .asking import Eye
+    from .eye.eye import Eye
 
     return Eye.from_pretrained(model, device=device)
 
@@ -233,7 +236,7 @@ class ModelView:
     def of(cls, eye: Eye, pixels: np.ndarray, query: str) -> ModelView:
         import torch
 
-        from .backbones.glance import glance_relevance
+        from .models.glance import glance_relevance
 
         if not eye.backbone.can_glance or eye.backbone.tiled:
             raise InputError(f"{eye.name} cannot glance at a picture in one piece; give mini or a Qwen3-VL")
@@ -273,14 +276,14 @@ def semantic_features(
     import torch
 
     if encoder is not None:
-        from .knowing.encoder import load_encoder
+        from .relevance.encoder import load_encoder
 
         loaded = load_encoder(encoder, device)
         tensor = torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1))).float()[None] / 255
         tokens, counts = loaded.text_features([query, *PLAIN_TEXTS])
         return Features(loaded.image_features(tensor)[0].cpu(), tokens[counts].cpu(), f"the encoder {encoder}")
+    from .pictures.kind import is_photograph
     from .sensing.photo_parts import find_part
-    from .sensing.picture_kind import is_photograph
 
     detector = find_part("detector") is not None
     if detector and (view is None or is_photograph(pixels)):
@@ -304,7 +307,7 @@ def with_semantic(texture: Texture, features: Features, path: str | Path | None 
 
 
 def _projection(features: Features, path: str | Path | None) -> tuple[SemanticProjection, str]:
-    from .sensing import SemanticProjection
+    from .sensing.semantic import SemanticProjection
 
     if path is not None and os.path.exists(path):
         found = SemanticProjection.load(path)
@@ -322,7 +325,7 @@ def _projection(features: Features, path: str | Path | None) -> tuple[SemanticPr
 
 def save_texture(path: str | PathLike[str], texture: Texture, mips: Pyramid | None = None) -> None:
     """One .npz: names (C,), data (C, H, W) float32, notes, layout; with mips also level_1, level_2, … of them."""
-    from .files import replacing
+    from .core.files import replacing
 
     arrays: dict[str, Any] = {
         "names": np.array(texture.names),
@@ -341,7 +344,7 @@ def load_texture(path: str | PathLike[str]) -> Texture:
     """What `save_texture` wrote."""
     from zipfile import BadZipFile
 
-    from .sensing import Layout, Texture
+    from .sensing.texture import Layout, Texture
 
     try:
         with np.load(path, allow_pickle=False) as file:

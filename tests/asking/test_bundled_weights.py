@@ -13,13 +13,15 @@ import torch
 from tiny_models import picture
 from tiny_weights import needs_weights, signs, tiny_weights
 
-from arr_coc import Eye, InputError, ask, bundled, look, quick
-from arr_coc.bundled import WEIGHTS, Calibration, ScorerRelevance, part_folder, question_ids, scorer_beside
-from arr_coc.lab.needle import decode
-from arr_coc.lab.train.allocations import LEVELS, tree_of
-from arr_coc.lab.train.evaluate import evaluation_leaves
-from arr_coc.lab.train.mini_model import build_tokenizer
-from arr_coc.lab.train.pictures import render_family
+from arr_coc import Eye, InputError, ask, look
+from arr_coc import asking as quick
+from arr_coc.models import bundled
+from arr_coc.models.bundled import WEIGHTS, Calibration, ScorerRelevance, part_folder, question_ids, scorer_beside
+from arr_coc_lab.train.allocations import LEVELS, tree_of
+from arr_coc_lab.train.evaluate import evaluation_leaves
+from arr_coc_lab.train.mini_model import build_tokenizer
+from arr_coc_lab.train.pictures import render_family
+from arr_coc_lab.worlds.needle import decode
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +159,8 @@ print(tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_t
 
 @needs_weights
 def test_the_stock_class_gives_the_same_answer_without_this_library(tmp_path):
-    from arr_coc.lab import needle
-    from arr_coc.lab.needle.export import picture as drawn
+    from arr_coc_lab.worlds import needle
+    from arr_coc_lab.worlds.needle.export import picture as drawn
 
     batch = needle.render("signs", 1, (256, 320), 5, "test")
     drawn(batch, 0).save(tmp_path / "signs.png")

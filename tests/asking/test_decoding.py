@@ -11,14 +11,14 @@ from tiny_weights import tiny_weights
 from transformers import GenerationConfig
 
 from arr_coc import Eye
-from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
-from arr_coc.decoding import Generated, is_plain, until_end
-from arr_coc.knowing.scorer import Scorer
-from arr_coc.lab.needle import decode
-from arr_coc.lab.train.allocations import tree_of
-from arr_coc.lab.train.calibration import answer_batch
-from arr_coc.lab.train.evaluate import evaluation_leaves
-from arr_coc.lab.train.pictures import render_family
+from arr_coc.eye.decoding import Generated, is_plain, until_end
+from arr_coc.models.qwen3_vl.attention import dense_vision_attention
+from arr_coc_lab.classic.scorer import Scorer
+from arr_coc_lab.train.allocations import tree_of
+from arr_coc_lab.train.calibration import answer_batch
+from arr_coc_lab.train.evaluate import evaluation_leaves
+from arr_coc_lab.train.pictures import render_family
+from arr_coc_lab.worlds.needle import decode
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_the_lean_loop_says_what_generate_says(eye, monkeypatch):
     lean = eye.ask("What is it?", keep=0.5, max_new_tokens=12)
     called = []
     stock = type(eye.model).generate
-    monkeypatch.setattr("arr_coc.decoding.is_plain", lambda config: False)
+    monkeypatch.setattr("arr_coc.eye.decoding.is_plain", lambda config: False)
     monkeypatch.setattr(type(eye.model), "generate", lambda self, **how: called.append(1) or stock(self, **how))
     plain = eye.ask("What is it?", keep=0.5, max_new_tokens=12)
     assert called

@@ -16,9 +16,9 @@ from tiny_weights import needs_weights, signs
 
 import arr_coc
 from arr_coc import Eye, InputError
-from arr_coc.bundled import SCORER, ScorerRelevance, part_folder
-from arr_coc.chatting import Turn, View, chat_text
-from arr_coc.values import Answer
+from arr_coc.core.values import Answer
+from arr_coc.eye.chat import Turn, View, chat_text
+from arr_coc.models.bundled import SCORER, ScorerRelevance, part_folder
 
 STREET = Path(arr_coc.__file__).parent / "examples" / "street.png"
 PINK, GRAY = "What does the pink sign say?", "What does the gray sign say?"

@@ -17,13 +17,13 @@ from tiny_weights import needs_weights, signs
 
 import arr_coc
 from arr_coc import Eye, InputError
-from arr_coc.backbones.qwen3_vl_onnx import OnnxQwen3VL, leaf_patches, patch_places, prompt_places
-from arr_coc.bundled import MINI, part_folder
-from arr_coc.chatting import USER, Turn, chat_inputs
-from arr_coc.decoding import Generated, until_end
-from arr_coc.quick import QuickEye, can_be_quick, canvas_of, normalised, prompt_ids, sureness
-from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
-from arr_coc.realizing.positions import language_positions, prompt_positions, vision_positions
+from arr_coc.eye.chat import USER, Turn, chat_inputs
+from arr_coc.eye.decoding import Generated, until_end
+from arr_coc.eye.light import QuickEye, can_be_quick, canvas_of, normalised, prompt_ids, sureness
+from arr_coc.models.bundled import MINI, part_folder
+from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, leaf_patches, patch_places, prompt_places
+from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
+from arr_coc.models.tokens.positions import language_positions, prompt_positions, vision_positions
 
 EXAMPLES = Path(arr_coc.__file__).parent / "examples"
 STREET = EXAMPLES / "street.png"
@@ -72,7 +72,7 @@ def test_a_picture_that_is_read_larger_costs_as_much_and_is_told_in_its_own_pixe
 @needs_weights
 @pytest.mark.parametrize("budget", [60, 9])
 def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
-    from arr_coc.decoding import generate
+    from arr_coc.eye.decoding import generate
 
     looked = eye.prepare(QUERY, budget)
     realized = eye.realize(looked)

@@ -7,9 +7,9 @@ import pytest
 from tiny_weights import tiny_weights
 
 from arr_coc import Eye
-from arr_coc.bundled import marked
-from arr_coc.esper import Esper
-from arr_coc.pictures import load_picture
+from arr_coc.eye.esper import Esper
+from arr_coc.models.bundled import marked
+from arr_coc.pictures.load import load_picture
 
 NOISE = np.random.default_rng(0).integers(0, 256, (128, 128, 3), dtype=np.uint8)
 PAGE = np.full((128, 128, 3), 255, np.uint8)

@@ -8,11 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending import PowerCurve, allocate, allocate_batch
-from arr_coc.attending.classic import CLASSIC_TOKENS, Patches, ladder_tokens, mip_level, power_curve_tokens
-from arr_coc.attending.frame import leaves_of, token_boxes, token_grids, tokens_of
-from arr_coc.errors import InputError
-from arr_coc.values import Allocation, token_density
+from arr_coc.allocation.allocate import allocate
+from arr_coc.allocation.allocate_batch import allocate_batch
+from arr_coc.allocation.frame import leaves_of, token_boxes, token_grids, tokens_of
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Allocation, token_density
+from arr_coc_lab.classic.scale import CLASSIC_TOKENS, Patches, PowerCurve, ladder_tokens, mip_level, power_curve_tokens
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,10 +10,12 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending import allocate, allocate_batch, build_tree, tokens_for
-from arr_coc.attending.overlay import COARSE_GAIN, OVERVIEW_SHARE, overlay, overview_of
-from arr_coc.errors import InputError
-from arr_coc.values import Allocation
+from arr_coc.allocation.allocate import allocate
+from arr_coc.allocation.allocate_batch import allocate_batch
+from arr_coc.allocation.overlay import COARSE_GAIN, OVERVIEW_SHARE, overlay, overview_of
+from arr_coc.allocation.tree import build_tree, tokens_for
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Allocation
 
 Node = tuple[int, int, int]  # level, row, col in nodes of that level
 

@@ -12,9 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending import allocate, allocate_batch, build_tree, quadtree, tokens_for
-from arr_coc.attending.quadtree import select_splits, split_gains
-from arr_coc.errors import InputError
+from arr_coc.allocation.allocate import allocate
+from arr_coc.allocation.allocate_batch import allocate_batch
+from arr_coc.allocation.quadtree import quadtree, select_splits, split_gains
+from arr_coc.allocation.tree import build_tree, tokens_for
+from arr_coc.core.errors import InputError
 
 
 def random_map(rows: int, cols: int, seed: int) -> torch.Tensor:

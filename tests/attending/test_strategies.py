@@ -8,11 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending import STRATEGIES, allocate, allocate_batch, build_tree, fixate, tokens_for
-from arr_coc.attending.controls import permute_along_tree
-from arr_coc.attending.places import cascade_places, cluster_places, cluster_scores
-from arr_coc.errors import InputError
-from arr_coc.values import Allocation
+from arr_coc.allocation.allocate import allocate
+from arr_coc.allocation.allocate_batch import allocate_batch
+from arr_coc.allocation.controls import permute_along_tree
+from arr_coc.allocation.strategies import STRATEGIES
+from arr_coc.allocation.tree import build_tree, tokens_for
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Allocation
+from arr_coc_lab.classic.places import cascade_places, cluster_places, cluster_scores, fixate
 
 SPOT = np.zeros((32, 32), dtype=np.float32)
 SPOT[4:7, 20:26] = 1

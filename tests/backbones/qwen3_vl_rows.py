@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from tiny_models import picture
 
-from arr_coc.attending import allocate
-from arr_coc.backbones import backbone_for
-from arr_coc.values import Allocation
+from arr_coc.allocation.allocate import allocate
+from arr_coc.core.values import Allocation
+from arr_coc.models.base import backbone_for
 
 ROWS = (
     ([picture(96, 128)], "what colour is the square"),

@@ -14,8 +14,9 @@ from tiny_models import GREEDY, ROWS, new_part, prompt, save_stock, tiny_model
 from transformers import Qwen3VLForConditionalGeneration, TextStreamer
 
 from arr_coc import InputError, Relevance, attach, detach
-from arr_coc.attending import allocate, tokens_for
-from arr_coc.backbones import supported_families
+from arr_coc.allocation.allocate import allocate
+from arr_coc.allocation.tree import tokens_for
+from arr_coc.models.base import supported_families
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])

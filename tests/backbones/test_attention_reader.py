@@ -12,8 +12,8 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from arr_coc import attach
-from arr_coc.backbones.attention_reader import attention_weights, language_model, reading_attention
-from arr_coc.decoding import Prefilled, greedy_steps
+from arr_coc.eye.decoding import Prefilled, greedy_steps
+from arr_coc.models.attention_reader import attention_weights, language_model, reading_attention
 
 ROWS = [([picture(128, 192)], "what colour is the square"), ([picture(96, 96, 1)], "how many")]
 

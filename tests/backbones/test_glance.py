@@ -12,22 +12,23 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 from torch.nn.functional import interpolate
 
 from arr_coc import InputError, Relevance, attach
-from arr_coc.backbones import Glance, backbone_for, glance_relevance
-from arr_coc.backbones.attention_reader import reading_attention
-from arr_coc.backbones.base import VisualGrid
-from arr_coc.backbones.glance import (
+from arr_coc.models.attention_reader import reading_attention
+from arr_coc.models.base import VisualGrid, backbone_for
+from arr_coc.models.glance import (
     GLANCE_NAME,
+    Glance,
     cells_of_levels,
     coarse_allocation,
     find_glance,
     glance_path,
+    glance_relevance,
     read_view,
     spread_over_cells,
     view_levels,
     weigh_by_detail,
 )
-from arr_coc.backbones.qwen3_vl import run_language_model
-from arr_coc.realizing import leaves_of
+from arr_coc.models.qwen3_vl.adapter import run_language_model
+from arr_coc.models.tokens.patches import leaves_of
 
 ROWS = [
     ([picture(256, 256)], "what colour is the square"),

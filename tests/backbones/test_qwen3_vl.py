@@ -14,19 +14,10 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 from transformers import AttentionInterface
 
 from arr_coc import InputError
-from arr_coc.attending import allocate
-from arr_coc.backbones import backbone_for
-from arr_coc.backbones.qwen3_vl import (
-    dense_vision_attention,
-    encode_leaves,
-    foveate,
-    foveated_logits,
-)
-from arr_coc.realizing import (
-    LeafBatch,
-    gather_leaf_patches,
-    mip_pyramid,
-)
+from arr_coc.allocation.allocate import allocate
+from arr_coc.models.base import backbone_for
+from arr_coc.models.qwen3_vl.adapter import dense_vision_attention, encode_leaves, foveate, foveated_logits
+from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 
 
 @pytest.fixture(scope="module")

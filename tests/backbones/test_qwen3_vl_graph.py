@@ -9,11 +9,11 @@ import torch
 from tiny_models import picture, prompt, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError
-from arr_coc.backbones import backbone_for
-from arr_coc.backbones.glance import coarse_allocation
-from arr_coc.backbones.qwen3_vl_graph import DecodeGraph, Graphs, TowerGraph, padded_length
-from arr_coc.decoding import end_tokens, generate_greedily
-from arr_coc.realizing import LeafBatch
+from arr_coc.eye.decoding import end_tokens, generate_greedily
+from arr_coc.models.base import backbone_for
+from arr_coc.models.glance import coarse_allocation
+from arr_coc.models.qwen3_vl.graph import DecodeGraph, Graphs, TowerGraph, padded_length
+from arr_coc.models.tokens.patches import LeafBatch
 
 PROMPTS = [
     ((256, 256), "what colour is the red square on the left and where", 1),

@@ -13,18 +13,11 @@ from qwen3_vl_rows import ROWS, allocations
 from tiny_models import picture, prompt, tiny_model, tiny_processor
 
 from arr_coc import InputError
-from arr_coc.attending import allocate
-from arr_coc.backbones import backbone_for
-from arr_coc.backbones.qwen3_vl import (
-    encode_leaves,
-)
-from arr_coc.realizing import (
-    DepthRouting,
-    HierarchicalRelevance,
-    LeafBatch,
-    gather_leaf_patches,
-    mip_pyramid,
-)
+from arr_coc.allocation.allocate import allocate
+from arr_coc.models.base import backbone_for
+from arr_coc.models.qwen3_vl.adapter import encode_leaves
+from arr_coc.models.tokens.depth import DepthRouting, HierarchicalRelevance
+from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +126,7 @@ def test_leaves_that_inject_no_deeper_pass_no_later_block(model: Any, processor:
 
 @torch.no_grad()
 def test_a_glance_gives_three_maps_and_they_route(model: Any, processor: Any) -> None:
-    from arr_coc.backbones import attach
+    from arr_coc.models.attachment import attach
 
     inputs = prompt(processor, [([picture(160, 160)], "where is the red square")])
     how: dict[str, Any] = {"budget": 12, "relevance": "glance:three"}

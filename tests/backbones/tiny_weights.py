@@ -12,10 +12,10 @@ import torch
 from PIL import Image
 
 import arr_coc
-from arr_coc.knowing.scorer import Scorer
-from arr_coc.lab.bench.speed import has_weights
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.bench.speed import has_weights
+from arr_coc_lab.classic.scorer import Scorer
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 
 needs_weights = pytest.mark.skipif(not has_weights(), reason="the bundled weights are not in src/arr_coc/weights")
 

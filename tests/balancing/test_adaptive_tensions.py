@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.balancing import TENSION_NAMES, TensionBalancer, balance
-from arr_coc.balancing.adaptive import SHIPPED, adaptive_balance
-from arr_coc.balancing.learned import AdaptiveConfig, AdaptiveTensionBalancer
-from arr_coc.balancing.tension import normalise
-from arr_coc.errors import InputError
-from arr_coc.knowing import Scene, relevance_for
-from arr_coc.knowing.classic import QuestionWords
-from arr_coc.sensing.picture_kind import is_photograph
+from arr_coc.core.errors import InputError
+from arr_coc.pictures.kind import is_photograph
+from arr_coc.relevance.look.adaptive import SHIPPED, adaptive_balance
+from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
+from arr_coc.relevance.look.tension import TENSION_NAMES, balance, normalise
+from arr_coc.relevance.registry import relevance_for
+from arr_coc.relevance.scene import Scene
+from arr_coc_lab.classic.sources import QuestionWords
 
 
 def maps(batch: int = 2, seed: int = 0) -> list[torch.Tensor]:

@@ -10,7 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.balancing.arousal import (
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Relevance
+from arr_coc.looking import examine
+from arr_coc.relevance.look.arousal import (
     ALERT,
     FEAR,
     STAKES,
@@ -25,10 +28,7 @@ from arr_coc.balancing.arousal import (
     mood,
     top_places,
 )
-from arr_coc.balancing.learned import ArousalConfig, ArousalEstimator
-from arr_coc.errors import InputError
-from arr_coc.looking import examine
-from arr_coc.values import Relevance
+from arr_coc.relevance.look.learned import ArousalConfig, ArousalEstimator
 
 
 def a_map(seed: int = 0) -> torch.Tensor:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.balancing import TensionBalancer, balance, sharpen
-from arr_coc.balancing.tension import distance_to_top, normalise
+from arr_coc.relevance.look.learned import TensionBalancer
+from arr_coc.relevance.look.tension import balance, distance_to_top, normalise, sharpen
 
 
 def spot(row: int, col: int, size: int = 8) -> torch.Tensor:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.balancing import TENSION_NAMES, TensionBalancer, balance
-from arr_coc.balancing.explain import POLES, explain_history, explain_tensions, tension_curves, tension_maps
-from arr_coc.errors import InputError
+from arr_coc.core.errors import InputError
+from arr_coc.relevance.look.explain import POLES, explain_history, explain_tensions, tension_curves, tension_maps
+from arr_coc.relevance.look.learned import TensionBalancer
+from arr_coc.relevance.look.tension import TENSION_NAMES, balance
 
 
 def test_every_tension_has_its_sentence_by_name_by_array_and_by_tensor():
@@ -98,8 +99,8 @@ def test_bad_input_is_named():
 
 def test_explaining_and_modulating_need_neither_torch_nor_matplotlib():
     code = (
-        "import sys, numpy as np; from arr_coc.balancing.explain import explain_tensions; "
-        "from arr_coc.balancing.arousal import modulate; from arr_coc.balancing.arousal import keyword_stakes; "
+        "import sys, numpy as np; from arr_coc.relevance.look.explain import explain_tensions; "
+        "from arr_coc.relevance.look.arousal import keyword_stakes, modulate; "
         "explain_tensions(np.full(3, .5)); modulate(np.ones((1, 2, 2), np.float32), .5); keyword_stakes('total'); "
         "print(sorted({'torch', 'matplotlib', 'scipy'} & set(sys.modules)))"
     )

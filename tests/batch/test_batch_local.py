@@ -31,7 +31,7 @@ from arr_coc.app.batch.looker import COLUMNS, Looker, Ways, failed
 from arr_coc.app.batch.store import Store
 from arr_coc.app.batch.todo import Keys, Row, Todo, key_of, read_questions
 from arr_coc.app.cli import main
-from arr_coc.errors import InputError
+from arr_coc.core.errors import InputError
 
 PNG = frozenset({".png"})
 

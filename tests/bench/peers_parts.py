@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.lab.bench.needle import Weights
-from arr_coc.lab.bench.peers.model import PrunableMini, Scene
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.pictures import TrainingBatch, render_family
+from arr_coc_lab.bench.needle import Weights
+from arr_coc_lab.bench.peers.model import PrunableMini, Scene
+from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.pictures import TrainingBatch, render_family
 
 SIZE = (256, 256)
 SHAPE = MiniConfig(width=64, vision_layers=4, language_layers=4, heads=2, widening=2, deepstack=(0, 1))

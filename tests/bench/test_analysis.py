@@ -10,12 +10,12 @@ import pytest
 import torch
 from PIL import Image
 
-from arr_coc.attending.allocate import allocate
-from arr_coc.attending.quadtree import quadtree
-from arr_coc.errors import InputError
-from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.lab.bench import analysis
-from arr_coc.lab.train.allocations import tree_of
+from arr_coc.allocation.allocate import allocate
+from arr_coc.allocation.quadtree import quadtree
+from arr_coc.core.errors import InputError
+from arr_coc_lab.bench import analysis
+from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
+from arr_coc_lab.train.allocations import tree_of
 
 
 def test_the_level_of_every_cell_is_the_allocations():

@@ -7,16 +7,16 @@ import json
 import pytest
 import torch
 
-from arr_coc.errors import InputError
-from arr_coc.files import write_json, write_text
-from arr_coc.knowing.registry import relevance_source, remove_source
-from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig
-from arr_coc.lab.bench.classic.maps import fit_balancers, wanted_names
-from arr_coc.lab.bench.classic.measure import measure
-from arr_coc.lab.bench.classic.plan import ClassicPlan, Record
-from arr_coc.lab.bench.classic.report import tables
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.rivals import Rivals
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import write_json, write_text
+from arr_coc.relevance.registry import relevance_source, remove_source
+from arr_coc_lab.bench.classic.maps import fit_balancers, wanted_names
+from arr_coc_lab.bench.classic.measure import measure
+from arr_coc_lab.bench.classic.plan import ClassicPlan, Record
+from arr_coc_lab.bench.classic.report import tables
+from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.rivals import Rivals
 
 PLAN = ClassicPlan(each=2, at_once=2, size=(128, 128), families=("cards",), names=("edges_here", "nowhere"))
 
@@ -81,7 +81,7 @@ def test_large_pictures_are_read_by_the_classic_scale(reader, rivals):
 @pytest.mark.parametrize("door", ["arr-coc", "python -m"])
 def test_a_saved_record_makes_the_page(door, tmp_path, capsys):
     from arr_coc.app.cli import run
-    from arr_coc.lab.bench.classic.__main__ import main
+    from arr_coc_lab.bench.classic.__main__ import main
 
     cells = {f"{name}@64": {"cards": {"0": text}} for name, text in (("scorer", "1101"), ("uniform", "0001"))}
     plan = ClassicPlan(each=4)

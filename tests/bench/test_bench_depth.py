@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tiny_models import tiny_model, tiny_processor
 
-from arr_coc.asking import Eye
-from arr_coc.lab.bench import depth
+from arr_coc.eye.eye import Eye
+from arr_coc_lab.bench import depth
 
 
 def test_fewer_patches_pass_the_later_blocks_and_both_rows_are_there(monkeypatch, tmp_path, capsys) -> None:

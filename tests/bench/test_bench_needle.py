@@ -10,9 +10,8 @@ import pytest
 from tiny_weights import tiny_weights
 
 from arr_coc.app.cli import main
-from arr_coc.lab import needle
-from arr_coc.lab.bench.needle import CELLS, Weights, digest, measure
-from arr_coc.lab.bench.needle_report import (
+from arr_coc_lab.bench.needle import CELLS, Weights, digest, measure
+from arr_coc_lab.bench.needle_report import (
     BY_HAND,
     FULL,
     SMALL_TYPE,
@@ -25,7 +24,8 @@ from arr_coc.lab.bench.needle_report import (
     summarise,
     tables,
 )
-from arr_coc.lab.statistics import wilson
+from arr_coc_lab.statistics import wilson
+from arr_coc_lab.worlds import needle
 
 KEEP = 0.25
 

@@ -14,12 +14,13 @@ import pytest
 import torch
 from rich.console import Console
 
+from arr_coc.allocation.quadtree import quadtree
+from arr_coc.allocation.tree import build_tree
 from arr_coc.app.cli import main
-from arr_coc.attending import build_tree, quadtree
-from arr_coc.lab.bench import speed
-from arr_coc.lab.bench.machine import Timing, machine_facts, processors, run_command, time_call, time_in_turns
-from arr_coc.lab.bench.speed import Step, heap_quadtree, relevance_maps, speed_row, speed_table, write_photo
-from arr_coc.lab.bench.table import Quantity, Table
+from arr_coc_lab.bench import speed
+from arr_coc_lab.bench.machine import Timing, machine_facts, processors, run_command, time_call, time_in_turns
+from arr_coc_lab.bench.speed import Step, heap_quadtree, relevance_maps, speed_row, speed_table, write_photo
+from arr_coc_lab.bench.table import Quantity, Table
 
 
 def test_a_timing_is_a_median_between_its_quartiles() -> None:
@@ -95,7 +96,7 @@ def test_what_asks_the_bundled_model_is_left_out_without_it(monkeypatch: pytest.
     def refuse(repeats: int) -> list[speed.Row]:
         raise AssertionError("measured without weights")
 
-    monkeypatch.setattr("arr_coc.bundled.WEIGHTS", tmp_path)
+    monkeypatch.setattr("arr_coc.models.bundled.WEIGHTS", tmp_path)
     monkeypatch.setattr(speed, "STEPS", (Step("ask", refuse, weights=True), Step("one", lambda repeats: [])))
     table = speed_table(1)
     assert "bundled weights" in table.facts["not measured"]

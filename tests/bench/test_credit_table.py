@@ -7,11 +7,11 @@ import json
 import pytest
 import torch
 
-from arr_coc.errors import InputError
-from arr_coc.lab.bench import credit
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.evaluate import FAMILIES
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc.core.errors import InputError
+from arr_coc_lab.bench import credit
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.evaluate import FAMILIES
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 
 
 def test_every_rule_is_trained_from_one_start_and_read_beside_the_controls(tmp_path):

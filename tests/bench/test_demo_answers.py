@@ -9,14 +9,15 @@ import pytest
 from PIL import Image
 from tiny_weights import needs_weights
 
-from arr_coc.app.cli import demo_answers, main
+from arr_coc.app.cli import main
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Answer, Pass
 from arr_coc.draw import Asked, answer_sheet
 from arr_coc.draw.sheets import RIGHT, WRONG
-from arr_coc.errors import InputError
-from arr_coc.lab import needle
 from arr_coc.looking import look
-from arr_coc.pictures import load_picture
-from arr_coc.values import Answer, Pass
+from arr_coc.pictures.load import load_picture
+from arr_coc_lab.cli import demo_answers
+from arr_coc_lab.worlds import needle
 
 
 def test_examples_are_asked_in_the_order_of_their_file():

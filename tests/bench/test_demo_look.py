@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from arr_coc import Allocation, tokens_for
-from arr_coc.app.cli import demo, main
+from arr_coc.app.cli import main
+from arr_coc_lab.cli import demo
 
 
 @pytest.fixture(scope="module")

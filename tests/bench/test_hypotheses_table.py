@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from arr_coc.app.cli import bench_hypotheses
-from arr_coc.errors import InputError
-from arr_coc.lab.bench.hypotheses import Measured, compare, hypotheses_table, narrow_table, share
-from arr_coc.lab.bench.table import written
-from arr_coc.lab.statistics import Estimate, mean, paired, proportion, ratio
+from arr_coc.core.errors import InputError
+from arr_coc_lab.bench.hypotheses import Measured, compare, hypotheses_table, narrow_table, share
+from arr_coc_lab.bench.table import written
+from arr_coc_lab.cli import bench_hypotheses
+from arr_coc_lab.statistics import Estimate, mean, paired, proportion, ratio
 
 
 def document(**shares: float) -> dict:

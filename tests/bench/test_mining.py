@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from arr_coc.app.cli import main
-from arr_coc.lab.bench.mining import hardest
-from arr_coc.lab.train.own_data import read_own
+from arr_coc_lab.bench.mining import hardest
+from arr_coc_lab.train.own_data import read_own
 
 
 @pytest.fixture

@@ -14,16 +14,16 @@ from peers_parts import pictures, scene, shared_scene, tiny_mini, tiny_weights
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from arr_coc.alphabet import CHARACTERS
-from arr_coc.attending.tree import build_tree
-from arr_coc.lab.bench.peers import cdpruner, dart, holov, ours, sparse_vlm, tome, vispruner
-from arr_coc.lab.bench.peers.cost import counted_cost, language_operations, tower_operations
-from arr_coc.lab.bench.peers.maths import best, bipartite, cosines, greedy_determinant, max_min, others, pool, stages
-from arr_coc.lab.bench.peers.model import BEFORE, LEVELS, Flow, PrunableMini, Scene, Told
-from arr_coc.lab.bench.peers.registry import FULL, WAYS
-from arr_coc.lab.train.pictures import cut
-from arr_coc.lab.train.swift import cut_patches, run_language, run_tower
+from arr_coc.allocation.tree import build_tree
+from arr_coc.core.alphabet import CHARACTERS
 from arr_coc.looking import examine
+from arr_coc_lab.bench.peers import cdpruner, dart, holov, ours, sparse_vlm, tome, vispruner
+from arr_coc_lab.bench.peers.cost import counted_cost, language_operations, tower_operations
+from arr_coc_lab.bench.peers.maths import best, bipartite, cosines, greedy_determinant, max_min, others, pool, stages
+from arr_coc_lab.bench.peers.model import BEFORE, LEVELS, Flow, PrunableMini, Scene, Told
+from arr_coc_lab.bench.peers.registry import FULL, WAYS
+from arr_coc_lab.train.pictures import cut
+from arr_coc_lab.train.swift import cut_patches, run_language, run_tower
 
 by_name = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 TILED = {way.name for way in WAYS if "quadtree" in way.name or way.name == "uniform down-sampling"}

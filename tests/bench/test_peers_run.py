@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from peers_parts import SIZE, tiny_weights
 
-from arr_coc.errors import InputError
-from arr_coc.lab.bench.peers.__main__ import main
-from arr_coc.lab.bench.peers.measure import Plan, measure, packed, unpacked
-from arr_coc.lab.bench.peers.registry import WAYS, chosen_ways
-from arr_coc.lab.bench.peers.report import compute_table, difference, fill_page, plain, summarise, token_table, wins
+from arr_coc.core.errors import InputError
+from arr_coc_lab.bench.peers.__main__ import main
+from arr_coc_lab.bench.peers.measure import Plan, measure, packed, unpacked
+from arr_coc_lab.bench.peers.registry import WAYS, chosen_ways
+from arr_coc_lab.bench.peers.report import compute_table, difference, fill_page, plain, summarise, token_table, wins
 
 NAMES = ("scorer + overlay", "uniform down-sampling", "random + overlay", "DivPrune")
 PLAN = Plan(
@@ -192,7 +192,7 @@ def test_what_a_user_gets_wrong_is_one_line(arguments, complaint, capsys):
 def test_the_command_line_knows_it(tmp_path, whole):
     from typer.testing import CliRunner
 
-    from arr_coc.app.cli.bench import app
+    from arr_coc_lab.cli.bench import app
 
     saved = tmp_path / "peers.json"
     saved.write_text(json.dumps(whole))

@@ -13,13 +13,12 @@ from plain_pages import plain_pack
 from tiny_weights import tiny_weights
 
 from arr_coc import Eye
-from arr_coc.alphabet import decode, text_row
-from arr_coc.app.cli import bench as command
 from arr_coc.app.cli import main
-from arr_coc.errors import InputError
-from arr_coc.lab.bench import page_reading
-from arr_coc.lab.bench.needle import Weights
-from arr_coc.lab.bench.page_reading import (
+from arr_coc.core.alphabet import decode, text_row
+from arr_coc.core.errors import InputError
+from arr_coc_lab.bench import page_reading
+from arr_coc_lab.bench.needle import Weights
+from arr_coc_lab.bench.page_reading import (
     CELLS,
     CLOSER,
     answers_of,
@@ -31,10 +30,11 @@ from arr_coc.lab.bench.page_reading import (
     read_cell,
     table_of,
 )
-from arr_coc.lab.bench.real_ask import READING, reading_questions
-from arr_coc.lab.bench.vqa import CLOSER as LARGER
-from arr_coc.lab.bench.vqa import OURS, Asking, Cell
-from arr_coc.lab.pages.pack import read_pack
+from arr_coc_lab.bench.real_ask import READING, reading_questions
+from arr_coc_lab.bench.vqa import CLOSER as LARGER
+from arr_coc_lab.bench.vqa import OURS, Asking, Cell
+from arr_coc_lab.cli import bench as command
+from arr_coc_lab.worlds.pages.pack import read_pack
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from PIL import Image
 from rich.console import Console
 
-from arr_coc.app.cli import bench_real, main
-from arr_coc.attending.allocate import allocate
-from arr_coc.errors import InputError
-from arr_coc.lab.bench import real
-from arr_coc.lab.bench.real import Measured, System, by_picture, load_records, measure_real, systems_of
-from arr_coc.lab.bench.real_measures import (
+from arr_coc.allocation.allocate import allocate
+from arr_coc.app.cli import main
+from arr_coc.core.errors import InputError
+from arr_coc_lab.bench import real
+from arr_coc_lab.bench.real import Measured, System, by_picture, load_records, measure_real, systems_of
+from arr_coc_lab.bench.real_measures import (
     correlation,
     coverage,
     fixation_map,
@@ -26,7 +26,8 @@ from arr_coc.lab.bench.real_measures import (
     scanpath_saliency,
     tokens_to_reach,
 )
-from arr_coc.lab.bench.real_report import Values, narrow_table, pairs_of, real_tables, values_of, worst_of
+from arr_coc_lab.bench.real_report import Values, narrow_table, pairs_of, real_tables, values_of, worst_of
+from arr_coc_lab.cli import bench_real
 
 KEEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32)
 SIZE = (320, 448)

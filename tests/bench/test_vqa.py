@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from arr_coc.app.cli import main
-from arr_coc.errors import InputError
-from arr_coc.lab.bench.vqa import (
+from arr_coc.core.errors import InputError
+from arr_coc_lab.bench.vqa import (
     FULL,
     OURS,
     SMALLER,
@@ -26,7 +26,7 @@ from arr_coc.lab.bench.vqa import (
     question_of,
     questions_of,
 )
-from arr_coc.lab.bench.vqa_report import score_table, verdict, worst_of
+from arr_coc_lab.bench.vqa_report import score_table, verdict, worst_of
 
 HERE = Path("set.parquet")
 PICTURE = {"bytes": b"png", "path": None}
@@ -84,7 +84,7 @@ def signs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Needle World as the hub would have it: a parquet with pictures inside, ten of the same answer."""
     pa: Any = pytest.importorskip("pyarrow")
     parquet: Any = pytest.importorskip("pyarrow.parquet")
-    from arr_coc.lab.needle.export import write_dataset
+    from arr_coc_lab.worlds.needle.export import write_dataset
 
     folder = tmp_path_factory.mktemp("signs")
     rows = [
@@ -190,7 +190,7 @@ def test_the_worst_are_those_that_lost_most(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_cannot_be_used_is_left_out(tmp_path: Path, signs: Path) -> None:
-    from arr_coc.asking import Eye
+    from arr_coc.eye.eye import Eye
 
     eye, answers = Eye.from_pretrained("mini"), Answers(tmp_path / "a.jsonl")
     cells, asking = [Cell(FULL, 1.0), Cell(OURS, 0.25), Cell("uniform", 0.25)], Asking(TASKS["needle"], "")

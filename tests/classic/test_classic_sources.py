@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.knowing import Scene, relevance_for
-from arr_coc.knowing.classic import PARTS, SHIPPED, SUB, as_patches, load_part, patch_grid, picture_maps, see_patches
-from arr_coc.lab.needle import render
 from arr_coc.looking import examine
+from arr_coc.relevance.registry import relevance_for
+from arr_coc.relevance.scene import Scene
+from arr_coc_lab.classic.sources import (
+    PARTS,
+    SHIPPED,
+    SUB,
+    as_patches,
+    load_part,
+    patch_grid,
+    picture_maps,
+    see_patches,
+)
+from arr_coc_lab.worlds.needle import render
 
 NAMES = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory")
 ASKING = NAMES[1:]

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.errors import InputError
-from arr_coc.knowing.patch_trunk import TrunkConfig
-from arr_coc.knowing.query_aware_lod import (
+from arr_coc.core.errors import InputError
+from arr_coc_lab.classic.patch_trunk import TrunkConfig
+from arr_coc_lab.classic.query_aware_lod import (
     CLASSIC_TOKENS,
     QueryAwareLOD,
     choose_levels,
@@ -196,7 +196,7 @@ def test_it_learns_detail_for_what_is_asked_for_from_sampled_rewards_only(tmp_pa
 
 def test_the_scale_is_that_of_the_strategy():
     """Two rooms name it, and the lower one may not import the upper."""
-    from arr_coc.attending import classic
-    from arr_coc.knowing import query_aware_lod
+    from arr_coc_lab.classic import query_aware_lod
+    from arr_coc_lab.classic import scale as classic
 
     assert query_aware_lod.CLASSIC_TOKENS == classic.CLASSIC_TOKENS

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from arr_coc.allocation.request import check_amount
 from arr_coc.app.cli import COMMANDS
-from arr_coc.errors import InputError
-from arr_coc.request import check_amount
+from arr_coc.core.errors import InputError
 
 ArrCoc = Callable[..., Outcome]
 NOWHERE = "nowhere/nothing.png"

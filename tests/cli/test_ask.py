@@ -10,7 +10,7 @@ from PIL import Image
 from tiny_models import picture, save_stock
 from tiny_weights import needs_weights
 
-from arr_coc.values import Allocation
+from arr_coc.core.values import Allocation
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from cli_pictures import Outcome, bomb, street
 from PIL import Image
 
 import arr_coc as library
-from arr_coc.errors import InputError
+from arr_coc.core.errors import InputError
 
 ArrCoc = Callable[..., Outcome]
 

@@ -9,12 +9,12 @@ import pytest
 from small_pdf import small_pdf
 
 import arr_coc as library
-from arr_coc.errors import InputError
-from arr_coc.knowing import words as words_room
-from arr_coc.knowing.registry import choose_source, resolve
-from arr_coc.knowing.scene import Scene
+from arr_coc.core.errors import InputError
 from arr_coc.looking import examine
-from arr_coc.sensing import pdf_pages
+from arr_coc.pictures.pdf import pdf_pages
+from arr_coc.relevance.registry import choose_source, resolve
+from arr_coc.relevance.scene import Scene
+from arr_coc.relevance.words import source as words_room
 
 WORDS = [
     ("Total", (10, 20, 50, 34)),

@@ -6,7 +6,7 @@ import json
 
 from tiny_weights import tiny_weights
 
-from arr_coc.bundled import Calibration
+from arr_coc.models.bundled import Calibration
 
 
 def test_train_mini_trains_and_draws_its_curve(arr_coc, tmp_path):

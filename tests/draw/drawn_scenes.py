@@ -5,8 +5,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from arr_coc.attending import allocate
-from arr_coc.values import Allocation
+from arr_coc.allocation.allocate import allocate
+from arr_coc.core.values import Allocation
 
 
 def scene(height: int, width: int, seed: int = 0) -> np.ndarray:

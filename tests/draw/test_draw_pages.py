@@ -11,14 +11,14 @@ import pytest
 from drawn_scenes import scene, tree
 from PIL import Image
 
-from arr_coc.attending import allocate
+from arr_coc.allocation.allocate import allocate
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Relevance
 from arr_coc.draw import comparison, contact_sheet, difference_map, foveated, heat, homunculus, overlay
 from arr_coc.draw.layout import fit
 from arr_coc.draw.legend import level_rows
 from arr_coc.draw.lettering import letter_mask, shorten, text_width, wrap, write
-from arr_coc.errors import InputError
-from arr_coc.pictures import Picture, load_picture
-from arr_coc.values import Relevance
+from arr_coc.pictures.load import Picture, load_picture
 
 GOLDEN = Path(__file__).parent / "golden"
 

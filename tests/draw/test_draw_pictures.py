@@ -11,13 +11,13 @@ from drawn_scenes import scene, spotted, tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arr_coc.core.values import Allocation, Relevance
 from arr_coc.draw import comparison, difference_map, foveated, heat, homunculus, overlay
 from arr_coc.draw.layout import Window, boxes_at, covered, levels_at
 from arr_coc.draw.legend import level_rows
 from arr_coc.draw.palette import UNSEEN, difference_scale, level_colour, relevance_scale
 from arr_coc.draw.panes import lens, mip, places_apart, places_of_interest
-from arr_coc.pictures import load_picture
-from arr_coc.values import Allocation, Relevance
+from arr_coc.pictures.load import load_picture
 
 GOLDEN = Path(__file__).parent / "golden"
 

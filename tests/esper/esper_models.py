@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from tiny_models import picture, tiny_model, tiny_processor
 
-from arr_coc.asking import Eye
-from arr_coc.attending.tree import build_tree
-from arr_coc.esper.passes import Job
-from arr_coc.esper.prompt import Prompts
+from arr_coc.allocation.tree import build_tree
+from arr_coc.eye.eye import Eye
+from arr_coc.eye.pass_prompt import Prompts
+from arr_coc.eye.passes import Job
 
 QUESTIONS = ("what colour is the red square", "how many", "where is the picture on the left")
 SIDE = 256

@@ -7,17 +7,18 @@ import torch
 from esper_models import SIDE, job_of, tiny_eye
 from tiny_models import picture, tiny_model
 
-from arr_coc.attending.tree import build_tree
-from arr_coc.backbones.qwen3_vl_attention import vision_attention
-from arr_coc.backbones.qwen3_vl_encode import VisualTokens, encode_leaves, leaf_positions, run_language_model
-from arr_coc.balancing.tempering import TemperingPolicy
-from arr_coc.esper import Esper, EsperSettings
-from arr_coc.esper.answering import LookAnswer, Memory, answer_look, attention_layers
-from arr_coc.esper.looks import Looks, first_look, look_again
-from arr_coc.esper.passes import Job, run_passes
-from arr_coc.esper.prompt import Prompts, leaf_row, text_row
-from arr_coc.esper.vision_memory import TowerMemory, encode_block
-from arr_coc.realizing.patches import LeafBatch, gather_leaf_patches
+from arr_coc.allocation.tree import build_tree
+from arr_coc.eye.esper import Esper
+from arr_coc.eye.looks import Looks, first_look, look_again
+from arr_coc.eye.pass_answers import LookAnswer, Memory, answer_look, attention_layers
+from arr_coc.eye.pass_prompt import Prompts, leaf_row, text_row
+from arr_coc.eye.pass_settings import EsperSettings
+from arr_coc.eye.passes import Job, run_passes
+from arr_coc.eye.vision_memory import TowerMemory, encode_block
+from arr_coc.models.qwen3_vl.attention import vision_attention
+from arr_coc.models.qwen3_vl.encode import VisualTokens, encode_leaves, leaf_positions, run_language_model
+from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches
+from arr_coc.relevance.look.tempering import TemperingPolicy
 
 GRID = (SIDE // 32, SIDE // 32)
 LAYERS = range(1, 3)

@@ -11,18 +11,19 @@ import pytest
 import torch
 from plain_pages import plain_pack
 
-from arr_coc.balancing.arousal import modulate
-from arr_coc.balancing.learned import ArousalEstimator
-from arr_coc.balancing.tempering import TemperingPolicy
-from arr_coc.bundled import WEIGHTS, ScorerRelevance
-from arr_coc.errors import InputError
-from arr_coc.esper import Esper, EsperSettings
-from arr_coc.esper.passes import run_passes
-from arr_coc.knowing.scorer import Scorer
-from arr_coc.lab.bench import esper_gain, esper_runs
-from arr_coc.lab.bench.esper import choose_stopping, load_table, main, small_table, train, tune
-from arr_coc.lab.bench.esper_rows import COLUMNS, accuracy_row, arousal_rows, cost_rows, hard_rows, zoo_rows
-from arr_coc.lab.bench.esper_runs import (
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Relevance
+from arr_coc.eye.esper import Esper
+from arr_coc.eye.pass_settings import EsperSettings
+from arr_coc.eye.passes import run_passes
+from arr_coc.models.bundled import WEIGHTS, ScorerRelevance
+from arr_coc.relevance.look.arousal import modulate
+from arr_coc.relevance.look.learned import ArousalEstimator
+from arr_coc.relevance.look.tempering import TemperingPolicy
+from arr_coc_lab.bench import esper_gain, esper_runs
+from arr_coc_lab.bench.esper import choose_stopping, load_table, main, small_table, train, tune
+from arr_coc_lab.bench.esper_rows import COLUMNS, accuracy_row, arousal_rows, cost_rows, hard_rows, zoo_rows
+from arr_coc_lab.bench.esper_runs import (
     Models,
     PassOutcomes,
     QuestionSheet,
@@ -33,11 +34,11 @@ from arr_coc.lab.bench.esper_runs import (
     share,
     zoo_scenes,
 )
-from arr_coc.lab.bench.table import Quantity, Table
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.train_tempering import TemperingOptions
-from arr_coc.values import Relevance
+from arr_coc_lab.bench.table import Quantity, Table
+from arr_coc_lab.classic.scorer import Scorer
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.train_tempering import TemperingOptions
 
 # Switch on when the shipped weights are final: these tests judge them.
 FINAL_WEIGHTS = True
@@ -66,8 +67,8 @@ def small(monkeypatch):
     monkeypatch.setattr(esper_runs, "SIZE", (256, 256))
     monkeypatch.setattr(esper_runs, "LONGEST_ANSWER", 4)
     for module in ("esper", "esper_rows"):
-        monkeypatch.setattr(f"arr_coc.lab.bench.{module}.FIRST", 13)
-        monkeypatch.setattr(f"arr_coc.lab.bench.{module}.LATER", 9)
+        monkeypatch.setattr(f"arr_coc_lab.bench.{module}.FIRST", 13)
+        monkeypatch.setattr(f"arr_coc_lab.bench.{module}.LATER", 9)
 
 
 def test_the_experiment_prints_every_row(models):
@@ -107,9 +108,9 @@ def test_cost_and_sameness(models):
 
 
 def test_saved_tables_come_back_and_fill_a_page(models, tmp_path, capsys, monkeypatch):
-    from arr_coc.app.cli.bench_esper import esper
+    from arr_coc_lab.cli.bench_esper import esper
 
-    monkeypatch.setattr("arr_coc.lab.bench.esper.cost_rows", lambda models, repeats: cost_rows(models, 1, (256,)))
+    monkeypatch.setattr("arr_coc_lab.bench.esper.cost_rows", lambda models, repeats: cost_rows(models, 1, (256,)))
     table = small_table(models, zoo=2)
     path, page = tmp_path / "esper_small.json", tmp_path / "page.md"
     path.write_text(json.dumps(table.to_json()), encoding="utf-8")
@@ -153,7 +154,7 @@ def test_looking_again_is_measured_on_pages_and_exploring_against_exploiting(mod
 
 def test_tuning_and_training_run(models, monkeypatch, tmp_path):
     grid = [[{"fovea": fovea} for fovea in (1.0, 3.0)], [{"inhibition": 0.5}]]
-    monkeypatch.setattr("arr_coc.lab.bench.esper.tuning_grid", lambda: grid)
+    monkeypatch.setattr("arr_coc_lab.bench.esper.tuning_grid", lambda: grid)
     settings, tried = tune(models, 4, lambda name: None)
     assert len(tried) == 4  # as it is, two foveas, and inhibition with the best of them
     best = max((row["accuracy"], -row["tokens"]) for row in tried)
@@ -164,15 +165,15 @@ def test_tuning_and_training_run(models, monkeypatch, tmp_path):
 
 
 def test_the_command_needs_no_terminal_packages_and_keeps_what_it_has(weights, tmp_path, monkeypatch):
-    """`python -m arr_coc.lab.bench.esper`, without the packages of the terminal; cut short, all rows stay."""
+    """`python -m arr_coc_lab.bench.esper`, without the packages of the terminal; cut short, all rows stay."""
     for name in ("typer", "rich", "matplotlib"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr("arr_coc.lab.bench.esper.tuning_grid", lambda: [[{"fovea": 1.0}] * 3])
+    monkeypatch.setattr("arr_coc_lab.bench.esper.tuning_grid", lambda: [[{"fovea": 1.0}] * 3])
 
     def cut_short(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("arr_coc.lab.bench.esper.cost_rows", cut_short)
+    monkeypatch.setattr("arr_coc_lab.bench.esper.cost_rows", cut_short)
     out, save = tmp_path / "out", tmp_path / "save"
     how = ["--number", "4", "--zoo", "2", "--tune", "4", "--train", "3", "--batch", "4", "--seconds", "0"]
     with pytest.raises(KeyboardInterrupt):
@@ -275,7 +276,7 @@ def test_high_stakes_sharpen_the_shipped_scorers_maps_and_casual_ones_leave_them
 @shipped
 @pytest.mark.skipif(not FINAL_WEIGHTS, reason="judges the shipped weights, which are not final")
 def test_demo_zoo_shows_held_out_scenes_and_reads_them_right(tmp_path, capsys, monkeypatch):
-    from arr_coc.app.cli.demo import zoo
+    from arr_coc_lab.cli.demo import zoo
 
     monkeypatch.setattr(esper_runs, "SIZE", (512, 512))
     right = []

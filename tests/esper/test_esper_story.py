@@ -14,12 +14,13 @@ from merging_families import build_model
 from tiny_models import picture, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError
-from arr_coc.balancing.tempering import TemperingPolicy
-from arr_coc.esper import FOUR_PASS, TWO_PASS, Esper, EsperSettings, pass_statistics
-from arr_coc.esper.drawing import convergence_plot, strip
-from arr_coc.esper.passes import passes_needed, run_passes
-from arr_coc.esper.story import convergence_rate, story_table, write_story
-from arr_coc.values import Allocation, Answer, Pass
+from arr_coc.core.values import Allocation, Answer, Pass
+from arr_coc.eye.esper import Esper
+from arr_coc.eye.pass_settings import FOUR_PASS, TWO_PASS, EsperSettings
+from arr_coc.eye.passes import passes_needed, run_passes
+from arr_coc.eye.story import convergence_rate, pass_statistics, story_table, write_story
+from arr_coc.eye.story_drawing import convergence_plot, strip
+from arr_coc.relevance.look.tempering import TemperingPolicy
 
 ALWAYS = EsperSettings(stop=0.0)
 

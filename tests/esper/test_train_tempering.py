@@ -12,13 +12,13 @@ from PIL import Image
 from tiny_models import picture, save_stock
 
 from arr_coc.app.cli import main as arr_coc
-from arr_coc.balancing.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
-from arr_coc.decoding import end_tokens
-from arr_coc.errors import InputError
-from arr_coc.esper.passes import run_passes
-from arr_coc.esper.settings import EsperSettings
-from arr_coc.lab.train.own_data import read_own
-from arr_coc.lab.train.train_tempering import (
+from arr_coc.core.errors import InputError
+from arr_coc.eye.decoding import end_tokens
+from arr_coc.eye.pass_settings import EsperSettings
+from arr_coc.eye.passes import run_passes
+from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
+from arr_coc_lab.train.own_data import read_own
+from arr_coc_lab.train.train_tempering import (
     OwnTemperingOptions,
     Task,
     TemperingExamples,

@@ -11,9 +11,9 @@ from fault_runs import drawn_pages
 from PIL import Image
 from tiny_models import picture
 
-from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 
 
 @pytest.fixture(scope="session")

@@ -14,11 +14,11 @@ from safetensors import safe_open
 
 from arr_coc.app.batch.looker import COLUMNS, failed
 from arr_coc.app.batch.store import Store
-from arr_coc.lab.pages.pack import read_pack, write_pack
-from arr_coc.lab.pages.page import Answered, Page
-from arr_coc.manifest import MANIFEST
-from arr_coc.records import read_rows
-from arr_coc.values import Allocation
+from arr_coc.core.manifest import MANIFEST
+from arr_coc.core.records import read_rows
+from arr_coc.core.values import Allocation
+from arr_coc_lab.worlds.pages.pack import read_pack, write_pack
+from arr_coc_lab.worlds.pages.page import Answered, Page
 
 
 def opened(path: Path) -> None:
@@ -34,7 +34,7 @@ def lines(path: Path) -> None:
 
 
 def decoded(path: Path) -> None:
-    from arr_coc.video import read_clip
+    from arr_coc.video.decode import read_clip
 
     assert len(read_clip(path)[0]) == 3
 

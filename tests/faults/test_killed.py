@@ -15,10 +15,10 @@ from forked import Run
 from safetensors import safe_open
 
 from arr_coc.app.batch.store import read_results
-from arr_coc.bundled import Calibration
-from arr_coc.errors import InputError
-from arr_coc.manifest import verify
-from arr_coc.records import has_parquet, read_rows
+from arr_coc.core.errors import InputError
+from arr_coc.core.manifest import verify
+from arr_coc.core.records import has_parquet, read_rows
+from arr_coc.models.bundled import Calibration
 
 # `make fuzz` kills more often, by another lot.
 LONG = "ARR_COC_FUZZ_SECONDS" in os.environ

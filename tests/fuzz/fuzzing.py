@@ -56,7 +56,7 @@ def forget_peak() -> None:
 
 def try_case(call: Callable[[], Any]) -> str | None:
     """What is wrong with the case; None where a result or one line came."""
-    from arr_coc.errors import InputError
+    from arr_coc.core.errors import InputError
 
     forget_peak()
     before, began = memory()[0], time.process_time()

@@ -22,8 +22,8 @@ from small_pdf import small_pdf
 
 import arr_coc
 from arr_coc.app.cli.inputs import Source, quiet_decoder
-from arr_coc.sensing.pdf import load_page, pdf_pages
-from arr_coc.sensing.words_files import read_words
+from arr_coc.pictures.pdf import load_page, pdf_pages
+from arr_coc.pictures.words_files import read_words
 
 Draw = Callable[[random.Random], Case]
 

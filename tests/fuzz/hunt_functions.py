@@ -16,7 +16,7 @@ from hunt_files import coloured
 from spoiling import anything, spoil_bytes
 
 import arr_coc
-from arr_coc.errors import InputError
+from arr_coc.core.errors import InputError
 
 # Names that are no doors: a version, an exception, and plain records that the library makes and nobody gives it.
 NO_DOORS = {"__version__", "InputError", "Region", "Answer"}
@@ -41,7 +41,7 @@ def functions(folder: Path) -> Callable[[random.Random], Case]:
             arr_coc.detach(eye.model)
 
     def named(function: Any = len, **given: Any) -> None:
-        from arr_coc.knowing.registry import remove_source
+        from arr_coc.relevance.registry import remove_source
 
         arr_coc.relevance_source(**given)(function)
         remove_source(given["name"])

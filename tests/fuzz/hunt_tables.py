@@ -18,7 +18,7 @@ from spoiling import TEXTS, spoil_bytes, spoil_json
 from arr_coc.app.batch.looker import Looker, Ways
 from arr_coc.app.batch.store import Store, read_results
 from arr_coc.app.batch.todo import Todo, read_questions
-from arr_coc.lab.train.own_data import OwnRecord, read_own, split_by_picture, write_records
+from arr_coc_lab.train.own_data import OwnRecord, read_own, split_by_picture, write_records
 
 Draw = Callable[[random.Random], Case]
 

@@ -14,7 +14,7 @@ from PIL import Image
 from tiny_weights import tiny_weights
 
 import arr_coc
-from arr_coc.errors import LONGEST, InputError
+from arr_coc.core.errors import LONGEST, InputError
 
 PICTURE = np.full((64, 96, 3), 200, np.uint8)
 MANY = np.zeros((3, 4), np.float32)
@@ -124,7 +124,7 @@ def test_a_line_is_of_bearable_length_and_keeps_its_remedy() -> None:
 
 
 def test_records_that_judge_nothing_and_boxes_beyond_all_numbers(tmp_path: Path) -> None:
-    from arr_coc.lab.train.own_data import read_own
+    from arr_coc_lab.train.own_data import read_own
 
     Image.fromarray(PICTURE).save(tmp_path / "a.png")
     whole = {"image": "a.png", "query": "what?", "boxes": [[0.1, 0.1, 0.4, 0.4]]}
@@ -138,7 +138,7 @@ def test_records_that_judge_nothing_and_boxes_beyond_all_numbers(tmp_path: Path)
 
 @pytest.mark.parametrize("boxes", [[["a"] * 4], 5, [[0, 0, 10**400, 1]], [[float("nan")] * 4], [[0, 1]]])
 def test_better_places_that_are_none(tmp_path: Path, boxes: Any) -> None:
-    from arr_coc.feedback import Feedback
+    from arr_coc.core.feedback import Feedback
 
     with pytest.raises(InputError, match="a better place is"):
         Feedback(tmp_path / "f.jsonl").judge("better", boxes=boxes)
@@ -163,7 +163,7 @@ def test_an_allocation_of_a_picture_beyond_all_pictures(side: str) -> None:
 
 def test_records_with_half_a_character_or_a_name_longer_than_any_file(tmp_path: Path) -> None:
     from arr_coc.app.batch.todo import Todo
-    from arr_coc.lab.train.own_data import read_own
+    from arr_coc_lab.train.own_data import read_own
 
     Image.fromarray(PICTURE).save(tmp_path / "a.png")
     whole = {"image": "a.png", "query": "what?", "boxes": [[0.1, 0.1, 0.4, 0.4]]}
@@ -178,7 +178,7 @@ def test_records_with_half_a_character_or_a_name_longer_than_any_file(tmp_path: 
 
 def test_a_file_without_an_end(tmp_path: Path) -> None:
     from arr_coc.app.cli.microscope import read_password
-    from arr_coc.lab.train.curves import plot_record
+    from arr_coc_lab.train.curves import plot_record
 
     endless = Path("/dev/zero")
     if not endless.exists():

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arr_coc import InputError
-from arr_coc.knowing import photos
-from arr_coc.knowing.photo_thesaurus import CLASSES, GROUNDS, GROUPS, NAMES, PARTS
-from arr_coc.knowing.photo_things import WHOLE, asked, known
-from arr_coc.knowing.photos import Seen, couple, distinct, overlap, painted, photos_installed
 from arr_coc.looking import examine
+from arr_coc.relevance.photos import source as photos
+from arr_coc.relevance.photos.source import Seen, couple, distinct, overlap, painted, photos_installed
+from arr_coc.relevance.photos.thesaurus import CLASSES, GROUNDS, GROUPS, NAMES, PARTS
+from arr_coc.relevance.photos.things import WHOLE, asked, known
 from arr_coc.sensing.photo_nets import Anchors, detect
 
 real = pytest.mark.skipif(not photos_installed(), reason="the detector is not there: arr-coc setup photos")

@@ -13,14 +13,22 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 from tiny_weights import tiny_weights
 
 from arr_coc import Eye, InputError, Relevance, attach, look
-from arr_coc.esper import Esper
-from arr_coc.knowing import Scene, Source, relevance_for, relevance_source, source_names
-from arr_coc.knowing.photos import photos_installed
-from arr_coc.knowing.registry import BUILT_IN, relevances_for, remove_source
+from arr_coc.eye.esper import Esper
 from arr_coc.looking import examine
-from arr_coc.sensing.ocr import ocr_missing
-from arr_coc.sensing.words import as_words
-from arr_coc.video import VideoStream
+from arr_coc.pictures.ocr import ocr_missing
+from arr_coc.pictures.words import as_words
+from arr_coc.relevance.photos.source import photos_installed
+from arr_coc.relevance.registry import (
+    BUILT_IN,
+    Source,
+    relevance_for,
+    relevance_source,
+    relevances_for,
+    remove_source,
+    source_names,
+)
+from arr_coc.relevance.scene import Scene
+from arr_coc.video.stream import VideoStream
 
 QUERY = "what colour is the red square"
 PIXELS = np.asarray(picture(256, 256))

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from arr_coc.alphabet import encode
-from arr_coc.errors import InputError
-from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig, coarse_texture, position_waves
+from arr_coc.core.alphabet import encode
+from arr_coc.core.errors import InputError
+from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig, coarse_texture, position_waves
 
 
 def ids(*texts: str) -> torch.Tensor:

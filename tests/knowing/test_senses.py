@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.knowing import chinese, lexical
-from arr_coc.knowing.lexical import COLOURS
-from arr_coc.knowing.lexicon import LANGUAGES
-from arr_coc.knowing.scene import Scene
-from arr_coc.knowing.senses import coupled_words, without_quotes
-from arr_coc.knowing.words import counted_line, words_relevance
+from arr_coc.pictures.words import as_words
+from arr_coc.relevance.language import chinese
+from arr_coc.relevance.language.lexical import COLOURS, lexical
+from arr_coc.relevance.language.lexicon import LANGUAGES
+from arr_coc.relevance.language.senses import coupled_words, without_quotes
+from arr_coc.relevance.scene import Scene
+from arr_coc.relevance.words.source import counted_line, words_relevance
 from arr_coc.sensing.one_picture import sense_one
-from arr_coc.sensing.words import as_words
 
 SIDES = {"top", "bottom", "left", "right", "centre", "corner"}
 

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from arr_coc.bundled import GpuScorer, ScorerRelevance, part_folder, scorer_maps
-from arr_coc.knowing.reading_scorer import ReadingScorer, ReadingScorerConfig, SplitDepthwise, swift
-from arr_coc.knowing.scene import Scene
+from arr_coc.models.bundled import GpuScorer, ScorerRelevance, part_folder, scorer_maps
+from arr_coc.relevance.scene import Scene
+from arr_coc.relevance.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig, SplitDepthwise, swift
 
 SMALL = ReadingScorerConfig(narrow=8, middle=16, wide=16, query_width=16, heads=2)
 

@@ -9,19 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc.errors import InputError
-from arr_coc.knowing import (
-    Calibration,
-    fit_calibration,
-    lexical,
-    participatory,
-    perspectival,
-    propositional,
-)
-from arr_coc.knowing.classic import EdgeLOD, edge_density
-from arr_coc.knowing.lexical import coupled_words
-from arr_coc.knowing.query_aware_lod import CLASSIC_TOKENS
-from arr_coc.sensing import Texture, sense
+from arr_coc.core.errors import InputError
+from arr_coc.relevance.language.lexical import coupled_words, lexical
+from arr_coc.relevance.look.perspectival import perspectival
+from arr_coc.relevance.look.propositional import propositional
+from arr_coc.sensing.batch import sense
+from arr_coc.sensing.texture import Texture
+from arr_coc_lab.classic.participatory import Calibration, fit_calibration, participatory
+from arr_coc_lab.classic.query_aware_lod import CLASSIC_TOKENS
+from arr_coc_lab.classic.sources import EdgeLOD, edge_density
 
 
 def signs() -> np.ndarray:

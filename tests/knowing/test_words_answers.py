@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.knowing.word_kinds import ASKS, KINDS, asked_kinds, kinds_of, number_of, parts_of
-from arr_coc.knowing.word_page import COLUMN_HEAD, DOWN, LEFT, RIGHT, ROW_HEAD, UP, neighbours_of, word_page
-from arr_coc.knowing.words import answer_shares, asked, matches, paint, words_map
-from arr_coc.sensing.words import make_words
+from arr_coc.pictures.words import make_words
+from arr_coc.relevance.words.kinds import ASKS, KINDS, asked_kinds, kinds_of, number_of, parts_of
+from arr_coc.relevance.words.page import COLUMN_HEAD, DOWN, LEFT, RIGHT, ROW_HEAD, UP, neighbours_of, word_page
+from arr_coc.relevance.words.source import answer_shares, asked, matches, paint, words_map
 
 FIELDS = (
     ("Invoice number:", "XH-2651"),
@@ -203,7 +203,8 @@ def test_the_order_of_the_words_does_not_matter():
 
 def test_nothing_here_needs_torch_or_opencv():
     code = (
-        "import sys\nfrom arr_coc.sensing.words import as_words\nfrom arr_coc.knowing.words import words_map\n"
+        "import sys\nfrom arr_coc.pictures.words import as_words\n"
+        "from arr_coc.relevance.words.source import words_map\n"
         "words_map(as_words([('Total', (0.1, 0.1, 0.2, 0.2)), ('9.50', (0.3, 0.1, 0.4, 0.2))], (100, 100)), 'total?')\n"
         "assert not {'torch', 'cv2', 'scipy', 'transformers'} & set(sys.modules), 'heavy'"
     )

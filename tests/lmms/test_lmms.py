@@ -15,9 +15,9 @@ import pytest
 
 pytest.importorskip("lmms_eval", reason="lmms-eval has an environment of its own: make test-lmms")
 
-from arr_coc.asking import Eye
-from arr_coc.lab.bench import lmms, vqa_metrics
-from arr_coc.lab.needle.export import write_dataset
+from arr_coc.eye.eye import Eye
+from arr_coc_lab.bench import lmms, vqa_metrics
+from arr_coc_lab.worlds.needle.export import write_dataset
 
 TASKS = Path(__file__).parent
 LIMIT, BUDGET = 20, 64

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from arr_coc.errors import InputError
-from arr_coc.realizing.compressor import MultiResolutionCompressor
+from arr_coc.core.errors import InputError
+from arr_coc_lab.classic.compressor import MultiResolutionCompressor
 
 COUNTS = [64, 100, 160, 256, 400]
 

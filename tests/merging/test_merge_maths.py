@@ -8,9 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.attending import allocate
-from arr_coc.errors import InputError
-from arr_coc.realizing.merge import (
+from arr_coc.allocation.allocate import allocate
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Allocation
+from arr_coc.models.tokens.merge import (
     Members,
     centrality,
     members_of_allocations,
@@ -20,7 +21,6 @@ from arr_coc.realizing.merge import (
     plan_selection,
     plan_top_k,
 )
-from arr_coc.values import Allocation
 
 
 def tree(rows: int, cols: int, keep: float, seed: int = 0) -> Allocation:

@@ -14,10 +14,10 @@ from merging_families import FAMILIES, PROCESSOR, build_model, build_prompts
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from arr_coc.backbones import attach
-from arr_coc.backbones.base import adapter
-from arr_coc.backbones.query import find_questions, with_questions
-from arr_coc.errors import InputError
+from arr_coc.core.errors import InputError
+from arr_coc.models.attachment import attach
+from arr_coc.models.base import adapter
+from arr_coc.models.query import find_questions, with_questions
 
 NAMES = [name for name in FAMILIES if name != "qwen3_vl"]
 GREEDY: dict[str, Any] = {"max_new_tokens": 5, "do_sample": False, "suppress_tokens": list(range(FIRST_WORD))}
@@ -72,7 +72,7 @@ def test_attached_at_a_quarter_says_what_realize_says(name: str, merge: str):
 
 
 def _relevance(model: Any, backbone: Any, inputs: dict[str, Any]) -> list[np.ndarray]:
-    from arr_coc.knowing.propositional import detail_relevance
+    from arr_coc.relevance.look.propositional import detail_relevance
 
     return [detail_relevance(picture).map for picture in backbone.pixels(model, processor(), inputs)]
 
@@ -142,7 +142,7 @@ def test_two_questions_are_two_allocations(name: str):
 
 
 def test_patches_of_the_classic_scale_are_compressed_after_the_encoder(tmp_path: Any):
-    from arr_coc.realizing import MultiResolutionCompressor
+    from arr_coc_lab.classic.compressor import MultiResolutionCompressor
 
     name = "qwen2_5_vl"
     model, inputs = build_model(name), large_prompt(name)

@@ -20,7 +20,7 @@ from PIL import Image
 
 from arr_coc.app.microscope import ask_tab
 from arr_coc.app.microscope.linking import FIRST_QUERY, FIRST_SOURCE, PageState, read_link
-from arr_coc.values import Allocation
+from arr_coc.core.values import Allocation
 
 CARD = "needle:cards:1"
 thorough = pytest.mark.skipif(

@@ -16,13 +16,13 @@ from arr_coc.app.microscope.ask_tab import REMEMBERED, Asked, remembered, show_a
 from arr_coc.app.microscope.compare_tab import OFFERED, show_comparison
 from arr_coc.app.microscope.kit import json_file, lines_file, png_file
 from arr_coc.app.microscope.linking import PageState
-from arr_coc.app.microscope.numbers_tab import show_hypotheses, show_numbers
 from arr_coc.app.microscope.passes_tab import show_passes
 from arr_coc.app.microscope.textures_tab import show_textures
 from arr_coc.app.microscope.ways_tab import show_balance, show_ways
-from arr_coc.errors import InputError
-from arr_coc.lab.bench.table import Quantity
-from arr_coc.values import Allocation, compare
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Allocation, compare
+from arr_coc_lab.bench.table import Quantity
+from arr_coc_lab.microscope.numbers_tab import show_hypotheses, show_numbers
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_what_a_visitor_writes_is_never_markup(desk, drawn):
 def test_numbers_show_what_the_bench_wrote(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'arr-coc[microscope]'")
     from arr_coc.app.microscope import Desk
-    from arr_coc.lab.bench.needle_report import Outcomes, summarise
+    from arr_coc_lab.bench.needle_report import Outcomes, summarise
 
     generator = np.random.default_rng(0)
     cells = [("full", 1.0), *((name, keep) for keep in (1 / 4, 1 / 8) for name in ("uniform", "scorer"))]

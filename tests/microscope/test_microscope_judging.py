@@ -14,9 +14,9 @@ from tiny_weights import tiny_weights
 from arr_coc.app.microscope.ask_tab import judge_answer, show_answer, show_full
 from arr_coc.app.microscope.desk import Desk
 from arr_coc.app.microscope.linking import PageState
-from arr_coc.errors import InputError
-from arr_coc.feedback import Feedback, entries_of, name_of
-from arr_coc.lab.train.own_data import read_own
+from arr_coc.core.errors import InputError
+from arr_coc.core.feedback import Feedback, entries_of, name_of
+from arr_coc_lab.train.own_data import read_own
 
 MODEL_NAME, QUERY = "mini", "What is red?"
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.app.microscope.linking import LONGEST_QUERY, TABS, PageState, check_source, open_source, read_link
-from arr_coc.errors import InputError
+from arr_coc.core.errors import InputError
 
 SOURCES = ("example:street.png", "example:receipt.png", "needle:zoo:5", "upload")
 shares = st.floats(0, 1).map(lambda value: round(value, 2))

@@ -12,8 +12,8 @@ from PIL import Image
 
 from arr_coc.app.microscope.kit import in_a_sentence, without_folders
 from arr_coc.app.microscope.serving import USER, Guard, Limits, check_exposure, serve
-from arr_coc.errors import InputError
-from arr_coc.pictures import load_picture
+from arr_coc.core.errors import InputError
+from arr_coc.pictures.load import load_picture
 
 PASSWORD = "correct horse"
 

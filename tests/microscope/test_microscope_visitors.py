@@ -22,8 +22,8 @@ from arr_coc.app.microscope.serving import Limits, keep_swept
 
 def test_a_dozen_questions_at_once_each_get_their_own_answer(server, tmp_path):
     """Right is the answer that the same picture and question get when nobody else asks."""
-    from arr_coc.lab.needle import render
-    from arr_coc.lab.needle.export import picture
+    from arr_coc_lab.worlds.needle import render
+    from arr_coc_lab.worlds.needle.export import picture
 
     batch = render("cards", 12, (128, 128), 7, "test")
     asked = []

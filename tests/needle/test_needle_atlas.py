@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.alphabet import CHARACTERS, IDS, SPACE
-from arr_coc.lab import needle
-from arr_coc.lab.needle.atlas import ASSETS, GlyphAtlas, glyphs
-from arr_coc.lab.needle.draws import Draws
-from arr_coc.lab.needle.renderer import lay_out
-from arr_coc.lab.needle.scene import Text
+from arr_coc.core.alphabet import CHARACTERS, IDS, SPACE
+from arr_coc_lab.worlds import needle
+from arr_coc_lab.worlds.needle.atlas import ASSETS, GlyphAtlas, glyphs
+from arr_coc_lab.worlds.needle.draws import Draws
+from arr_coc_lab.worlds.needle.renderer import lay_out
+from arr_coc_lab.worlds.needle.scene import Text
 
 FACES = needle.typefaces()
 HELD_OUT = ("Hanken Grotesk", "Caladea", "Manrope")

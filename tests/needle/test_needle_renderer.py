@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from arr_coc.errors import InputError
-from arr_coc.lab import needle
-from arr_coc.lab.needle import paint as painting
-from arr_coc.lab.needle.difficulty import as_difficulty
-from arr_coc.lab.needle.draws import Draws
-from arr_coc.lab.needle.paint import paint, paint_plane, paint_text, paint_tiles
-from arr_coc.lab.needle.renderer import lay_out
-from arr_coc.lab.needle.scene import Scene
+from arr_coc.core.errors import InputError
+from arr_coc_lab.worlds import needle
+from arr_coc_lab.worlds.needle import paint as painting
+from arr_coc_lab.worlds.needle.difficulty import as_difficulty
+from arr_coc_lab.worlds.needle.draws import Draws
+from arr_coc_lab.worlds.needle.paint import paint, paint_plane, paint_text, paint_tiles
+from arr_coc_lab.worlds.needle.renderer import lay_out
+from arr_coc_lab.worlds.needle.scene import Scene
 
 FAMILIES = tuple(needle.FAMILIES)
 # crc32 of eight pictures of 256² under seed 1 with all that belongs to them; the same on processors and on CUDA.

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from arr_coc.alphabet import decode
-from arr_coc.lab import needle
-from arr_coc.lab.needle.batch import FIRST_COLOUR, FIRST_THING, cell_labels
-from arr_coc.lab.needle.difficulty import as_difficulty
-from arr_coc.lab.needle.draws import Draws
-from arr_coc.lab.needle.paint import paint
-from arr_coc.lab.needle.renderer import lay_out
-from arr_coc.lab.needle.scene import ANIMALS, COLOUR_NAMES, SHAPES, THINGS, Scene
+from arr_coc.core.alphabet import decode
+from arr_coc_lab.worlds import needle
+from arr_coc_lab.worlds.needle.batch import FIRST_COLOUR, FIRST_THING, cell_labels
+from arr_coc_lab.worlds.needle.difficulty import as_difficulty
+from arr_coc_lab.worlds.needle.draws import Draws
+from arr_coc_lab.worlds.needle.paint import paint
+from arr_coc_lab.worlds.needle.renderer import lay_out
+from arr_coc_lab.worlds.needle.scene import ANIMALS, COLOUR_NAMES, SHAPES, THINGS, Scene
 
 WRITTEN = ("cards", "forms", "receipts", "charts", "signs", "zoo")
 SIZE = (256, 256)

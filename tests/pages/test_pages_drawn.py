@@ -13,11 +13,11 @@ import pytest
 from PIL import Image
 
 from arr_coc.app.cli import main
-from arr_coc.errors import InputError
-from arr_coc.lab.pages import drawing, export
-from arr_coc.lab.pages.drawing import Artist, browser, check_tools, make_page
-from arr_coc.lab.pages.families import families
-from arr_coc.lab.pages.pack import picture_of, read_pack
+from arr_coc.core.errors import InputError
+from arr_coc_lab.worlds.pages import drawing, export
+from arr_coc_lab.worlds.pages.drawing import Artist, browser, check_tools, make_page
+from arr_coc_lab.worlds.pages.families import families
+from arr_coc_lab.worlds.pages.pack import picture_of, read_pack
 
 
 def tools_missing() -> str:

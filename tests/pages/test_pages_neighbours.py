@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arr_coc.lab.pages.neighbours import nearest, neighbour_questions, pieces_of
-from arr_coc.lab.pages.page import Page
+from arr_coc_lab.worlds.pages.neighbours import nearest, neighbour_questions, pieces_of
+from arr_coc_lab.worlds.pages.page import Page
 
 #   Total due   42.00
 #   Paid by     Ann Lee

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from arr_coc.errors import InputError
-from arr_coc.lab.pages.pack import decoded, read_pack, write_pack, write_shards
-from arr_coc.lab.pages.page import Answered, Page
+from arr_coc.core.errors import InputError
+from arr_coc_lab.worlds.pages.pack import decoded, read_pack, write_pack, write_shards
+from arr_coc_lab.worlds.pages.page import Answered, Page
 
 
 def page(seed: int, words: list[str], questions: int = 2, name: str = "forms-train-0-000000") -> Page:

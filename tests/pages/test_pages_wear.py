@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from arr_coc.errors import InputError
-from arr_coc.lab.pages.wear import KINDS, draw_wear, moved, worn
+from arr_coc.core.errors import InputError
+from arr_coc_lab.worlds.pages.wear import KINDS, draw_wear, moved, worn
 
 HEIGHT, WIDTH = 160, 224
 BOXES = torch.tensor([[20, 16, 70, 30], [150, 20, 200, 44], [30, 110, 90, 124], [140, 120, 190, 140]])

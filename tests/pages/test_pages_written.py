@@ -9,16 +9,16 @@ import pytest
 
 pytest.importorskip("faker", reason="pip install 'arr-coc[pages]'")
 
-from arr_coc.lab.pages.families import chosen, families
-from arr_coc.lab.pages.sheet import Sheet
-from arr_coc.lab.pages.typefaces import HELD, PACKAGES, TRAIN, typefaces
-from arr_coc.lab.pages.wording import FIELD, readable
-from arr_coc.lab.pages.words import label_kinds, vocabulary
+from arr_coc_lab.worlds.pages.families import chosen, families
+from arr_coc_lab.worlds.pages.sheet import Sheet
+from arr_coc_lab.worlds.pages.typefaces import HELD, PACKAGES, TRAIN, typefaces
+from arr_coc_lab.worlds.pages.wording import FIELD, readable
+from arr_coc_lab.worlds.pages.words import label_kinds, vocabulary
 
 CODE = """
 import hashlib
-from arr_coc.lab.pages.families import families
-from arr_coc.lab.pages.sheet import Sheet
+from arr_coc_lab.worlds.pages.families import families
+from arr_coc_lab.worlds.pages.sheet import Sheet
 digest = hashlib.sha256()
 for name, family in families().items():
     for layout, write in [*family.train.items(), *family.held.items()]:

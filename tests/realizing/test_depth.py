@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from arr_coc import InputError
-from arr_coc.realizing import DepthRouting, HierarchicalRelevance, route_planes
-from arr_coc.realizing.depth import last_blocks
+from arr_coc.models.tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
 
 
 def planes(count: int = 3, leaves: int = 4) -> list[torch.Tensor]:
@@ -83,7 +82,7 @@ def test_leaves_stop_behind_the_block_of_their_deepest_plane() -> None:
 
 
 def test_the_reward_counts_a_leaf_by_how_deep_it_goes() -> None:
-    from arr_coc.lab.train.rewards import outcome_reward
+    from arr_coc_lab.train.rewards import outcome_reward
 
     relevance = torch.tensor([[0.9, 0.6, 0.0]]).expand(3, -1)
     spent = DepthRouting().cost(relevance).sum()

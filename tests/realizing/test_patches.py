@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from transformers import Qwen2VLImageProcessorPil
 
 from arr_coc import InputError
-from arr_coc.attending import allocate
-from arr_coc.realizing import (
+from arr_coc.allocation.allocate import allocate
+from arr_coc.core.values import Allocation
+from arr_coc.models.tokens.patches import (
     LeafBatch,
     area_patches,
     check_grid,
@@ -22,7 +23,6 @@ from arr_coc.realizing import (
     mip_pyramid,
     unpatchify,
 )
-from arr_coc.values import Allocation
 
 
 def processed(*sizes: tuple[int, int]) -> tuple[torch.Tensor, list[tuple[int, int]], list[np.ndarray]]:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc import InputError
-from arr_coc.realizing import pack, padding_side, placeholder_owner, shorten, take
+from arr_coc.models.tokens.splice import pack, padding_side, placeholder_owner, shorten, take
 
 
 @settings(max_examples=60, deadline=None)

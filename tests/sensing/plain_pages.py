@@ -7,8 +7,8 @@ import io
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc.lab.pages.pack import write_pack
-from arr_coc.lab.pages.page import Answered, Page
+from arr_coc_lab.worlds.pages.pack import write_pack
+from arr_coc_lab.worlds.pages.page import Answered, Page
 
 STEP, LINE, LEFT, TOP = 12, 24, 16, 16
 

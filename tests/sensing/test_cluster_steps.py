@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.errors import InputError
-from arr_coc.sensing import Clusters, group_many, merge_small, quality, sense, slic, slic_batch, tidy, two_scale
-from arr_coc.sensing.clusters import touching_pairs
+from arr_coc.core.errors import InputError
+from arr_coc.sensing.batch import sense
+from arr_coc.sensing.clusters import Clusters, group_many, merge_small, quality, tidy, touching_pairs, two_scale
+from arr_coc.sensing.slic import slic, slic_batch
 
 
 def quilt(rows: int = 6, columns: int = 8, side: int = 32, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

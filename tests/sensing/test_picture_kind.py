@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arr_coc.pictures import load_picture
-from arr_coc.sensing.picture_kind import PHOTOGRAPH, is_photograph, kind_features, photograph_odds, strangeness
+from arr_coc.pictures.kind import PHOTOGRAPH, is_photograph, kind_features, photograph_odds, strangeness
+from arr_coc.pictures.load import load_picture
 
 
 def clouds(height: int, width: int, seed: int) -> np.ndarray:

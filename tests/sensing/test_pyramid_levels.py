@@ -10,17 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.errors import InputError
-from arr_coc.sensing import (
-    FULL40,
-    LearnedDownsampler,
-    Texture,
-    attention_weighted,
-    pyramid,
-    sense,
-    temporal_mips,
-)
-from arr_coc.sensing.pyramid import majority
+from arr_coc.core.errors import InputError
+from arr_coc.sensing.batch import sense
+from arr_coc.sensing.pyramid import majority, pyramid
+from arr_coc.sensing.reducers import LearnedDownsampler, attention_weighted, temporal_mips
+from arr_coc.sensing.texture import FULL40, Texture
 
 
 def texture_of(height: int, width: int, seed: int = 0, batch: int = 0) -> Texture:

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import arr_coc
-from arr_coc.errors import InputError
+from arr_coc.core.errors import InputError
 from arr_coc.looking import examine
-from arr_coc.sensing import MaskGenerator, find_clusters, sam
-from arr_coc.sensing.sam import distinct_masks, labels_from_masks
+from arr_coc.sensing.clusters import find_clusters
+from arr_coc.sensing.sam import MaskGenerator, distinct_masks, labels_from_masks, sam
 from arr_coc.sensing.sam_files import KNOWN, sam_pair
 from arr_coc.video.clusters import finder_of
 

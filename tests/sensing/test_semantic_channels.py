@@ -8,8 +8,10 @@ import pytest
 import torch
 from tiny_encoders import save_encoder
 
-from arr_coc.errors import InputError
-from arr_coc.sensing import SemanticEncoder, SemanticProjection, pyramid, sense
+from arr_coc.core.errors import InputError
+from arr_coc.sensing.batch import sense
+from arr_coc.sensing.pyramid import pyramid
+from arr_coc.sensing.semantic import SemanticEncoder, SemanticProjection
 
 TEXTS = ["where is the red car", "a blue sign", "the number", "a tree", "the red sign is blue"]
 

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
-from arr_coc.errors import InputError
-from arr_coc.sensing import FULL40, MVP13, sense
+from arr_coc.core.errors import InputError
 from arr_coc.sensing.backend_opencv import distance_to
+from arr_coc.sensing.batch import sense
 from arr_coc.sensing.text_regions import ocr_installed
+from arr_coc.sensing.texture import FULL40, MVP13
 
 # Eight-bit L*a*b* and a threshold inside distance_field are where the two back ends may differ.
 TOLERANCE = {"lab_l": 0.012, "lab_a": 0.012, "object_boundaries": 0.02, "distance_field": 0.08, "edges_inverted": 1e-3}
@@ -304,7 +305,7 @@ def test_bad_pictures_are_refused_in_one_line(picture: object, word: str):
 def test_the_torch_back_end_runs_where_opencv_is_missing(run):
     script = (
         "import sys; sys.modules['cv2'] = None\n"
-        "import torch; from arr_coc.sensing import sense, pyramid; from arr_coc.knowing import propositional\n"
+        "import torch; from arr_coc.sensing import sense, pyramid; from arr_coc.relevance import propositional\n"
         "t = sense(torch.rand(2, 3, 40, 56), 'full40', backend='torch'); p = pyramid(t, backend='torch')\n"
         "assert propositional(t).shape == (2, 40, 56) and len(p) == 5 and t['cluster_id'].max() > 3\n"
     )

@@ -13,12 +13,12 @@ from tiny_encoders import save_encoder
 
 import arr_coc
 from arr_coc.app.cli import main
-from arr_coc.asking import Eye
-from arr_coc.errors import InputError
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.sensing import FULL40
+from arr_coc.core.errors import InputError
+from arr_coc.eye.eye import Eye
+from arr_coc.sensing.texture import FULL40
 from arr_coc.texturing import MIPS, load_texture, mips_of, save_texture, silent_channels
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 
 # What a single picture cannot have, whoever looks at it.
 HISTORY = {"motion", "previous_relevance", "previous_saliency", "fixation_history", "previous_attention"}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.errors import InputError
-from arr_coc.sensing.words import as_words, chains, make_words, neighbours_right
+from arr_coc.core.errors import InputError
+from arr_coc.pictures.words import as_words, chains, make_words, neighbours_right
 
 
 def line_of(*words, y=10.0, start=10.0, gap=4.0, height=10.0):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.errors import InputError
-from arr_coc.sensing.words_files import read_words
+from arr_coc.core.errors import InputError
+from arr_coc.pictures.words_files import read_words
 
 HOCR = """<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN" "http://www.w3.org/TR/xhtml1/DTD/xhtml1.dtd">
 <html><head><meta charset="utf-8"><title></title></head><body>

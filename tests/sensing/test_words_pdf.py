@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from small_pdf import small_pdf
 
-from arr_coc.errors import InputError
-from arr_coc.sensing.pdf import is_pdf, page_numbers, pdf_pages
+from arr_coc.core.errors import InputError
+from arr_coc.pictures.pdf import is_pdf, page_numbers, pdf_pages
 
 pytest.importorskip("pypdfium2")
 

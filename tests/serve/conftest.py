@@ -13,7 +13,7 @@ from serve_client import SIGNS, Gate, Served, until
 from tiny_weights import has_weights
 
 import arr_coc
-from arr_coc.knowing.registry import relevance_source, remove_source
+from arr_coc.relevance.registry import relevance_source, remove_source
 
 
 @pytest.fixture(scope="session")

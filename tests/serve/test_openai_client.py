@@ -106,8 +106,8 @@ CHATS: dict[str, tuple[list[Any], Any]] = {
 
 def turns_of(chat: list[Any]) -> list[Any]:
     """The same conversation for `Eye.ask`, put together here a second time."""
-    from arr_coc.chatting import Turn
-    from arr_coc.pictures import load_picture
+    from arr_coc.eye.chat import Turn
+    from arr_coc.pictures.load import load_picture
 
     pictures = {data_url(one): one for one in (SIGNS, OTHER, SMALL)}
     turns = []

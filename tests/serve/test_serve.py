@@ -19,7 +19,7 @@ from forked import Zygote
 from PIL import Image
 from serve_client import GRAY, PINK, SIGNS, STREET, Gate, Served, data_url, until
 
-from arr_coc.knowing.registry import relevance_source, remove_source
+from arr_coc.relevance.registry import relevance_source, remove_source
 
 
 def picture_of(height: int, width: int) -> str:

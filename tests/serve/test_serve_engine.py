@@ -12,7 +12,7 @@ from serve_client import GRAY, PINK, SIGNS
 
 def asked_of(question: str, how: dict[str, Any], picture: Any = SIGNS, **more: Any) -> Any:
     from arr_coc.app.serve.chat import Asked
-    from arr_coc.chatting import Turn
+    from arr_coc.eye.chat import Turn
 
     return Asked((Turn("user", (picture, question)),), how, **more)
 

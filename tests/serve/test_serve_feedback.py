@@ -9,8 +9,8 @@ from typing import Any
 
 from serve_client import PINK, messages
 
-from arr_coc.feedback import Feedback, entries_of
-from arr_coc.lab.train.own_data import read_own
+from arr_coc.core.feedback import Feedback, entries_of
+from arr_coc_lab.train.own_data import read_own
 
 
 def test_an_answer_is_recorded_and_judged_by_its_name(eye: Any, serving: Callable[..., Any], tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import pytest
 import torch
 from tiny_weights import needs_weights, tiny_weights
 
-from arr_coc.alphabet import encode
-from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
-from arr_coc.decoding import Generated
-from arr_coc.errors import InputError
-from arr_coc.lab.bench.needle import Weights
-from arr_coc.lab.train.allocations import LEVELS, tree_of
-from arr_coc.lab.train.calibration import (
+from arr_coc.core.alphabet import encode
+from arr_coc.core.errors import InputError
+from arr_coc.eye.decoding import Generated
+from arr_coc.models.qwen3_vl.attention import dense_vision_attention
+from arr_coc_lab.bench.needle import Weights
+from arr_coc_lab.train.allocations import LEVELS, tree_of
+from arr_coc_lab.train.calibration import (
     answer_batch,
     calibrate,
     chance_error,
@@ -25,10 +25,10 @@ from arr_coc.lab.train.calibration import (
     question_prompt,
     surprise,
 )
-from arr_coc.lab.train.evaluate import evaluation_leaves
-from arr_coc.lab.train.mini_model import IMAGE, TURN_END, build_tokenizer
-from arr_coc.lab.train.pictures import render_family
-from arr_coc.lab.train.reader import read
+from arr_coc_lab.train.evaluate import evaluation_leaves
+from arr_coc_lab.train.mini_model import IMAGE, TURN_END, build_tokenizer
+from arr_coc_lab.train.pictures import render_family
+from arr_coc_lab.train.reader import read
 
 
 def padded(*texts: str) -> torch.Tensor:

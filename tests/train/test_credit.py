@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from arr_coc.attending.overlay import overlay
-from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
-from arr_coc.lab.train import outcomes as module
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.outcomes import (
+from arr_coc.allocation.overlay import overlay
+from arr_coc.models.qwen3_vl.attention import dense_vision_attention
+from arr_coc_lab.train import outcomes as module
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.outcomes import (
     UNPROVEN,
     credit_loss,
     credit_marks,
@@ -23,10 +23,10 @@ from arr_coc.lab.train.outcomes import (
     marked_loss,
     proven_credit,
 )
-from arr_coc.lab.train.pictures import TrainingBatch, cut, join, render_family
-from arr_coc.lab.train.policy_gradient import map_entropy
-from arr_coc.lab.train.reader import normalise_pictures, read
-from arr_coc.lab.train.scorer_examples import KEPT, CreditReplay, Judged
+from arr_coc_lab.train.pictures import TrainingBatch, cut, join, render_family
+from arr_coc_lab.train.policy_gradient import map_entropy
+from arr_coc_lab.train.reader import normalise_pictures, read
+from arr_coc_lab.train.scorer_examples import KEPT, CreditReplay, Judged
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import json
 import pytest
 from PIL import Image
 
-from arr_coc.errors import InputError
-from arr_coc.lab.train.curves import draw_curve, named, plot_record, series, stage_changes
+from arr_coc.core.errors import InputError
+from arr_coc_lab.train.curves import draw_curve, named, plot_record, series, stage_changes
 
 CURVE = [
     {"step": 1, "seconds": 10.0, "stage": 0, "glyph 128": 0.1, "answer 128": 3.0, "right 128 full": 0.0},

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from arr_coc.lab.train.acceleration import BatchedMuon, Twin
+from arr_coc_lab.train.acceleration import BatchedMuon, Twin
 
 
 @pytest.mark.parametrize("adjust", ["match_rms_adamw", "original"])

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from arr_coc.attending.classic import PowerCurve
-from arr_coc.balancing.learned import TensionBalancer
-from arr_coc.errors import InputError
-from arr_coc.lab.train.actor_critic import HierarchicalActorCritic, returns_to_go
-from arr_coc.lab.train.monitors import Monitors
-from arr_coc.lab.train.rewards import DISCOUNTS, TIMESCALES, FractalReward
-from arr_coc.lab.train.scorer_examples import STATIC_ONLY, Curriculum, CurriculumStage
+from arr_coc.core.errors import InputError
+from arr_coc.relevance.look.learned import TensionBalancer
+from arr_coc_lab.classic.scale import PowerCurve
+from arr_coc_lab.train.actor_critic import HierarchicalActorCritic, returns_to_go
+from arr_coc_lab.train.monitors import Monitors
+from arr_coc_lab.train.rewards import DISCOUNTS, TIMESCALES, FractalReward
+from arr_coc_lab.train.scorer_examples import STATIC_ONLY, Curriculum, CurriculumStage
 
 
 def test_returns_are_the_fractal_rewards_from_the_first_step():

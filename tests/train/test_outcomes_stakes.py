@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from arr_coc.errors import InputError
-from arr_coc.lab.train.rewards import (
+from arr_coc.core.errors import InputError
+from arr_coc_lab.train.rewards import (
     PRESETS,
     TIMESCALES,
     AsymmetricRelevanceLoss,

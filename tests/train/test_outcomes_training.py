@@ -12,21 +12,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from arr_coc.backbones.qwen3_vl_attention import dense_vision_attention
-from arr_coc.errors import InputError
-from arr_coc.knowing.scorer import Scorer
-from arr_coc.lab.train import train_scorer
-from arr_coc.lab.train.allocations import tree_of
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.devices import Devices
-from arr_coc.lab.train.evaluate import FAMILIES
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.monitors import Monitors
-from arr_coc.lab.train.outcomes import judge, load_reader
-from arr_coc.lab.train.pictures import TrainingBatch, cut, join, render_family
-from arr_coc.lab.train.policy_gradient import draw_noise, node_logits, sample_allocations
-from arr_coc.lab.train.reader import read
-from arr_coc.lab.train.scorer_examples import SEARCHED, Curriculum, Sources
+from arr_coc.core.errors import InputError
+from arr_coc.models.qwen3_vl.attention import dense_vision_attention
+from arr_coc_lab.classic.scorer import Scorer
+from arr_coc_lab.train import train_scorer
+from arr_coc_lab.train.allocations import tree_of
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.devices import Devices
+from arr_coc_lab.train.evaluate import FAMILIES
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.monitors import Monitors
+from arr_coc_lab.train.outcomes import judge, load_reader
+from arr_coc_lab.train.pictures import TrainingBatch, cut, join, render_family
+from arr_coc_lab.train.policy_gradient import draw_noise, node_logits, sample_allocations
+from arr_coc_lab.train.reader import read
+from arr_coc_lab.train.scorer_examples import SEARCHED, Curriculum, Sources
 
 TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from arr_coc.errors import InputError
-from arr_coc.lab.train.own_data import OwnRecord, file_of, found_places, read_own, split_by_picture, write_records
-from arr_coc.sensing.words import make_words
+from arr_coc.core.errors import InputError
+from arr_coc.pictures.words import make_words
+from arr_coc_lab.train.own_data import OwnRecord, file_of, found_places, read_own, split_by_picture, write_records
 
 
 def picture(path, shade: int = 200, size=(96, 64)) -> None:

@@ -16,19 +16,19 @@ import pytest
 import torch
 from PIL import Image, ImageDraw
 
-from arr_coc.errors import InputError
-from arr_coc.knowing.reading_scorer import ReadingScorer, ReadingScorerConfig
-from arr_coc.lab.train import own_credit, train_own, train_scorer
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.devices import Devices
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.options import parse
-from arr_coc.lab.train.own_credit import Creditor, all_windows, coarse_level, leaf_boxes, refined, window_leaves
-from arr_coc.lab.train.own_data import read_own
-from arr_coc.lab.train.run import Moment, torch_scope, train
-from arr_coc.lab.train.scorer_examples import SEARCHED
-from arr_coc.lab.train.train_own import Album, OwnOptions, OwnTraining, own_shelf
+from arr_coc.core.errors import InputError
 from arr_coc.looking import look
+from arr_coc.relevance.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
+from arr_coc_lab.train import own_credit, train_own, train_scorer
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.devices import Devices
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.options import parse
+from arr_coc_lab.train.own_credit import Creditor, all_windows, coarse_level, leaf_boxes, refined, window_leaves
+from arr_coc_lab.train.own_data import read_own
+from arr_coc_lab.train.run import Moment, torch_scope, train
+from arr_coc_lab.train.scorer_examples import SEARCHED
+from arr_coc_lab.train.train_own import Album, OwnOptions, OwnTraining, own_shelf
 
 TINY = ReadingScorerConfig(
     narrow=8, middle=16, wide=16, query_width=16, fine=1, before=1, after=1, coarse=1, heads=4, waves=4
@@ -95,7 +95,7 @@ def trained(folder, tmp_path_factory) -> Path:
 
 def test_the_folder_is_taken_by_path_and_torch_finds_what_the_runtime_finds(trained, folder):
     """Two routes to one map: by torch, and without it."""
-    from arr_coc.bundled import ScorerRelevance
+    from arr_coc.models.bundled import ScorerRelevance
 
     out = trained / "out"
     assert {path.name for path in out.iterdir()} >= {"config.json", "model.safetensors", "record.json", "README.md"}
@@ -134,7 +134,7 @@ def test_a_run_killed_without_warning_goes_on_to_the_bit(run, folder, tmp_path):
     whole, halves = (
         arguments(folder, tmp_path / part, "--steps", "8", "--checkpoint-every", "0") for part in ("whole", "halves")
     )
-    how = {"call": "arr_coc.lab.train.train_own:main"}
+    how = {"call": "arr_coc_lab.train.train_own:main"}
     killed = run(*halves, **how, event=KILLED_AT)
     assert killed.code == -9, killed.err
     assert 0 < torch.load(tmp_path / "halves" / "state.pt", weights_only=True)["progress"]["step"] < 8

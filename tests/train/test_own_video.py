@@ -12,11 +12,11 @@ from PIL import Image, ImageDraw
 from tiny_weights import tiny_weights
 
 from arr_coc.app.cli import main as arr_coc
-from arr_coc.errors import InputError
-from arr_coc.knowing.scorer import Scorer
-from arr_coc.lab.train.clip_examples import OwnClip, VideoOptions, by_clip, own_clips
-from arr_coc.lab.train.own_data import read_own
+from arr_coc.core.errors import InputError
 from arr_coc.video.settings import TemporalSettings, load_settings
+from arr_coc_lab.classic.scorer import Scorer
+from arr_coc_lab.train.clip_examples import OwnClip, VideoOptions, by_clip, own_clips
+from arr_coc_lab.train.own_data import read_own
 
 
 @pytest.fixture(scope="module")

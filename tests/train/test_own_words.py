@@ -12,11 +12,11 @@ from PIL import Image
 
 from arr_coc import look
 from arr_coc.app.cli import main as arr_coc
-from arr_coc.errors import InputError
-from arr_coc.knowing.word_ranker import ranker_weights
-from arr_coc.knowing.words import answer_shares
-from arr_coc.lab.train.train_words import Ranker, WordsOptions
-from arr_coc.sensing.words import as_words
+from arr_coc.core.errors import InputError
+from arr_coc.pictures.words import as_words
+from arr_coc.relevance.words.ranker import ranker_weights
+from arr_coc.relevance.words.source import answer_shares
+from arr_coc_lab.train.train_words import Ranker, WordsOptions
 
 QUERY, LABELS = "How much is to be paid?", ("Ggf.", "Zbtr.", "Rst.", "Lz.")
 
@@ -70,7 +70,7 @@ def test_where_an_office_writes_its_sums_is_learned_and_look_takes_the_folder(
 
 
 def test_going_on_begins_where_the_bundled_ranker_stands() -> None:
-    from arr_coc.lab.train.word_lessons import examples, needle_lessons
+    from arr_coc_lab.train.word_lessons import examples, needle_lessons
 
     ranker, bundled = Ranker(list(examples(needle_lessons(1, 0), 0))), ranker_weights()
     ranker.load(bundled)

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 import torch
 
-from arr_coc.lab.train.acceleration import Prefetcher, each_tensor
+from arr_coc_lab.train.acceleration import Prefetcher, each_tensor
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
 

@@ -13,12 +13,12 @@ from PIL import Image
 from tiny_models import save_stock
 
 from arr_coc.app.cli import main as arr_coc
-from arr_coc.asking import Eye
-from arr_coc.errors import InputError
-from arr_coc.lab.train import train_mini, train_prompts
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.run import torch_scope
+from arr_coc.core.errors import InputError
+from arr_coc.eye.eye import Eye
+from arr_coc_lab.train import train_mini, train_prompts
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.run import torch_scope
 
 ROOM = ("--judged", "2", "--device", "cpu", "--held-out", "0.2", "--batch", "4")
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 from plain_pages import plain_pack
 
-from arr_coc.alphabet import NUMBER_OF_IDS, decode
-from arr_coc.errors import InputError
-from arr_coc.lab.train import train_mini
-from arr_coc.lab.train.pictures import UNKNOWN, thing_targets
-from arr_coc.lab.train.prompts import ADDITIONS, reword
-from arr_coc.lab.train.reader_examples import misheard
-from arr_coc.lab.train.reader_pages import PageBook
-from arr_coc.lab.train.scorer_worlds import crops
+from arr_coc.core.alphabet import NUMBER_OF_IDS, decode
+from arr_coc.core.errors import InputError
+from arr_coc_lab.train import train_mini
+from arr_coc_lab.train.pictures import UNKNOWN, thing_targets
+from arr_coc_lab.train.prompts import ADDITIONS, reword
+from arr_coc_lab.train.reader_examples import misheard
+from arr_coc_lab.train.reader_pages import PageBook
+from arr_coc_lab.train.scorer_worlds import crops
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,12 @@ from functools import cache
 import pytest
 import torch
 
-from arr_coc.alphabet import encode
-from arr_coc.attending.quadtree import quadtree
-from arr_coc.lab.needle.batch import FIRST_COLOUR
-from arr_coc.lab.train.allocations import KINDS, LOOK_AGAIN, LeafTable, box_cover, make_leaves, target_cells, tree_of
-from arr_coc.lab.train.evaluate import format_table, wilson
-from arr_coc.lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
-from arr_coc.lab.train.pictures import (
+from arr_coc.allocation.quadtree import quadtree
+from arr_coc.core.alphabet import encode
+from arr_coc_lab.train.allocations import KINDS, LOOK_AGAIN, LeafTable, box_cover, make_leaves, target_cells, tree_of
+from arr_coc_lab.train.evaluate import format_table, wilson
+from arr_coc_lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
+from arr_coc_lab.train.pictures import (
     IGNORE,
     TrainingBatch,
     cut,
@@ -24,8 +23,9 @@ from arr_coc.lab.train.pictures import (
     render_with_glyphs,
     thing_targets,
 )
-from arr_coc.lab.train.prompts import build_prompt
-from arr_coc.lab.train.scorer_examples import AHEAD, STATIC_ONLY, Sources
+from arr_coc_lab.train.prompts import build_prompt
+from arr_coc_lab.train.scorer_examples import AHEAD, STATIC_ONLY, Sources
+from arr_coc_lab.worlds.needle.batch import FIRST_COLOUR
 
 
 def characters(*texts: str) -> torch.Tensor:

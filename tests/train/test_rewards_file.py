@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from arr_coc.attending.tree import build_tree
-from arr_coc.errors import InputError
-from arr_coc.lab.train import train_scorer
-from arr_coc.lab.train.actor_critic import (
+from arr_coc.allocation.tree import build_tree
+from arr_coc.core.errors import InputError
+from arr_coc_lab.train import train_scorer
+from arr_coc_lab.train.actor_critic import (
     ACTIONS,
     STATES,
     HierarchicalActorCritic,
@@ -17,15 +17,15 @@ from arr_coc.lab.train.actor_critic import (
     episode_ends,
     pass_budgets,
 )
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.devices import Devices
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.options import parse
-from arr_coc.lab.train.pictures import join, render_family
-from arr_coc.lab.train.policy_gradient import PolicySettings, draw_noise, leaves_of
-from arr_coc.lab.train.rewards import Passes, RewardPlan, answer_worth, scale_rewards, total_reward
-from arr_coc.lab.train.run import Moment
-from arr_coc.lab.train.scorer_examples import FRAMES, Block, Piece, follows
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.devices import Devices
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.options import parse
+from arr_coc_lab.train.pictures import join, render_family
+from arr_coc_lab.train.policy_gradient import PolicySettings, draw_noise, leaves_of
+from arr_coc_lab.train.rewards import Passes, RewardPlan, answer_worth, scale_rewards, total_reward
+from arr_coc_lab.train.run import Moment
+from arr_coc_lab.train.scorer_examples import FRAMES, Block, Piece, follows
 
 TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
 TREE = build_tree(4, 4, 2)

@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from arr_coc.bundled import ScorerRelevance
-from arr_coc.errors import InputError
-from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.lab.train import train_mini, train_scorer, train_video
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.options import RunOptions, option, parse, plain
-from arr_coc.lab.train.run import Loop, Moment, Schedule, Training, torch_scope, train
+from arr_coc.core.errors import InputError
+from arr_coc.models.bundled import ScorerRelevance
+from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
+from arr_coc_lab.train import train_mini, train_scorer, train_video
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.options import RunOptions, option, parse, plain
+from arr_coc_lab.train.run import Loop, Moment, Schedule, Training, torch_scope, train
 
 # ---- a line through points: small enough to be trained thousands of times -------------------------------------------
 
@@ -328,7 +328,7 @@ def test_a_lost_training_goes_on_to_the_bit(weights, tmp_path, name):
 def test_a_killed_training_goes_on_to_the_bit(run, weights, tmp_path):
     """The real thing: kill -9 in the middle of the steps, in a process of its own."""
     (module, whole), (_, killed) = (trainings(weights, tmp_path / part, STEPS)["mini"] for part in ("whole", "killed"))
-    how = {"call": f"arr_coc.lab.train.{module}:main"}
+    how = {"call": f"arr_coc_lab.train.{module}:main"}
     left_alone = run(*whole, **how)
     assert left_alone.code == 0, left_alone.err
     assert run(*killed, **how, event=left_alone.events // 3).code == -9
@@ -356,7 +356,7 @@ def assert_the_same(folder: Path) -> None:
 
 def test_every_export_loads_and_looks(weights, tmp_path):
     """A step, export, load, look: with the scorer alone, and with the reader and its scorer."""
-    from arr_coc.asking import Eye
+    from arr_coc.eye.eye import Eye
 
     picture = np.random.default_rng(0).integers(0, 255, (128, 160, 3), dtype=np.uint8)
     for name in ("boxes", "outcomes"):

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from arr_coc.alphabet import IDS, decode
-from arr_coc.lab.pages.page import Page
-from arr_coc.lab.train.scorer_worlds import draw_lessons, laid_up, needle_shelf, with_additions
-from arr_coc.lab.train.train_reading import coverage, losses, total
+from arr_coc.core.alphabet import IDS, decode
+from arr_coc_lab.train.scorer_worlds import draw_lessons, laid_up, needle_shelf, with_additions
+from arr_coc_lab.train.train_reading import coverage, losses, total
+from arr_coc_lab.worlds.pages.page import Page
 
 
 def shelf():

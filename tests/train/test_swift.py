@@ -11,13 +11,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arr_coc.alphabet import IDS, NUMBER_OF_IDS
-from arr_coc.lab.train import pictures as picture_room
-from arr_coc.lab.train.acceleration import Captured
-from arr_coc.lab.train.allocations import KINDS, NURSERY_KINDS, Kind, LeafTable, even_tree_of, make_leaves, tree_of
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.pictures import TrainingBatch, render_family, vary
-from arr_coc.lab.train.reader import (
+from arr_coc.core.alphabet import IDS, NUMBER_OF_IDS
+from arr_coc_lab.train import pictures as picture_room
+from arr_coc_lab.train.acceleration import Captured
+from arr_coc_lab.train.allocations import KINDS, NURSERY_KINDS, Kind, LeafTable, even_tree_of, make_leaves, tree_of
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.pictures import TrainingBatch, render_family, vary
+from arr_coc_lab.train.reader import (
     DenseHeads,
     Reader,
     copying_loss,
@@ -29,7 +29,7 @@ from arr_coc.lab.train.reader import (
     reader_losses,
     unpack_batch,
 )
-from arr_coc.lab.train.reader_examples import ReaderBatch, ReaderSource, RingBuffer, render_reader_batch, whose_turn
+from arr_coc_lab.train.reader_examples import ReaderBatch, ReaderSource, RingBuffer, render_reader_batch, whose_turn
 
 SIZE = (128, 256)
 
@@ -191,7 +191,7 @@ def test_a_second_look_is_finer_and_goes_to_the_answer_in_half_of_the_pictures()
 
 def test_two_looks_are_those_of_the_separate_path(reader):
     """The swift path with two blocks against Esper's own reading of the same looks."""
-    from arr_coc.lab.train.swift import cut_patches, run_language, run_tower, together
+    from arr_coc_lab.train.swift import cut_patches, run_language, run_tower, together
 
     size = (256, 256)
     pages = render_reader_batch("cards", 3, size, 5, 0, "cpu", questions=1)

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from arr_coc.balancing import AdaptiveTensionBalancer
-from arr_coc.knowing.classic import PARTS
-from arr_coc.lab.train import train_classic, train_mips, train_tensions
-from arr_coc.sensing import LearnedDownsampler
+from arr_coc.relevance.look.learned import AdaptiveTensionBalancer
+from arr_coc.sensing.reducers import LearnedDownsampler
+from arr_coc_lab.classic.sources import PARTS
+from arr_coc_lab.train import train_classic, train_mips, train_tensions
 
 FEW = ("--steps", "1", "--pictures", "7", "--judged", "7", "--batch", "2", "--device", "cpu")
 

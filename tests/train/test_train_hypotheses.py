@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import torch
 
-from arr_coc.errors import InputError
-from arr_coc.knowing.scorer import RGB, Scorer, ScorerConfig
-from arr_coc.lab.bench.hypotheses import Measured, hypotheses_table
-from arr_coc.lab.train import train_hypotheses
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.measure import Measuring, measure, steps_of
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.outcomes import load_reader
-from arr_coc.lab.train.rivals import KINDS, SCORERS, Rivals
+from arr_coc.core.errors import InputError
+from arr_coc_lab.bench.hypotheses import Measured, hypotheses_table
+from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
+from arr_coc_lab.train import train_hypotheses
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.measure import Measuring, measure, steps_of
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.outcomes import load_reader
+from arr_coc_lab.train.rivals import KINDS, SCORERS, Rivals
 
 TINY = {"width": 64, "vision_layers": 2, "language_layers": 2, "heads": 1, "deepstack": (0,)}
 NUMBER = 7

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from arr_coc.knowing.word_page import word_page
-from arr_coc.knowing.word_ranker import ranker_weights, word_logits
-from arr_coc.knowing.words import features
-from arr_coc.lab.train.run import train
-from arr_coc.lab.train.train_words import Ranker, WordsOptions, WordsTraining, collate, rank_report
-from arr_coc.lab.train.word_lessons import examples, inside, misread, needle_lessons
+from arr_coc.relevance.words.page import word_page
+from arr_coc.relevance.words.ranker import ranker_weights, word_logits
+from arr_coc.relevance.words.source import features
+from arr_coc_lab.train.run import train
+from arr_coc_lab.train.train_words import Ranker, WordsOptions, WordsTraining, collate, rank_report
+from arr_coc_lab.train.word_lessons import examples, inside, misread, needle_lessons
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from arr_coc.errors import InputError
-from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.lab.train import train_mini
-from arr_coc.lab.train.checkpoints import load_shipped, ship
-from arr_coc.lab.train.devices import Devices
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.reader import DenseHeads
-from arr_coc.lab.train.run import Moment
+from arr_coc.core.errors import InputError
+from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
+from arr_coc_lab.train import train_mini
+from arr_coc_lab.train.checkpoints import load_shipped, ship
+from arr_coc_lab.train.devices import Devices
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.reader import DenseHeads
+from arr_coc_lab.train.run import Moment
 
 
 @pytest.fixture(scope="module")

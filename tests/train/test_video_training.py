@@ -9,13 +9,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from arr_coc.errors import InputError
-from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.lab.needle.clips import render_clip
-from arr_coc.lab.train import train_video
-from arr_coc.lab.train.allocations import KINDS, LOOK_AGAIN, SCORER_KINDS, Kind, LeafTable, even_tree_of
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.clip_examples import (
+from arr_coc.core.errors import InputError
+from arr_coc.video.settings import TemporalSettings, load_settings
+from arr_coc.video.spending import cells_of
+from arr_coc.video.stream import VideoStream
+from arr_coc.video.temporal_model import TemporalBlend
+from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
+from arr_coc_lab.train import train_video
+from arr_coc_lab.train.allocations import KINDS, LOOK_AGAIN, SCORER_KINDS, Kind, LeafTable, even_tree_of
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.clip_examples import (
     EXAMPLES_KEPT,
     ClipBatch,
     Stills,
@@ -23,16 +26,15 @@ from arr_coc.lab.train.clip_examples import (
     look_scores,
     maps_of_examples,
 )
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.lab.train.outcomes import load_reader
-from arr_coc.lab.train.pictures import render_family
-from arr_coc.lab.train.reader import picture_loss, read
-from arr_coc.lab.train.reader_examples import RingBuffer, render_reader_batch
-from arr_coc.lab.train.train_video import main, temporal_loss
-from arr_coc.lab.train.train_video import train_video as train_stage
-from arr_coc.lab.train.video_judging import changes, needed_loss
-from arr_coc.video import TemporalBlend, TemporalSettings, VideoStream, load_settings
-from arr_coc.video.spending import cells_of
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
+from arr_coc_lab.train.outcomes import load_reader
+from arr_coc_lab.train.pictures import render_family
+from arr_coc_lab.train.reader import picture_loss, read
+from arr_coc_lab.train.reader_examples import RingBuffer, render_reader_batch
+from arr_coc_lab.train.train_video import main, temporal_loss
+from arr_coc_lab.train.train_video import train_video as train_stage
+from arr_coc_lab.train.video_judging import changes, needed_loss
+from arr_coc_lab.worlds.needle.clips import render_clip
 
 SMALL = {
     "clips": 2, "frames": 3, "size": (128, 128), "families": ("cards",), "evaluate": 2, "threads": 1, "stills": 3,

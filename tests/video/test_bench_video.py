@@ -10,20 +10,21 @@ import pytest
 import torch
 from clip_scenes import scene
 
+from arr_coc.allocation.allocate import allocate
+from arr_coc.allocation.overlay import overlay
 from arr_coc.app.cli import main
-from arr_coc.attending import allocate
-from arr_coc.attending.overlay import overlay
-from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.lab.bench.needle import Weights
-from arr_coc.lab.bench.video import FEWER, ClipPlan, cells, clips_document, measure_clips
-from arr_coc.lab.bench.video_report import document, tables, verdicts, with_the_rest
-from arr_coc.lab.bench.video_streams import held_share, measure_real_clips, speed_rows
-from arr_coc.lab.statistics import paired_bootstrap
-from arr_coc.lab.train.clip_allocations import leaves_by_level, neighbour_similarity
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.values import compare, token_density
-from arr_coc.video import TemporalBlend, TemporalSettings
+from arr_coc.core.values import compare, token_density
+from arr_coc.video.settings import TemporalSettings
 from arr_coc.video.spending import kept_share
+from arr_coc.video.temporal_model import TemporalBlend
+from arr_coc_lab.bench.needle import Weights
+from arr_coc_lab.bench.video import FEWER, ClipPlan, cells, clips_document, measure_clips
+from arr_coc_lab.bench.video_report import document, tables, verdicts, with_the_rest
+from arr_coc_lab.bench.video_streams import held_share, measure_real_clips, speed_rows
+from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
+from arr_coc_lab.statistics import paired_bootstrap
+from arr_coc_lab.train.clip_allocations import leaves_by_level, neighbour_similarity
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 
 
 @pytest.mark.parametrize("grid", [(16, 16), (7, 11)])
@@ -118,7 +119,7 @@ def test_paired_differences_have_the_right_sign() -> None:
 def test_real_clips_are_followed(tmp_path) -> None:
     from PIL import Image
 
-    from arr_coc.lab.bench.video_streams import real_clips
+    from arr_coc_lab.bench.video_streams import real_clips
 
     lines = []
     for number, frame in enumerate(scene(1, 3, step=4)):

@@ -6,13 +6,15 @@ import pytest
 import torch
 from clip_scenes import scene
 
-from arr_coc.alphabet import IDS
-from arr_coc.attending import build_tree, quadtree
-from arr_coc.backbones import load_processor
-from arr_coc.backbones.qwen3_vl_encode import foveate
-from arr_coc.backbones.qwen3_vl_video import video_inputs
-from arr_coc.lab.train.clip_allocations import SYSTEMS, ClipMaps, clip_leaves
-from arr_coc.lab.train.clip_reader import (
+from arr_coc.allocation.quadtree import quadtree
+from arr_coc.allocation.tree import build_tree
+from arr_coc.core.alphabet import IDS
+from arr_coc.models.qwen3_vl.encode import foveate
+from arr_coc.models.qwen3_vl.processor import load_processor
+from arr_coc.models.qwen3_vl.video import video_inputs
+from arr_coc.models.tokens.patches import LeafBatch
+from arr_coc_lab.train.clip_allocations import SYSTEMS, ClipMaps, clip_leaves
+from arr_coc_lab.train.clip_reader import (
     Clips,
     answer_chances,
     build_clip_prompt,
@@ -24,9 +26,8 @@ from arr_coc.lab.train.clip_reader import (
     read_video,
     see_frames,
 )
-from arr_coc.lab.train.mini_model import VIDEO, MiniConfig, build_image_processor, build_mini, build_tokenizer
-from arr_coc.lab.train.reader import normalise_pictures
-from arr_coc.realizing.patches import LeafBatch
+from arr_coc_lab.train.mini_model import VIDEO, MiniConfig, build_image_processor, build_mini, build_tokenizer
+from arr_coc_lab.train.reader import normalise_pictures
 
 FRAMES = 3
 TREE = build_tree(8, 8, 3)

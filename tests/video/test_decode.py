@@ -7,7 +7,7 @@ import pytest
 from clip_scenes import scene
 
 from arr_coc import InputError
-from arr_coc.video import open_film, read_clip, write_clip
+from arr_coc.video.decode import open_film, read_clip, write_clip
 
 pytest.importorskip("av", reason="PyAV is not installed: pip install 'arr-coc[video]'")
 

@@ -11,11 +11,12 @@ import pytest
 from clip_scenes import pan, scene
 
 from arr_coc import InputError
-from arr_coc.lab.bench import video_foresight
-from arr_coc.values import Answer, Pass
-from arr_coc.video import VideoStream, watch
+from arr_coc.core.values import Answer, Pass
 from arr_coc.video.answering import answer_clip
 from arr_coc.video.clusters import finder_of, through_clusters
+from arr_coc.video.stream import VideoStream
+from arr_coc.video.watching import watch
+from arr_coc_lab.bench import video_foresight
 
 QUERY = "What number is on the red card?"
 

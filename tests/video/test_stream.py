@@ -7,9 +7,10 @@ import pytest
 from clip_scenes import ground, pan, scene
 
 from arr_coc import InputError
-from arr_coc.knowing import Coupling
-from arr_coc.sensing import sense_one
-from arr_coc.video import TemporalSettings, VideoStream
+from arr_coc.relevance.language.lexical import Coupling
+from arr_coc.sensing.one_picture import sense_one
+from arr_coc.video.settings import TemporalSettings
+from arr_coc.video.stream import VideoStream
 
 QUERY = "What number is on the red card?"
 TWO_SCENES = scene(1, 5, step=2) + scene(2, 4, step=2)
@@ -195,7 +196,7 @@ def test_a_map_of_whole_frames_is_carried_between_them(monkeypatch) -> None:
         return Coupling(hot, ())
 
     monkeypatch.setattr("arr_coc.video.sources.photo_map", photo_map)
-    monkeypatch.setattr("arr_coc.knowing.photos.worth_asking", lambda query: True)
+    monkeypatch.setattr("arr_coc.relevance.photos.source.worth_asking", lambda query: True)
     clip = pan(5, 6, 8) + scene(2, 3, step=2)
     stream = VideoStream("Where is the dog?", keep=0.3)
     seen, carried = [], []

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from arr_coc.video import VideoStream
+from arr_coc.video.stream import VideoStream
 
 
 @pytest.mark.parametrize("size", [(256, 384), (384, 256), (250, 390)])

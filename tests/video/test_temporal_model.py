@@ -8,9 +8,11 @@ import torch
 from clip_scenes import pan, scene
 
 from arr_coc import InputError
-from arr_coc.video import TemporalBlend, TemporalSettings, VideoStream, load_settings, watch
 from arr_coc.video.motion import view_of
-from arr_coc.video.temporal_model import clip_motion, clip_views
+from arr_coc.video.settings import TemporalSettings, load_settings
+from arr_coc.video.stream import VideoStream
+from arr_coc.video.temporal_model import TemporalBlend, clip_motion, clip_views
+from arr_coc.video.watching import watch
 
 FRAMES = pan(3, 3, 4) + scene(2, 3, step=3)
 

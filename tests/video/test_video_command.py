@@ -9,10 +9,10 @@ import torch
 from clip_scenes import scene
 
 from arr_coc.app.cli import main
-from arr_coc.knowing.scorer import Scorer, ScorerConfig
-from arr_coc.lab.train.checkpoints import ship
-from arr_coc.lab.train.mini_model import MiniConfig, build_mini
-from arr_coc.video import read_clip, write_clip
+from arr_coc.video.decode import read_clip, write_clip
+from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
+from arr_coc_lab.train.checkpoints import ship
+from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 
 pytest.importorskip("av", reason="PyAV is not installed: pip install 'arr-coc[video]'")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'arr-coc[video]'")

@@ -11,9 +11,9 @@ import torch
 from tiny_models import CHAT, picture, tiny_model, tiny_processor
 
 from arr_coc import InputError, attach
-from arr_coc.attending import allocate, tokens_for
-from arr_coc.backbones import Qwen3VLVideo, video_inputs
-from arr_coc.backbones.qwen3_vl_video import group_seconds, video_backbone
+from arr_coc.allocation.allocate import allocate
+from arr_coc.allocation.tree import tokens_for
+from arr_coc.models.qwen3_vl.video import Qwen3VLVideo, group_seconds, video_backbone, video_inputs
 
 VIDEO_CHAT = CHAT.replace(
     "{% elif c['type']=='text' %}",

@@ -9,8 +9,8 @@ import pytest
 import vllm_cases
 
 import arr_coc
-from arr_coc.errors import InputError
-from arr_coc.realizing.patches import leaves_of
+from arr_coc.core.errors import InputError
+from arr_coc.models.tokens.patches import leaves_of
 
 vllm = pytest.importorskip("vllm", reason="vLLM is not installed here; `make test-vllm` builds an environment with it")
 PINK, GRAY = "What does the pink sign say?", "What does the gray sign say?"

@@ -7,11 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arr_coc.allocation.allocate import allocate
 from arr_coc.app.vllm.places import Shown, halved_table, prompt_places, rotations, tower_places
-from arr_coc.attending import allocate
-from arr_coc.backbones.qwen3_vl_encode import leaf_positions
-from arr_coc.errors import InputError
-from arr_coc.realizing.patches import LeafBatch, leaves_of
+from arr_coc.core.errors import InputError
+from arr_coc.models.qwen3_vl.encode import leaf_positions
+from arr_coc.models.tokens.patches import LeafBatch, leaves_of
 
 ROWS, BASE, SIZE = 512, 10000.0, 64
 

@@ -12,9 +12,9 @@ import torch
 from PIL import Image
 
 from arr_coc import Eye
-from arr_coc.bundled import MINI, part_folder
-from arr_coc.lab import needle
-from arr_coc.realizing.patches import leaves_of
+from arr_coc.models.bundled import MINI, part_folder
+from arr_coc.models.tokens.patches import leaves_of
+from arr_coc_lab.worlds import needle
 
 EXAMPLES = Path(__file__).parents[2] / "src" / "arr_coc" / "examples"
 MODEL = str(part_folder(MINI))

@@ -16,11 +16,12 @@ from zygote import answer_requests
 
 # Imported once, before all forks.
 AHEAD = (
-    *("arr_coc.asking", "arr_coc.esper.story", "arr_coc.video.watching", "arr_coc.lab.bench.pointing"),
-    *("arr_coc.lab.train.train_mini", "arr_coc.lab.train.calibration", "arr_coc.lab.needle.export", "arr_coc.draw"),
-    *(f"arr_coc.app.cli.{name}" for name in ("ask", "batch", "look", "looks", "needle", "pages", "train", "video")),
+    *("arr_coc.eye.eye", "arr_coc.eye.story", "arr_coc.video.watching", "arr_coc_lab.bench.pointing"),
+    *("arr_coc_lab.train.train_mini", "arr_coc_lab.train.calibration", "arr_coc_lab.worlds.needle.export"),
+    *(f"arr_coc.app.cli.{name}" for name in ("ask", "batch", "look", "looks", "video")),
+    *(f"arr_coc_lab.cli.{name}" for name in ("needle", "pages", "train")),
     *("transformers.models.qwen3_vl.modeling_qwen3_vl", "matplotlib.pyplot", "pyarrow.parquet"),
-    *("rich.live", "rich.progress", "arr_coc.video.film", "arr_coc.lab.pages.export"),
+    *("rich.live", "rich.progress", "arr_coc.video.film", "arr_coc.draw", "arr_coc_lab.worlds.pages.export"),
 )
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from ..errors import InputError
+from ..core.errors import InputError
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

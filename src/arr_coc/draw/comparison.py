@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from ..pictures import load_picture
-from ..values import Allocation, compare, token_density
+from ..core.values import Allocation, compare, token_density
+from ..pictures.load import load_picture
 from .homunculus import CAPTION, TEXT, TITLE, check_same_picture
 from .layout import GAP, MARGIN, TALLEST, fit, page, place, resize
 from .legend import BAR_HEIGHT, budget_bar, share_words, spent_words

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..errors import InputError
-from ..pictures import Picture, load_picture
-from ..values import Allocation, Relevance
+from ..core.errors import InputError
+from ..core.values import Allocation, Relevance
+from ..pictures.load import Picture, load_picture
 from .layout import GAP, MARGIN, TALLEST, fit, page, place, resize
 from .legend import BAR_HEIGHT, budget_bar, level_legend, relevance_bar, share_words, spent_words
 from .lettering import BOLD, line_height, wrap, write

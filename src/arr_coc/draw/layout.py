@@ -7,8 +7,8 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from ..attending.frame import token_boxes
-from ..values import Allocation
+from ..allocation.frame import token_boxes
+from ..core.values import Allocation
 from .palette import PAPER, RULE
 
 MARGIN = 32

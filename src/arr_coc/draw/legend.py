@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..values import Allocation
+from ..core.values import Allocation
 from .layout import levels_at
 from .lettering import BOLD, line_height, write
 from .palette import INK, MUTED, RULE, level_colour, relevance_scale

@@ -7,7 +7,7 @@ from functools import cache
 import cv2
 import numpy as np
 
-from ..notebook import LEVEL_COLOURS, UNSEEN
+from ..core.notebook import LEVEL_COLOURS, UNSEEN
 
 Colour = tuple[int, int, int]
 

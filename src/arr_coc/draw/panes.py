@@ -10,9 +10,9 @@ from typing import Any
 import cv2
 import numpy as np
 
-from ..attending.frame import token_grids
-from ..pictures import Picture, load_picture
-from ..values import Allocation, Relevance
+from ..allocation.frame import token_grids
+from ..core.values import Allocation, Relevance
+from ..pictures.load import Picture, load_picture
 from .layout import Window, boxes_at, covered, cut, levels_at, resize, tokens_at
 from .lettering import write
 from .palette import UNSEEN, level_colour, relevance_scale

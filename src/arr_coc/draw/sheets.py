@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-from ..errors import InputError
-from ..pictures import Picture
-from ..values import Answer
+from ..core.errors import InputError
+from ..core.values import Answer
+from ..pictures.load import Picture
 from .layout import GAP, MARGIN, fit, page, place, resize
 from .lettering import BOLD, line_height, shorten, wrap, write
 from .palette import MUTED, Colour

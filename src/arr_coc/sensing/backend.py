@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from ..errors import InputError
+from ..core.errors import InputError
 
 BackendName = Literal["auto", "opencv", "torch"]
 # A module used as a value: the two have the same functions over different array types.

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..arrays import is_tensor
-from ..checks import shown
-from ..errors import InputError
+from ..core.arrays import is_tensor
+from ..core.checks import shown
+from ..core.errors import InputError
 from . import text_regions
 from .backend import Backend, BackendMap, local_contrast, smooth, surround_radius
 from .texture import Layout

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..arrays import is_tensor
-from ..errors import InputError
+from ..core.arrays import is_tensor
+from ..core.errors import InputError
 from .inputs import picture_array
 from .sam_files import sam_folder
 from .slic import compact, slic

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..errors import InputError
+from ..core.errors import InputError
 
 # Moving by this share of the longer side between two frames, or more, is full motion.
 FULL_MOTION = 0.05

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import is_tensor
-from ..checks import whole, whole_size
-from ..errors import InputError
+from ..core.arrays import is_tensor
+from ..core.checks import whole, whole_size
+from ..core.errors import InputError
 
 if TYPE_CHECKING:
     import torch

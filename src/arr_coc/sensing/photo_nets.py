@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from .onnx import open_session
+from ..core.errors import InputError
+from ..core.onnx import open_session
 from .photo_parts import parts_folder, read_part
 
 # The detector was trained on squares of 320 pixels; a second look at this longer side finds what is small.

@@ -19,8 +19,8 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..errors import InputError
-from ..files import replacing
+from ..core.errors import InputError
+from ..core.files import replacing
 
 # A folder of the user's instead of the cache.
 FOLDER_VARIABLE = "ARR_COC_PARTS"

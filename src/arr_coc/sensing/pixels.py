@@ -7,8 +7,8 @@ ends would count them differently: such formulas use these.
 
 from __future__ import annotations
 
-from .. import arrays
-from ..arrays import Array, pad_edge
+from ..core import arrays
+from ..core.arrays import Array, pad_edge
 
 
 def luminance(planes: tuple[Array, Array, Array]) -> Array:

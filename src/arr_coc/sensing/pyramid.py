@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..errors import InputError
+from ..core.errors import InputError
 from . import backend_torch as ops
 from .backend import BackendName, get_backend, opencv_installed
 from .texture import Layout, Texture

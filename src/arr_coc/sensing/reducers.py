@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..errors import InputError
-from ..pretrained import Pretrained
+from ..core.errors import InputError
+from ..core.pretrained import Pretrained
 from .pyramid import LEVELS, Pyramid, block_majority, majority, pad_to, unit, voters_of
 from .texture import Layout, Texture, get_layout
 

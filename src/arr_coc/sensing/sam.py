@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import InputError
+from ..core.errors import InputError
+from ..core.onnx import open_session
 from . import backend_torch as ops
 from .channels import view_size
 from .clusters import Clusters, lab_at, tidy
 from .inputs import picture_array, picture_batch
-from .onnx import open_session
 from .sam_files import check_pair, sam_pair
 from .slic import compact, slic
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..errors import InputError
-from ..manifest import hash_of, verify
+from ..core.errors import InputError
+from ..core.manifest import hash_of, verify
 from .photo_parts import parts_folder
 
 # The folder that "sam" stands for; without it, one among the fetched parts.

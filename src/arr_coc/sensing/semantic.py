@@ -16,8 +16,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from ..errors import InputError
-from ..files import replacing
+from ..core.errors import InputError
+from ..core.files import replacing
 from . import backend_torch as ops
 from .pyramid import unit
 from .texture import SEMANTIC_DIMENSIONS

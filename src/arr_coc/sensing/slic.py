@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ..errors import InputError
+from ..core.errors import InputError
 from .channels import view_size
 
 COUNT = 50

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..pictures.ocr import ocr_engine, ocr_missing
 from .backend import Backend, BackendMap, local_contrast
-from .ocr import ocr_engine, ocr_missing
 
 # Grey levels of spread below which a window is blank ground.
 FAINTEST_INK = 6 / 255

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from .. import arrays
-from ..arrays import Array
-from ..checks import shown
-from ..errors import InputError
+from ..core import arrays
+from ..core.arrays import Array
+from ..core.checks import shown
+from ..core.errors import InputError
 from .backend import Backend, BackendMap, get_backend
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ..errors import InputError
-from ..values import Allocation, Answer, Pass
+from ..core.errors import InputError
+from ..core.values import Allocation, Answer, Pass
 from .watching import Watched, share_budget
 
 if TYPE_CHECKING:
-    from ..asking import Eye
+    from ..eye.eye import Eye
     from .stream import SeenFrame
 
 Reading = Literal["auto", "video", "clearest"]
@@ -87,8 +87,8 @@ def _from_clearest(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], lon
 def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:
     import torch
 
-    from ..backbones.qwen3_vl_video import video_backbone, video_inputs
-    from ..decoding import Generated, end_tokens
+    from ..eye.decoding import Generated, end_tokens
+    from ..models.qwen3_vl.video import video_backbone, video_inputs
 
     started = perf_counter()
     backbone = video_backbone(eye.model)

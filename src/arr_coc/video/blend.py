@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array, namespace
+from ..core.arrays import Array, namespace
 
 
 def agreement(residual: Array, agree: float | Array, disagree: float | Array) -> Array:

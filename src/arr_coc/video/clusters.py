@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import InputError
+from ..core.errors import InputError
 from ..sensing.slic import COUNT, slic
 
 # Below this agreement of the flow, superpixels are found anew.

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from ..files import replacing
+from ..core.errors import InputError
+from ..core.files import replacing
 
 # Frames are held no larger than this: a clip of film size would fill the memory, and sensing reduces them anyway.
 LONGEST_SIDE = 1280

@@ -7,11 +7,11 @@ from os import PathLike
 
 import numpy as np
 
+from ..core.files import replacing
 from ..draw.layout import GAP, MARGIN, fit, page, place, resize
 from ..draw.lettering import BOLD, line_height, shorten, write
 from ..draw.palette import MUTED, RULE, level_colour
 from ..draw.panes import foveated, overlay
-from ..files import replacing
 from .watching import Watched
 
 WIDTH = 1280

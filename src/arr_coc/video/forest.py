@@ -12,9 +12,9 @@ import math
 import torch
 from torch import Tensor
 
-from ..attending.overlay import overlay, token_gains
-from ..attending.tree import Leaves
-from ..errors import InputError
+from ..allocation.overlay import overlay, token_gains
+from ..allocation.tree import Leaves
+from ..core.errors import InputError
 
 # What repeated ground still counts, so that a budget that cannot be spent on new ground is not wasted.
 REPEATED = 0.02

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..balancing.three_ways import coupled_with, enlarged, photo_map
-from ..knowing.registry import BUILT_IN, relevance_for, resolve
-from ..knowing.scene import CHANNELS, SENSE_SIDE, Scene
-from ..values import Relevance
+from ..core.values import Relevance
+from ..relevance.look.three_ways import coupled_with, enlarged, photo_map
+from ..relevance.registry import BUILT_IN, relevance_for, resolve
+from ..relevance.scene import CHANNELS, SENSE_SIDE, Scene
 from .motion import MAP, VIEW, scaled, view_of
 
 # (frame (H, W, 3) uint8, question) → relevance (h, w) in [0, 1], any resolution
@@ -71,8 +71,8 @@ class ThreeWays:
     everywhere_planes: tuple[int, ...] = (1,)
 
     def __init__(self, query: str, photos: bool = True, note: str = "") -> None:
-        from ..knowing.photos import worth_asking
-        from ..sensing import Layout
+        from ..relevance.photos.source import worth_asking
+        from ..sensing.texture import Layout
 
         self.query, self.note = query, note
         self.photos = photos and worth_asking(query)
@@ -85,8 +85,9 @@ class ThreeWays:
     def part(
         self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int], before: np.ndarray
     ) -> np.ndarray:
-        from ..knowing import lexical, propositional
-        from ..sensing import sense_one
+        from ..relevance.language.lexical import lexical
+        from ..relevance.look.propositional import propositional
+        from ..sensing.one_picture import sense_one
 
         outer, inner, extent = _with_margin(window, size, pixels.shape[:2])
         crop = np.ascontiguousarray(pixels[outer])
@@ -107,14 +108,14 @@ class ThreeWays:
         return {} if photo is None else {3: enlarged(photo.map, size)}
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
-        from ..knowing import perspectival
-        from ..sensing import sense_one
+        from ..relevance.look.perspectival import perspectival
+        from ..sensing.one_picture import sense_one
 
         texture = sense_one(view, self.outstanding, size=max(size), clusters=None)
         return {1: _shrunk(np.asarray(perspectival(texture)), size)}
 
     def combine(self, planes: np.ndarray) -> np.ndarray:
-        from ..balancing import balance, sharpen
+        from ..relevance.look.tension import balance, sharpen
 
         readable, outstanding, coupled = planes[:3]
         if self.photos:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..attending.frame import Frame, to_cells
-from ..errors import InputError
-from ..values import Allocation, token_density
+from ..allocation.frame import Frame, to_cells
+from ..core.errors import InputError
+from ..core.values import Allocation, token_density
 
 # What the history of fixations keeps of itself from frame to frame.
 FIXATION_MEMORY = 0.8

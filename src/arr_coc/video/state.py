@@ -14,8 +14,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from ..errors import InputError
-from ..files import replacing
+from ..core.errors import InputError
+from ..core.files import replacing
 from .clusters import TrackedClusters
 
 SCHEMA = 3

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from ..attending.allocate import allocate
-from ..attending.frame import Frame
-from ..attending.tree import tokens_for
-from ..errors import InputError
-from ..request import Request, check_request
+from ..allocation.allocate import allocate
+from ..allocation.frame import Frame
+from ..allocation.request import Request, check_request
+from ..allocation.tree import tokens_for
+from ..core.errors import InputError
+from ..core.values import DEFAULT_CELL, Allocation, Relevance
 from ..sensing.slic import slic
-from ..values import DEFAULT_CELL, Allocation, Relevance
 from .blend import blend, boosted, carried_trust, same_ground, weak_bands
 from .clusters import carry_clusters, find_clusters, finder_of, through_clusters
 from .motion import (

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..files import write_json
-from ..manifest import whole_folder
-from ..pretrained import Pretrained
-from ..sensing import Layout
+from ..core.files import write_json
+from ..core.manifest import whole_folder
+from ..core.pretrained import Pretrained
 from ..sensing.flow import warp_batch
 from ..sensing.reducers import temporal_mips
+from ..sensing.texture import Layout
 from .blend import agreement, blend, boosted, carried_trust
 from .motion import (
     FEATURES,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..attending.frame import Frame
-from ..attending.tree import tokens_for
-from ..errors import InputError
-from ..request import DEFAULT_KEEP, Request
-from ..values import DEFAULT_CELL, Allocation
+from ..allocation.frame import Frame
+from ..allocation.request import DEFAULT_KEEP, Request
+from ..allocation.tree import tokens_for
+from ..core.errors import InputError
+from ..core.values import DEFAULT_CELL, Allocation
 from .settings import TemporalSettings
 from .spending import cells_of, detail_of
 from .stream import SeenFrame, VideoStream
@@ -24,7 +24,7 @@ from .stream import SeenFrame, VideoStream
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..request import Budget, Share
+    from ..allocation.request import Budget, Share
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +70,8 @@ class Watched:
         """
         import torch
 
-        from ..sensing import Layout
         from ..sensing.reducers import temporal_mips
+        from ..sensing.texture import Layout
 
         unknown = np.zeros_like(self.frames[0].relevance.map)
         planes = [

@@ -14,7 +14,7 @@ from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
-from ...errors import InputError
+from ...core.errors import InputError
 from .looker import COLUMNS, Columns, Looker, Ways, column, failed
 from .todo import Row
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import torch_threads
-from ...bundled import MINI
-from ...errors import InputError
-from ...values import Allocation
+from ...core.arrays import torch_threads
+from ...core.errors import InputError
+from ...core.values import Allocation
+from ...models.bundled import MINI
 
 if TYPE_CHECKING:
-    from ...asking import Eye
+    from ...eye.eye import Eye
 
 COLUMNS = (
     *("path", "query", "tokens", "full", "leaves", "scores", "text", "uncertainty", "seconds", "source", "error"),
@@ -66,7 +66,7 @@ class Looker:
 
     @cached_property
     def eye(self) -> Eye:
-        from ...asking import Eye
+        from ...eye.eye import Eye
 
         return Eye.from_pretrained(self.ways.model, device=self.ways.device, relevance=self.ways.relevance or "auto")
 
@@ -91,7 +91,7 @@ class Looker:
         return row | {"seconds": perf_counter() - started}
 
     def _looked(self, path: str, query: str, data: bytes) -> dict[str, Any]:
-        from ...attending.strategies import DEFAULT_STRATEGY
+        from ...allocation.strategies import DEFAULT_STRATEGY
         from ...looking import prepare
 
         if self._shown is None or self._shown[0] != path:  # several questions about a picture: it is sensed once

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
+from ...core.errors import InputError
 from .looker import Columns, Looker, Ways
 from .todo import Keys, Todo
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
-from ...files import replacing, same_settings, write_text
-from ...records import arrow, has_parquet
+from ...core.errors import InputError
+from ...core.files import replacing, same_settings, write_text
+from ...core.records import arrow, has_parquet
 from .looker import COLUMNS
 from .todo import Keys, key_of
 

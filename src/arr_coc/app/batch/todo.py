@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import InputError
-from ...records import WHOLE, Share, count_rows, first_of, image_of, is_table, read_rows, table_files
-from ...request import check_request
+from ...allocation.request import check_request
+from ...core.errors import InputError
+from ...core.records import WHOLE, Share, count_rows, first_of, image_of, is_table, read_rows, table_files
 
 PATHS, QUERIES, IMAGES = ("path", "file"), ("query", "question"), ("image", "bytes")
 # Newest keys that are held as a set before they are sorted in among the others.

@@ -1,7 +1,8 @@
 """The command line `arr-coc`: one file per command, and only the chosen command's file is imported.
 
 To add a command: write `cli/NAME.py` with a function `command` (or, for a command with sub-commands, a typer `app`),
-and add one line to `COMMANDS`.
+and add one line to `COMMANDS`. Another package adds one by an entry point of the group `arr_coc.commands`: its name is
+the command's, and it names such a module.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Annotated, Any, NamedTuple, cast
 import typer
 from typer.main import get_command
 
-from ...errors import InputError
+from ...core.errors import InputError
+from ...core.plugins import LAB, load_plugin, plugins
 from .config import defaults_for
 from .console import INTERRUPTED, complain, flush, plain_streams, unwritten
 
@@ -34,20 +36,43 @@ COMMANDS: dict[str, Command] = {
     "sense": Command("sense", "The texture array of a picture or a clip, by channel."),
     "ask": Command("ask", "A vision-language model's answer, from a budget of tokens."),
     "batch": Command("batch", "Folders of millions, resumable, by processes or by Ray."),
-    "calibrate": Command("calibrate", "Which heads of a model point at what is asked."),
     "video": Command("video", "Where a clip's tokens go, frame by frame, and an answer."),
     "microscope": Command("microscope", "The web page: see what it sees."),
     "serve": Command("serve", "An OpenAI-compatible server, a budget in each request."),
-    "demo": Command("demo", "The library at work on the pictures that come with it."),
-    "needle": Command("needle", "Pictures with small things in them, questions, true boxes."),
-    "pages": Command("pages", "Pages drawn by a browser, questions, true boxes."),
-    "train": Command("train", "The trainings that made the bundled weights, resumable."),
-    "mine": Command("mine", "Your own hardest cases, with their pictures."),
     "judge": Command("judge", "Was a recorded answer right, wrong, elsewhere?"),
-    "bench": Command("bench", "Tables of what is measured, JSON beside them."),
     "setup": Command("setup", "Fetch pretrained parts: photos."),
     "doctor": Command("doctor", "What is installed, what works, what is missing."),
 }
+GROUP = "arr_coc.commands"
+# What the laboratory adds: told here, so that a missing one can be named and `--help` imports nothing of it.
+IN_THE_LAB = {
+    "demo": "The library at work on the pictures that come with it.",
+    "calibrate": "Which heads of a model point at what is asked.",
+    "needle": "Pictures with small things in them, questions, true boxes.",
+    "pages": "Pages drawn by a browser, questions, true boxes.",
+    "train": "The trainings that made the bundled weights, resumable.",
+    "mine": "Your own hardest cases, with their pictures.",
+    "bench": "Tables of what is measured, JSON beside them.",
+}
+
+
+def summaries() -> dict[str, str]:
+    """Command → its line of help: the library's own, then those that other packages add."""
+    own = {name: command.summary for name, command in COMMANDS.items()}
+    there = plugins(GROUP)
+    lab = {name: summary for name, summary in IN_THE_LAB.items() if name in there}
+    others = {name: f"Of {point.value}." for name, point in there.items() if name not in IN_THE_LAB}
+    return {**others, **lab, **own}
+
+
+def import_command(name: str) -> Any:
+    """The module of a command; `InputError` in one line where its package is not installed."""
+    if name in COMMANDS:
+        return import_module(f".{COMMANDS[name].module}", __name__)
+    point = plugins(GROUP).get(name)
+    if point is None:
+        raise InputError(f"arr-coc {name} is part of the laboratory; install it: {LAB}")
+    return load_plugin(point)
 
 
 # Set by a shell that wants to complete a line: `arr-coc --install-completion` tells it so.
@@ -94,8 +119,9 @@ def run(arguments: list[str]) -> Any:
     group: Any = get_command(build(words))
     chosen = chosen_of(words)
     settings = {}
-    if chosen in COMMANDS and not completing:
-        settings[chosen] = defaults_for(chosen, group.commands[chosen], COMMANDS, arguments)
+    known = summaries()
+    if chosen in known and not completing:
+        settings[chosen] = defaults_for(chosen, group.commands[chosen], {**IN_THE_LAB, **known}, arguments)
     return group(args=arguments, prog_name="arr-coc", standalone_mode=False, default_map=settings)
 
 
@@ -112,11 +138,14 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     )
     app.callback()(_arr_coc)
     chosen = chosen_of(arguments)
-    for name, command in COMMANDS.items():
+    known = summaries()
+    if chosen in IN_THE_LAB and chosen not in known:
+        import_command(chosen)
+    for name, summary in known.items():
         if name != chosen:
-            app.command(name, help=command.summary)(_not_imported)
+            app.command(name, help=summary)(_not_imported)
             continue
-        module = import_module(f".{command.module}", __name__)
+        module = import_command(name)
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:

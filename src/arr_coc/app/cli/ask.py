@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ...bundled import MINI, part_folder
-from ...errors import InputError
+from ...core.errors import InputError
+from ...models.bundled import MINI, part_folder
 from .console import print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
 
 MOST_PASSES = 4
@@ -125,12 +125,12 @@ def command(
       arr-coc ask form.png "What is the date?" --record feedback.jsonl && arr-coc judge feedback.jsonl right
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
-    from ...feedback import Feedback
-    from ...pictures import magnified
-    from ...quick import QuickEye, can_be_quick
-    from ...request import check_amount, check_device, check_request
-    from ...sensing.pdf import is_pdf, load_page
-    from ...sensing.words import as_words
+    from ...allocation.request import check_amount, check_device, check_request
+    from ...asking import QuickEye, can_be_quick
+    from ...core.feedback import Feedback
+    from ...pictures.load import magnified
+    from ...pictures.pdf import is_pdf, load_page
+    from ...pictures.words import as_words
     from .inputs import check_clusters_of, check_model, expand, open_source, quiet_decoder, result_names
 
     wait_asleep()
@@ -144,7 +144,7 @@ def command(
     again = (passes or 1) > 1 or explain or preset is not None
     settings = None
     if preset is not None:
-        from ...esper.settings import as_settings
+        from ...eye.pass_settings import as_settings
 
         settings = None if preset == "esper" else as_settings(preset)
     if first_look is not None and not again:
@@ -178,7 +178,7 @@ def command(
             given |= {} if depth is None else {"depth": depth}
             esper = None
             if again:
-                from ...esper import Esper
+                from ...eye.esper import Esper
 
                 own: dict[str, Any] = {} if first_look is None else {"glance": first_look}
                 own |= {} if tempering is None else {"tempering": tempering}
@@ -189,7 +189,7 @@ def command(
             ):
                 eye = QuickEye(part_folder(MINI), relevance, levels)
             else:
-                from ...asking import Eye
+                from ...eye.eye import Eye
 
                 eye = Eye.from_pretrained(model, **given)
         advance("asking")
@@ -216,7 +216,7 @@ def command(
                 files = {"homunculus.png": draw_page(out, name, picture, answer, query, scored)}
             files |= write_files(out, name, answer)
             if story is not None and explain:
-                from ...esper.story import write_story
+                from ...eye.story import write_story
 
                 files |= write_story(story, out)
     if as_json:
@@ -226,7 +226,7 @@ def command(
         say(answer.text)
         return 0
     if story is not None and explain:
-        from ...esper.story import story_table
+        from ...eye.story import story_table
 
         show(story_table(story))
     print_answer(source.file, query, answer, files)
@@ -234,7 +234,7 @@ def command(
 
 
 def write_files(out: Path, name: str, answer: Any) -> dict[str, str]:
-    from ...files import write_json
+    from ...core.files import write_json
 
     documents = {"allocation.json": answer.allocation.to_json(), "answer.json": answer.to_json()}
     for suffix, document in documents.items():

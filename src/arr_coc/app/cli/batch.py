@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ...bundled import MINI
-from ...errors import InputError
+from ...core.errors import InputError
+from ...models.bundled import MINI
 from .console import INTERRUPTED, complain, print_json, progress, say, writing
 
 ENGINES = ("local", "ray")
@@ -157,9 +157,9 @@ def checked(
     device: str,
 ) -> dict[str, Any]:
     """What the rows are made with, told to be wrong before any is made."""
-    from ...attending.strategies import LEAF_OPTIONS, check_strategy
-    from ...knowing.registry import check_relevance
-    from ...request import check_amount, check_device
+    from ...allocation.request import check_amount, check_device
+    from ...allocation.strategies import find_strategy
+    from ...relevance.registry import check_relevance
     from ..batch.on_ray import ray_missing
     from .inputs import check_model
 
@@ -171,8 +171,8 @@ def checked(
         raise InputError(f"--address {address} is of a Ray; add --engine ray")
     if model is not None and not ask:
         raise InputError(f"--model {model} answers nothing without --ask; add it, or leave out --model")
-    if strategy is not None and check_strategy(strategy) not in LEAF_OPTIONS:
-        raise InputError(f"--strategy {strategy} makes no leaves; choose from {', '.join(LEAF_OPTIONS)}")
+    if strategy is not None and not find_strategy(strategy).leaves:
+        raise InputError(f"--strategy {strategy} makes no leaves; choose another, such as overlay")
     tokens, share = check_amount(budget, keep)
     if relevance is not None:
         offers = ("pixels", "texture", *(("model", "words") if ask else ()))

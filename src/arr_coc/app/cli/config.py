@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError
+from ...core.errors import InputError
 
 PREFIX = "ARR_COC"  # of variables: ARR_COC_LOOK_BUDGET=10%
 RIVALS = {"budget", "keep"}

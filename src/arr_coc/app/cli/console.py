@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from ...files import writing as writing
+from ...core.files import writing as writing
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from ...errors import InputError
+from ...core.errors import InputError
 from .console import USAGE_ERROR, print_json, say, show, table
 
 
@@ -116,8 +116,8 @@ def number(package: str) -> str:
 
 
 def weights() -> Sequence[Finding]:
-    from ...bundled import MINI, SCORER, WEIGHTS, part_folder
-    from ...manifest import verify
+    from ...core.manifest import verify
+    from ...models.bundled import MINI, SCORER, WEIGHTS, part_folder
 
     findings = []
     for part in (MINI, SCORER):

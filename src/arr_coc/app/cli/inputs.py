@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from ...errors import InputError
-from ...sensing.pdf import PdfPlace, is_pdf, pdf_places
+from ...core.errors import InputError
+from ...pictures.pdf import PdfPlace, is_pdf, pdf_places
 
 SUFFIXES = frozenset(
     (
@@ -151,7 +151,7 @@ def check_clusters_of(strategies: Sequence[str | None], clusters: str) -> None:
 
 def check_model(name: str) -> None:
     """A name on the hub: is it on this disk, or can the hub be reached? One line at once, not after five attempts."""
-    from ...bundled import MINI
+    from ...models.bundled import MINI
 
     if name == MINI or os.path.exists(name) or os.environ.get("HF_HUB_OFFLINE"):
         return

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ...errors import InputError
-from ...feedback import Feedback, place_of
+from ...core.errors import InputError
+from ...core.feedback import Feedback, place_of
 from .console import say
 
 

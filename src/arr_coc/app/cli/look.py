@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...attending.strategies import DEFAULT_STRATEGY
-from ...errors import InputError
+from ...allocation.strategies import DEFAULT_STRATEGY
+from ...core.errors import InputError
 from .console import print_json, say, seconds_line, show, table
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def command(
       arr-coc look scans "What is the total?" --budget 10% --no-draw --jsonl | jq .tokens
       cat form.png | arr-coc look - "What is the date?"
     """
-    from ...request import check_amount
+    from ...allocation.request import check_amount
     from .inputs import check_clusters_of, expand
     from .looks import Job, look_at_all, look_entry
 

@@ -9,11 +9,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from zlib import Z_RLE
 
-from ...arrays import torch_threads
-from ...errors import InputError
-from ...files import replacing, write_json
+from ...core.arrays import torch_threads
+from ...core.errors import InputError
+from ...core.files import replacing, write_json
 from ...looking import Look, Prepared, check_relevance, check_request, check_strategies, import_rooms, prepare
-from ...sensing.pdf import PdfPlace
+from ...pictures.pdf import PdfPlace
 from .console import INTERRUPTED, USAGE_ERROR, complain, progress, writing
 from .inputs import Source, quiet_decoder, result_names
 

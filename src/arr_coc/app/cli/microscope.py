@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ...bundled import MINI
-from ...errors import InputError
-from ...files import read_text
+from ...core.errors import InputError
+from ...core.files import read_text
+from ...models.bundled import MINI
 
 PASSWORD = "ARR_COC_PASSWORD"
 MOST_PORT = 65535
@@ -63,7 +63,7 @@ def command(
       arr-coc microscope --relevance my-scorer --record feedback.jsonl
       ARR_COC_PASSWORD=… arr-coc microscope --host 0.0.0.0
     """
-    from ...feedback import Feedback
+    from ...core.feedback import Feedback
     from ...looking import check_device
     from ..microscope.remote import Remote
     from ..microscope.serving import Limits, check_exposure, serve

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...errors import InputError
+from ...core.errors import InputError
 from .console import print_json, say, show, table, writing
 
 SUFFIXES = (".npz", ".png")
@@ -60,7 +60,7 @@ def command(
       arr-coc sense photo.jpg --layout full40 --encoder ./siglip --clusters sam
       arr-coc sense street.png --layout full40 --mips learned --out texture.npz
     """
-    from ...request import check_device
+    from ...allocation.request import check_device
     from ...texturing import MIPS, QUESTION, mips_of, save_texture, sense, silent_channels
     from .inputs import check_model, open_source
 
@@ -98,8 +98,8 @@ def command(
             if path.suffix.lower() == ".npz":
                 save_texture(path, texture, pyramid)
             else:
+                from ...core.files import replacing
                 from ...draw.channels import texture_sheet
-                from ...files import replacing
 
                 with replacing(path) as temporary:
                     texture_sheet(texture).save(temporary, format="png")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...errors import InputError
+from ...core.errors import InputError
 
 PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
 
@@ -68,8 +68,8 @@ def command(
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise InputError(f"arr-coc serve needs {', '.join(missing)}; install: pip install 'arr-coc[serve]'")
-    from ...feedback import Feedback
-    from ...request import Request, check_device
+    from ...allocation.request import Request, check_device
+    from ...core.feedback import Feedback
     from ..serve.api import check_exposure, serve
     from ..serve.chat import Limits
     from .inputs import check_model

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ...errors import InputError
+from ...core.errors import InputError
 from .console import print_json, say
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...errors import InputError
+from ...core.errors import InputError
 from .console import print_json, progress, say, show, table, writing
 
 if TYPE_CHECKING:
-    from ...values import Answer
+    from ...core.values import Answer
     from ...video.watching import Watched
 
 # A source without an end is watched for so many frames, unless told otherwise.
@@ -79,7 +79,7 @@ def command(
       arr-coc video webcam "Where is the cup?" --frames 100
       arr-coc video rtsp://camera.local/stream "Who is at the door?" --frames 300
     """
-    from ...request import check_amount, check_device, check_request
+    from ...allocation.request import check_amount, check_device, check_request
     from ...video.answering import READINGS
     from .inputs import check_model
 
@@ -98,7 +98,7 @@ def command(
     eye = None
     if model is not None:
         check_model(model)
-        from ...asking import Eye
+        from ...eye.eye import Eye
 
         eye = Eye.from_pretrained(model, device=device)
     watched, pixels, rate = watch_source(clip, query, tokens, share, cap, every, frames, relevance, as_json, eye, **how)
@@ -164,7 +164,7 @@ def eye_cell(eye: Any) -> int:
 def write_files(
     out: Path, watched: Watched, pixels: list[Any], rate: float, answer: Answer | None, clip: str
 ) -> dict[str, str]:
-    from ...files import write_json
+    from ...core.files import write_json
     from ...video.decode import write_clip
     from ...video.film import coherence_plot, homunculus_frames
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...lazy import resolve_lazily
+from ...core.lazy import resolve_lazily
 
 if TYPE_CHECKING:
     from .desk import Desk as Desk

@@ -12,13 +12,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...attending import allocate
+from ...allocation.allocate import allocate
+from ...core.errors import InputError
+from ...core.feedback import name_of, place_of
+from ...core.values import Allocation, Answer, Relevance
 from ...draw import foveated, heat, homunculus, overlay
-from ...errors import InputError
-from ...feedback import name_of, place_of
 from ...looking import check_request
-from ...pictures import Picture
-from ...values import Allocation, Answer, Relevance
+from ...pictures.load import Picture
 from .desk import Desk
 from .kit import (
     MODEL,
@@ -226,13 +226,13 @@ def answer_lines(state: PageState, tokens: int, file_name: str, desk: Desk) -> s
             f"answer = eye.ask({query}, budget={tokens})",
         ]
     elif state.passes == 1:
-        imports += ["from arr_coc.asking import Eye"]
+        imports += ["from arr_coc.eye.eye import Eye"]
         lines += [
             f"eye = Eye.from_pretrained({state.model!r}).set_image(picture)",
             f"answer = eye.ask({query}, budget={tokens})",
         ]
     else:
-        imports += ["from arr_coc.esper import Esper"]
+        imports += ["from arr_coc.eye import Esper"]
         lines += [
             f"esper = Esper.from_pretrained({state.model!r}).set_image(picture)",
             f"answer = esper.ask({query}, budget={tokens}, passes={state.passes})",

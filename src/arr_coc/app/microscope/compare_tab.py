@@ -5,34 +5,22 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ...attending import tokens_for
-from ...attending.strategies import STRATEGIES
+from ...allocation.strategies import strategy_names
+from ...allocation.tree import tokens_for
+from ...core.errors import InputError
+from ...core.values import compare
 from ...draw import comparison, difference_map, foveated, overlay
-from ...errors import InputError
-from ...knowing.registry import names_for
 from ...looking import Look, check_request
-from ...pictures import Picture
-from ...values import compare
+from ...pictures.load import Picture
+from ...relevance.registry import names_for
 from .desk import Desk
-from .kit import (
-    LIVE,
-    PRIVATE,
-    QUICK,
-    Page,
-    Sheet,
-    Shown,
-    gradio,
-    literal,
-    picture_lines,
-    program,
-    tokens_of,
-)
+from .kit import LIVE, PRIVATE, QUICK, Page, Sheet, Shown, gradio, literal, picture_lines, program, tokens_of
 from .linking import PageState
 from .markup import Figure, figures, notes, shown_pixels, shown_size, table
 
 SIDE = 480
 # Not offered: the classic scale needs 64 tokens and a large picture, full needs all of them, the oracle true boxes.
-OFFERED = tuple(name for name in STRATEGIES if name not in ("classic", "full", "oracle"))
+OFFERED = tuple(name for name in strategy_names() if name not in ("classic", "full", "oracle"))
 
 
 def pairs_of(state: PageState) -> list[tuple[str, str]]:
@@ -115,7 +103,7 @@ def compare_lines(state: PageState, tokens: int, file_name: str) -> str:
     imports += [
         "from arr_coc.draw import comparison",
         "from arr_coc.looking import prepare",
-        "from arr_coc.values import compare",
+        "from arr_coc.core.values import compare",
     ]
     lines += ["prepared = prepare(picture)"]
     for name, (query, strategy) in zip(("first", "second"), pairs_of(state), strict=True):

@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from PIL import Image
 
-from ...attending import tokens_for
-from ...bundled import MINI
-from ...errors import InputError
-from ...files import replacing
+from ...allocation.tree import tokens_for
+from ...core.errors import InputError
+from ...core.files import replacing
 from ...looking import VIEW_SIDE, Prepared
-from ...pictures import Picture, load_picture
+from ...models.bundled import MINI
+from ...pictures.load import Picture, load_picture
 from .linking import FIRST_QUERY, FIRST_SOURCE, UPLOAD, Source, open_source
 
 if TYPE_CHECKING:
-    from ...asking import Eye
-    from ...esper import Esper
+    from ...eye.esper import Esper
+    from ...eye.eye import Eye
     from .remote import Remote, RemoteEye
 
 Found = TypeVar("Found")
@@ -209,7 +209,7 @@ class Desk:
             raise InputError(f"model {model!r} is not offered here; choose from {', '.join(self.models)}")
         with self._loading:
             if model not in self._loaded:
-                from ...esper import Esper
+                from ...eye.esper import Esper
 
                 self._loaded[model] = Esper.from_pretrained(model, device=self.device, **self.options)
             return self._loaded[model]

@@ -21,10 +21,11 @@ from typing import Any
 
 from PIL import Image
 
-from ...errors import InputError
+from ...core.errors import InputError
 from .desk import Desk
 from .linking import NEEDLE_SIZE, UPLOAD, PageState, needle_parts
 from .markup import sentence
+from .worlds import needle
 
 log = logging.getLogger("arr_coc.app.microscope")
 # What a visitor left is forgotten after an hour.
@@ -302,10 +303,7 @@ def picture_lines(source: str, file_name: str) -> tuple[list[str], list[str]]:
             f"picture = files('arr_coc') / 'examples' / {rest!r}",
         ]
     family, seed = needle_parts(rest)
-    return ["from arr_coc.lab.needle import render"], [
-        f"drawn = render({family!r}, 1, {NEEDLE_SIZE}, {seed}, 'test')",
-        "picture = drawn.pictures[0].permute(1, 2, 0).numpy()",
-    ]
+    return needle().picture_program(family, seed, NEEDLE_SIZE)
 
 
 def program(imports: Sequence[str], body: Sequence[str]) -> str:

@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from ...balancing import DEFAULT_TENSIONS, TENSION_NAMES
-from ...errors import InputError
-from ...files import replacing
-from ...knowing.registry import names_for
-from ...lab.needle.families import FAMILIES
+from ...core.errors import InputError
+from ...core.files import replacing
+from ...core.folders import EXAMPLES
+from ...core.plugins import plugins
+from ...relevance.look.tension import DEFAULT_TENSIONS, TENSION_NAMES
+from ...relevance.registry import names_for
+from .worlds import check_family, needle
 
-TABS = ("ask", "ways", "textures", "compare", "passes", "video", "numbers")
+TABS = ("ask", "ways", "textures", "compare", "passes", "video", *plugins("arr_coc.microscope"))
 # The dialogue of a link may be long, but not endless.
 LONGEST_QUERY = 400
 FIRST_SOURCE = "example:street.png"
@@ -114,7 +116,6 @@ def _read(name: str, text: str, default: Any) -> Any:
 # ---- sources of pictures --------------------------------------------------------------------------------------------
 
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 UPLOAD = "upload"
 # What `mini` was trained on, and small enough to answer in an instant.
 NEEDLE_SIZE = (512, 512)
@@ -169,21 +170,17 @@ def check_source(name: str) -> None:
 def needle_parts(rest: str) -> tuple[str, int]:
     """ "zoo:5" → family and seed."""
     family, _, seed = rest.partition(":")
-    if family not in FAMILIES:
-        raise InputError(f"Needle World has no family {family!r}; choose from {', '.join(FAMILIES)}")
+    check_family(family)
     if not seed.isdecimal() or int(seed) > MOST_SEED:
         raise InputError(f"the seed {seed!r} is not a whole number from 0 to {MOST_SEED}")
     return family, int(seed)
 
 
 def _drawn(name: str, rest: str, folder: Path) -> Source:
-    from ...lab.needle import render
-    from ...lab.needle.export import picture
-
     family, seed = needle_parts(rest)
-    batch = render(family, 1, NEEDLE_SIZE, seed, "test")
+    drawn = needle().picture(family, seed, NEEDLE_SIZE)
     path = folder / "needle" / f"{family}-{seed}.png"
     if not path.is_file():
         with replacing(path) as temporary:
-            picture(batch, 0).save(temporary)
-    return Source(name, path, ((batch.questions[0], batch.answers[0]),))
+            drawn.image.save(temporary)
+    return Source(name, path, ((drawn.question, drawn.answer),))

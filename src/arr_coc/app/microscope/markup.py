@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 
+from ...core.errors import InputError
+from ...core.values import Allocation
 from ...draw.layout import fit, resize
 from ...draw.legend import level_rows, share_words, spent_words
 from ...draw.palette import FIRST, SECOND, level_colour
-from ...errors import InputError
-from ...values import Allocation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot

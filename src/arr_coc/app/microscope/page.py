@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...core.errors import InputError
+from ...core.plugins import load_plugin, plugins
 from ...draw import foveated
-from ...errors import InputError
-from ...lab.needle.families import FAMILIES
 from .ask_tab import Asked, ask_tab, uniform_of
 from .compare_tab import compare_tab
 from .desk import Desk
 from .kit import LIVE, MEMORY_SECONDS, PRIVATE, QUICK, RUN, RUN_BY_ITSELF, Page, gradio, in_a_sentence, only_uploads
 from .linking import LONGEST_QUERY, UPLOAD, example_questions, read_link
 from .markup import Figure, figures, sentence, shown_size
-from .numbers_tab import numbers_tab
 from .passes_tab import passes_tab
 from .textures_tab import textures_tab
 from .video_tab import video_tab
 from .ways_tab import ways_tab
+from .worlds import families
 
 PICTURE_KINDS = [".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"]
 # key of the link → what the tab is called, and what builds it
@@ -34,8 +34,16 @@ TABS: dict[str, tuple[str, Callable[[Page], None]]] = {
     "compare": ("Compare", compare_tab),
     "passes": ("Passes", passes_tab),
     "video": ("Video", video_tab),
-    "numbers": ("Numbers", numbers_tab),
 }
+
+
+# A package adds a tab by an entry point of this group: the key of the link → the tab's label and what builds it.
+GROUP = "arr_coc.microscope"
+
+
+def all_tabs() -> dict[str, tuple[str, Callable[[Page], None]]]:
+    """The page's own tabs, then those of other packages."""
+    return {**TABS, **{name: load_plugin(point) for name, point in plugins(GROUP).items()}}
 
 
 def build_page(desk: Desk) -> Any:
@@ -54,7 +62,7 @@ def build_page(desk: Desk) -> Any:
             with gr.Column(elem_id="views"):
                 notice = gr.HTML(elem_id="notice", padding=False)
                 with gr.Tabs(elem_id="tabs") as tabs:
-                    for key, (label, build) in TABS.items():
+                    for key, (label, build) in all_tabs().items():
                         with gr.Tab(label, id=key, elem_id=f"tab-{key}") as tab:
                             build(page)
                         tab.select(None, None, None, js=RUN_LATER)
@@ -114,7 +122,7 @@ class Sidebar:
         with gr.Accordion("Draw a new picture", open=False, elem_id="draw"):
             gr.HTML('<p class="note">Needle World, held-out split: nobody has seen it, and the truth is known.</p>')
             with gr.Row():
-                self.family = gr.Dropdown(list(FAMILIES), value="cards", label="Family", min_width=110)
+                self.family = gr.Dropdown(list(families()), value="cards", label="Family", min_width=110)
                 self.seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=80)
             self.draw = gr.Button("Draw", size="sm", elem_id="draw-button")
         page.question = gr.Textbox(

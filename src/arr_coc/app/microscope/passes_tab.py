@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from ...core.errors import InputError
 from ...draw import foveated, heat, overlay
-from ...errors import InputError
 from ...looking import check_request
 from .desk import Desk
 from .kit import MODEL, PRIVATE, Page, Sheet, Shown, gradio, literal, picture_lines, program, tokens_of
@@ -20,8 +20,8 @@ FEWEST_PASSES = 2
 
 def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> Shown:
     try:
-        from ...esper.drawing import mark_look, strip
-        from ...esper.story import place_words
+        from ...eye.story import place_words
+        from ...eye.story_drawing import mark_look, strip
     except ImportError as error:
         raise InputError(f"this installation cannot look again ({error}); install arr-coc again") from error
 
@@ -67,7 +67,7 @@ def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
 
 def passes_lines(state: PageState, tokens: int, passes: int, file_name: str) -> str:
     imports, lines = picture_lines(state.picture, file_name)
-    imports += ["from arr_coc.esper import Esper", "from arr_coc.esper.drawing import strip"]
+    imports += ["from arr_coc.eye import Esper", "from arr_coc.eye.story_drawing import strip"]
     lines += [
         f"esper = Esper.from_pretrained({state.model!r}).set_image(picture)",
         f"story = esper.examine({literal(state.q)}, budget={tokens}, passes={passes})",

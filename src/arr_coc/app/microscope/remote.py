@@ -18,9 +18,9 @@ from urllib.request import Request
 
 from PIL import Image
 
-from ...errors import InputError
-from ...pictures import Picture
-from ...values import Allocation, Answer, Pass
+from ...core.errors import InputError
+from ...core.values import Allocation, Answer, Pass
+from ...pictures.load import Picture
 from .. import web
 
 SECONDS = 300

@@ -9,21 +9,13 @@ import numpy as np
 
 from ...draw import contact_sheet
 from ...draw.channels import channel_pixels, identifier_colours, range_words
-from ...pictures import Picture
-from ...sensing import ClusterQuality, Clusters, Texture, find_clusters, pyramid, quality, sense_one
-from ...sensing.clusters import lab_at
+from ...pictures.load import Picture
+from ...sensing.clusters import ClusterQuality, Clusters, find_clusters, lab_at, quality
+from ...sensing.one_picture import sense_one
+from ...sensing.pyramid import pyramid
+from ...sensing.texture import Texture
 from .desk import Desk
-from .kit import (
-    LIVE,
-    PRIVATE,
-    QUICK,
-    Page,
-    Sheet,
-    Shown,
-    gradio,
-    picture_lines,
-    program,
-)
+from .kit import LIVE, PRIVATE, QUICK, Page, Sheet, Shown, gradio, picture_lines, program
 from .linking import PageState
 from .markup import Figure, figures, notes, shown_pixels, shown_size, table
 
@@ -134,7 +126,7 @@ def texture_document(texture: Texture, state: PageState, report: ClusterQuality)
 def texture_lines(state: PageState, file_name: str) -> str:
     imports, lines = picture_lines(state.picture, file_name)
     imports += [
-        "from arr_coc.pictures import load_picture",
+        "from arr_coc.pictures.load import load_picture",
         "from arr_coc.sensing import find_clusters, pyramid, sense_one",
     ]
     lines += [

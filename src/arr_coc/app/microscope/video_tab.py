@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.errors import InputError
 from ...draw import foveated, heat, overlay
-from ...errors import InputError
-from ...lab.needle.families import FAMILIES
 from ...looking import check_request
 from .ask_tab import truth_words
 from .desk import Desk
@@ -48,12 +47,13 @@ from .markup import (
     shown_pixels,
     shown_size,
 )
+from .worlds import check_family, families, needle
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
-    from ...values import Answer
-    from ...video import Watched
+    from ...core.values import Answer
+    from ...video.watching import Watched
 
 # Frames of a clip that are watched; of a longer one, every so-manieth.
 MOST_FRAMES = 48
@@ -77,18 +77,16 @@ class Clip:
 
 def draw_example(desk: Desk, family: str, seed: int) -> tuple[str, str, str]:
     """A moving picture of Needle World with one cut: its file, the question, the truth."""
-    from ...lab.needle import render_clip
-    from ...video import write_clip
+    from ...video.decode import write_clip
 
-    if family not in FAMILIES:
-        raise InputError(f"Needle World has no family {family!r}; choose from {', '.join(FAMILIES)}")
+    check_family(family)
 
     def draw() -> tuple[str, str, str]:
-        clips = render_clip(family, 1, EXAMPLE_FRAMES, EXAMPLE_SIZE, seed, "test", cuts=EXAMPLE_CUTS)
+        drawn = needle().clip(family, seed, EXAMPLE_SIZE, EXAMPLE_FRAMES, EXAMPLE_CUTS)
         path = desk.folder / "clips" / f"{family}-{seed}.mp4"
         path.parent.mkdir(exist_ok=True)
-        write_clip(path, clips.pictures[0].permute(0, 2, 3, 1).numpy(), EXAMPLE_RATE)
-        return str(path), clips.questions[0], clips.answers[0]
+        write_clip(path, drawn.frames, EXAMPLE_RATE)
+        return str(path), drawn.question, drawn.answer
 
     return desk.remember(("clip", family, seed), draw)
 
@@ -102,8 +100,9 @@ def watch_clip(
     if not Path(path).resolve().is_relative_to(desk.folder.resolve()):
         raise InputError("this clip does not belong to the page; drop it here again")
     check_request([query], None, keep)
-    from ...video import open_film, watch, write_clip
+    from ...video.decode import open_film, write_clip
     from ...video.film import homunculus_frames
+    from ...video.watching import watch
 
     every = frames_between(path, desk.most_pixels)
     eye = desk.local_eye(model) if model else None
@@ -125,7 +124,7 @@ def watch_clip(
     watched = replace(watched, seconds=tuple(time - seconds[0] for time in seconds), notes=said)
     answer = None
     if eye is not None:
-        from ...video import answer_clip
+        from ...video.answering import answer_clip
 
         answer = answer_clip(eye, watched, frames)
     folder = desk.clip_folder()
@@ -135,7 +134,7 @@ def watch_clip(
 
 def frames_between(path: str, most_pixels: int) -> int:
     """Every so-manieth frame, so that about `MOST_FRAMES` cover the clip; refuses frames that are too large."""
-    from ...video import open_film
+    from ...video.decode import open_film
 
     with open_film(path) as film:
         height, width = film.stream.height or 0, film.stream.width or 0
@@ -256,7 +255,7 @@ def video_tab(page: Page) -> None:
         with gr.Column(min_width=280):
             clip = only_uploads(gr.File(label="Clip", file_types=["video"], height=120, elem_id="clip"))
             with gr.Row():
-                family = gr.Dropdown(list(FAMILIES), value="cards", label="Or draw one", min_width=110)
+                family = gr.Dropdown(list(families()), value="cards", label="Or draw one", min_width=110)
                 seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=80)
             draw = gr.Button("Draw an example clip", size="sm", elem_id="draw-clip")
         with gr.Column(min_width=280):

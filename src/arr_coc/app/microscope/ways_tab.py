@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ...attending import allocate, tokens_for
-from ...balancing import balance, explain_tensions, sharpen
-from ...balancing.explain import POLES
+from ...allocation.allocate import allocate
+from ...allocation.tree import tokens_for
+from ...core.values import Allocation, Relevance
 from ...draw import contact_sheet, foveated, heat, overlay
 from ...looking import Look
-from ...pictures import Picture
-from ...values import Allocation, Relevance
+from ...pictures.load import Picture
+from ...relevance.look.explain import POLES, explain_tensions
+from ...relevance.look.tension import balance, sharpen
 from .desk import Desk
 from .kit import (
     LIVE,
@@ -110,8 +111,8 @@ def ways_page(picture: Picture, relevance: Relevance, allocation: Allocation) ->
 def ways_lines(state: PageState, tokens: int, file_name: str) -> str:
     imports, lines = picture_lines(state.picture, file_name)
     imports += [
-        "from arr_coc.attending import allocate",
-        "from arr_coc.balancing import balance, sharpen",
+        "from arr_coc.allocation import allocate",
+        "from arr_coc.relevance.look import balance, sharpen",
         "from arr_coc.looking import examine",
     ]
     lines += [

@@ -18,9 +18,9 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.requests import ClientDisconnect
 
-from ...asking import Eye
-from ...errors import InputError
-from ...request import Request as Amount
+from ...allocation.request import Request as Amount
+from ...core.errors import InputError
+from ...eye.eye import Eye
 from .. import web
 from .chat import Asked, Limits, UnknownModel, read_chat
 from .engine import Closed, Done, Engine, Full, Job, Seen

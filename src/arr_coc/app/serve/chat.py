@@ -13,14 +13,14 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request
 
-from ...chatting import ASSISTANT, SYSTEM, USER, Turn, check_turns
-from ...checks import whole
-from ...decoding import LONGEST_ANSWER
-from ...errors import InputError
-from ...knowing.registry import source_names
-from ...pictures import MAX_PIXELS, Picture, load_picture
-from ...request import check_question
-from ...values import Allocation
+from ...allocation.request import check_question
+from ...core.checks import whole
+from ...core.errors import InputError
+from ...core.values import Allocation
+from ...eye.chat import ASSISTANT, SYSTEM, USER, Turn, check_turns
+from ...eye.decoding import LONGEST_ANSWER
+from ...pictures.load import MAX_PIXELS, Picture, load_picture
+from ...relevance.registry import source_names
 from .. import web
 
 FETCH_SECONDS = 10

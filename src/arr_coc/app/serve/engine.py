@@ -16,13 +16,13 @@ from typing import Any
 
 import torch
 
-from ...asking import Eye
-from ...backbones.base import Realized
-from ...chatting import Looked, joined
-from ...decoding import Spelling, Sureness, end_tokens, is_lean, steps
-from ...errors import InputError
-from ...sight import timed
-from ...values import Answer
+from ...core.errors import InputError
+from ...core.values import Answer
+from ...eye.chat import Looked, joined
+from ...eye.decoding import Spelling, Sureness, end_tokens, is_lean, steps
+from ...eye.eye import Eye
+from ...eye.sight import timed
+from ...models.base import Realized
 from .chat import Asked, Limits
 
 log = logging.getLogger("arr_coc.serve")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...errors import InputError
-from ...realizing.positions import language_positions, position_taps, prompt_positions, vision_positions
+from ...core.errors import InputError
+from ...models.tokens.positions import language_positions, position_taps, prompt_positions, vision_positions
 
 # Rows that the table has at least beyond the longest prompt: a picture of few tokens takes the positions of its full
 # grid, so a prompt ends at a higher position than it has tokens.

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...backbones.base import VisualGrid, adapter
-from ...backbones.query import find_questions
-from ...errors import InputError
-from ...realizing.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
+from ...core.errors import InputError
+from ...models.base import VisualGrid, adapter
+from ...models.query import find_questions
+from ...models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
 from .wishes import KEY, Server
 
 qwen3_vl: Any = import_module("vllm.model_executor.models.qwen3_vl")

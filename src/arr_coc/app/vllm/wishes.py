@@ -18,18 +18,18 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ...attending.strategies import DEFAULT_STRATEGY
-from ...backbones.attachment_plan import allocate_pictures
-from ...backbones.base import VisualGrid
-from ...bundled import Calibration, ScorerRelevance, scorer_beside
-from ...checks import frozen, shown, whole
-from ...errors import InputError
-from ...knowing.registry import check_relevance, relevance_for, source_names
-from ...knowing.scene import Scene
-from ...realizing.patches import check_grid, leaves_of, ordered_leaves
-from ...request import Request, check_request
-from ...sensing.words import as_words
-from ...values import Allocation, Relevance
+from ...allocation.request import Request, check_request
+from ...allocation.strategies import DEFAULT_STRATEGY
+from ...core.checks import frozen, shown, whole
+from ...core.errors import InputError
+from ...core.values import Allocation, Relevance
+from ...models.attachment_plan import allocate_pictures
+from ...models.base import VisualGrid
+from ...models.bundled import Calibration, ScorerRelevance, scorer_beside
+from ...models.tokens.patches import check_grid, leaves_of, ordered_leaves
+from ...pictures.words import as_words
+from ...relevance.registry import check_relevance, relevance_for, source_names
+from ...relevance.scene import Scene
 
 KEY = "arr_coc"
 AMOUNT, DECIDED = ("budget", "keep"), ("leaves", "allocation")

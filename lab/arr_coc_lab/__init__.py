@@ -1,0 +1,1 @@
+"""The laboratory of ARR-COC: drawn worlds, trainings, benchmarks, and the classic parts."""

@@ -1,0 +1,112 @@
+"""The model `arr_coc` of lmms-eval, which finds it by the entry point `lmms_eval.models`.
+
+python -m lmms_eval --model arr_coc --model_args pretrained=mini,budget=64 --tasks …
+
+Arguments: pretrained, device; budget or keep (neither: all tokens), strategy, relevance; tokens, a file for what was
+spent. Tasks put instructions behind their questions; where tokens go is decided by the question alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from arr_coc.allocation.request import check_amount
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import write_json
+from arr_coc.core.records import first_of
+from arr_coc.models.bundled import MINI
+
+from .vqa import QUESTIONS, Question
+
+NAME = "arr_coc"
+NEW_TOKENS = 64
+
+
+def manifest() -> Any:
+    """What the entry point tells lmms-eval."""
+    registry: Any = import_module("lmms_eval.models.registry_v2")
+    return registry.ModelManifest(model_id=NAME, simple_class_path=f"{__name__}.ArrCoc")
+
+
+def __getattr__(name: str) -> Any:
+    # Its parent is in lmms-eval, which need not be installed.
+    if name == "ArrCoc":
+        return adapter()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def adapter() -> type[Any]:
+    """The class that lmms-eval makes a model of."""
+    parent: Any = import_module("lmms_eval.api.model").lmms
+
+    class ArrCoc(parent):
+        is_simple = True
+
+        def __init__(
+            self,
+            pretrained: str = MINI,
+            device: str | None = None,
+            budget: Any = None,
+            keep: Any = None,
+            strategy: str | None = None,
+            relevance: str = "auto",
+            tokens: str | None = None,
+            **_: Any,  # batch sizes: every question is asked by itself
+        ) -> None:
+            from arr_coc.eye.eye import Eye
+
+            super().__init__()
+            budget, keep = check_amount(None if budget is None else str(budget), None if keep is None else str(keep))
+            self.how = {"budget": budget, "keep": 1.0 if budget is None and keep is None else keep}
+            self.how["strategy"] = strategy
+            self.eye = Eye.from_pretrained(pretrained, device=device or "cpu", relevance=relevance)
+            self.file = None if tokens is None else Path(tokens)
+            self.spent = self.full = self.number = 0
+
+        def generate_until(self, requests: Sequence[Any]) -> list[str]:
+            said = [self._answer(*request.args) for request in requests]
+            found = {"questions": self.number, "tokens": self.spent, "full": self.full}
+            if self.file is not None:
+                write_json(self.file, found)
+            print(f"{NAME}: {self.spent} of {self.full} visual tokens for {self.number} questions")
+            return said
+
+        def _answer(self, context: str, settings: Any, visual: Any, number: Any, task: str, split: str) -> str:
+            row = self.task_dict[task][split][number]
+            pictures = visual(row)
+            if len(pictures) != 1:
+                raise InputError(f"{NAME} answers about one picture; row {number} of {task} has {len(pictures)}")
+            most = int(settings.get("max_new_tokens") or NEW_TOKENS)
+            self.eye.set_image(pictures[0].convert("RGB"))
+            how: dict[str, Any] = {**self.how, "max_new_tokens": most, "look_for": bare_question(row, context)}
+            answer = self.eye.ask(context, **how)
+            self.number, self.spent, self.full = self.number + 1, self.spent + answer.tokens, self.full + answer.full
+            text = until(answer.text, settings.get("until"))
+            self.cache_hook.add_partial("generate_until", (context, settings), text)
+            return text
+
+        def loglikelihood(self, requests: Sequence[Any]) -> Any:
+            raise InputError(f"{NAME} answers in words; tasks by likelihood are not for it")
+
+        def generate_until_multi_round(self, requests: Sequence[Any]) -> Any:
+            raise InputError(f"{NAME} answers one question at a time; tasks of several rounds are not for it")
+
+    return ArrCoc
+
+
+def bare_question(row: Any, context: str) -> str:
+    """The question as the set has it; where it has none under a known name, the first line of the prompt."""
+    found = first_of(row, QUESTIONS)
+    return Question("", b"", found if isinstance(found, str) and found.strip() else context.strip(), ()).bare
+
+
+def until(text: str, ends: Any) -> str:
+    """The text up to the first of the strings that end it."""
+    for end in [ends] if isinstance(ends, str) else ends or ():
+        text = text.split(end)[0] if end else text
+    return text.strip()

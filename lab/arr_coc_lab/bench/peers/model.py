@@ -1,0 +1,376 @@
+"""`mini`'s forward pass with places to look in and to drop at: what every way of reducing tokens is built on.
+
+The parameters are the stock model's own and nothing in it is changed; a test holds the states equal to the stock
+class's. All pictures of a batch have the same number of visual tokens. Dropped or merged, a token keeps its true place
+(M-RoPE) and its DeepStack planes.
+
+Whatever a way decides, it decides from the picture and the question: `Scene.prompt` marks the tokens it may look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from arr_coc.models.tokens.patches import Pyramid, gather_leaf_patches, mip_pyramid
+from arr_coc.models.tokens.positions import language_positions, position_taps, vision_positions
+
+from ...train.mini_model import VISION_END
+from ...train.pictures import TrainingBatch
+from ...train.prompts import HEAD, TURN_LENGTH, chat_tail
+from ...train.swift import Rotate, pair, rms_norm
+from .maths import bipartite, gather, pool
+
+CELL, LEVELS, BEFORE = 32, 3, len(HEAD)
+
+
+@dataclass
+class Visual:
+    """Visual tokens of B pictures. embeds: (B, N, D). planes: DeepStack's, each (B, N, D). places: (B, N, 2), row and
+    column on the level-0 grid, fractional where a token stands for several cells. patches: read by each block of the
+    tower, and by its merger at the end."""
+
+    embeds: Tensor
+    planes: list[Tensor]
+    places: Tensor
+    patches: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return self.embeds.shape[1]
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Visual:
+        return Visual(change(self.embeds), [change(plane) for plane in self.planes], change(self.places), self.patches)
+
+    def take(self, index: Tensor) -> Visual:
+        """index (B, K): those tokens, in raster order."""
+        return self.map(partial(gather, index=index.sort(1).values))
+
+    def pool(self, slot: Tensor, count: int, weight: Tensor | None = None) -> Visual:
+        """slot (B, N): the output token of each; everything becomes a (weighted) mean."""
+        return self.map(partial(pool, slot=slot, count=count, weight=weight))
+
+    def at(self, places: Tensor) -> Visual:
+        return Visual(self.embeds, self.planes, places, self.patches)
+
+    def beside(self, other: Visual) -> Visual:
+        """The tokens of both, in raster order of their places."""
+        places = torch.cat([self.places, other.places], 1)
+        order = (places[..., 0] * 4096 + places[..., 1]).argsort(dim=1, stable=True)
+        planes = [torch.cat(two, 1) for two in zip(self.planes, other.planes, strict=True)]
+        both = Visual(torch.cat([self.embeds, other.embeds], 1), planes, places, self.patches)
+        return both.map(partial(gather, index=order))
+
+
+class Scene:
+    """One batch of pictures with their questions, and what several ways make of it, made once.
+
+    seed: of everything random about these pictures, so that no way's chance depends on which others ran before it.
+    answers: False leaves the prompt alone, as a model gets it.
+    """
+
+    def __init__(self, batch: TrainingBatch, dtype: torch.dtype, seed: int = 0, answers: bool = True) -> None:
+        self.batch, self.dtype, self.seed = batch, dtype, seed
+        self.grid = batch.pictures.shape[2] // CELL, batch.pictures.shape[3] // CELL
+        self.tails, self.said = chat_tail(batch.question_ids, batch.answer_ids)
+        length = (batch.question_ids > 0).sum(1)
+        if not answers:
+            self.tails = self.tails[:, : int(length.max()) + TURN_LENGTH]
+        place = torch.arange(self.tails.shape[1], device=self.tails.device)
+        self.asked = place < length[:, None]  # (B, T): the question's characters
+        self.last = length + TURN_LENGTH - 1  # (B,): the token after which the answer begins
+        self.prompt = place <= self.last[:, None]
+        self._made: dict[Hashable, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    @property
+    def device(self) -> torch.device:
+        return self.tails.device
+
+    @property
+    def full(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+    def once(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
+
+    def pyramid(self) -> Pyramid:
+        def make() -> Pyramid:
+            pixels = self.batch.pictures.to(torch.float32).div_(127.5).sub_(1).to(self.dtype)
+            return mip_pyramid(pixels, LEVELS + 1, cell=CELL, patch_size=CELL // 2)
+
+        return self.once("pyramid", make)
+
+    def level(self, level: int) -> Tensor:
+        """(B, N, 3): the whole picture in leaves of one level."""
+        rows, cols = (side >> level for side in self.grid)
+        cell = torch.arange(rows * cols, device=self.device)
+        leaves = torch.stack([cell // cols << level, cell % cols << level, torch.full_like(cell, level)], -1)
+        return leaves.expand(len(self), -1, -1)
+
+    def generator(self, purpose: int) -> torch.Generator:
+        """On the processor, so that every device draws the same."""
+        return torch.Generator().manual_seed(self.seed * 1009 + purpose)
+
+    def last_row(self) -> tuple[Tensor, Tensor]:
+        """The prompt's last token as (rows (B, 1), weights (B, 1)) for `Flow.attention`."""
+        return self.last[:, None], torch.ones_like(self.last[:, None], dtype=torch.float32)
+
+
+def rows_of(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, T) bool over the tail → places (B, R) of the true ones, padded, and their weights (B, R)."""
+    most = int(mask.sum(1).max())
+    order = mask.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
+    return order, mask.gather(1, order).float()
+
+
+class Inside:
+    """What a way does while the language model reads."""
+
+    def before(self, index: int, flow: Flow) -> None:
+        """At the door of layer `index`."""
+
+    def after(self, index: int, flow: Flow, query: Tensor, key: Tensor) -> None:
+        """Behind it, the DeepStack plane added. query, key: the layer's own, (B, heads, L, d), before anything went."""
+
+
+@dataclass
+class Told:
+    """What a way hands to the language model."""
+
+    visual: Visual
+    inside: Inside | None = None
+
+
+class Flow:
+    """The language model between two layers: hidden (B, L, D), positions (3, B, L), planes still to be added."""
+
+    def __init__(self, language: Any, visual: Visual, scene: Scene) -> None:
+        self.language, self.scene = language, scene
+        table = language.embed_tokens.weight
+        batch, device = len(scene), scene.device
+        head = torch.stack([table[token] for token in HEAD]).expand(batch, -1, -1)
+        text = F.embedding(scene.tails, table)
+        end = table[VISION_END].expand(batch, 1, -1)
+        self.hidden = torch.cat([head, visual.embeds.to(table.dtype), end, text], 1)
+        self.planes, self.count = [plane.to(table.dtype) for plane in visual.planes], len(visual)
+        start = torch.arange(BEFORE, device=device).float().expand(3, batch, -1)
+        seen = F.pad(visual.places.float(), (1, 0)).permute(2, 0, 1) + BEFORE  # time stands still inside a picture
+        follow = BEFORE + max(scene.grid) + torch.arange(1 + scene.tails.shape[1], device=device).float()
+        self.positions = torch.cat([start, seen, follow.expand(3, batch, -1)], 2)
+        self._turn()
+
+    def _turn(self) -> None:
+        """The rotary tables of the present positions: interleaved M-RoPE, as the stock class has it."""
+        rotary = self.language.rotary_emb
+        frequencies = self.positions[..., None] * rotary.inv_freq
+        angles = frequencies[0].clone()
+        for axis, section in enumerate(rotary.mrope_section[1:], start=1):
+            angles[..., axis : 3 * section : 3] = frequencies[axis, ..., axis : 3 * section : 3]
+        self.cosine, self.sine = (part.to(self.hidden.dtype)[:, :, None] for part in (angles.cos(), angles.sin()))
+
+    @property
+    def seen(self) -> slice:
+        return slice(BEFORE, BEFORE + self.count)
+
+    @property
+    def tail(self) -> int:
+        """Where the tail's first token stands."""
+        return BEFORE + self.count + 1
+
+    def visual(self) -> Visual:
+        """The visual tokens as they are now; places (B, N, 3), time first."""
+        return Visual(self.hidden[:, self.seen], self.planes, self.positions[:, :, self.seen].permute(1, 2, 0))
+
+    def exchange(self, visual: Visual) -> None:
+        """Other visual tokens in the place of the present ones."""
+        old = self.seen
+        self.hidden = torch.cat([self.hidden[:, : old.start], visual.embeds, self.hidden[:, old.stop :]], 1)
+        parts = self.positions[:, :, : old.start], visual.places.permute(2, 0, 1), self.positions[:, :, old.stop :]
+        self.positions, self.planes, self.count = torch.cat(parts, 2), visual.planes, len(visual)
+        self._turn()
+
+    def keep(self, index: Tensor) -> None:
+        """index (B, K) among the visual tokens: the others go, these stay where they are."""
+        if index.shape[1] < self.count:
+            self.exchange(self.visual().take(index))
+
+    def project(self, layer: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """query, key, value (B, heads, L, d) of the present states in a layer."""
+        attention, normed = layer.self_attn, rms_norm(self.hidden, layer.input_layernorm)
+        query, key, value = (
+            F.linear(normed, part.weight).unflatten(-1, (-1, attention.head_dim))
+            for part in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )
+        query = Rotate.apply(rms_norm(query, attention.q_norm), self.cosine, self.sine)
+        key = Rotate.apply(rms_norm(key, attention.k_norm), self.cosine, self.sine)
+        groups = attention.num_key_value_groups
+        key, value = (part.transpose(1, 2).repeat_interleave(groups, 1) for part in (key, value))
+        return query.transpose(1, 2), key, value
+
+    def attention(self, query: Tensor, key: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+        """How some tokens attend to the visual ones: (B, N) float32, mean over heads and (weighted) over the tokens.
+
+        rows: (B, R) places in the tail. weight: (B, R).
+        """
+        shares = self.attention_by_head(query, key, rows).mean(1)
+        return (shares * weight[..., None]).sum(1) / weight.sum(1, keepdim=True).clamp_min(1)
+
+    def attention_by_head(self, query: Tensor, key: Tensor, rows: Tensor) -> Tensor:
+        """(B, heads, R, N) float32. The softmax runs over everything that a token may see."""
+        rows = rows + self.tail
+        query = query.gather(2, rows[:, None, :, None].expand(-1, query.shape[1], -1, query.shape[3]))
+        scores = (query @ key.transpose(2, 3)).float() * key.shape[-1] ** -0.5
+        later = torch.arange(key.shape[2], device=key.device) > rows[..., None]  # (B, R, L)
+        return scores.masked_fill(later[:, None], float("-inf")).softmax(-1)[..., self.seen]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the tower's last block did with all tokens. visual: its result. query, key: (B, heads, 4·N, d), turned.
+    metric: (B, N, 4·d) float32, the keys before they were turned, mean over heads, four patches to a token."""
+
+    visual: Visual
+    query: Tensor
+    key: Tensor
+    metric: Tensor
+
+
+class PrunableMini:
+    """The frozen reader, and the scorer whose map ours go by. scorer: anything with `score(pictures, question_ids)`."""
+
+    def __init__(self, model: Any, scorer: Any = None) -> None:
+        self.model, self.core, self.scorer = model, model.model, scorer
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.core.visual.patch_embed.proj.weight.dtype
+
+    @property
+    def depth(self) -> int:
+        return len(self.core.language_model.layers)
+
+    def tower(self, scene: Scene, leaves: Tensor, merges: Sequence[int] = ()) -> Visual:
+        """The vision tower on leaves (B, N, 3). merges: how many tokens each block merges away (ToMe)."""
+        return self._tower(scene, leaves, merges)[0]
+
+    def full(self, scene: Scene) -> Visual:
+        """All tokens at level 0, encoded once for all ways that reduce afterwards."""
+        return self.recorded(scene).visual
+
+    def recorded(self, scene: Scene) -> Recorded:
+        def make() -> Recorded:
+            visual, query, key, plain = self._tower(scene, scene.level(0))
+            return Recorded(visual, query, key, plain.mean(2).reshape(len(scene), scene.full, -1).float())
+
+        return scene.once("recorded", make)
+
+    def received(self, scene: Scene, at_once: int = 32) -> Tensor:
+        """(B, N) float32: the attention that each token's patches receive in the tower's last block, mean over heads
+        and askers; one over the picture. The tower has no class token whose attention could be asked instead."""
+
+        def make() -> Tensor:
+            last, parts = self.recorded(scene), []
+            for query, key in zip(last.query.split(at_once), last.key.split(at_once), strict=True):
+                scores = (query @ key.transpose(2, 3)).float() * key.shape[-1] ** -0.5
+                parts.append(scores.softmax(-1).mean((1, 2)))
+            return torch.cat(parts).view(len(scene), -1, 4).sum(2)
+
+        return scene.once("received", make)
+
+    def relevance(self, scene: Scene) -> Tensor:
+        """(B, rows, cols) in [0, 1]: the scorer's map."""
+
+        def make() -> Tensor:
+            with torch.autocast(scene.device.type, torch.bfloat16, enabled=scene.device.type == "cuda"):
+                return self.scorer.score(scene.batch.pictures, scene.batch.question_ids).float()
+
+        return scene.once("relevance", make)
+
+    def _tower(self, scene: Scene, leaves: Tensor, merges: Sequence[int] = ()) -> tuple[Visual, Tensor, Tensor, Tensor]:
+        """Also the last block's query and key (B, heads, M, d), turned, and its plain key (B, M, heads, d)."""
+        tower, batch = self.core.visual, len(scene)
+        width, heads, dtype = tower.config.hidden_size, tower.config.num_heads, self.dtype
+        pixels = gather_leaf_patches(scene.pyramid(), leaves, merge=2, temporal=tower.config.temporal_patch_size)
+        positions = vision_positions(leaves, 2).view(batch, -1, 2)
+        size = pair(2 * scene.grid[0], 2 * scene.grid[1], scene.device)
+        indices, weights = position_taps(positions.view(-1, 2), size, tower.num_grid_per_side)
+        placed = (F.embedding(indices, tower.pos_embed.weight) * weights[..., None].to(dtype)).sum(1)
+        projection = tower.patch_embed.proj
+        hidden = F.linear(pixels.to(dtype), projection.weight.view(width, -1), projection.bias) + placed
+        hidden = hidden.view(batch, -1, width)
+        places = language_positions(leaves, pair(*scene.grid, scene.device))[1:].permute(1, 2, 0)
+        mass = torch.ones(leaves.shape[:2], device=scene.device)  # cells in each token
+        planes: list[Tensor] = []
+        patches = [hidden.shape[1]]
+        query = key = mixed = hidden
+        cosine, sine = self._angles(positions)
+        for index, block in enumerate(tower.blocks):
+            mixed = block.attn.qkv(block.norm1(hidden)).view(batch, hidden.shape[1], 3, heads, -1)
+            query, key = Rotate.apply(mixed[:, :, :2], cosine, sine).transpose(1, 3).unbind(2)
+            # A token that stands for several counts as several (ToMe's proportional attention).
+            bias = mass.log().repeat_interleave(4, 1)[:, None, None].to(dtype) if any(merges[:index]) else None
+            attended = F.scaled_dot_product_attention(query, key, mixed[:, :, 2].transpose(1, 2), attn_mask=bias)
+            hidden = hidden + block.attn.proj(attended.transpose(1, 2).flatten(2))
+            if merges and merges[index]:
+                units = hidden.shape[1] // 4
+                left = units - merges[index]
+                slot = bipartite(mixed[:, :, 1].mean(2).reshape(batch, units, -1).float(), merges[index])
+                mean = partial(pool, slot=slot, count=left, weight=mass)
+                hidden = mean(hidden.reshape(batch, units, -1)).view(batch, 4 * left, width)
+                positions = mean(positions.reshape(batch, units, -1)).view(batch, 4 * left, 2)
+                places, planes = mean(places), [mean(plane) for plane in planes]
+                mass = torch.zeros(batch, left, device=mass.device).scatter_add(1, slot, mass)
+                cosine, sine = self._angles(positions)
+            hidden = hidden + block.mlp(block.norm2(hidden))
+            patches.append(hidden.shape[1])
+            if index in tower.deepstack_visual_indexes:
+                merger = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(index)]
+                planes.append(merger(hidden.reshape(-1, width)).view(batch, hidden.shape[1] // 4, -1))
+        embeds = tower.merger(hidden.reshape(-1, width)).view(batch, hidden.shape[1] // 4, -1)
+        return Visual(embeds, planes, places, tuple(patches)), query, key, mixed[:, :, 1]
+
+    def _angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        turned = (positions[..., None] * self.core.visual.rotary_pos_emb.inv_freq).flatten(2)[:, :, None, None]
+        return turned.cos().to(self.dtype), turned.sin().to(self.dtype)
+
+    def language(
+        self, scene: Scene, told: Told, watch: Callable[[int, Flow, Tensor, Tensor], None] | None = None
+    ) -> tuple[Tensor, list[int]]:
+        """Last states of the tails (B, T, D), and the number of visual tokens in every layer.
+
+        watch: called in every layer with its number, the flow, query and key.
+        """
+        language, inside = self.core.language_model, told.inside or Inside()
+        flow, counts = Flow(language, told.visual, scene), []
+        for index, layer in enumerate(language.layers):
+            inside.before(index, flow)
+            counts.append(flow.count)
+            query, key, value = flow.project(layer)
+            if watch is not None:
+                watch(index, flow, query, key)
+            attended = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+            flow.hidden = flow.hidden + layer.self_attn.o_proj(attended.transpose(1, 2).flatten(2))
+            normed, mlp = rms_norm(flow.hidden, layer.post_attention_layernorm), layer.mlp
+            flow.hidden = flow.hidden + mlp.down_proj(F.silu(mlp.gate_proj(normed)) * mlp.up_proj(normed))
+            if index < len(flow.planes):
+                behind = flow.hidden.shape[1] - BEFORE - flow.count
+                flow.hidden = flow.hidden + F.pad(flow.planes[index], (0, 0, BEFORE, behind))
+            inside.after(index, flow, query, key)
+        return rms_norm(flow.hidden[:, -scene.tails.shape[1] :], language.norm), counts
+
+    def right(self, scene: Scene, told: Told) -> tuple[Tensor, list[int]]:
+        """(B,) bool: every character of the right answer is the likeliest one, which is what greedy decoding saying
+        exactly that answer means; and the visual tokens in every layer."""
+        hidden, counts = self.language(scene, told)
+        likeliest = self.model.lm_head(hidden[:, :-1]).argmax(-1)
+        return ((likeliest == scene.tails[:, 1:]) | ~scene.said[:, 1:]).all(1), counts

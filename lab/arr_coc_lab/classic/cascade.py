@@ -1,0 +1,200 @@
+"""The source "cascade": relevance found coarse to fine, sensing and scoring a finer mip only where the coarser one was
+relevant.
+
+64 → 256 → 1024 along the longer side. The whole picture is sensed at 64. The 4×4 cells of the next mip below each of
+its 64 best cells are sensed and scored, then those below the best 256 of them. What is sensed at a finer mip is cut out
+with a rim and laid beside each other as one small picture, a mosaic, which the same senses read. What stands out is
+known from the coarsest mip (saliency is found at that size anyway) and is carried down.
+
+"cascade:clusters" opens clusters first: the best three coarse ones, of these the ten best, and inside them cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Relevance
+from arr_coc.relevance.look.arousal import first_arousal, modulate
+from arr_coc.relevance.look.tension import DEFAULT_TENSIONS, mixture, normalise, sharpen
+from arr_coc.relevance.scene import CHANNELS, Scene
+from arr_coc.sensing.texture import Layout
+
+COARSEST, STEP = 64, 4
+MIPS = 3
+# The map is kept at the middle mip: what the finest one says is averaged into it.
+MIDDLE = 2
+KEEPS = (64, 256)
+# Pixels around an opened block that are sensed with it, so that no window of the senses looks over its edge.
+RIM = 4
+KEEP_PARENTS, KEEP_CLUSTERS = 3, 10
+NAMES = ("propositional", "perspectival", "participatory")
+
+
+@dataclass(frozen=True)
+class Mip:
+    """What was done at one level: its side, pixels that were sensed, cells that were scored, cells in all."""
+
+    side: int
+    sensed: int
+    scored: int
+    cells: int
+
+
+def cascade_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
+    """The source "cascade"; option "clusters": regions before cells."""
+    if option not in ("", "clusters"):
+        raise InputError(f"relevance='cascade:{option}' is unknown; use 'cascade' or 'cascade:clusters'")
+    return cascade_map(scene.pixels, query or "what is there", by_clusters=bool(option))[0]
+
+
+def cascade_map(
+    pixels: np.ndarray, query: str, *, keeps: Sequence[int] = KEEPS, by_clusters: bool = False
+) -> tuple[Relevance, tuple[Mip, ...]]:
+    """(H, W, 3) uint8 → relevance at the middle mip, and what was done at each. Ground that was not opened keeps what
+    the coarser mip said of it; what was opened twice has the mean of its finest cells. keeps: cells that are opened at
+    each mip but the finest."""
+    from arr_coc.relevance.language.lexical import lexical
+    from arr_coc.relevance.look.perspectival import perspectival
+    from arr_coc.relevance.look.propositional import propositional
+    from arr_coc.sensing.one_picture import sense_one
+
+    mips = mips_of(pixels)
+    texture = sense_one(mips[0], Layout.of("look", CHANNELS))
+    coupled = lexical(texture, query)
+    ways = [np.array(one) for one in (propositional(texture), perspectival(texture), coupled.map)]
+    done = [Mip(max(mips[0].shape[:2]), ways[0].size, ways[0].size, ways[0].size)]
+    notes = list(coupled.notes)
+    score, open_cells = mixture(*ways), np.ones(ways[0].shape, bool)
+    if by_clusters:
+        open_cells, told = best_clusters(mips[min(1, len(mips) - 1)], score, np.asarray(texture["saliency"]))
+        notes.append(told)
+    for number, (mip, keep) in enumerate(zip(mips[1:], keeps, strict=False), start=1):
+        places = best_cells(np.where(open_cells, score, -np.inf), keep)
+        rows, cols = blocks_below(places, score.shape)
+        mosaic, inner = cut_out(mip, rows, cols)
+        read = reading(mosaic, inner, rows, cols, mip.shape[:2], query)
+        if number < MIDDLE:
+            ways = [one.repeat(STEP, 0).repeat(STEP, 1) for one in ways]
+            at = (rows[:, :, None], cols[:, None, :])
+            open_cells = np.zeros(ways[0].shape, bool)
+            open_cells[at] = True
+        else:  # each block lies below one cell of the map, which gets its mean
+            at, read = np.unravel_index(places, score.shape), tuple(one.mean((1, 2)) for one in read)
+        for way, values in zip((0, 2), read, strict=True):
+            ways[way][at] = values
+        score = mixture(*ways)
+        cells = mip.shape[0] * mip.shape[1]
+        done.append(Mip(max(mip.shape[:2]), mosaic.shape[0] * mosaic.shape[1], rows.size * STEP, cells))
+    arousal = first_arousal(query, ways)
+    notes += [] if arousal.mood == "calm" else [arousal.note()]
+    told = ", ".join(f"{one.scored} of {one.cells} at {one.side}" for one in done)
+    found = Relevance(
+        modulate(sharpen(normalise(mixture(*ways)[None])), arousal.value)[0],
+        query=query,
+        tensions=dict(DEFAULT_TENSIONS, focus_diversify=0.0),
+        notes=(*notes, f"cascade: cells scored {told}; {sum(one.sensed for one in done)} pixels sensed"),
+        **dict(zip(NAMES, ways, strict=True)),
+    )
+    return found, tuple(done)
+
+
+def mips_of(pixels: np.ndarray) -> list[np.ndarray]:
+    """Coarsest first, 64 along the longer side, each four times as large; none larger than the picture, but one."""
+    import cv2
+
+    longest = max(pixels.shape[:2])
+    scale = min(1.0, COARSEST / longest)
+    height, width = (max(1, round(side * scale)) for side in pixels.shape[:2])
+    number = max(1, sum(COARSEST * STEP**level <= 1.2 * longest for level in range(MIPS)))
+    mips = [pixels]
+    for level in reversed(range(number)):
+        size = (width * STEP**level, height * STEP**level)
+        mips.append(cv2.resize(mips[-1], size, interpolation=cv2.INTER_AREA))
+    return mips[:0:-1]
+
+
+def best_cells(score: np.ndarray, keep: int) -> np.ndarray:
+    """(n,) flat places of the highest finite scores, best first, ties by position."""
+    flat = score.ravel()
+    keep = min(keep, int(np.isfinite(flat).sum()))
+    return np.argsort(-flat, kind="stable")[:keep]
+
+
+def blocks_below(places: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Flat places on a mip → (n, 4) rows and (n, 4) columns of the next finer one."""
+    step = np.arange(STEP)
+    return (places // shape[1])[:, None] * STEP + step, (places % shape[1])[:, None] * STEP + step
+
+
+def cut_out(mip: np.ndarray, rows: np.ndarray, cols: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """A mosaic of the blocks, each with its rim, and where in it, (n, 4) rows and (n, 4) columns, the blocks lie."""
+    number, side = len(rows), STEP + 2 * RIM
+    reach = np.arange(-RIM, STEP + RIM)
+    down = np.clip(rows[:, :1] + reach, 0, mip.shape[0] - 1)
+    across = np.clip(cols[:, :1] + reach, 0, mip.shape[1] - 1)
+    wide = int(np.ceil(np.sqrt(number)))
+    high = -(-number // wide)
+    tiles = mip[down[:, :, None], across[:, None, :]]
+    blank = np.zeros((high * wide - number, *tiles.shape[1:]), tiles.dtype)
+    board = np.concatenate([tiles, blank]).reshape(high, wide, side, side, -1)
+    mosaic = np.ascontiguousarray(board.transpose(0, 2, 1, 3, 4).reshape(high * side, wide * side, -1))
+    tile, step = np.arange(number)[:, None], np.arange(STEP) + RIM
+    return mosaic, ((tile // wide) * side + step, (tile % wide) * side + step)
+
+
+def reading(
+    mosaic: np.ndarray,
+    inner: tuple[np.ndarray, np.ndarray],
+    rows: np.ndarray,
+    cols: np.ndarray,
+    size: tuple[int, ...],
+    query: str,
+) -> tuple[np.ndarray, np.ndarray]:
+    """What there is to be read, and what the question couples to, in each block: (n, 4, 4) each."""
+    from arr_coc.relevance.language.lexical import lexical
+    from arr_coc.relevance.look.propositional import propositional
+    from arr_coc.sensing.one_picture import sense_one
+
+    names = ("red", "green", "blue", "text_regions", "y", "x")
+    texture = sense_one(mosaic, Layout.of("mosaic", names))
+    at = (inner[0][:, :, None], inner[1][:, None, :])
+    # Blocks know their true places; their rims are thrown away, whatever they say.
+    y, x = np.array(texture["y"]), np.array(texture["x"])
+    y[at] = ((rows + 0.5) / size[0])[:, :, None]
+    x[at] = ((cols + 0.5) / size[1])[:, None, :]
+    coupled = lexical(texture.replacing(y=y, x=x), query).map
+    return np.asarray(propositional(texture))[at], np.asarray(coupled)[at]
+
+
+def best_clusters(view: np.ndarray, score: np.ndarray, saliency: np.ndarray) -> tuple[np.ndarray, str]:
+    """Cells (h, w) bool inside the best clusters: three coarse ones first where there are two scales, then ten."""
+    import cv2
+
+    from arr_coc.sensing.clusters import find_clusters
+
+    found = find_clusters(view)
+    size = score.shape[::-1]
+    labels = cv2.resize(found.labels.astype(np.float32), size, interpolation=cv2.INTER_NEAREST_EXACT).astype(int)
+    allowed = np.ones(found.count, bool)
+    if found.parents is not None:
+        coarse = _cluster_scores(found.parents[labels], score, saliency)
+        allowed = np.isin(found.parents, np.argsort(-coarse, kind="stable")[:KEEP_PARENTS])
+    scores = np.where(allowed, _cluster_scores(labels, score, saliency, found.count), -np.inf)
+    chosen = np.argsort(-scores, kind="stable")[:KEEP_CLUSTERS]
+    chosen = chosen[np.isfinite(scores[chosen])]
+    parents = "" if found.parents is None else f"{KEEP_PARENTS} of {int(found.parents.max()) + 1} coarse clusters, "
+    return np.isin(labels, chosen), f"cascade: {parents}{len(chosen)} of {found.count} clusters opened"
+
+
+def _cluster_scores(labels: np.ndarray, score: np.ndarray, saliency: np.ndarray, count: int = 0) -> np.ndarray:
+    """.7 relevance + .2 saliency + .1 size of each label; −inf for one that does not occur."""
+    flat = labels.ravel()
+    sizes = np.bincount(flat, minlength=count)
+    mean, salient = (
+        np.bincount(flat, one.ravel(), minlength=count) / np.maximum(sizes, 1) for one in (score, saliency)
+    )
+    return np.where(sizes > 0, 0.7 * mean + 0.2 * salient + 0.1 * sizes / sizes.max(), -np.inf)

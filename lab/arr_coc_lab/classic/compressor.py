@@ -1,0 +1,182 @@
+"""`MultiResolutionCompressor`: the classic scale after an encoder. A patch's features become 64 to 400 tokens.
+
+    (patches, C, h, w) ─ 1×1 neck, shared ─ one of five paths by level ─→ tokens (sum of lengths, D), lengths (patches,)
+
+A path is an area resampling to its grid (8×8, 10×10, 10×16, 16×16, 20×20) and a small residual convolution that learns
+what averaging loses; before any training the residual is nothing, so that an untrained compressor averages. Patches of
+one level run together, five calls at most, however many patches there are.
+
+    attach(model, processor, strategy="classic", merge="compressor")            untrained: area means
+    attach(model, processor, strategy="classic", merge="compressor:FOLDER")     one of `train_compressor`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.pretrained import Pretrained
+from arr_coc.core.values import Allocation
+from arr_coc.models.tokens.merge import Members, new_numbers, region_slots
+
+from .scale import CLASSIC_GRIDS, CLASSIC_TOKENS
+
+
+class RaggedTokens(NamedTuple):
+    """tokens: (sum of lengths, D), patch after patch. lengths: (patches,) int64."""
+
+    tokens: Tensor
+    lengths: Tensor
+
+    def split(self) -> list[Tensor]:
+        """One (length, D) tensor per patch."""
+        return list(self.tokens.split(self.lengths.tolist()))
+
+
+class ResolutionPath(nn.Module):
+    """(n, D, h, w) -> (n, rows * cols, D): resampled by area, sharpened by a residual convolution that starts at 0."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        last = nn.Conv2d(width, width, 1)
+        self.refine = nn.Sequential(nn.Conv2d(width, width, kernel_size=3, padding=1, groups=width), nn.GELU(), last)
+        for parameter in last.parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, features: Tensor, grid: tuple[int, int]) -> Tensor:
+        coarse = F.adaptive_avg_pool2d(features, grid)
+        return (coarse + self.refine(coarse)).flatten(2).transpose(1, 2)
+
+
+@dataclass(frozen=True)
+class CompressorConfig:
+    """channels: C of the patch features. width: D of the tokens."""
+
+    channels: int
+    width: int
+
+
+class MultiResolutionCompressor(Pretrained):
+    """Shared neck, five paths. Trained like any module; `save_pretrained` and `from_pretrained` use safetensors."""
+
+    config_class = CompressorConfig
+
+    def __init__(self, channels: int, width: int) -> None:
+        """channels: C of the patch features. width: D of the tokens (the language model's hidden size)."""
+        super().__init__(CompressorConfig(channels, width))
+        if channels < 1 or width < 1:
+            raise InputError(f"channels and width must be positive, got {channels} and {width}")
+        self.channels, self.width = channels, width
+        self.neck = nn.Conv2d(channels, width, kernel_size=1)
+        if channels == width:  # what an encoder made is in the language model's space already
+            for parameter in self.neck.parameters():
+                nn.init.zeros_(parameter) if parameter.ndim == 1 else nn.init.dirac_(parameter)
+        self.paths = nn.ModuleList([ResolutionPath(width) for _ in CLASSIC_GRIDS])
+
+    @classmethod
+    def from_config(cls, config: CompressorConfig) -> MultiResolutionCompressor:
+        return cls(config.channels, config.width)
+
+    def forward(self, features: Tensor, levels: Tensor) -> RaggedTokens:
+        """features (patches, C, h, w), levels (patches,) int64 in 0 … 4 -> `RaggedTokens`, in the input's order."""
+        self._check(features, levels)
+        levels = levels.to(features.device)
+        lengths = torch.tensor(CLASSIC_TOKENS, device=levels.device)[levels]
+        starts = lengths.cumsum(0) - lengths
+        tokens = features.new_zeros((int(lengths.sum()), self.width))
+        for level in torch.unique(levels).tolist():
+            chosen = torch.nonzero(levels == level).flatten()
+            # autocast may run the convolutions in another dtype than the features have
+            made = self.compress(features[chosen], level, CLASSIC_GRIDS[level]).flatten(0, 1)
+            places = (starts[chosen, None] + torch.arange(CLASSIC_TOKENS[level], device=levels.device)).flatten()
+            tokens = tokens.to(made.dtype).index_copy(0, places, made)
+        return RaggedTokens(tokens, lengths)
+
+    def compress(self, features: Tensor, level: int, grid: tuple[int, int]) -> Tensor:
+        """Patches of one level and one size (n, C, h, w) -> (n, rows * cols, D). grid: rows and cols, of the level's
+        count; another than the usual where patches are no squares."""
+        return self.paths[level](self.neck(features), grid)
+
+    def compress_patches(self, tokens: Tensor, *where: Any) -> tuple[Tensor, Tensor]:
+        """The patches of a model that merges after its encoder: see `compress_patches` below."""
+        return compress_patches(self, tokens, *where)
+
+    def _check(self, features: Tensor, levels: Tensor) -> None:
+        if features.ndim != 4 or features.shape[1] != self.channels or len(features) != len(levels):
+            raise InputError(
+                f"the compressor wants features of shape ({len(levels)}, {self.channels}, h, w), one per level given; "
+                f"got {tuple(features.shape)}"
+            )
+        if levels.ndim != 1 or levels.is_floating_point() or bool(((levels < 0) | (levels >= len(self.paths))).any()):
+            raise InputError(f"levels must be whole numbers from 0 to {len(self.paths) - 1}, one per patch")
+
+
+# ---- inside a model that merges after its encoder --------------------------------------------------------------------
+
+
+def compress_patches(
+    compressor: MultiResolutionCompressor,
+    tokens: Tensor,
+    cells: Tensor,
+    allocations: Sequence[Allocation],
+    members: Members,
+) -> tuple[Tensor, Tensor]:
+    """The tokens of every patch of the classic scale, made of the encoder's tokens (N, D) under it.
+
+    cells: (N,) the cell of every token, counted through all grids; -1 for none. members: of the plan that averages.
+    Returns (K,) places in that plan and (K, D) what belongs there. Patches of one shape and count run together. A patch
+    that lies on ground without tokens (padding) is left to the average.
+    """
+    width = tokens.shape[-1]
+    if (compressor.channels, compressor.width) != (width, width):
+        raise InputError(
+            f"this compressor turns {compressor.channels} into {compressor.width} channels; the model has {width}"
+        )
+    compressor = compressor.to(tokens.device, tokens.dtype)
+    regions = region_slots(allocations)
+    numbers = new_numbers(members)
+    token_of = torch.full((sum(rows * cols for rows, cols in (one.grid for one in allocations)),), -1)
+    token_of[cells[cells >= 0]] = torch.nonzero(cells >= 0).flatten()
+    scale = np.isin(regions.tokens, CLASSIC_TOKENS) & (regions.blocks.prod(1) == regions.tokens) & (regions.tokens > 1)
+    kinds, kind = np.unique(
+        np.column_stack([regions.tokens, regions.extent, regions.blocks]), axis=0, return_inverse=True
+    )
+    places, made = [], []
+    for number, (count, height, width, rows, cols) in enumerate(kinds.tolist()):
+        chosen = np.flatnonzero((kind.reshape(-1) == number) & scale)
+        if not len(chosen):
+            continue
+        row = regions.corner[chosen, 0, None, None] + np.arange(height)[:, None]
+        col = regions.corner[chosen, 1, None, None] + np.arange(width)
+        index = token_of[
+            torch.from_numpy(regions.start[chosen, None, None] + row * regions.across[chosen, None, None] + col)
+        ]
+        whole = (index >= 0).all(2).all(1)
+        features = tokens[index[whole].to(tokens.device)].permute(0, 3, 1, 2)
+        made.append(compressor.compress(features, CLASSIC_TOKENS.index(count), (rows, cols)).flatten(0, 1))
+        first = torch.from_numpy(regions.first[chosen])[whole]
+        places.append(numbers[(first[:, None] + torch.arange(count)).flatten()])
+    if not made:
+        return torch.zeros(0, dtype=torch.int64), tokens[:0]
+    return torch.cat(places), torch.cat(made)
+
+
+class UntrainedCompressor:
+    """A compressor of whatever width the encoder's tokens have; untrained, so it averages."""
+
+    def compress_patches(self, tokens: Tensor, *where: Any) -> tuple[Tensor, Tensor]:
+        """As `compress_patches`."""
+        width = tokens.shape[-1]
+        return compress_patches(MultiResolutionCompressor(width, width), tokens, *where)
+
+
+def named_compressor(folder: str = "") -> MultiResolutionCompressor | UntrainedCompressor:
+    """What `merge="compressor"` and `merge="compressor:FOLDER"` stand for."""
+    return MultiResolutionCompressor.from_pretrained(folder) if folder else UntrainedCompressor()

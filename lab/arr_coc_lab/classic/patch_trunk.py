@@ -1,0 +1,117 @@
+"""`PatchTrunk`: every patch of a picture reads the question and the other patches; what it learned comes out.
+
+The stock transformer decoder layer does all that is needed: patches attend to patches, then to the words of the
+question, each with a residual. Two things matter and are easily lost. There is one key for each word: attention over a
+single key is 1 whatever the patch is. And the residual keeps the patch itself: without it, a patch that reads the same
+words as another one is that other one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from arr_coc.core.errors import InputError
+from arr_coc.sensing.pyramid import to_cells
+from arr_coc.sensing.texture import Texture
+
+
+@dataclass(frozen=True)
+class TrunkConfig:
+    """patch_width, query_width: numbers in a patch's features and in a word's. width: numbers kept for each patch."""
+
+    patch_width: int
+    query_width: int
+    width: int = 128
+    layers: int = 2
+    heads: int = 4
+
+
+def patch_features(texture: Texture, grid: tuple[int, int]) -> Tensor:
+    """A texture → (B, rows · columns, C), one row for each cell of `grid` in reading order; B = 1 for one picture.
+
+    Identifiers (cluster_id) are left out: they name things, and no sum of names means anything.
+    """
+    cells = to_cells(texture, grid)
+    names = set(cells.layout.having("majority"))
+    kept = [place for place in range(len(cells.layout)) if place not in names]
+    return cells.batch()[:, kept].flatten(2).transpose(1, 2)
+
+
+def word_positions(padding: Tensor, width: int) -> Tensor:
+    """(B, L) bool padding → (B, L, width) sines and cosines of each word's place in the question.
+
+    Words are counted, padding is not, so that a question padded on the left reads like one padded on the right.
+    """
+    place = ((~padding).cumsum(1) - 1).clamp_min(0)
+    frequency = 10_000 ** (-torch.arange(0, width, 2, device=padding.device) / width)
+    angle = place[..., None] * frequency
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(2)[..., :width]
+
+
+class PatchTrunk(nn.Module):
+    """Patch features and the words of a question → one vector for each patch.
+
+    Patches have no order here: permute them and the result is permuted. Where a patch lies is part of its features
+    (the texture's x and y). Words do have one: "the dog on the car" is not "the car on the dog".
+    """
+
+    def __init__(self, config: TrunkConfig) -> None:
+        super().__init__()
+        self.config = config
+        if config.width % config.heads:
+            raise InputError(f"a width of {config.width} cannot be shared by {config.heads} heads; choose a multiple")
+        self.enter = nn.Linear(config.patch_width, config.width)
+        self.read = nn.Sequential(nn.LayerNorm(config.query_width), nn.Linear(config.query_width, config.width))
+        # A key that is always there: what a patch reads when no word concerns it, or when there is no question.
+        self.no_word = nn.Parameter(torch.zeros(1, 1, config.width))
+        self.layers = nn.ModuleList(
+            nn.TransformerDecoderLayer(
+                config.width,
+                config.heads,
+                dim_feedforward=2 * config.width,
+                dropout=0.0,
+                activation="gelu",
+                batch_first=True,
+                norm_first=True,
+            )
+            for _ in range(config.layers)
+        )
+        self.leave = nn.LayerNorm(config.width)
+
+    def forward(
+        self, patches: Tensor, words: Tensor, padding: Tensor | None = None, patch_padding: Tensor | None = None
+    ) -> Tensor:
+        """(B, P, F) patches, (B, L, Q) words → (B, P, width).
+
+        padding (B, L), patch_padding (B, P): bool, True where there is no word or no patch; whatever stands there
+        changes nothing elsewhere.
+        """
+        self._check(patches, words, padding, patch_padding)
+        if padding is None:
+            padding = torch.zeros(words.shape[:2], dtype=torch.bool, device=words.device)
+        kind = self.enter.weight.dtype
+        # What stands under padding may be anything, NaN included, and zero times NaN is NaN: put zeros there.
+        words = words.to(kind).masked_fill(padding[..., None], 0)
+        patches = patches.to(kind)
+        if patch_padding is not None:
+            patches = patches.masked_fill(patch_padding[..., None], 0)
+        keys = self.read(words) + word_positions(padding, self.config.width).to(kind)
+        keys = torch.cat([self.no_word.expand(len(keys), 1, -1), keys], dim=1)
+        hidden = torch.cat([torch.zeros_like(padding[:, :1]), padding], dim=1)
+        features = self.enter(patches)
+        for layer in self.layers:
+            features = layer(features, keys, tgt_key_padding_mask=patch_padding, memory_key_padding_mask=hidden)
+        return self.leave(features)
+
+    def _check(self, patches: Tensor, words: Tensor, padding: Tensor | None, patch_padding: Tensor | None) -> None:
+        wanted = self.config
+        if patches.ndim != 3 or patches.shape[2] != wanted.patch_width or not patches.shape[1]:
+            raise InputError(f"patches must be (B, P, {wanted.patch_width}), got {tuple(patches.shape)}")
+        if words.ndim != 3 or words.shape[2] != wanted.query_width or len(words) != len(patches):
+            raise InputError(f"words must be ({len(patches)}, L, {wanted.query_width}), got {tuple(words.shape)}")
+        for name, mask, shape in (("padding", padding, words.shape), ("patch_padding", patch_padding, patches.shape)):
+            if mask is not None and (mask.shape != shape[:2] or mask.dtype != torch.bool):
+                raise InputError(f"{name} must be bool {tuple(shape[:2])}, got {mask.dtype} {tuple(mask.shape)}")

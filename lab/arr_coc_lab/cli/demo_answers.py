@@ -1,0 +1,123 @@
+"""`arr-coc demo answers`: questions, what mini says to them, and what is true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from arr_coc.app.cli.console import print_json, progress, say, show, table, writing
+from arr_coc.app.cli.looks import save_png
+from arr_coc.app.microscope.linking import EXAMPLES, example_questions
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import write_json
+from arr_coc.draw import Asked, answer_sheet, homunculus
+from arr_coc.eye.eye import Eye
+from arr_coc.looking import check_device, check_request
+from arr_coc.pictures.load import Picture, load_picture
+
+from ..worlds.needle import FAMILIES, render
+from ..worlds.needle.export import picture
+
+SIZE = (512, 512)
+
+
+class Posed(NamedTuple):
+    """name: of the files. picture: a path or a PIL image."""
+
+    name: str
+    image: Any
+    query: str
+    truth: str
+
+
+def examples(number: int) -> Iterator[Posed]:
+    """The first `number` questions about each picture that comes with the library."""
+    for name, asked in example_questions().items():
+        for place, (query, truth) in enumerate(asked[:number], start=1):
+            yield Posed(f"{Path(name).stem}.answer.{place}", EXAMPLES / name, query, truth)
+
+
+def fresh(seed: int) -> Iterator[Posed]:
+    """Picture 0 of every family's test split: held-out typefaces, and nobody looked whether it is easy."""
+    for family in FAMILIES:
+        batch = render(family, 1, SIZE, seed, "test")
+        yield Posed(f"{family}.answer", picture(batch, 0), batch.questions[0], batch.answers[0])
+
+
+def run(*, keep: float, questions: int, seed: int, out: Path, device: str, quiet: bool) -> None:
+    """Ask everything, write pages and JSON, print a table or the JSON."""
+    check_request(["x"], None, keep)
+    check_device(device)
+    if questions < 0:
+        raise InputError(f"--questions {questions} is less than none; give 0 or more")
+    started = perf_counter()
+    posed = [*examples(questions), *fresh(seed)]
+    with progress(["mini", *(one.name for one in posed)], "", hidden=quiet) as advance:
+        advance("mini")
+        eye = Eye.from_pretrained(device=device)
+        asked, results = [], []
+        for one in posed:
+            advance(one.name)
+            shown, result = ask_and_draw(eye, one, keep, out)
+            asked.append(shown)
+            results.append(result)
+        page = out / "answers.png"
+        right = sum(one.right for one in asked)
+        title = f"{right} of {len(asked)} right, from {100 * keep:g} % of the visual tokens"
+        document = {"answers": results, "right": right, "asked": len(asked), "page": str(page)}
+        with writing(out):
+            save_png(answer_sheet(asked, title), page)
+            write_json(out / "answers.json", document)
+    if quiet:
+        print_json(document)
+    else:
+        print_answers(document, perf_counter() - started)
+
+
+def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[Asked, dict[str, Any]]:
+    shown: Picture = load_picture(one.image)
+    answer = eye.set_image(shown.pixels).ask(one.query, keep=keep)
+    asked = Asked(shown, one.query, answer, one.truth)
+    file = out / f"{one.name}.png"
+    page = homunculus(shown, answer.allocation, eye.scored(one.query), one.query)
+    with writing(out):
+        save_png(page, file)
+    last = answer.passes[-1]
+    return asked, {
+        "picture": one.name.split(".")[0],
+        "query": one.query,
+        "answer": answer.text,
+        "truth": one.truth,
+        "right": asked.right,
+        "tokens": answer.tokens,
+        "full": answer.full,
+        "seconds": sum(answer.seconds.values()),
+        "uncertainty": answer.uncertainty,
+        "entropy": last.entropy,
+        "margin": last.margin,
+        "file": str(file),
+    }
+
+
+def print_answers(document: dict[str, Any], seconds: float) -> None:
+    from rich.text import Text
+
+    columns = {"picture": "left", "question": "fold", "answer": "fold", "truth": "fold", "": "left"}
+    columns |= dict.fromkeys(("tokens", "s", "unsure"), "right")
+    rows = [
+        (
+            *(row["picture"], row["query"], row["answer"], row["truth"]),
+            Text("right", style="green") if row["right"] else Text("wrong", style="bold red"),
+            *(f"{row['tokens']}/{row['full']}", f"{row['seconds']:.2f}", f"{row['uncertainty']:.2f}"),
+        )
+        for row in document["answers"]
+    ]
+    # A terminal of 80 columns has no room for lines between the columns.
+    show(table("What mini answers", columns, rows, narrow=True))
+    say(
+        f"{document['right']} of {document['asked']} right",
+        f"all of them on one page: {document['page']}",
+        f"a homunculus of each beside it; {seconds:.1f} s in all",
+    )

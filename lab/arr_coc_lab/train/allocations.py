@@ -1,0 +1,246 @@
+"""Which allocations the reader is trained on: all of them, so that every control later gets its fair chance.
+
+More than half of the steps see the whole picture or a plainly down-sampled one: from few tokens, well placed, a reader
+learns to read sooner than to find among many. The others see leaves laid over one another or a tree around the answer,
+around noise, or around what a scorer finds; some see the whole picture in the tower and only a few of its tokens in the
+language model, as those who prune after the encoder do.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from arr_coc.allocation.controls import inherited_gains
+from arr_coc.allocation.gains import split_gains
+from arr_coc.allocation.overlay import overlay
+from arr_coc.allocation.quadtree import gather_leaves, select_splits
+from arr_coc.allocation.tree import Tree, build_tree
+
+from ..worlds.needle.batch import NeedleBatch
+from ..worlds.needle.renderer import Asked
+from .pictures import TrainingBatch
+
+LEVELS = 3
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to allocate: name, share of the level-0 tokens kept, how often it is drawn.
+
+    full, uniform: what they say. overlay: overlapping leaves around the answer and distractions; scorer: around what a
+    scorer finds; scattered: around noise. oracle, random: the same as tilings. again: a second look. dropped: tokens
+    taken away after the tower.
+    """
+
+    name: str
+    keep: float
+    weight: float
+
+    @property
+    def lays_over(self) -> bool:
+        """Whether its leaves may overlap, so that every budget from 1 on is met."""
+        return self.name in ("overlay", "scorer", "scattered", "again")
+
+
+NURSERY_KINDS = (Kind("full", 1, 0.6), Kind("uniform", 1 / 4, 0.2), Kind("oracle", 1 / 2, 0.2))
+KINDS = (
+    Kind("full", 1, 1.0),
+    Kind("uniform", 1 / 4, 0.10),
+    Kind("uniform", 1 / 8, 0.03),
+    Kind("uniform", 1 / 16, 0.04),
+    Kind("uniform", 1 / 32, 0.02),
+    Kind("overlay", 1 / 4, 0.12),
+    Kind("overlay", 1 / 8, 0.12),
+    Kind("overlay", 1 / 16, 0.11),
+    Kind("overlay", 1 / 32, 0.06),
+    Kind("scattered", 1 / 4, 0.03),
+    Kind("scattered", 1 / 16, 0.02),
+    Kind("oracle", 1 / 4, 0.02),
+    Kind("oracle", 1 / 16, 0.02),
+    Kind("random", 1 / 8, 0.02),
+    Kind("dropped", 1 / 4, 0.03),
+    Kind("dropped", 1 / 8, 0.03),
+)
+# Once the scorer knows something, the reader also sees the leaves that it would choose. It costs as much as reading:
+# most of what it does to the leaves, distractions and missed cells do too.
+SCORER_KINDS = (Kind("scorer", 1 / 8, 0.01), Kind("scorer", 1 / 16, 0.01), Kind("scorer", 1 / 32, 0.005))
+
+
+# A first look, and further leaves behind it in the prompt: half of them where the answer is, half of them elsewhere.
+LOOK_AGAIN = Kind("again", 1 / 8, 0.10)
+
+
+def box_cover(boxes: Tensor, mask: Tensor, rows: int, cols: int) -> Tensor:
+    """(B, K, 4) boxes x0, y0, x1, y1 in 0–1, mask → (B, rows, cols): the largest share of a cell that one covers."""
+    top = torch.arange(rows, device=boxes.device) / rows
+    left = torch.arange(cols, device=boxes.device) / cols
+    x0, y0, x1, y1 = (boxes[..., index, None] for index in range(4))
+    down = (torch.minimum(y1, top + 1 / rows) - torch.maximum(y0, top)).clamp_min(0) * rows
+    across = (torch.minimum(x1, left + 1 / cols) - torch.maximum(x0, left)).clamp_min(0) * cols
+    cover = down[..., :, None] * across[..., None, :] * mask[..., None, None]
+    return cover.amax(1)
+
+
+def target_cells(batch: TrainingBatch | NeedleBatch | Asked, rows: int, cols: int) -> Tensor:
+    """(B, rows, cols) in {0, 1}: cells that the question needs, the answer and what identifies it."""
+    cover = torch.maximum(
+        box_cover(batch.boxes, batch.box_mask, rows, cols), box_cover(batch.ctx_boxes, batch.ctx_mask, rows, cols)
+    )
+    return (cover > 0.02).float()
+
+
+def fine_cells(leaves: Tensor, rows: int, cols: int) -> Tensor:
+    """Leaves (B, N, 3) → (B, rows, cols) float: 1 where a cell is seen at level 0."""
+    place = (leaves[..., 0] * cols + leaves[..., 1]).clamp_min(0)
+    fine = ((leaves[..., 2] == 0) & (leaves[..., 0] >= 0)).float()
+    return torch.zeros(len(leaves), rows * cols, device=leaves.device).scatter_add_(1, place, fine).view(-1, rows, cols)
+
+
+def split_preferences(
+    kind: Kind, truth: Tensor, tree: Tree, generator: torch.Generator, scores: Tensor | None, parents: Tensor
+) -> Tensor:
+    """What each split of the tree gains (B, M) under one kind of allocation. truth, scores: (B, rows, cols)."""
+    if kind.name == "random":
+        noise = torch.rand(len(truth), len(tree.costs), generator=generator, device=truth.device)
+        return inherited_gains(noise, tree, parents)
+    if kind.name in ("full", "uniform", "dropped"):
+        return split_gains(torch.ones_like(truth), tree)
+    if kind.name == "scorer" and scores is not None:
+        return split_gains(scores.float(), tree)
+    return split_gains(distracted(truth, generator), tree)
+
+
+def distracted(truth: Tensor, generator: torch.Generator) -> Tensor:
+    """The cells of answer and context (B, rows, cols) as a scorer might find them: of another strength in every
+    picture, some of them missed, some spread to their neighbours, with distractions elsewhere, so that the reader does
+    not learn that fine means right."""
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator, device=truth.device)
+
+    number, noise = len(truth), uniform(*truth.shape)
+    spots = F.max_pool2d((noise > 0.97).float()[:, None], 3, stride=1, padding=1)[:, 0]
+    missed = (uniform(*truth.shape) < 0.25) & (uniform(number, 1, 1) < 0.2)
+    found = truth * (0.35 + 0.65 * uniform(number, 1, 1)) * ~missed
+    spread = F.max_pool2d(found[:, None], 3, stride=1, padding=1)[:, 0] * 0.4 * (uniform(number, 1, 1) < 0.3)
+    return torch.maximum(found, spread) + 0.8 * spots * uniform(number, 1, 1) + 0.02 * noise
+
+
+def make_leaves(
+    kind: Kind, batch: TrainingBatch, tree: Tree, generator: torch.Generator, scores: Tensor | None
+) -> Tensor:
+    """The leaves (B, N, 3) of one kind of allocation; the same N for the whole batch."""
+    truth = target_cells(batch, tree.rows, tree.cols)
+    parents = torch.from_numpy(tree.parents).to(truth.device)
+    gains = split_preferences(kind, truth, tree, generator, scores, parents)
+    return gather_leaves(select_splits(gains, tree, budget_of(kind, tree)), truth, tree).cells
+
+
+def budget_of(kind: Kind, tree: Tree) -> int:
+    """Tokens of the tower."""
+    if kind.name in ("full", "dropped"):
+        return tree.full
+    return max(1 if kind.lays_over else tree.floor, round(kind.keep * tree.full))
+
+
+class LeafTable:
+    """`make_leaves` for a training loop: the tree's tables stay on the device and their lengths are known beforehand,
+    so that no step waits for the device. Only for trees without an odd edge, where every split costs the same.
+    """
+
+    def __init__(self, tree: Tree, device: torch.device | str) -> None:
+        assert not tree.has_odd_edge, f"{tree.rows}×{tree.cols} cells have an odd edge at {tree.levels} levels"
+        self.tree = tree
+        nodes = tree.nodes_table
+        order = np.lexsort((nodes[:, 2], nodes[:, 1], nodes[:, 0]))
+        # The coarsest nodes are there from the start: they hang on a parent that is always split, kept at the end.
+        above = np.where(tree.parents < 0, len(tree.costs), tree.parents)
+        below = [tree.offsets[1] + (nodes[-tree.full :, 0] >> 1) * tree.shape(1)[1] + (nodes[-tree.full :, 1] >> 1)]
+        parent = np.concatenate([above, *below])[order]
+        self.parents = torch.from_numpy(tree.parents).to(device)
+        self.nodes, self.order, self.parent = (
+            torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in (nodes[order], order, parent)
+        )
+
+    def leaves(self, kind: Kind, truth: Tensor, generator: torch.Generator, scores: Tensor | None = None) -> Tensor:
+        """(B, N, 3), as `make_leaves`. truth: (B, rows, cols), the cells that the question needs."""
+        tree = self.tree
+        if kind.lays_over:
+            wanted = scores if kind.name == "scorer" and scores is not None else distracted(truth, generator)
+            if kind.name == "scattered":
+                noise = torch.rand(truth.shape, generator=generator, device=truth.device)
+                wanted = F.avg_pool2d(noise[:, None].pow(8), 3, stride=1, padding=1)[:, 0]
+            return overlay(wanted.float(), [budget_of(kind, tree)] * len(truth)).cells
+        gains = split_preferences(kind, truth, tree, generator, scores, self.parents)
+        budget = budget_of(kind, tree)
+        return self.gather(select_splits(gains, tree, budget), tree.reach(budget))
+
+    def looks(
+        self, kind: Kind, truth: Tensor, generator: torch.Generator, scores: Tensor | None = None
+    ) -> tuple[list[Tensor], Tensor | None]:
+        """The leaves of every look, (B, N, 3) each, and the tokens (B, n) that the language model gets, or None: all.
+
+        scores: what a scorer finds, where the kind asks for it.
+        """
+        if kind.name == "again":
+            return self.again(truth, generator, scores, max(1, self.tree.full // 16)), None
+        leaves = [self.leaves(kind, truth, generator, scores)]
+        return leaves, self.kept(kind, truth, generator) if kind.name == "dropped" else None
+
+    def kept(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> Tensor:
+        """(B, n) int64: tokens of the whole picture that are not dropped, by chance or, in half, near the answer."""
+        noise = torch.rand(truth.shape, generator=generator, device=truth.device)
+        near = torch.rand(len(truth), 1, 1, generator=generator, device=truth.device) < 0.5
+        wanted = noise + near * distracted(truth, generator)
+        return wanted.flatten(1).topk(max(1, round(kind.keep * self.tree.full)), dim=1).indices.sort(1).values
+
+    def again(self, truth: Tensor, generator: torch.Generator, scores: Tensor | None, count: int) -> list[Tensor]:
+        """A first look on an eighth of the tokens, and `count` single cells laid over it: (B, N, 3), (B, count, 3).
+
+        The first look follows the scores, or chance; the second goes to the answer in half of the pictures.
+        """
+        number, device, cols = len(truth), truth.device, self.tree.cols
+        first_kind = Kind("scattered" if scores is None else "scorer", LOOK_AGAIN.keep, 1.0)
+        first = self.leaves(first_kind, truth, generator, scores)
+        lucky = torch.rand(number, 1, 1, generator=generator, device=device) < 0.5
+        noise = torch.rand(truth.shape, generator=generator, device=device)
+        elsewhere = F.avg_pool2d(noise[:, None].pow(8), 3, stride=1, padding=1)[:, 0]
+        wanted = torch.where(lucky, truth + 0.05 * noise, elsewhere).flatten(1)
+        # Nothing is encoded twice: cells of the first look come last.
+        row, col, level = first.unbind(-1)
+        seen = torch.zeros_like(wanted).scatter_reduce_(1, row * cols + col, (level == 0).to(wanted.dtype), "amax")
+        best = (wanted - 2 * seen).topk(count, dim=1).indices.sort(1).values
+        second = torch.stack([best // cols, best % cols, torch.zeros_like(best)], -1)
+        return [first, second]
+
+    def gather(self, selected: Tensor, count: int) -> Tensor:
+        """(B, M) bool splits that leave `count` leaves each → (B, count, 3) in raster order."""
+        batch = len(selected)
+        split = F.pad(selected, (0, 1), value=True)
+        own = F.pad(selected, (0, self.tree.full))
+        leaf = split[:, self.parent] & ~own[:, self.order]
+        first = (~leaf).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
+        return self.nodes.index_select(0, first.flatten()).view(batch, count, 3)
+
+
+def tree_of(size: tuple[int, int], levels: int = LEVELS) -> Tree:
+    return build_tree(size[0] // 32, size[1] // 32, levels)
+
+
+def coarsest_of(size: tuple[int, int]) -> int:
+    """The coarsest level that a leaf of a canvas may have: one that holds it whole."""
+    return max(LEVELS, math.ceil(math.log2(max(size) / 32)))
+
+
+def even_tree_of(size: tuple[int, int]) -> Tree:
+    """The deepest tree in which every split costs the same, as `LeafTable` needs it."""
+    levels = LEVELS
+    while tree_of(size, levels).has_odd_edge:
+        levels -= 1
+    return tree_of(size, levels)

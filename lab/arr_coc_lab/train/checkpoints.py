@@ -1,0 +1,91 @@
+"""Saving a training so that a stopped run goes on to the bit, and writing what it made so that anybody can load it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import replacing, writing
+from arr_coc.core.manifest import verify, whole_folder
+
+from .mini_model import build_image_processor, build_tokenizer
+
+STATE = "state.pt"
+
+
+def save_state(folder: Path, state: Mapping[str, Any]) -> None:
+    """Everything that is needed to go on, as one file that is there whole or not at all."""
+    with writing(folder, "--folder"), replacing(folder / STATE) as temporary:
+        try:
+            torch.save(dict(state), temporary)
+        except RuntimeError as error:  # torch's own writer says so of a disk that takes no more
+            raise OSError(str(error).splitlines()[0]) from error
+
+
+def load_state(folder: Path) -> dict[str, Any] | None:
+    """What `save_state` wrote; None where nothing was."""
+    if not (folder / STATE).exists():
+        return None
+    try:
+        return torch.load(folder / STATE, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise InputError(
+            f"{folder / STATE} is not a checkpoint of this training ({error}); give another --folder"
+        ) from error
+
+
+def forget_state(folder: Path) -> None:
+    """What was begun here is done, or not wanted."""
+    (folder / STATE).unlink(missing_ok=True)
+
+
+def ship(modules: Mapping[str, Any], folder: Path) -> None:
+    """Write each module in fp16, as the package has them: FOLDER/NAME for what has `save_pretrained` (with `mini` its
+    tokenizer and processor), FOLDER/NAME.safetensors for heads that only a training uses."""
+    from safetensors.torch import save_file
+
+    for name, module in modules.items():
+        half = copy.deepcopy(module).to("cpu").half()
+        if not hasattr(half, "save_pretrained"):
+            with replacing(folder / f"{name}.safetensors") as temporary:
+                save_file({key: value.contiguous() for key, value in half.state_dict().items()}, temporary)
+        elif hasattr(half, "get_input_embeddings"):
+            save_model(half, folder / name)
+        else:
+            half.save_pretrained(folder / name)
+
+
+def save_model(model: Any, folder: Path) -> None:
+    """A Hugging Face model with `mini`'s tokenizer and processor, in shards below 16 MiB; the folder is whole."""
+    with whole_folder(folder) as made:
+        model.save_pretrained(made, max_shard_size="15MB")
+        build_tokenizer().save_pretrained(made)
+        build_image_processor().save_pretrained(made)
+
+
+def load_shipped(folder: Path, modules: Mapping[str, nn.Module]) -> None:
+    """Weights that `ship` wrote into existing modules; heads that are not there begin afresh."""
+    from safetensors.torch import load_file
+
+    for name, module in modules.items():
+        verify(folder / name)
+        files = sorted((folder / name).glob("*.safetensors")) or sorted(folder.glob(f"{name}.safetensors"))
+        own = {key: value for path in files for key, value in load_file(path).items()}
+        if not own and name.endswith("heads"):
+            continue
+        if not own:
+            raise InputError(f"no weights of {name} in {folder}; give the folder that a training's --out names")
+        try:
+            missing, unexpected = module.load_state_dict(own, strict=False)
+        except RuntimeError as error:  # another width
+            raise InputError(f"{folder} holds another {name}: {str(error).splitlines()[-1].strip()}") from error
+        # A tied weight is stored once; anything else that is missing is a mistake.
+        needed = [key for key in missing if not key.startswith("lm_head")]
+        if unexpected or needed:
+            raise InputError(f"{folder} holds another {name}: missing {needed[:3]}, unexpected {unexpected[:3]}")

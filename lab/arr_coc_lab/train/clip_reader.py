@@ -1,0 +1,259 @@
+"""`mini` on clips: video prompts, the tower on every frame at once, and answers from a clip or its clearest frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from arr_coc.allocation.tree import Leaves
+from arr_coc.core.alphabet import IDS
+from arr_coc.eye.vision_memory import Rows
+from arr_coc.models.qwen3_vl.encode import VisualTokens, leaf_positions, run_language_model
+from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
+from arr_coc.models.tokens.positions import position_taps, vision_positions
+
+from .allocations import LEVELS
+from .clip_allocations import leaves_by_level
+from .mini_model import IMAGE, VIDEO, VISION_END, VISION_START
+from .prompts import HEAD, Prompt, chat_tail
+from .reader import normalise_pictures
+from .swift import Rotate, pair
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+# The rate at which a clip of Needle World is taken to be filmed.
+FRAMES_PER_SECOND = 4.0
+
+
+def clip_seconds(frames: int, per_second: float = FRAMES_PER_SECOND) -> list[float]:
+    return [number / per_second for number in range(frames)]
+
+
+def time_words(seconds: float) -> list[int]:
+    """Token identifiers of a time, as the stock processor writes it."""
+    return [IDS[character] for character in f"<{seconds:.1f} seconds>"]
+
+
+def build_clip_prompt(
+    question_ids: Tensor, answer_ids: Tensor, counts: Tensor, seconds: Sequence[float] | None = None
+) -> Prompt:
+    """(N, Q) and (N, A) characters, counts (N, T) visual tokens of each frame → the whole chat of each clip.
+
+    seconds: T times, for the video prompt; None for clips of one frame that are shown as pictures.
+    """
+    number, device, longest = len(counts), counts.device, int(counts.max())
+    token = IMAGE if seconds is None else VIDEO
+    # Every frame gets room for the longest run; what it does not use is 0 and falls out when the row is packed.
+    runs = torch.where(torch.arange(longest, device=device) < counts[..., None], token, 0)
+
+    def constant(*tokens: int) -> Tensor:
+        return torch.tensor(tokens, device=device, dtype=torch.int64).expand(number, -1)
+
+    if seconds is None:
+        parts = [constant(*HEAD), runs[:, 0], constant(VISION_END)]
+    else:
+        parts = [constant(*HEAD)]
+        for frame, time in enumerate(seconds):
+            parts += [constant(*time_words(time), VISION_START), runs[:, frame], constant(VISION_END)]
+        parts.append(constant(VISION_END))
+    head = torch.cat(parts, dim=1)
+    tail, said = chat_tail(question_ids, answer_ids)
+    ids = torch.cat([head, tail.long()], dim=1)
+    answers = torch.cat([torch.zeros_like(head, dtype=torch.bool), said], dim=1)
+    there = ids > 0
+    order = (~there).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(there.sum(1).max())]
+    return Prompt(ids.gather(1, order), answers.gather(1, order))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `mini`'s vision tower on frames with different numbers of leaves, in one pass: only attention needs padding.
+#
+# The frames of a clip may have four leaves or hundreds. Frame by frame, or one number of leaves after the other, would
+# be dozens of passes of a small model, each too small for a fast device. Everything but attention works on single
+# patches, so these stay packed; for attention they are laid out in rows of the longest frame, with a mask. The
+# parameters are the stock model's own, and a test holds the result equal to it.
+
+CELL, PATCH = 32, 16
+# Rows of attention are as long as a multiple of this: kernels want masks of such lengths.
+ALIGNED = 16
+
+
+def rows_of(counts: tuple[int, ...], device: torch.device) -> tuple[Rows, Tensor | None]:
+    """Rows for frames of so many patches each, and their mask (number, 1, 1, length); None where the rows are full."""
+    longest = max(counts)
+    if min(counts) == longest:
+        return Rows(len(counts), longest, None), None
+    # Made on the processor, where nothing has to be waited for.
+    there = torch.arange(-(-longest // ALIGNED) * ALIGNED) < torch.tensor(counts)[:, None]
+    rows = Rows.of(there)
+    assert rows.place is not None
+    there = there[:, None, None].to(device, non_blocking=True)
+    return rows._replace(place=rows.place.to(device, non_blocking=True)), there
+
+
+def pack_leaves(leaves: Leaves, grid: tuple[int, int], levels: int) -> LeafBatch:
+    """Leaves of M frames of one grid, frame after frame without gaps."""
+    device, counts = leaves.cells.device, tuple(leaves.lengths.tolist())
+    valid = torch.arange(leaves.cells.shape[1], device=device) < leaves.lengths[:, None]
+    owner = torch.arange(len(counts), device=device).repeat_interleave(leaves.lengths, output_size=sum(counts))
+    size = pair(*grid, device).expand(len(counts), 2)
+    return LeafBatch(leaves.cells[valid].long(), owner, size, counts, levels)
+
+
+def see_frames(model: Any, pictures: Tensor, leaves: Leaves) -> tuple[VisualTokens, LeafBatch]:
+    """uint8 pictures (M, 3, H, W) and leaves of different numbers → visual tokens, packed picture after picture."""
+    grid = pictures.shape[2] // CELL, pictures.shape[3] // CELL
+    # As many mip levels as there can be: asking how coarse the leaves are would make the processor wait.
+    levels = 1 + math.ceil(math.log2(max(2, *grid)))
+    batch = pack_leaves(leaves, grid, max(levels, LEVELS + 1))
+    pyramid = mip_pyramid(normalise_pictures(pictures), batch.levels, cell=CELL, patch_size=PATCH)
+    patches = gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=2, temporal=1)
+    return run_ragged_tower(model.model.visual, patches, batch), batch
+
+
+def run_ragged_tower(tower: Any, patches: Tensor, batch: LeafBatch) -> VisualTokens:
+    """The tower on packed patches (4·leaves, 768) of the batch; frames do not see each other."""
+    width, heads = tower.config.hidden_size, tower.config.num_heads
+    positions = vision_positions(batch.leaves, 2).view(-1, 2)
+    size = (batch.grid * 2)[batch.owner].repeat_interleave(4, dim=0)
+    indices, weights = position_taps(positions, size, tower.num_grid_per_side)
+    projection = tower.patch_embed.proj
+    dtype = projection.weight.dtype
+    placed = (F.embedding(indices, tower.pos_embed.weight) * weights[..., None].to(dtype)).sum(1)
+    hidden = F.linear(patches.to(dtype), projection.weight.view(width, -1), projection.bias) + placed
+    # (P, 2, frequencies) → (P, 1, 1, half a head): rows first, then columns
+    angles = (positions[..., None] * tower.rotary_pos_emb.inv_freq).flatten(1)[:, None, None]
+    cosine, sine = angles.cos(), angles.sin()
+    rows, mask = rows_of(tuple(4 * count for count in batch.counts), patches.device)
+    planes = []
+    for index, block in enumerate(tower.blocks):
+        mixed = block.attn.qkv(block.norm1(hidden)).view(len(hidden), 3, heads, -1)
+        turned = Rotate.apply(mixed[:, :2], cosine.to(mixed.dtype), sine.to(mixed.dtype))
+        laid_out = rows.spread(torch.cat([turned, mixed[:, 2:]], 1)).permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(*laid_out, attn_mask=mask)
+        hidden = hidden + block.attn.proj(rows.pack(attended.transpose(1, 2)).flatten(1))
+        hidden = hidden + block.mlp(block.norm2(hidden))
+        if index in tower.deepstack_visual_indexes:
+            merger = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(index)]
+            planes.append(merger(hidden))
+    return VisualTokens(tower.merger(hidden), tuple(planes))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Clips through `mini`: as one video prompt, from the clearest frame, or with the opinions of all frames pooled.
+#
+# A `mini` that was trained on single pictures has never seen a video prompt; `clearest` and `pooled` ask it about
+# frames as pictures. Whichever way, every character is judged with the right ones before it, which for exact match is
+# the same as greedy decoding.
+
+
+@dataclass(frozen=True)
+class Clips:
+    """N clips of T frames with one question each. pictures: (N, T, 3, H, W) uint8. question_ids, answer_ids: (N, …)."""
+
+    pictures: Tensor
+    question_ids: Tensor
+    answer_ids: Tensor
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+
+@dataclass(frozen=True)
+class ClipReading:
+    """loss: mean cross entropy of the answers' characters. right: (N,) bool, every character right."""
+
+    loss: Tensor
+    right: Tensor
+
+
+def answer_chances(
+    model: PreTrainedModel, prompt: Prompt, tokens: VisualTokens, batch: LeafBatch, placeholder: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-probabilities (K, vocabulary) of all characters to be said, the right ones (K,), their rows (K,)."""
+    positions, _ = leaf_positions(prompt.input_ids, batch, placeholder)
+    output = run_language_model(model, prompt.input_ids, tokens, positions, use_cache=False, placeholder=placeholder)
+    said = prompt.answers[:, 1:]
+    chances = model.lm_head(output.last_hidden_state[:, :-1][said]).float().log_softmax(-1)
+    return chances, prompt.input_ids[:, 1:][said], said.nonzero()[:, 0]
+
+
+def judged(chances: Tensor, wanted: Tensor, rows: Tensor, number: int) -> ClipReading:
+    wrong = (chances.argmax(-1) != wanted).float()
+    missed = torch.zeros(number, device=rows.device).index_add_(0, rows, wrong)
+    return ClipReading(F.nll_loss(chances, wanted), missed == 0)
+
+
+def read_video(
+    model: PreTrainedModel, clips: Clips, leaves: Leaves, seconds: Sequence[float] | None = None
+) -> ClipReading:
+    """All frames of a clip in one video prompt. leaves: of N · T frames, clip after clip."""
+    number, frames = clips.pictures.shape[:2]
+    tokens, batch = see_frames(model, clips.pictures.flatten(0, 1), leaves)
+    counts = leaves.lengths.unflatten(0, (number, frames))
+    times = clip_seconds(frames) if seconds is None else seconds
+    prompt = build_clip_prompt(clips.question_ids, clips.answer_ids, counts, times)
+    return judged(*answer_chances(model, prompt, tokens, batch, VIDEO), number)
+
+
+def read_pictures(
+    model: PreTrainedModel, pictures: Tensor, question_ids: Tensor, answer_ids: Tensor, leaves: Leaves
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`answer_chances` of pictures (M, 3, H, W), each with a question of its own and any number of leaves."""
+    tokens, batch = see_frames(model, pictures, leaves)
+    prompt = build_clip_prompt(question_ids, answer_ids, leaves.lengths[:, None])
+    return answer_chances(model, prompt, tokens, batch, IMAGE)
+
+
+def read_clearest(model: PreTrainedModel, clips: Clips, leaves: Leaves, evidence: Tensor) -> ClipReading:
+    """Only the frame with most evidence (N, T), as a picture."""
+    number, frames = evidence.shape
+    chosen = torch.arange(number, device=evidence.device) * frames + evidence.argmax(1)
+    picked = take_frames(leaves, chosen)
+    pictures = clips.pictures.flatten(0, 1)[chosen]
+    return judged(*read_pictures(model, pictures, clips.question_ids, clips.answer_ids, picked), number)
+
+
+def read_pooled(model: PreTrainedModel, clips: Clips, leaves: Leaves, evidence: Tensor) -> ClipReading:
+    """Every frame as a picture; their opinions about each character are averaged, weighted by the evidence (N, T)."""
+    number, frames = evidence.shape
+    questions, answers = (ids.repeat_interleave(frames, 0) for ids in (clips.question_ids, clips.answer_ids))
+    chances, wanted, rows = read_pictures(model, clips.pictures.flatten(0, 1), questions, answers, leaves)
+    weights = (evidence / evidence.sum(1, keepdim=True).clamp_min(1e-9)).flatten()
+    # All frames of a clip say the same number of characters: rows of one clip are T blocks of equal length.
+    said = torch.bincount(rows, minlength=number * frames).view(number, frames)[:, 0]
+    clip = rows // frames
+    begin = (said * frames).cumsum(0) - said * frames
+    place = (torch.arange(len(rows), device=rows.device) - begin[clip]) % said[clip]
+    target = (said.cumsum(0) - said)[clip] + place
+    pooled = torch.zeros(int(said.sum()), chances.shape[1], device=chances.device)
+    pooled.index_add_(0, target, chances * weights[rows][:, None])
+    first = rows % frames == 0
+    return judged(pooled.log_softmax(-1), wanted[first], clip[first], number)
+
+
+def take_frames(leaves: Leaves, chosen: Tensor) -> Leaves:
+    """The leaves of some frames, no wider than they need."""
+    lengths = leaves.lengths[chosen]
+    longest = int(lengths.max())
+    return Leaves(leaves.cells[chosen, :longest], leaves.scores[chosen, :longest], lengths)
+
+
+def evidence_of(relevance: Tensor, leaves: Leaves) -> Tensor:
+    """(N, T): relevance-weighted detail of each frame: 1 if all that matters is seen at level 0.
+
+    relevance: (N, T, rows, cols). leaves: of N · T frames; where they overlap, the finest is what is seen.
+    """
+    number, frames, rows, cols = relevance.shape
+    detail = torch.stack([grid * 0.5**level for level, grid, _ in leaves_by_level(leaves, rows, cols)]).amax(0)
+    seen = (relevance.flatten(0, 1) * detail).sum((1, 2))
+    total = relevance.flatten(0, 1).sum((1, 2)).clamp_min(1e-9)
+    return (seen / total).unflatten(0, (number, frames))

@@ -1,0 +1,121 @@
+"""Exact match by family, strategy and budget, each with its number of questions and a 95 % interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from arr_coc.allocation.controls import permute_along_tree
+from arr_coc.allocation.overlay import overlay
+from arr_coc.allocation.tree import Tree
+from arr_coc.models.qwen3_vl.attention import dense_vision_attention
+
+from ..statistics import wilson
+from .allocations import Kind, make_leaves, target_cells, tree_of
+from .pictures import render_family
+from .reader import read
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from ..classic.scorer import Scorer
+    from .pictures import TrainingBatch
+
+FAMILIES = ("cards", "forms", "receipts", "scenes", "charts", "signs", "zoo")
+STRATEGIES = ("full", "uniform", "random", "shuffled", "scorer", "oracle")
+
+
+def evaluation_leaves(
+    strategy: str, keep: float, batch: TrainingBatch, tree: Tree, scorer: Scorer | None, generator: torch.Generator
+) -> Tensor:
+    """Leaves of one strategy, laid out as a user would get them: no noise, no hints."""
+    if strategy in ("full", "uniform"):
+        return make_leaves(Kind(strategy, keep, 1.0), batch, tree, _on(batch.pictures.device, generator), None)
+    truth = target_cells(batch, tree.rows, tree.cols)
+    if strategy == "oracle":
+        found = truth
+    elif strategy == "random":
+        found = torch.rand(truth.shape, generator=generator).to(truth.device)
+    else:
+        assert scorer is not None
+        found = scorer.score(batch.pictures, batch.question_ids).float()
+        found = permute_along_tree(found, tree, generator) if strategy == "shuffled" else found
+    return overlay(found, [max(1, round(keep * tree.full))] * len(truth)).cells
+
+
+def _on(device: torch.device, generator: torch.Generator) -> torch.Generator:
+    """A generator for the device, seeded from the given one."""
+    seed = int(torch.randint(2**31, (1,), generator=generator))
+    return torch.Generator(device=device).manual_seed(seed)
+
+
+@torch.inference_mode()
+def accuracy(
+    model: PreTrainedModel,
+    scorer: Scorer | None,
+    family: str,
+    strategy: str,
+    keep: float,
+    *,
+    number: int = 2048,
+    size: tuple[int, int] = (512, 512),
+    seed: int = 1,
+    split: str = "test",
+    batch_size: int = 256,
+    difficulty: str | None = None,
+) -> dict[str, Any]:
+    """One cell of the table."""
+    device = next(model.parameters()).device
+    tree = tree_of(size)
+    right = done = tokens = 0
+    generator = torch.Generator().manual_seed(seed)
+    with dense_vision_attention(model), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        while done < number:
+            count = min(batch_size, number - done)
+            batch = render_family(family, count, size, seed, done, device, difficulty, split)
+            leaves = evaluation_leaves(strategy, keep, batch, tree, scorer, generator)
+            right += int(read(model, batch, leaves).right.sum())
+            tokens += leaves.shape[1] * count
+            done += count
+    low, high = wilson(right, done)
+    return {
+        "family": family,
+        "strategy": strategy,
+        "keep": keep,
+        "tokens": tokens / done,
+        "full": tree.full,
+        "accuracy": right / done,
+        "low": low,
+        "high": high,
+        "n": done,
+        "size": list(size),
+        "split": split,
+        "seed": seed,
+    }
+
+
+def table(
+    model: PreTrainedModel,
+    scorer: Scorer | None,
+    families: Sequence[str] = FAMILIES,
+    cells: Sequence[tuple[str, float]] = (("full", 1.0), ("uniform", 0.25), ("scorer", 0.25)),
+    **how: Any,
+) -> list[dict[str, Any]]:
+    return [accuracy(model, scorer, family, strategy, keep, **how) for family in families for strategy, keep in cells]
+
+
+def format_table(rows: Sequence[dict[str, Any]]) -> str:
+    """A markdown table: strategies down, families across, and their mean."""
+    families = list(dict.fromkeys(row["family"] for row in rows))
+    kinds = list(dict.fromkeys((row["strategy"], row["keep"]) for row in rows))
+    found = {(row["family"], row["strategy"], row["keep"]): row for row in rows}
+    lines = ["| allocation | tokens | " + " | ".join(families) + " | mean |", "|---" * (len(families) + 3) + "|"]
+    for strategy, keep in kinds:
+        cells = [found[family, strategy, keep] for family in families if (family, strategy, keep) in found]
+        values = [f"{100 * c['accuracy']:.1f} ({100 * c['low']:.1f}–{100 * c['high']:.1f})" for c in cells]
+        mean = 100 * sum(c["accuracy"] for c in cells) / len(cells)
+        lines.append(f"| {strategy} | {cells[0]['tokens']:.0f} | " + " | ".join(values) + f" | {mean:.1f} |")
+    return "\n".join(lines)

@@ -1,0 +1,372 @@
+"""One's own pictures: records of image, question, answer, and boxes or words where there are any, checked and split.
+
+A folder with records.jsonl (as `needle --export` and `pages` write it), a .jsonl file, or a .parquet file (image: a
+path, or the bytes of a picture). Paths are relative to the file. Boxes are x0, y0, x1, y1 in 0–1 of the picture. What
+cannot be used is told once, with its line, and skipped; or refused, with `strict`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import replacing, write_text
+from arr_coc.core.records import PARQUET, image_of, read_rows
+from arr_coc.pictures.load import Picture, load_picture
+from arr_coc.pictures.ocr import ocr_words
+from arr_coc.pictures.words import Words, as_words
+from arr_coc.relevance.scorer.onnx_scorer import MOST_PIXELS
+
+RECORDS = "records.jsonl"
+SHOWN = 20  # bad records that are told one by one
+# A box this much beyond the picture is rounding; the rest is a mistake, mostly pixels where shares are meant.
+ROUNDING = 0.005
+THINNEST = 1e-5  # records are written with so many digits: a box must not vanish between two readings
+MOST_MARKED = 0.9  # boxes over so much of a picture leave one class only
+MOST_PLACES = 3  # an answer that stands at more places tells nothing about where to look
+HELD_OUT = 0.2
+NEEDED = {"boxes": "boxes", "outcomes": "answer", "words": "answer, and words (or OCR) among which it stands"}
+
+
+@dataclass(frozen=True)
+class OwnRecord:
+    """line: where it stands in its file. image: a path, or a picture's bytes. boxes, context: (K, 4) in 0–1, of the
+    answer and of what identifies it. words: as `sensing.as_words` takes them. picture: a hash of its bytes. judged: of
+    what was recorded while asking (`asking`): "right", "wrong", "better", "" where nobody judged; else None. clip,
+    frame: of pictures that follow one another, the clip's name and the place in it."""
+
+    line: int
+    image: Path | bytes
+    query: str
+    answer: str = ""
+    boxes: np.ndarray = field(default_factory=lambda: np.zeros((0, 4)))
+    context: np.ndarray = field(default_factory=lambda: np.zeros((0, 4)))
+    words: Any = None
+    picture: str = ""
+    source: str = ""
+    judged: str | None = None
+    clip: str = ""
+    frame: float = 0.0
+
+    def load(self) -> Picture:
+        """The picture, at most as large as a scorer reads it."""
+        return reduced(load_picture(self.image))
+
+
+class Bad(NamedTuple):
+    line: int
+    why: str
+
+
+def tell_aside(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class OwnData:
+    """What a file holds: usable records, and those that are not, with the reason."""
+
+    path: Path
+    records: tuple[OwnRecord, ...]
+    bad: tuple[Bad, ...] = ()
+
+    def tell(self, say: Callable[[str], None] = tell_aside) -> None:
+        """The bad records, once, with their lines."""
+        if self.bad:
+            say(f"{self.path}: {len(self.bad)} of {len(self.bad) + len(self.records)} records are skipped")
+            for line, why in self.bad[:SHOWN]:
+                say(f"  line {line}: {why}")
+            if len(self.bad) > SHOWN:
+                say(f"  … and {len(self.bad) - SHOWN} more")
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def entries(path: str | Path) -> Iterator[tuple[int, Any]]:
+    """(line, what stands there: a mapping, or the `ValueError` of a line that is no JSON) of a folder or a file."""
+    found = file_of(path)
+    if found.suffix == PARQUET:
+        for number, row in read_rows(found):
+            yield number + 1, {name: value for name, value in row.items() if value is not None}
+        return
+    try:
+        text = found.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read records from {found} ({reason})") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except ValueError as error:
+                yield number, error
+
+
+def file_of(path: str | Path) -> Path:
+    """The file of records that a user names: itself, or records.jsonl or a .parquet in a folder."""
+    path = Path(path)
+    if os.path.isdir(path):
+        several = [path / RECORDS] if (path / RECORDS).is_file() else sorted(path.glob("*.parquet"))
+        if len(several) != 1:
+            raise InputError(f"{path} holds no {RECORDS} (and not one .parquet); give the file of records itself")
+        return several[0]
+    if not os.path.isfile(path):
+        raise InputError(f"{path} does not exist; give a folder with {RECORDS}, a .jsonl or a .parquet file")
+    if path.suffix not in (".jsonl", ".parquet"):
+        raise InputError(f"{path} is neither .jsonl nor .parquet; give records as one of them")
+    return path
+
+
+def judged_entries(several: Iterable[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """Judgements (`feedback`), each a line of its own, joined to the records that they judge; the last one counts."""
+    records: list[tuple[int, Any]] = []
+    places: dict[str, int] = {}
+    for number, entry in several:
+        if isinstance(entry, Mapping) and "judges" in entry and str(entry["judges"]) in places:
+            place = places[str(entry["judges"])]
+            line, earlier = records[place]
+            records[place] = line, {**earlier, **{name: value for name, value in entry.items() if name != "judges"}}
+            continue
+        if isinstance(entry, Mapping) and "id" in entry:
+            places[str(entry["id"])] = len(records)
+        records.append((number, entry))
+    return records
+
+
+# ---- one record ------------------------------------------------------------------------------------------------------
+
+
+def parse_record(number: int, entry: Any, folder: Path) -> OwnRecord:
+    """One entry as a record; raises `InputError` with the reason. The picture is not opened."""
+    if not isinstance(entry, Mapping):
+        raise InputError("not JSON" if isinstance(entry, ValueError) else f"a record is an object, not {entry!r:.40}")
+    if "judges" in entry:
+        raise InputError(f"it judges the record {str(entry['judges'])!r:.20}, which is not in the file")
+    query, answer = (str(entry.get(name) or "").strip() for name in ("query", "answer"))
+    if not query:
+        raise InputError("the question is empty")
+    if any("\ud800" <= letter <= "\udfff" for letter in query + answer):
+        raise InputError("the question or its answer holds half a character (a lone surrogate)")
+    judged = str(entry["judged"] or "") if "judged" in entry else None
+    # What was seen when the answer was right is where to look; a better place was named by whoever judged.
+    boxes = entry.get("seen") if judged == "right" and not entry.get("boxes") else entry.get("boxes")
+    return OwnRecord(
+        line=number,
+        image=_image(entry.get("image"), folder),
+        query=query,
+        answer=answer if judged in (None, "right") else str(entry.get("right_answer") or ""),
+        boxes=_boxes(boxes, "box"),
+        judged=judged,
+        context=_boxes(entry.get("ctx_boxes"), "box of the context"),
+        words=_words(entry.get("words"), folder),
+        source=str(entry.get("source") or "own"),
+        clip=str(entry.get("clip") or ""),
+        frame=_frame(entry.get("frame")),
+    )
+
+
+def _image(value: Any, folder: Path) -> Path | bytes:
+    found = image_of(value, folder)
+    if found is None:
+        raise InputError("the record names no picture (image)")
+    if isinstance(found, Path) and not os.path.isfile(found):  # a name may be longer than any file's
+        raise InputError(f"there is no picture {str(value)[:200]}")
+    return found
+
+
+def _boxes(value: Any, name: str) -> np.ndarray:
+    """(K, 4) float64, refused where one is no ground of the picture."""
+    try:
+        boxes = np.array(value if value is not None else [], dtype=np.float64).reshape(-1, 4)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"a {name} must be four numbers x0, y0, x1, y1") from error
+    if not np.isfinite(boxes).all() or (boxes < -ROUNDING).any() or (boxes > 1 + ROUNDING).any():
+        raise InputError(f"a {name} lies outside the picture; give x0, y0, x1, y1 as shares of it, in 0–1")
+    boxes = boxes.clip(0, 1)
+    if (boxes[:, 2:] - boxes[:, :2] <= THINNEST).any():
+        raise InputError(f"a {name} is empty; give x0 < x1 and y0 < y1")
+    return boxes
+
+
+def _frame(value: Any) -> float:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9):
+        raise InputError(f"frame is the picture's place in its clip, a number, not {value!r:.40}")
+    return float(value or 0)
+
+
+def _words(value: Any, folder: Path) -> Any:
+    return folder / value if isinstance(value, str) else value
+
+
+def reduced(picture: Picture) -> Picture:
+    """A picture of at most `MOST_PIXELS`, as the scorer's graph reads it."""
+    scale = (MOST_PIXELS / (picture.height * picture.width)) ** 0.5
+    if scale >= 1:
+        return picture
+    return load_picture(picture, longest_side=max(1, int(max(picture.size) * scale)))
+
+
+def marks(boxes: np.ndarray, side: int = 32) -> float:
+    """The share of the picture that boxes cover, on a grid of side²."""
+    middle = (np.arange(side) + 0.5) / side
+    x, y = middle[None, :], middle[:, None]
+    inside = [(x >= x0) & (x <= x1) & (y >= y0) & (y <= y1) for x0, y0, x1, y1 in boxes]
+    return float(np.any(inside, 0).mean()) if inside else 0.0
+
+
+def ground_of(boxes: np.ndarray, rows: int, cols: int) -> np.ndarray:
+    """Boxes (K, 4) in 0–1 → (rows, cols) float32: how much of each cell they cover, at most all of it."""
+    x0, y0, x1, y1 = boxes.reshape(-1, 4).T[:, :, None]
+    left, top = np.arange(cols) / cols, np.arange(rows) / rows
+    across = np.clip(np.minimum(x1, left + 1 / cols) - np.maximum(x0, left), 0, None) * cols
+    down = np.clip(np.minimum(y1, top + 1 / rows) - np.maximum(y0, top), 0, None) * rows
+    return np.minimum((down[:, :, None] * across[:, None, :]).sum(0), 1).astype(np.float32)
+
+
+def found_places(words: Words, answer: str) -> list[np.ndarray]:
+    """Boxes (4,) of every run of words that spells the answer, whatever its case, spaces and marks at the ends."""
+    wanted = spelt(answer)
+    if not wanted:
+        return []
+    texts, places = [spelt(text) for text in words.texts], []
+    for start, first in enumerate(texts):
+        run = ""
+        for stop in range(start, len(texts) if first and wanted.startswith(first) else start):
+            run += texts[stop]
+            if not wanted.startswith(run):
+                break
+            if run == wanted:
+                part = words.boxes[start : stop + 1]
+                places.append(np.concatenate([part[:, :2].min(0), part[:, 2:].max(0)]))
+                break
+    return places
+
+
+def spelt(text: str) -> str:
+    """What two spellings of one answer share: no spaces, no capitals, no marks at its ends."""
+    return re.sub(r"^\W+|\W+$|\s+", "", text.lower())
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------
+
+
+def read_own(
+    path: str | Path, source: str = "boxes", *, strict: bool = False, say: Callable[[str], None] = tell_aside
+) -> OwnData:
+    """The records that can be learned from, the others told once by `say`, or refused together with `strict`.
+
+    source: what must be known of each: its boxes; its answer ("outcomes"); or the answer and words among which it
+    stands ("words": those of the record, else by OCR), from which its boxes are made."""
+    file = file_of(path)
+    parsed = [_parsed(number, entry, file.parent) for number, entry in judged_entries(entries(file))]
+    check = partial(_checked, source=source)
+    with ThreadPoolExecutor() as pool:
+        # OCR holds one engine; else pictures are decoded side by side.
+        checked = [check(one) for one in parsed] if source == "words" else list(pool.map(check, parsed))
+    data = OwnData(
+        Path(path),
+        tuple(one for one in checked if isinstance(one, OwnRecord)),
+        tuple(one for one in checked if isinstance(one, Bad)),
+    )
+    data.tell(say)
+    if not data.records:
+        raise InputError(
+            f"{path} holds no record that can be used (of {len(checked)}); each needs image, query and {NEEDED[source]}"
+        )
+    if strict and data.bad:
+        raise InputError(f"--strict: {len(data.bad)} of {len(checked)} records of {path} cannot be used; mend them")
+    return data
+
+
+def _parsed(number: int, entry: Any, folder: Path) -> OwnRecord | Bad:
+    try:
+        return parse_record(number, entry, folder)
+    except InputError as error:
+        return Bad(number, str(error))
+
+
+def _checked(record: OwnRecord | Bad, source: str) -> OwnRecord | Bad:
+    """The record with its picture looked at, and its boxes where words give them; or what is wrong with it."""
+    if isinstance(record, Bad):
+        return record
+    try:
+        raw = record.image if isinstance(record.image, bytes) else record.image.read_bytes()
+        picture = load_picture(raw)
+        made = replace(record, picture=hashlib.sha256(raw).hexdigest())
+        if source == "words":
+            made = _placed(made, picture)
+        if source != "boxes" and not record.answer:
+            raise InputError("the answer is empty")
+        if source != "outcomes":
+            _check_boxes(made)
+    except (InputError, OSError) as error:
+        return Bad(
+            record.line, getattr(error, "strerror", None) or str(error).replace("the bytes given", "the picture")
+        )
+    return made
+
+
+def _check_boxes(record: OwnRecord) -> None:
+    if record.clip and not len(record.boxes):
+        return  # what is asked for is not to be seen in this frame
+    if not len(record.boxes):
+        wrong = "judged wrong, and no better place is named" if record.judged == "wrong" else "it has no boxes"
+        raise InputError("nobody judged it" if record.judged == "" else wrong)
+    if marks(record.boxes) > MOST_MARKED:
+        raise InputError("one class only: its boxes mark the whole picture, so nothing tells where to look")
+
+
+def _placed(record: OwnRecord, picture: Picture) -> OwnRecord:
+    """The record with the boxes of the words that spell its answer."""
+    words = ocr_words(picture.pixels) if record.words is None else as_words(record.words, picture.size)
+    places = found_places(words, record.answer)
+    if not places:
+        raise InputError(f"its answer {record.answer!r:.40} stands nowhere among its {len(words)} words")
+    if len(places) > MOST_PLACES:
+        raise InputError(f"its answer {record.answer!r:.40} stands at {len(places)} places")
+    return replace(record, boxes=np.stack(places).astype(np.float64), words=words)
+
+
+def split_by_picture(
+    records: Sequence[OwnRecord], share: float = HELD_OUT, seed: int = 0
+) -> tuple[list[OwnRecord], list[OwnRecord]]:
+    """(to learn from, held out): every picture, by its content, is on one side only, whatever its name and order."""
+    pictures = sorted({record.picture for record in records})
+    if len(pictures) < 2:
+        raise InputError(f"{len(pictures)} picture cannot be split into some to learn from and some held out; give 2")
+    order = sorted(pictures, key=lambda one: hashlib.sha256(f"{seed} {one}".encode()).digest())
+    apart = set(order[: min(len(order) - 1, max(1, round(share * len(order))))])
+    return (
+        [record for record in records if record.picture not in apart],
+        [record for record in records if record.picture in apart],
+    )
+
+
+def write_records(path: Path, records: Iterable[OwnRecord]) -> None:
+    """Records as a .jsonl file that `read_own` and `bench real` read, wherever it lies; pictures stay where they are,
+    those of a parquet file are written beside it."""
+    lines = []
+    for record in records:
+        image = record.image
+        if isinstance(image, bytes):
+            image = path.parent / "img" / f"{record.picture[:16]}.png"
+            with replacing(image) as temporary:
+                Image.fromarray(load_picture(record.image).pixels).save(temporary)
+        entry: dict[str, Any] = {"source": record.source, "image": str(Path(image).resolve()), "query": record.query}
+        entry |= {"answer": record.answer, "boxes": record.boxes.round(5).tolist()}
+        lines.append(json.dumps(entry, ensure_ascii=False) + "\n")
+    write_text(path, "".join(lines))

@@ -1,0 +1,249 @@
+"""Training pictures: batches of Needle World that also know every glyph, for the dense auxiliary target.
+
+A linear head on each visual token says which character stands in each of the 4×8 sub-cells of its leaf. Reading then
+has a signal in every token from the first step; without one, runs never left chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from arr_coc.core.alphabet import SPACE
+
+from ..worlds.needle.batch import CELL, FIRST_COLOUR, NeedleBatch
+from ..worlds.needle.difficulty import Difficulty, as_difficulty
+from ..worlds.needle.draws import Draws
+from ..worlds.needle.renderer import finish_batch, lay_out, plan_of
+from ..worlds.needle.scene import Scene
+
+# Rows and columns of sub-cells in a leaf. Letters are narrower than they are high: of those of drawn pages, square
+# sub-cells of 8 pixels hold a quarter that share theirs with another, these 2 in 100.
+SUB_ROWS, SUB_COLS = 4, 8
+SUBCELLS = SUB_ROWS * SUB_COLS
+# Pixels of a sub-cell at level 0.
+SUB_HEIGHT, SUB_WIDTH = CELL // SUB_ROWS, CELL // SUB_COLS
+# Type below this many pixels at the leaf's own resolution is not asked for: it cannot be read there.
+LEGIBLE = 8
+IGNORE = -100
+# Deepest level of detail on which glyphs are asked for.
+READING_LEVELS = 2
+# What a picture's things are where nobody wrote them down.
+UNKNOWN = 255
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """Every glyph of every picture: y, x (pixels of its middle), character and type size, each (B, G) int64."""
+
+    y: Tensor
+    x: Tensor
+    character: Tensor
+    size: Tensor
+
+
+@dataclass(frozen=True)
+class TrainingBatch:
+    """Pictures of one size, of one or several families: the fields of `NeedleBatch` that training needs, and glyphs.
+
+    things: (B, rows, cols, classes) uint8, the colours and things of the cell labels.
+    """
+
+    pictures: Tensor
+    question_ids: Tensor
+    answer_ids: Tensor
+    boxes: Tensor
+    box_mask: Tensor
+    ctx_boxes: Tensor
+    ctx_mask: Tensor
+    things: Tensor
+    glyphs: Glyphs
+
+    @classmethod
+    def of(cls, batch: NeedleBatch, glyphs: Glyphs) -> TrainingBatch:
+        same = ("pictures", "question_ids", "answer_ids", "boxes", "box_mask", "ctx_boxes", "ctx_mask")
+        things = batch.cell_labels[..., FIRST_COLOUR:]
+        return cls(**{name: getattr(batch, name) for name in same}, things=things, glyphs=glyphs)
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+
+@torch.no_grad()
+def render_family(
+    family: str,
+    number: int,
+    size: tuple[int, int],
+    seed: int,
+    start: int,
+    device: torch.device | str,
+    difficulty: Difficulty | str | None = None,
+    split: str = "train",
+) -> TrainingBatch:
+    """Pictures `start` … of one family, with every glyph."""
+    return TrainingBatch.of(*render_with_glyphs(family, number, size, seed, start, device, difficulty, split))
+
+
+@torch.no_grad()
+def render_with_glyphs(
+    family: str,
+    number: int,
+    size: tuple[int, int],
+    seed: int,
+    start: int,
+    device: torch.device | str,
+    difficulty: Difficulty | str | None = None,
+    split: str = "train",
+) -> tuple[NeedleBatch, Glyphs]:
+    """`needle.render`, and where every glyph stands."""
+    knobs = as_difficulty(difficulty, size)
+    device = torch.device(device)
+    with torch.autocast(device.type, enabled=False):
+        index = torch.arange(start, start + number, device=device)
+        draws = Draws.of(seed, split, family, index, plan=plan_of(family, (size[0], size[1]), knobs, False))
+        scene = lay_out(family, draws, size, split, knobs)
+        batch = finish_batch(scene, draws, index, family, split, seed, size)
+    return batch, glyphs_of(scene, size)
+
+
+def glyphs_of(scene: Scene, size: tuple[int, int]) -> Glyphs:
+    """Every glyph of a scene that is inside the picture; the others have character 0."""
+    text = scene.text
+    y, x = text.middles()
+    there = (text.ids > 0) & (text.ids != SPACE) & (y >= 0) & (y < size[0]) & (x >= 0) & (x < size[1])
+    pixels = text.atlas.sizes[text.size][..., None].expand_as(x)
+    return Glyphs(*(item.flatten(1) for item in (y, x, text.ids * there, pixels)))
+
+
+def glyph_board(glyphs: Glyphs, size: tuple[int, int], depth: int) -> Tensor:
+    """(B, rows, cols) int64: the character in each sub-cell of the picture at 1 / 2**depth of its resolution.
+
+    0 for none, −100 for "do not ask". Coarse leaves at the edge reach beyond the picture: the board has one more leaf
+    of blank ground on each side.
+    """
+    high, wide = SUB_HEIGHT << depth, SUB_WIDTH << depth
+    rows, cols = -(-size[0] // high) + SUB_ROWS, -(-size[1] // wide) + SUB_COLS
+    number, nowhere = len(glyphs.y), rows * cols
+    board = torch.zeros(number, nowhere + 1, dtype=torch.int64, device=glyphs.y.device)
+    place = (glyphs.y.clamp_min(0) // high) * cols + glyphs.x.clamp_min(0) // wide
+    there = glyphs.character > 0
+    legible = there & (glyphs.size >> depth >= LEGIBLE)
+    board.scatter_(1, torch.where(legible, place, nowhere), glyphs.character)
+    board.scatter_(1, torch.where(there & ~legible, place, nowhere), IGNORE)
+    return board[:, :-1].view(number, rows, cols)
+
+
+def board_targets(boards: Sequence[Tensor], leaves: Tensor) -> Tensor:
+    """Boards of depth 0, 1, … and leaves (B, N, 3) → (B, N, 32) int64: what each sub-cell of each leaf holds."""
+    batch, number = leaves.shape[:2]
+    row, col, level = leaves.unbind(-1)
+    down, across = (torch.arange(number, device=leaves.device) for number in (SUB_ROWS, SUB_COLS))
+    result = leaves.new_full((batch, number, SUBCELLS), IGNORE)
+    for depth, board in enumerate(boards):
+        cols = board.shape[2]
+        y = ((row >> depth) * SUB_ROWS)[..., None] + down
+        x = ((col >> depth) * SUB_COLS)[..., None] + across
+        index = (y[..., :, None] * cols + x[..., None, :]).flatten(1).clamp(0, board[0].numel() - 1)
+        found = board.flatten(1).gather(1, index).view(batch, number, -1)
+        result = torch.where((level == depth)[..., None], found.to(result.dtype), result)
+    return result
+
+
+def glyph_targets(glyphs: Glyphs, leaves: Tensor, size: tuple[int, int]) -> Tensor:
+    """Leaves (B, N, 3) → (B, N, 32) int64: the character in each sub-cell, 0 for none, −100 for "do not ask"."""
+    return board_targets([glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)], leaves)
+
+
+def thing_targets(things: Tensor, leaves: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, rows, cols, classes) → what lies in each leaf (B, N, classes), and where to ask (B, N): levels 0, 1, and not
+    in pictures of which nobody knows (`UNKNOWN`)."""
+    batch, rows, cols, classes = things.shape
+    row, col, level = leaves.unbind(-1)
+    flat = things.view(batch, rows * cols, classes)
+    offset = torch.arange(2, device=leaves.device)
+    result = torch.zeros(batch, leaves.shape[1], classes, dtype=things.dtype, device=things.device)
+    for depth in range(READING_LEVELS):
+        step = offset[: 1 << depth]
+        y = (row[..., None] + step).clamp(max=rows - 1)
+        x = (col[..., None] + step).clamp(max=cols - 1)
+        index = (y[..., :, None] * cols + x[..., None, :]).view(batch, -1)
+        found = flat.gather(1, index[..., None].expand(-1, -1, classes))
+        found = found.view(batch, leaves.shape[1], -1, classes).amax(2)
+        result = torch.where((level == depth)[..., None], found, result)
+    return result, (level < READING_LEVELS) & (flat[:, :1, 0] != UNKNOWN)
+
+
+def cut(batch: TrainingBatch, start: int, stop: int) -> TrainingBatch:
+    """Pictures start … stop − 1."""
+    glyphs = Glyphs(*(getattr(batch.glyphs, item.name)[start:stop] for item in fields(Glyphs)))
+    names = [item.name for item in fields(TrainingBatch) if item.name != "glyphs"]
+    return TrainingBatch(glyphs=glyphs, **{name: getattr(batch, name)[start:stop] for name in names})
+
+
+def join(parts: list[TrainingBatch]) -> TrainingBatch:
+    """Batches of one canvas as one; families may have different numbers of glyphs."""
+    widest = max(part.glyphs.y.shape[1] for part in parts)
+    glyphs = Glyphs(
+        *(
+            torch.cat([F.pad(getattr(p.glyphs, f.name), (0, widest - p.glyphs.y.shape[1])) for p in parts])
+            for f in fields(Glyphs)
+        )
+    )
+    names = [item.name for item in fields(TrainingBatch) if item.name != "glyphs"]
+    return TrainingBatch(glyphs=glyphs, **{name: torch.cat([getattr(p, name) for p in parts]) for name in names})
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Small changes of a picture that leave its text legible: bolder, lighter or softer strokes, more or less light.
+#
+# There are few typefaces to train on and others to be read later; strokes of any weight and sharpness stand in for
+# them.
+
+# Shares of the pictures that become lighter, bolder or softer; the rest keep their strokes.
+LIGHTER, BOLDER, SOFTER = 0.2, 0.2, 0.2
+STRONGEST = 0.6
+
+
+@torch.no_grad()
+def vary(pictures: Tensor, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor:
+    """(B, 3, H, W) uint8 → the same pictures, each changed in its own way, uint8.
+
+    The first of them become lighter, the next bolder, the next softer: they were drawn in any order, and what a picture
+    does not become need not be worked out for it.
+    """
+    number, device = len(pictures), pictures.device
+    how_much, light, contrast = torch.rand(3, number, 1, 1, 1, generator=generator, device=device).to(dtype)
+    pixels = pictures.to(dtype)
+    ends = [round(number * share) for share in (LIGHTER, LIGHTER + BOLDER, LIGHTER + BOLDER + SOFTER)]
+    changes = (torch.maximum, torch.minimum, None)
+    for first, last, change in zip((0, *ends), ends, changes, strict=False):
+        if last == first:
+            continue
+        some = pixels[first:last]
+        target = softened(some) if change is None else spread(some, change)
+        some.lerp_(target, STRONGEST * how_much[first:last])
+    # Up to a tenth more or less light, and up to a fifth less contrast, about the middle grey.
+    factor = 1 - 0.2 * contrast
+    return pixels.mul_(factor).add_(128 * (1 - factor) + 25 * (light - 0.5)).round_().clamp_(0, 255).to(torch.uint8)
+
+
+def spread(pixels: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """(B, 3, H, W): the brightest or darkest of every pixel and its neighbours to the right and below."""
+    for axis in (3, 2):
+        beside = torch.cat([pixels.narrow(axis, 1, pixels.shape[axis] - 1), pixels.narrow(axis, -1, 1)], axis)
+        pixels = change(pixels, beside)
+    return pixels
+
+
+def softened(pixels: Tensor) -> Tensor:
+    """(B, 3, H, W): the mean of three by three pixels."""
+    for axis in (3, 2):
+        length = pixels.shape[axis]
+        before = torch.cat([pixels.narrow(axis, 0, 1), pixels.narrow(axis, 0, length - 1)], axis)
+        behind = torch.cat([pixels.narrow(axis, 1, length - 1), pixels.narrow(axis, length - 1, 1)], axis)
+        pixels = before.add_(pixels).add_(behind).div_(3)
+    return pixels

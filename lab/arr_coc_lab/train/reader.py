@@ -1,0 +1,346 @@
+"""One reading step: pictures and leaves through `mini`, with its losses. Works from transformers 5.17 on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from arr_coc.core.alphabet import NUMBER_OF_IDS
+from arr_coc.models.qwen3_vl.encode import VisualTokens, foveate, leaf_positions, run_language_model
+from arr_coc.models.tokens.patches import LeafBatch
+
+from ..worlds.needle.batch import CELL_CLASSES, FIRST_COLOUR
+from .mini_model import IMAGE
+from .pictures import (
+    IGNORE,
+    READING_LEVELS,
+    SUB_COLS,
+    SUB_ROWS,
+    SUB_WIDTH,
+    SUBCELLS,
+    TrainingBatch,
+    board_targets,
+    glyph_targets,
+    thing_targets,
+)
+from .prompts import HEAD, build_prompt
+from .reader_examples import ReaderBatch
+from .swift import Seen, Thought, cut_patches, each_question, run_language, run_tower, together
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+BLANK_WEIGHT = 0.05
+POINTING = 128
+
+
+class DenseHeads(nn.Module):
+    """What each visual token holds: the character in each of its sub-cells, and the colours and things in it.
+
+    The same is asked of the tower's patches before four of them are merged into a token: reading is a local matter, and
+    is learned sooner where it happens. Used in training only; the shipped model is the stock class.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.glyphs = nn.Linear(width, SUBCELLS * NUMBER_OF_IDS)
+        self.things = nn.Linear(width, len(CELL_CLASSES) - FIRST_COLOUR)
+        self.patch_norm = nn.LayerNorm(width)
+        self.patch_glyphs = nn.Linear(width, SUBCELLS // 4 * NUMBER_OF_IDS)
+        self.point_norm = nn.LayerNorm(width)
+        self.point_from, self.point_to = nn.Linear(width, POINTING), nn.Linear(width, POINTING)
+        self.copy_from, self.copy_to = nn.Linear(width, POINTING), nn.Linear(width, POINTING)
+        self.spots = nn.Linear(width, SUBCELLS)
+
+    def forward(self, embeds: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens (M, D) → (M, 32, characters), (M, things)."""
+        embeds = self.norm(embeds)
+        return self.glyphs(embeds).unflatten(-1, (SUBCELLS, -1)), self.things(embeds)
+
+    def read_patches(self, patches: Tensor) -> Tensor:
+        """Patches (M·4, D) in merge-block order → (M, 32, characters), sub-cells in the order of the tokens'."""
+        glyphs = self.patch_glyphs(self.patch_norm(patches)).view(-1, 2, 2, SUB_ROWS // 2, SUB_COLS // 2, NUMBER_OF_IDS)
+        return glyphs.transpose(2, 3).reshape(-1, SUBCELLS, NUMBER_OF_IDS)
+
+    def point(self, asking: Tensor, places: Tensor) -> Tensor:
+        """States at the end of the questions (Q, D) and of the visual tokens (Q, N, D) → log-probabilities (Q, N).
+
+        Which tokens a question is about: the language model learns sooner to find when half-way up it is asked where.
+        """
+        query, key = self.point_from(self.point_norm(asking)), self.point_to(self.point_norm(places))
+        return (torch.einsum("qd,qnd->qn", query, key) / POINTING**0.5).float().log_softmax(-1)
+
+    def copy(self, saying: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+        """States while answering (Q, T, D) and of the visual tokens (Q, N, D) → from which token the next letter will
+        be copied, log-probabilities (Q, T, N), and from which of its sub-cells, logits (Q, T, 32)."""
+        saying = self.point_norm(saying)
+        query, key = self.copy_from(saying), self.copy_to(self.point_norm(places))
+        return (query @ key.mT / POINTING**0.5).float().log_softmax(-1), self.spots(saying).float()
+
+
+class Reader(nn.Module):
+    """`mini` and the heads that it is trained with."""
+
+    def __init__(self, mini: PreTrainedModel, heads: DenseHeads) -> None:
+        super().__init__()
+        self.mini = mini
+        self.heads = heads
+
+
+@dataclass(frozen=True)
+class Reading:
+    """answer: mean cross entropy of the answers' characters. right: (B,) bool, every character right (teacher forced,
+    which for exact match is the same as greedy decoding). glyph, thing: losses of the dense heads, zero without them.
+    glyph_right: share of the written sub-cells that were read right."""
+
+    answer: Tensor
+    right: Tensor
+    glyph: Tensor
+    thing: Tensor
+    glyph_right: Tensor
+
+
+def normalise_pictures(pictures: Tensor) -> Tensor:
+    """uint8 → what `mini`'s image processor makes of it: [−1, 1]."""
+    return pictures.to(torch.float32).div_(127.5).sub_(1)
+
+
+def see(model: PreTrainedModel, pictures: Tensor, leaves: Tensor) -> tuple[VisualTokens, LeafBatch]:
+    """uint8 pictures (B, 3, H, W) and leaves (B, N, 3) → visual tokens."""
+    grid = pictures.shape[2] // 32, pictures.shape[3] // 32
+    batch = LeafBatch.equal(leaves, grid, int(leaves[..., 2].max()) + 1)
+    return foveate(model, normalise_pictures(pictures), batch), batch
+
+
+def read(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, heads: DenseHeads | None = None) -> Reading:
+    """Loss and exact match of a batch; call it inside `dense_vision_attention(model)` and autocast as wanted."""
+    tokens, leaf_batch = see(model, batch.pictures, leaves)
+    prompt = build_prompt(batch.question_ids, batch.answer_ids, leaves.shape[1])
+    positions, _ = leaf_positions(prompt.input_ids, leaf_batch, IMAGE)
+    output = run_language_model(model, prompt.input_ids, tokens, positions, use_cache=False)
+    said = prompt.answers[:, 1:]
+    wanted = prompt.input_ids[:, 1:][said]
+    logits = model.lm_head(output.last_hidden_state[:, :-1][said]).float()
+    answer = F.cross_entropy(logits, wanted)
+    with torch.no_grad():
+        owner = said.nonzero()[:, 0]
+        wrong = torch.zeros(len(batch), device=owner.device).index_add_(0, owner, (logits.argmax(-1) != wanted).float())
+    zero = answer.new_zeros(())
+    if heads is None:
+        return Reading(answer, wrong == 0, zero, zero, zero)
+    size = batch.pictures.shape[2], batch.pictures.shape[3]
+    glyph_logits, thing_logits = heads(tokens.embeds)
+    target = glyph_targets(batch.glyphs, leaves, size).flatten(0, 1)
+    glyph = glyph_loss(glyph_logits, target)
+    thing = thing_loss(thing_logits, *thing_targets(batch.things, leaves))
+    return Reading(answer, wrong == 0, glyph, thing, glyphs_read(glyph_logits, target))
+
+
+def glyph_loss(logits: Tensor, target: Tensor) -> Tensor:
+    """(M, 32, characters) and (M, 32) → cross entropy; blank ground counts little, −100 not at all."""
+    classes = torch.arange(logits.shape[-1], device=logits.device)
+    weight = torch.where(classes == 0, BLANK_WEIGHT, 1.0)
+    total = F.cross_entropy(logits.flatten(0, 1).float(), target.flatten(), weight=weight, reduction="sum")
+    return total / ((target > 0) + BLANK_WEIGHT * (target == 0)).sum().clamp_min(1)
+
+
+@torch.no_grad()
+def glyphs_read(logits: Tensor, target: Tensor) -> Tensor:
+    """The share of the written sub-cells that were read right."""
+    written = target > 0
+    return ((logits.argmax(-1) == target) & written).sum() / written.sum().clamp_min(1)
+
+
+def pointing_loss(log_probabilities: Tensor, wanted: Tensor) -> Tensor:
+    """(…, N) and (…, N) bool → how surprised the pointer is that one of the wanted tokens is meant.
+
+    Questions that need no place (how many, is there) or that no leaf shows are left out.
+    """
+    meant = log_probabilities.masked_fill(~wanted, -1e4).logsumexp(-1)
+    asked = wanted.any(-1)
+    return -(meant * asked).sum() / asked.sum().clamp_min(1)
+
+
+def thing_loss(logits: Tensor, found: Tensor, may: Tensor) -> Tensor:
+    """(M, classes) logits, found (B, N, classes), may (B, N) → cross entropy where it may be asked."""
+    logits, found = logits.float(), found.flatten(0, 1).float()
+    # What is there is rare: it counts eight times.
+    each = F.binary_cross_entropy_with_logits(logits, found, weight=1 + 7 * found, reduction="none").mean(-1)
+    return (each * may.flatten()).sum() / may.sum().clamp_min(1)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A batch and its leaves through `mini` by the swift path, with every loss. Nothing here waits for the device.
+
+
+class ReaderLosses(NamedTuple):
+    """What one batch taught. patches: the loss of reading single patches. pointing: of pointing at what is meant.
+    copying: of telling where the next letter of the answer stands."""
+
+    reading: Reading
+    patches: Tensor
+    pointing: Tensor
+    copying: Tensor
+
+
+class DenseLosses(NamedTuple):
+    """What stands in every token: its characters, its colours and things, the characters of single patches; and the
+    share of the characters read right."""
+
+    glyph: Tensor
+    thing: Tensor
+    patches: Tensor
+    right: Tensor
+
+
+def cut_blocks(batch: ReaderBatch, blocks: Sequence[Tensor], levels: int, dtype: torch.dtype) -> list[Tensor]:
+    """The patches of every look. levels: mip levels, one more than that of the coarsest leaf."""
+    return [cut_patches(batch.pictures, leaves, levels, dtype) for leaves in blocks]
+
+
+def reader_losses(
+    reader: Reader,
+    batch: ReaderBatch,
+    blocks: Sequence[Tensor],
+    patches: Sequence[Tensor],
+    kept: Tensor | None = None,
+) -> ReaderLosses:
+    """Losses of B pictures with K questions each.
+
+    blocks: leaves (B, N, 3) of one look, or of several looks after one another: the leaves of each look see each other
+    in the tower, and stand behind those of the look before in the prompt. patches: theirs, from `cut_blocks`; of the
+    pictures themselves only the size is needed. kept: (B, n), the tokens that the language model gets; all where None.
+    `Reading.right` is (B·K,).
+    """
+    core, grid = reader.mini.model, batch.grid
+    leaves, seen = torch.cat(list(blocks), 1), see_blocks(core, blocks, patches, grid)
+    if kept is not None:
+        leaves, seen = (
+            take_tokens(leaves, kept),
+            Seen(
+                take_tokens(seen.embeds, kept),
+                [take_tokens(plane, kept) for plane in seen.planes],
+                take_tokens(seen.patches.unflatten(1, (-1, 4)).flatten(2), kept).unflatten(2, (4, -1)).flatten(1, 2),
+            ),
+        )
+    answer, right, thought = answer_loss(core, seen, batch, leaves, grid)
+    said = batch.said.flatten(0, 1)[:, 1:]
+    dense = dense_losses(reader, batch, leaves, seen)
+    # The token before the answer's first: it has read the whole question and nothing of the answer.
+    last_read = said.to(torch.uint8).argmax(1)
+    asking = thought.half_way[torch.arange(len(last_read), device=last_read.device), last_read]
+    places = each_question(thought.before[:, len(HEAD) : len(HEAD) + leaves.shape[1]], batch.tails.shape[1])
+    pointing = pointing_loss(reader.heads.point(asking, places), leaves_meant(batch.targets, leaves))
+    reading = Reading(answer, right, dense.glyph, dense.thing, dense.right)
+    copying = copying_loss(reader, thought.half_way[:, :-1], places, batch, leaves)
+    return ReaderLosses(reading, dense.patches, pointing, copying)
+
+
+def see_blocks(core: Any, blocks: Sequence[Tensor], patches: Sequence[Tensor], grid: tuple[int, int]) -> Seen:
+    """All looks through the tower, one behind the other."""
+    looks = [run_tower(core.visual, each, leaves, grid) for each, leaves in zip(patches, blocks, strict=True)]
+    return together(looks)
+
+
+def dense_losses(reader: Reader, batch: ReaderBatch, leaves: Tensor, seen: Seen) -> DenseLosses:
+    target = board_targets(batch.boards(), leaves).flatten(0, 1)
+    glyph_logits, thing_logits = reader.heads(seen.embeds.flatten(0, 1))
+    return DenseLosses(
+        glyph_loss(glyph_logits, target),
+        thing_loss(thing_logits, *thing_targets(batch.things, leaves)),
+        glyph_loss(reader.heads.read_patches(seen.patches.flatten(0, 1)), target),
+        glyphs_read(glyph_logits, target),
+    )
+
+
+def letter_losses(
+    reader: Reader, batch: ReaderBatch, blocks: Sequence[Tensor], patches: Sequence[Tensor]
+) -> DenseLosses:
+    """Only what every token shows, as `reader_losses` has it: the language model is not run."""
+    seen = see_blocks(reader.mini.model, blocks, patches, batch.grid)
+    return dense_losses(reader, batch, torch.cat(list(blocks), 1), seen)
+
+
+def take_tokens(values: Tensor, which: Tensor) -> Tensor:
+    """(B, N, D), (B, n) → (B, n, D)."""
+    return values.gather(1, which[..., None].expand(-1, -1, values.shape[2]))
+
+
+def answer_loss(
+    core: Any, seen: Seen, batch: ReaderBatch, leaves: Tensor, grid: tuple[int, int]
+) -> tuple[Tensor, Tensor, Thought]:
+    """Cross entropy of the answers, which are right (B·K,), and what the language model made of it all."""
+    thought = run_language(core, seen, batch.heard, leaves, grid)
+    logits = F.linear(thought.said[:, :-1], core.language_model.embed_tokens.weight).float()
+    tails, said = batch.tails.flatten(0, 1)[:, 1:], batch.said.flatten(0, 1)[:, 1:]
+    wanted = torch.where(said, tails.long(), IGNORE)
+    right = ~((logits.detach().argmax(-1) != wanted) & said).any(1)
+    return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE), right, thought
+
+
+def picture_loss(mini: Any, batch: ReaderBatch, blocks: Sequence[Tensor], levels: int) -> tuple[Tensor, Tensor]:
+    """Cross entropy of the answers from still pictures, and which are right; no dense heads. blocks: as there."""
+    core, grid = mini.model, batch.grid
+    patches = cut_blocks(batch, blocks, levels, core.language_model.embed_tokens.weight.dtype)
+    return answer_loss(core, see_blocks(core, blocks, patches, grid), batch, torch.cat(list(blocks), 1), grid)[:2]
+
+
+def pack_batch(
+    batch: ReaderBatch, blocks: Sequence[Tensor], patches: Sequence[Tensor], kept: Tensor | None = None
+) -> list[Tensor]:
+    """A batch as a flat list of tensors: the batch without its pictures, leaves and patches of every look, and what is
+    kept of the tokens, where not all of them are."""
+    light = replace(batch, pictures=batch.pictures[:0])
+    last = [] if kept is None else [kept]
+    return [*(getattr(light, item.name) for item in fields(ReaderBatch)), *blocks, *patches, *last]
+
+
+def unpack_batch(
+    material: Sequence[Tensor],
+) -> tuple[ReaderBatch, Sequence[Tensor], Sequence[Tensor], Tensor | None]:
+    """The inverse, but for the pictures, of which only the size is left."""
+    number = len(fields(ReaderBatch))
+    looks, odd = divmod(len(material) - number, 2)
+    end = number + 2 * looks
+    kept = material[end] if odd else None
+    return ReaderBatch(*material[:number]), material[number : number + looks], material[number + looks : end], kept
+
+
+def copying_loss(reader: Reader, saying: Tensor, places: Tensor, batch: ReaderBatch, leaves: Tensor) -> Tensor:
+    """States before every token of the tails but the first, (Q, T − 1, D): leaf and sub-cell of the next letter."""
+    spot = batch.copied.flatten(0, 1)[:, 1:].long()  # (Q, T − 1)
+    across = batch.size[1] // SUB_WIDTH
+    y, x = spot // across, spot % across
+    questions = batch.tails.shape[1]
+    row, col, level = leaves.repeat_interleave(questions, 0)[:, None].unbind(-1)  # (Q, 1, N)
+    here = ((y[..., None] // SUB_ROWS >> level) == row >> level) & ((x[..., None] // SUB_COLS >> level) == col >> level)
+    meant = here & (level < READING_LEVELS) & (spot >= 0)[..., None]
+    pointed, spots = reader.heads.copy(saying, places)
+    depth = torch.where(meant, level, READING_LEVELS).amin(-1)
+    inside = ((y >> depth) % SUB_ROWS) * SUB_COLS + (x >> depth) % SUB_COLS
+    wanted = torch.where(depth < READING_LEVELS, inside, IGNORE)
+    total = F.cross_entropy(spots.flatten(0, 1), wanted.flatten(), ignore_index=IGNORE, reduction="sum")
+    return pointing_loss(pointed, meant) + total / (wanted >= 0).sum().clamp_min(1)
+
+
+def leaves_meant(targets: Tensor, leaves: Tensor) -> Tensor:
+    """Cells that a question needs (B, K, rows, cols) bool, leaves (B, N, 3) → (B·K, N) bool: leaves that hold one.
+
+    Leaves coarser than level 2 are never meant: what they hold cannot be seen in them.
+    """
+    row, col, level = leaves.unbind(-1)
+    found = torch.zeros(*targets.shape[:2], leaves.shape[1], dtype=torch.bool, device=leaves.device)
+    pooled = targets.to(torch.float32)
+    for depth in range(3):
+        pooled = F.max_pool2d(pooled, 2, ceil_mode=True) if depth else pooled
+        index = ((row >> depth) * pooled.shape[3] + (col >> depth)).clamp_max(pooled[0, 0].numel() - 1)
+        here = pooled.flatten(2).gather(2, index[:, None].expand(-1, targets.shape[1], -1)) > 0
+        found |= here & (level == depth)[:, None]
+    return found.flatten(0, 1)

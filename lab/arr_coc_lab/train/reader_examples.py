@@ -1,0 +1,401 @@
+"""What a reader learns from: pictures with questions, kept on the device, read a few times, then replaced.
+
+Rendering a picture costs about as much as reading it once. Each picture carries several questions and is read under
+another allocation every time, so looking at it a few times teaches nearly as much as a new one. Everything is stored in
+fixed sizes, so that taking examples out never makes the processor wait for the device.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from arr_coc.core.alphabet import NUMBER_OF_IDS, QUESTION, SPACE
+from arr_coc.core.errors import InputError
+
+from ..worlds.needle.batch import CELL, FIRST_COLOUR
+from ..worlds.needle.difficulty import Difficulty, as_difficulty
+from ..worlds.needle.draws import Draws
+from ..worlds.needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
+from .allocations import KINDS, LOOK_AGAIN, NURSERY_KINDS, SCORER_KINDS, Kind, budget_of, even_tree_of, target_cells
+from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, Glyphs, glyph_board, glyphs_of
+from .prompts import TURN_LENGTH, chat_tail, reword
+
+# Longest question and answer with the turn between them; the longest of Needle World has 69 tokens, and 98 in 100
+# questions about pages fit.
+TAIL = 88
+DO_NOT_ASK = 255
+# No crop of a page below this side: it would hold a few words.
+SMALLEST_PAGE = 256
+
+
+class PageRenderer(Protocol):
+    """Where pages come from: `reader_pages.PageBook`. share_of: of the pictures of a canvas, those that are pages."""
+
+    def share_of(self, size: tuple[int, int]) -> float: ...
+
+    def render(self, number: int, size: tuple[int, int], start: int) -> ReaderBatch: ...
+
+
+class TensorFields(Protocol):
+    """A dataclass of tensors whose first dimension is the example."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Batch = TypeVar("Batch", bound=TensorFields)
+
+
+@dataclass(frozen=True)
+class ReaderBatch:
+    """P pictures of one canvas with K questions each.
+
+    pictures: (P, 3, H, W) uint8. questions: (P, K, 96) uint8 characters. tails: (P, K, T) uint8 tokens of question and
+    answer; heard: the same as the reader is told them (`misheard`); said: (P, K, T) bool, the answer's. targets: (P, K,
+    rows, cols) bool, cells that a question needs. copied: (P, K, T) int32: where the letter of an answer stands that
+    the picture shows, as the number of its sub-cell in raster order; −1 for all other tokens. fine, coarse: (P, h, w)
+    uint8 glyph boards of depth 0 and 1, 255 for "do not ask". things: (P, rows, cols, classes).
+    """
+
+    pictures: Tensor
+    questions: Tensor
+    tails: Tensor
+    heard: Tensor
+    said: Tensor
+    targets: Tensor
+    copied: Tensor
+    fine: Tensor
+    coarse: Tensor
+    things: Tensor
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.pictures.shape[2], self.pictures.shape[3]
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        return self.size[0] // CELL, self.size[1] // CELL
+
+    def boards(self) -> list[Tensor]:
+        """The glyph boards as `board_targets` wants them."""
+        return [torch.where(board == DO_NOT_ASK, IGNORE, board.long()) for board in (self.fine, self.coarse)]
+
+    def one_question(self, which: Tensor) -> ReaderBatch:
+        """Only question `which` (P,) of each picture."""
+        row = torch.arange(len(self), device=which.device)
+        names = ("questions", "tails", "heard", "said", "targets", "copied")
+        return replace(self, **{name: getattr(self, name)[row, which][:, None] for name in names})
+
+
+@torch.no_grad()
+def render_reader_batch(
+    family: str,
+    number: int,
+    size: tuple[int, int],
+    seed: int,
+    start: int,
+    device: torch.device | str,
+    difficulty: Difficulty | str | None = None,
+    questions: int = 2,
+    split: str = "train",
+) -> ReaderBatch:
+    """Pictures `start` … of one family with their first `questions` questions."""
+    knobs = as_difficulty(difficulty, size)
+    device = torch.device(device)
+    plan = plan_of(family, (size[0], size[1]), knobs, False)
+    with torch.autocast(device.type, enabled=False):
+        index = torch.arange(start, start + number, device=device)
+        drawn = [Draws.of(seed, split, family, index, question=each, plan=plan) for each in range(questions)]
+        scenes = [lay_out(family, draws, size, split, knobs) for draws in drawn]
+        batch = finish_batch(scenes[0], drawn[0], index, family, split, seed, size)
+        glyphs = glyphs_of(scenes[0], size)
+        first = Asked(*(getattr(batch, name) for name in Asked._fields))
+        asked = [first, *(asked_of(scene, size) for scene in scenes[1:])]
+        things = batch.cell_labels[..., FIRST_COLOUR:]
+        chance = torch.Generator(device=device).manual_seed(seed * 1_000_003 + start)
+        return reader_batch(batch.pictures, glyphs, asked, things, chance)
+
+
+def reader_batch(
+    pictures: Tensor, glyphs: Glyphs, asked: Sequence[Asked], things: Tensor, generator: torch.Generator | None
+) -> ReaderBatch:
+    """Pictures (P, 3, H, W), what is written and what lies in them, and K questions about each; without a generator
+    they are asked as they were written."""
+    size = pictures.shape[2], pictures.shape[3]
+    rows, cols = size[0] // CELL, size[1] // CELL
+    plain = [F.pad(each.question_ids, (0, QUESTION - each.question_ids.shape[1])).to(torch.uint8) for each in asked]
+    if generator is not None:
+        words = [reword(each.question_ids, each.answer_ids, TAIL, generator) for each in asked]
+        asked = [each._replace(question_ids=ids) for each, ids in zip(asked, words, strict=True)]
+    tails = [chat_tail(each.question_ids, each.answer_ids, TAIL) for each in asked]
+    boards = [glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)]
+    fine, coarse = (torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards)
+    told = torch.stack([tail for tail, _ in tails], 1)
+    return ReaderBatch(
+        pictures,
+        torch.stack(plain, 1),
+        told,
+        told,
+        torch.stack([said for _, said in tails], 1),
+        torch.stack([target_cells(each, rows, cols).bool() for each in asked], 1),
+        torch.stack([copied_from(glyphs, each, size) for each in asked], 1),
+        fine,
+        coarse,
+        things,
+    )
+
+
+def misheard(batch: ReaderBatch, share: float, generator: torch.Generator) -> ReaderBatch:
+    """The reader is told wrong letters of its own answers, `share` of them on average, of some answers more.
+
+    From "22/07/19" a reader that knows many dates guesses the rest; from "22/x7/q9" it has to look. What it is to say
+    stays as it was.
+    """
+    tails, device = batch.tails, batch.tails.device
+    chance = torch.rand(tails.shape, generator=generator, device=device)
+    most = 2 * share * torch.rand(*tails.shape[:2], 1, generator=generator, device=device)
+    other = torch.randint(1, NUMBER_OF_IDS, tails.shape, generator=generator, device=device, dtype=tails.dtype)
+    letters = batch.said & (tails < NUMBER_OF_IDS)
+    return replace(batch, heard=torch.where(letters & (chance < most), other, tails))
+
+
+def copied_from(glyphs: Glyphs, asked: Asked, size: tuple[int, int]) -> Tensor:
+    """(P, TAIL) int32: the sub-cell of the glyph that each token of the answer is copied from, −1 where there is none.
+
+    The glyphs inside the answer's boxes, in the order in which they were set, must be exactly the answer's letters;
+    where they are not (a count, a place, a colour), nothing is copied.
+    """
+    height, width = size
+    y, x = glyphs.y[..., None], glyphs.x[..., None]
+    left, top, right, bottom = (asked.boxes * asked.boxes.new_tensor([width, height] * 2))[:, None].unbind(-1)
+    covered = (x >= left) & (x < right) & (y >= top) & (y < bottom) & asked.box_mask[:, None]
+    inside = covered.any(-1) & (glyphs.character > 0)
+    letters = (asked.answer_ids > 0) & (asked.answer_ids != SPACE)
+    number, longest = asked.answer_ids.shape
+    # The glyph of every rank: spare last column for glyphs that are not inside, or beyond the longest answer.
+    rank = torch.where(inside, inside.cumsum(1) - 1, longest).clamp_max(longest)
+    spot = (glyphs.y // SUB_HEIGHT) * (width // SUB_WIDTH) + glyphs.x // SUB_WIDTH
+    place, shown = (
+        torch.full((number, longest + 1), -1, device=rank.device).scatter_(1, rank, values)[:, :-1]
+        for values in (spot, glyphs.character)
+    )
+    which = (letters.cumsum(1) - 1).clamp_min(0)
+    same = (shown.gather(1, which) == asked.answer_ids) | ~letters
+    whole = same.all(1) & (inside.sum(1) == letters.sum(1))
+    found = torch.where(letters & whole[:, None], place.gather(1, which), -1)
+    # In the tail the answer follows the question and the four tokens of the turn.
+    first = (asked.question_ids > 0).sum(1, keepdim=True) + TURN_LENGTH
+    position = (first + torch.arange(longest, device=rank.device)).clamp_max(TAIL)
+    result = torch.full((number, TAIL + 1), -1, device=rank.device).scatter_(1, position, found)
+    return result[:, :TAIL].to(torch.int32)
+
+
+class Origin(NamedTuple):
+    """All that decides what a batch for the reader shows, as plain data: a checkpoint keeps it instead of pictures."""
+
+    family: str
+    number: int
+    size: tuple[int, int]
+    start: int
+    difficulty: str | None
+
+
+PAGES = "pages"  # the family of pictures that a browser drew
+
+
+class RingBuffer(Generic[Batch]):
+    """Examples of one shape in a ring with room for `room`: new ones overwrite the oldest.
+
+    origins: where each stored batch begins, and the plain data it was made from.
+    """
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.filled = 0
+        self.added = 0
+        self._next = 0
+        self._stored: Batch | None = None
+        self.origins: dict[int, Any] = {}
+
+    def add(self, batch: Batch, origin: Any = None) -> None:
+        number = len(getattr(batch, fields(batch)[0].name))
+        if number > self.room:
+            raise InputError(f"a buffer with room for {self.room} pictures cannot take {number} at once")
+        if self._next + number > self.room:
+            # What does not fit at the end is left as it was; the ring stays one piece of memory.
+            self._next = 0
+        self._put(batch, self._next, origin)
+        self._next += number
+        self.filled = max(self.filled, self._next)
+        self.added += 1
+
+    def _put(self, batch: Batch, at: int, origin: Any) -> None:
+        names = [item.name for item in fields(batch)]
+        if self._stored is None:
+            parts = (getattr(batch, name) for name in names)
+            self._stored = type(batch)(*(part.new_zeros(self.room, *part.shape[1:]) for part in parts))
+        for name in names:
+            part = getattr(batch, name)
+            getattr(self._stored, name)[at : at + len(part)] = part
+        self.origins[at] = origin
+
+    def draw(self, number: int, generator: torch.Generator) -> Batch:
+        """`number` examples at random."""
+        stored = self._stored
+        assert stored is not None, "a buffer must be filled before it is drawn from"
+        parts = [getattr(stored, item.name) for item in fields(stored)]
+        index = torch.randint(self.filled, (number,), generator=generator, device=parts[0].device)
+        return type(stored)(*(part.index_select(0, index) for part in parts))
+
+    def state(self) -> dict[str, Any]:
+        """Plain data; origins must be plain themselves."""
+        kept = {"room": self.room, "filled": self.filled, "added": self.added, "next": self._next}
+        return {**kept, "origins": dict(self.origins)}
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any], make: Callable[[Any], Batch]) -> RingBuffer[Batch]:
+        """The same buffer, its examples made again."""
+        buffer: RingBuffer[Batch] = cls(state["room"])
+        for at, origin in state["origins"].items():
+            buffer._put(make(origin), at, origin)
+        buffer.filled, buffer.added, buffer._next = state["filled"], state["added"], state["next"]
+        return buffer
+
+
+@cache
+def whose_turn(shares: tuple[float, ...], first: int, turn: int) -> int:
+    """Which of several comes in this turn: the first few once each, then whoever is farthest behind its share.
+
+    A buffer holds some dozen batches, each of one family; drawn by chance, a family might be missing for minutes.
+    """
+    if turn < first:
+        return turn
+    had = Counter(whose_turn(shares, first, earlier) for earlier in range(turn))
+    return max(range(len(shares)), key=lambda each: shares[each] * (turn + 1) / sum(shares) - had[each])
+
+
+@dataclass
+class ReaderSource:
+    """Which pictures come next: the family whose turn it is.
+
+    families, shares: how often each family comes. rendered: pictures so far, their numbers under the seed; a resumed
+    training goes on from there, so that it never sees a picture twice.
+    """
+
+    families: Sequence[str]
+    shares: Sequence[float]
+    seed: int
+    device: torch.device | str
+    questions: int = 2
+    rendered: int = 0
+    pages: PageRenderer | None = None
+
+    def choose(self, number: int, size: tuple[int, int], difficulty: str | None, turn: int) -> Origin:
+        """turn: how many batches of this canvas came before."""
+        families, shares = list(self.families), list(self.shares)
+        if self.pages is not None and min(size) >= SMALLEST_PAGE:
+            share = self.pages.share_of(size)
+            families, shares = [*families, PAGES], [*shares, sum(shares) * share / (1 - share)]
+        family = families[whose_turn(tuple(shares), len(self.families), turn)]
+        start, self.rendered = self.rendered, self.rendered + number
+        return Origin(family, number, size, start, difficulty)
+
+    def render(self, origin: Origin) -> ReaderBatch:
+        family, number, size, start, difficulty = origin
+        if family == PAGES:
+            assert self.pages is not None, "pages were read before, and their packs are not given now"
+            return self.pages.render(number, size, start)
+        return render_reader_batch(family, number, size, self.seed, start, self.device, difficulty, self.questions)
+
+
+# ---- The course of the reader's training: which canvases when, which allocations, how large a step -------------------
+
+
+@dataclass(frozen=True)
+class CanvasStage:
+    """canvases: {(height, width): weight}. A stage ends when its largest canvas is read this well (share of glyphs read
+    right), or at the latest after this share of the training."""
+
+    canvases: dict[tuple[int, int], float]
+    read_well: float = 1.1
+    at_latest: float = 1.1
+
+
+# Only canvases without an odd edge in their tree, see `LeafTable`.
+STAGES = (
+    CanvasStage({(128, 128): 1.0}, read_well=0.93, at_latest=0.08),
+    CanvasStage({(128, 128): 0.12, (256, 256): 0.88}, read_well=0.93, at_latest=0.25),
+    CanvasStage(
+        {
+            (128, 128): 0.01,
+            (256, 256): 0.09,
+            (512, 512): 0.54,
+            (256, 512): 0.03,
+            (512, 256): 0.03,
+            (512, 768): 0.04,
+            (768, 512): 0.04,
+            (768, 768): 0.06,
+            (768, 1024): 0.05,
+            (1024, 768): 0.05,
+            (1024, 1024): 0.06,
+        }
+    ),
+)
+# A step reads about so many patches, and its language model about so many tokens: small enough for many steps, large
+# enough that the device has more to do than the processor.
+PATCHES_A_STEP = 60 * 1024
+TOKENS_A_STEP = 50_000
+# Pixels rendered at once, and kept in a buffer.
+PIXELS_A_RENDERING = 256 * 512 * 512
+PIXELS_A_BUFFER = 6_144 * 512 * 512
+# … and cut into patches in one step: few tokens of large pictures are still many pixels.
+PIXELS_A_STEP = 192 * 512 * 512
+QUESTIONS = 3
+# cards, forms, receipts, scenes, charts, signs, zoo: what is read worst comes most, and what pages have nothing of.
+SHARES = (1.1, 1.6, 1.8, 1.8, 1.1, 1.0, 1.4)
+
+
+def next_stage(stage: int, progress: float, glyphs_right: float) -> int:
+    """Small canvases first, until they are read well: a run that left them too early never caught up."""
+    here = STAGES[stage]
+    return stage + 1 if glyphs_right >= here.read_well or progress >= here.at_latest else stage
+
+
+def draw_step(stage: int, progress: float, chance: random.Random, largest: int = 1024) -> tuple[tuple[int, int], Kind]:
+    """The canvas of a step, no side above `largest`, and the kind of its allocations."""
+    weights = {size: weight for size, weight in STAGES[stage].canvases.items() if max(size) <= largest}
+    size = chance.choices(list(weights), list(weights.values()))[0]
+    return size, kind_at(size, progress, chance)
+
+
+def kind_at(size: tuple[int, int], progress: float, chance: random.Random) -> Kind:
+    kinds: tuple[Kind, ...] = NURSERY_KINDS if min(size) <= 128 else KINDS
+    if min(size) >= 256 and progress > 0.4:
+        kinds = (*kinds, *SCORER_KINDS, LOOK_AGAIN)
+    return chance.choices(kinds, [kind.weight for kind in kinds])[0]
+
+
+def pictures_a_step(size: tuple[int, int], kind: Kind) -> int:
+    """So many that a step costs about the same on every canvas and under every allocation."""
+    leaves = budget_of(kind, even_tree_of(size))
+    questions = QUESTIONS if kind.name == "full" else 1
+    most = PIXELS_A_STEP // (size[0] * size[1])
+    return max(1, min(most, PATCHES_A_STEP // (4 * leaves), TOKENS_A_STEP // (leaves + questions * TAIL)))
+
+
+def choose_difficulty(size: tuple[int, int], chance: random.Random) -> str | None:
+    """On nursery canvases the nursery; elsewhere mostly normal, some easier, some hard."""
+    if min(size) <= 128:
+        return None
+    return chance.choices((None, "easy", "hard"), (0.6, 0.25, 0.15))[0]

@@ -1,0 +1,353 @@
+"""What the reading scorer is taught on: Needle World and pages, as batches of one shape on one device.
+
+Both worlds are laid up once: pictures as bytes, characters with their places, questions with the boxes of their answers
+and of what identifies them. A batch is then crops by indexing and one `grid_sample`. Its shape never changes within a
+stage, because every new shape costs a new plan of each convolution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from glob import glob
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from arr_coc.core.alphabet import QUESTION, lower_case, question_row
+from arr_coc.core.errors import InputError
+from arr_coc.relevance.scorer.reading_scorer import CELL
+
+from ..worlds.needle import FAMILIES
+from ..worlds.pages.pack import decoded, read_pack
+from ..worlds.pages.page import Page
+from .allocations import box_cover
+from .pictures import render_with_glyphs
+from .prompts import ADDITIONS
+
+Uniform = Callable[..., Tensor]  # shape → numbers in [0, 1)
+BLOCK = 8  # pixels of the blocks whose letters are asked for
+ALPHABET = 97
+# Of one page and one question; a page has at most so many characters worth asking for in a step.
+MOST_CHARACTERS, MOST_BOXES, MOST_CONTEXTS = 2400, 8, 4
+# What people add to a question; it must not lead the eye.
+ADDED = ("", *ADDITIONS)
+PLAIN_SHARE = 0.8
+
+
+@dataclass
+class Lessons:
+    """A batch. pictures: (B, 3, C, C) float in [0, 1]. questions: (B, 96) int64. answer, context: (B, rows, cols) in
+    {0, 1}, cells that hold the answer and what identifies it. letters: (B, 97, C / 8, C / 8) bool. weight: (B,) 0 where
+    the answer fell outside the crop."""
+
+    pictures: Tensor
+    questions: Tensor
+    answer: Tensor
+    context: Tensor
+    letters: Tensor
+    weight: Tensor
+
+
+def joined(parts: list[Lessons]) -> Lessons:
+    values = {item.name: torch.cat([getattr(part, item.name) for part in parts]) for item in fields(Lessons)}
+    return Lessons(**values)
+
+
+def picked(lessons: Lessons, places: Tensor) -> Lessons:
+    """Those at (n,) places."""
+    return Lessons(**{item.name: getattr(lessons, item.name)[places] for item in fields(Lessons)})
+
+
+@dataclass
+class Stack:
+    """Pictures of any size, one behind the other. pixels: (P, 3) uint8 of all of them, row by row. first: (N,) int64,
+    where each begins. sizes: (N, 2) int64 height, width. side: no picture is longer; a multiple of a cell."""
+
+    pixels: Tensor
+    first: Tensor
+    sizes: Tensor
+    side: int
+
+    @classmethod
+    def of(cls, pictures: Iterable[np.ndarray], sizes: Sequence[tuple[int, int]], device: torch.device | str) -> Stack:
+        """(H, W, 3) uint8 pictures of these sizes; each may be made when the one before is laid up."""
+        shape = torch.tensor(sizes, device=device)
+        ends = shape.prod(1).cumsum(0)
+        pixels = torch.empty(int(ends[-1]), 3, dtype=torch.uint8, device=device)
+        pieces = pixels.split([height * width for height, width in sizes])
+        for piece, picture in zip(pieces, pictures, strict=True):
+            piece.copy_(torch.from_numpy(picture).view(-1, 3))
+        return cls(pixels, ends - shape.prod(1), shape, _whole_cells(max(map(max, sizes))))
+
+    @classmethod
+    def of_equal(cls, pictures: Tensor) -> Stack:
+        """(N, 3, H, W) uint8."""
+        number, _, height, width = pictures.shape
+        first = torch.arange(number, device=pictures.device) * (height * width)
+        sizes = torch.tensor([[height, width]], device=pictures.device).expand(number, 2)
+        flat = pictures.permute(0, 2, 3, 1).reshape(-1, 3)
+        return cls(flat, first, sizes, _whole_cells(max(height, width)))
+
+    def windows(self, which: Tensor, top: Tensor, left: Tensor, reach: int) -> Tensor:
+        """(B,) pictures and corners → (B, 3, reach, reach) uint8; what lies outside a picture repeats its edge."""
+        span = torch.arange(reach, device=which.device)
+        height, width = self.sizes[which, :1], self.sizes[which, 1:]
+        rows = torch.minimum((top[:, None] + span).clamp_min(0), height - 1)
+        cols = torch.minimum((left[:, None] + span).clamp_min(0), width - 1)
+        place = (self.first[which][:, None] + rows * width)[:, :, None] + cols[:, None, :]
+        return self.pixels[place].permute(0, 3, 1, 2)
+
+
+def _whole_cells(length: int) -> int:
+    return -(-length // CELL) * CELL
+
+
+@dataclass
+class Shelf:
+    """Pictures laid up on a device. characters: (N, G, 3) x, y, identifier in lower case, far away where there is none.
+    page: (Q,) the picture of each question; questions: (Q, 96) uint8; boxes (Q, K, 4), contexts (Q, K', 4) in pixels,
+    NaN-free, empty boxes where there are fewer."""
+
+    pictures: Stack
+    characters: Tensor
+    page: Tensor
+    questions: Tensor
+    boxes: Tensor
+    contexts: Tensor
+
+    def extent_of(self, asked: Tensor) -> Tensor:
+        """(Q',) questions → (Q', 4): the box around answer and context."""
+        return extent_of(self.boxes[asked], self.contexts[asked])
+
+
+def extent_of(boxes: Tensor, contexts: Tensor) -> Tensor:
+    """(Q, K, 4), (Q, K', 4) → (Q, 4): the box around those of a question that are not empty."""
+    every = torch.cat([boxes, contexts], 1)
+    there = (every[..., 2] > every[..., 0])[..., None]
+    low = torch.where(there, every, 1e6)[..., :2].amin(1)
+    high = torch.where(there, every, -1e6)[..., 2:].amax(1)
+    return torch.cat([low, high], 1)
+
+
+@torch.no_grad()
+def needle_shelf(size: int, number: int, seed: int, device: torch.device | str, split: str = "train") -> Shelf:
+    """`number` Needle pictures of size² in equal parts of every family, with one question each."""
+    parts = []
+    each, chunk = -(-number // len(FAMILIES)), max(1, min(256, 256 * 512 * 512 // size**2))
+    for family in FAMILIES:
+        for start in range(0, each, chunk):
+            count = min(chunk, each - start)
+            batch, glyphs = render_with_glyphs(family, count, (size, size), seed, start, device, None, split)
+            character = lower_case(glyphs.character)
+            place = torch.stack([glyphs.x, glyphs.y, character], -1).float()
+            place = torch.where((character > 0)[..., None], place, -1e6)
+            questions = F.pad(lower_case(batch.question_ids), (0, QUESTION - batch.question_ids.shape[1]))
+            boxes, contexts = (
+                value * mask[..., None] * size
+                for value, mask in ((batch.boxes, batch.box_mask), (batch.ctx_boxes, batch.ctx_mask))
+            )
+            parts.append((batch.pictures, place, questions.to(torch.uint8), boxes, contexts))
+    most = max(part[1].shape[1] for part in parts)
+    characters = torch.cat([F.pad(part[1], (0, 0, 0, most - part[1].shape[1]), value=-1e6) for part in parts])
+    pixels, questions, boxes, contexts = (torch.cat([part[index] for part in parts]) for index in (0, 2, 3, 4))
+    numbers = torch.arange(len(pixels), device=device)
+    return Shelf(Stack.of_equal(pixels), characters, numbers, questions, boxes, contexts)
+
+
+def page_shelf(pattern: str, device: torch.device | str) -> Shelf:
+    """The pages of all packs whose names match the pattern, with every question about them."""
+    paths = sorted(glob(pattern))
+    if not paths:
+        raise InputError(f"no pack of pages matches {pattern!r}; write some with arr-coc pages --pack")
+    pages = [page for page in read_pack(paths) if page.questions]
+    most = min(MOST_CHARACTERS, max(len(page.char_boxes) for page in pages))
+    characters = np.stack([_characters(page, most) for page in pages])
+    asked = [(number, question) for number, page in enumerate(pages) for question in page.questions]
+    boxes, contexts = (
+        np.stack([fixed_number(getattr(question, name), number) for _, question in asked])
+        for name, number in (("boxes", MOST_BOXES), ("context", MOST_CONTEXTS))
+    )
+    return Shelf(
+        laid_up(pages, device),
+        torch.from_numpy(characters).to(device),
+        torch.tensor([number for number, _ in asked], device=device),
+        torch.tensor([question_row(question.text) for _, question in asked], dtype=torch.uint8, device=device),
+        torch.from_numpy(boxes).to(device),
+        torch.from_numpy(contexts).to(device),
+    )
+
+
+def laid_up(pages: Sequence[Page], device: torch.device | str) -> Stack:
+    return Stack.of(decoded(pages), [(page.height, page.width) for page in pages], device)
+
+
+def _characters(page: Page, most: int) -> np.ndarray:
+    """(most, 3) float32: x and y of the middle of every character, and its identifier; −1e6 where there are fewer."""
+    result = np.full((most, 3), -1e6, np.float32)
+    letters = [character for word in page.words for character in word]
+    taken = np.linspace(0, len(letters) - 1, min(most, len(letters))).round().astype(int)
+    box = page.char_boxes.astype(np.float32)[taken]
+    result[: len(taken), 0] = (box[:, 0] + box[:, 2]) / 2
+    result[: len(taken), 1] = (box[:, 1] + box[:, 3]) / 2
+    # A letter with an accent is read as the one without it; what the alphabet lacks, as a question mark.
+    result[: len(taken), 2] = [question_row(letters[index])[0] for index in taken]
+    return result
+
+
+def fixed_number(boxes: np.ndarray, number: int) -> np.ndarray:
+    """(n, 4) → (number, 4) float32; empty boxes where there are fewer, the first ones where there are more."""
+    result = np.zeros((number, 4), np.float32)
+    result[: min(number, len(boxes))] = boxes[:number]
+    return result
+
+
+def with_additions(questions: Tensor, generator: torch.Generator) -> Tensor:
+    """(B, 96) int64 questions, some of them with what people add to them."""
+    device = questions.device
+    table = torch.tensor([question_row(text) for text in ADDED], device=device)
+    plain = torch.rand(len(questions), generator=generator, device=device) < PLAIN_SHARE
+    which = torch.randint(1, len(ADDED), (len(questions),), generator=generator, device=device)
+    added = table[torch.where(plain, 0, which)]
+    length = (questions > 0).sum(1, keepdim=True)
+    place = torch.arange(QUESTION, device=device)
+    tail = added.gather(1, (place - length).clamp_min(0))
+    return torch.where(place < length, questions, tail)
+
+
+@torch.no_grad()
+def draw_lessons(
+    shelf: Shelf,
+    pool: Tensor,
+    number: int,
+    canvas: int,
+    zoom: tuple[float, float],
+    generator: torch.Generator,
+    *,
+    worn: bool = True,
+    grey: float = 0.45,
+    each: bool = False,
+) -> Lessons:
+    """`number` questions of `pool` on crops of canvas², each page zoomed by a factor between the two of `zoom`.
+
+    each: every question of the pool once, in its order, instead of any by chance."""
+    device = shelf.page.device
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator, device=device)
+
+    asked = pool if each else pool[torch.randint(len(pool), (number,), generator=generator, device=device)]
+    page, extent = shelf.page[asked], shelf.extent_of(asked)
+    scale = torch.exp(math.log(zoom[0]) + uniform(number) * math.log(zoom[1] / zoom[0]))
+    span = (extent[:, 2:] - extent[:, :2]).amax(1).clamp_min(8)
+    scale = torch.minimum(scale, canvas * 0.97 / span).clamp_min(zoom[0] * 0.75)
+    size = shelf.pictures.sizes[page] * scale[:, None]  # height, width
+
+    left, top = (
+        crop_origin(extent[:, axis] * scale, extent[:, axis + 2] * scale, size[:, 1 - axis], canvas, uniform)
+        for axis in (0, 1)
+    )
+    pictures = crops(shelf.pictures, page, left, top, scale, (canvas, canvas), uniform, worn, zoom[0])
+    letters = letter_blocks(shelf.characters[page], left, top, scale, canvas)
+    shift = torch.stack([left, top, left, top], -1)[:, None]
+    rows = canvas // CELL
+    cells = []
+    for boxes in (shelf.boxes[asked], shelf.contexts[asked]):
+        there = boxes[..., 2] > boxes[..., 0]
+        placed = ((boxes * scale[:, None, None] - shift) / canvas).clamp(0, 1)
+        cells.append((box_cover(placed, there, rows, rows) > 0.02).float())
+    answer, context = cells
+    questions = with_additions(shelf.questions[asked].long(), generator)
+    if worn:
+        pictures = wear(pictures, uniform, grey)
+    return Lessons(pictures, questions, answer, context * (1 - answer), letters, (answer.sum((1, 2)) > 0).float())
+
+
+def crop_origin(low: Tensor, high: Tensor, side: Tensor, canvas: int, uniform: Uniform) -> Tensor:
+    """Where a crop begins along one axis, in zoomed pixels: so that low … high is inside, the rest by chance."""
+    slack = (canvas - (high - low)).clamp_min(0)
+    inside = (low - slack * uniform(len(low))).clamp_min(0)
+    inside = torch.minimum(inside, (side - canvas).clamp_min(0))
+    return inside - (canvas - side).clamp_min(0) * uniform(len(low))
+
+
+def crops(
+    stack: Stack,
+    page: Tensor,
+    left: Tensor,
+    top: Tensor,
+    scale: Tensor,
+    canvas: tuple[int, int],
+    uniform: Uniform,
+    turned: bool,
+    smallest: float,
+) -> Tensor:
+    """(B, 3, *canvas) float in [0, 1], from only so much ground as the widest crop needs."""
+    device, side, number = page.device, stack.side, len(page)
+    reach = min(side, int(max(canvas) / (smallest * 0.75)) + 8)
+    first_x, first_y = ((place / scale).floor().long().clamp(0, side - reach) for place in (left, top))
+    ground = stack.windows(page, first_y, first_x, reach).float() / 255
+    high, wide = (length / scale for length in canvas)
+    move = torch.zeros(number, 2, 3, device=device)
+    move[:, 0, 0], move[:, 1, 1] = wide / reach, high / reach
+    move[:, 0, 2] = (2 * (left / scale - first_x) + wide) / reach - 1
+    move[:, 1, 2] = (2 * (top / scale - first_y) + high) / reach - 1
+    if turned:
+        # A hundredth of a radian moves the edge of a crop by a few pixels: less than the blocks that are asked for.
+        angle = (uniform(number) - 0.5) * 0.03 * (uniform(number) < 0.3)
+        move[:, 0, 1], move[:, 1, 0] = -angle * high / reach, angle * wide / reach
+    # Below three quarters a single sample would skip pixels: take four and average.
+    twice = 2 if smallest < 0.8 else 1
+    # Places in float32, whoever asks: with the eight bits of bfloat16 letters near an edge are torn by two pixels.
+    with torch.autocast(device.type, enabled=False):
+        grid = F.affine_grid(move, [number, 3, canvas[0] * twice, canvas[1] * twice], align_corners=False)
+        taken = F.grid_sample(ground, grid, padding_mode="border", align_corners=False)
+    return F.avg_pool2d(taken, 2) if twice == 2 else taken
+
+
+def letter_blocks(characters: Tensor, left: Tensor, top: Tensor, scale: Tensor, canvas: int) -> Tensor:
+    """(B, G, 3) → (B, 97, canvas / 8, canvas / 8) bool: which characters have their middle in each block."""
+    number, blocks = len(characters), canvas // BLOCK
+    x = ((characters[..., 0] * scale[:, None] - left[:, None]) / BLOCK).floor().long()
+    y = ((characters[..., 1] * scale[:, None] - top[:, None]) / BLOCK).floor().long()
+    inside = (x >= 0) & (x < blocks) & (y >= 0) & (y < blocks)
+    nowhere = ALPHABET * blocks * blocks
+    which = characters[..., 2].long().clamp(0, ALPHABET - 1)
+    place = torch.where(inside, (which * blocks + y) * blocks + x, nowhere)
+    board = torch.zeros(number, nowhere + 1, dtype=torch.bool, device=characters.device)
+    board.scatter_(1, place, torch.ones_like(place, dtype=torch.bool))
+    return board[:, :-1].view(number, ALPHABET, blocks, blocks)
+
+
+def wear(pictures: Tensor, uniform: Uniform, grey_share: float) -> Tensor:
+    """Grey, dark, pale, blurred, noisy, unevenly lit, faxed: each by chance, for every picture of (B, 3, C, C).
+
+    Where questions name colours, few of the pictures may lose theirs."""
+    number, canvas = len(pictures), tuple(pictures.shape[2:])
+
+    def some(share: float) -> Tensor:
+        return (uniform(number, 1, 1, 1) < share).float()
+
+    def amount(*shape: int) -> Tensor:
+        return uniform(number, *(shape or (1, 1, 1)))
+
+    grey = some(grey_share)
+    worn = pictures * (1 - grey) + pictures.mean(1, keepdim=True) * grey
+    dark = some(0.2 * grey_share)
+    worn = worn * (1 - dark) + (1 - worn) * dark
+    contrast = torch.where(some(0.6) > 0, 0.45 + 0.75 * amount(), 1.0)
+    worn = (worn - 0.5) * contrast + 0.5 + 0.12 * (amount(3, 1, 1) - 0.5)
+    soft = F.avg_pool2d(F.pad(worn, (1, 1, 1, 1), mode="replicate"), 3, 1)
+    blurred = 0.9 * amount() * some(0.4)
+    worn = worn * (1 - blurred) + soft * blurred
+    light = F.interpolate(amount(1, 3, 3), canvas, mode="bicubic") * 0.25 * some(0.3)
+    grain = uniform(number, 1, *canvas) - 0.5
+    worn = worn - light + grain * 0.3 * amount() ** 2 * some(0.6)
+    faxed = some(0.2 * grey_share)
+    level = worn.mean(1, keepdim=True)
+    middle = level.mean((2, 3), keepdim=True) - 0.12
+    worn = worn * (1 - faxed) + ((level - middle) * 12).sigmoid() * faxed
+    return worn.clamp(0, 1)

@@ -1,0 +1,390 @@
+"""`arr-coc train mini`: one resumable run that makes the reader. A finished scorer tells it where to look, as later.
+
+Small canvases first, a dense target in every visual token, Muon for the matrices, mixed allocations from the start: the
+recipe that worked. Straight questions on large canvases never left chance, and large batches left too few steps.
+
+`--data RECORDS` is another training, that of the finished reader on one's own pictures: `--data . --help` tells.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import write_json
+from arr_coc.models.bundled import SCORER, load_scorer, part_folder
+
+from .acceleration import Captured, Prefetcher, Twin, make_optimizers
+from .allocations import KINDS, Kind, LeafTable, coarsest_of, even_tree_of
+from .checkpoints import load_shipped
+from .clip_lessons import ClipLessons
+from .curves import plot_record
+from .devices import Devices
+from .evaluate import FAMILIES, format_table, table
+from .mini_model import MiniConfig, build_mini
+from .options import RunOptions, option, takes_records
+from .pictures import vary
+from .reader import DenseHeads, Reader, cut_blocks, letter_losses, pack_batch, reader_losses, unpack_batch
+from .reader_examples import (
+    PIXELS_A_BUFFER,
+    PIXELS_A_RENDERING,
+    QUESTIONS,
+    SHARES,
+    STAGES,
+    Origin,
+    ReaderBatch,
+    ReaderSource,
+    RingBuffer,
+    choose_difficulty,
+    draw_step,
+    misheard,
+    next_stage,
+    pictures_a_step,
+)
+from .reader_pages import PageBook
+from .run import Moment, Notes, Schedule, Training, command, door
+
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MiniOptions(RunOptions):
+    """What `train mini` is asked beside what every training is asked."""
+
+    total: float = option(960.0, "seconds of the whole training, all runs together")
+    folder: Path = option(Path("runs/mini"), "where the checkpoint and the curve are kept")
+    start_from: Path | None = option(None, "an export of an earlier training")
+    learning_rate: float = option(2e-3, "of the reader")
+    warm_up: int = option(200, "steps")
+    decay_from: float = option(0.4, "share of the training from which on the learning rates fall")
+    scale: float = option(1.0, "share of the usual batch size and buffer, for machines with little memory")
+    reuse: float = option(5.0, "how often a rendered picture is read on average")
+    glyph_weight: float = option(1.0, "of the characters in every visual token")
+    patch_weight: float = option(1.0, "of the characters in every patch")
+    point_weight: float = option(0.3, "of pointing at what is meant")
+    thing_weight: float = option(1.0, "of the colours and things in every visual token")
+    evaluate: int = option(2048, "test questions for each cell of the table; 0: no table")
+    largest: int = option(1024, "leave out canvases with a longer side")
+    width: int = option(MiniConfig.width, "of the reader")
+    pages: str = option("", "packs of pages to read beside Needle World, like packs/train-*.bin (arr-coc pages --pack)")
+    heads_first: int = option(0, "steps in which only the dense heads learn, where the start has none")
+    page_share: float = option(0.45, "of the pictures, those that are pages")
+    neighbours: int = option(24, "questions about what stands beside what, of each page")
+    clip_share: float = option(0.0, "of the steps, those on clips of several frames")
+    letter_share: float = option(0.0, "of the steps, those that only name the letters in every token, twice as many")
+    misheard: float = option(
+        0.12, "of an answer's letters, those that the reader is told wrong while it learns to say it"
+    )
+    guide: str = option("bundled", "a finished scorer to follow, by folder")
+
+    @property
+    def schedule(self) -> Schedule:
+        # A run of a few steps, as tests make it, warms up in a part of them.
+        return Schedule(min(self.warm_up, 1 + self.steps // 4) if self.steps else self.warm_up, self.decay_from)
+
+
+class MiniTraining(Training[MiniOptions]):
+    """The reader, and buffers of pictures by canvas that are refilled while they are read."""
+
+    def __init__(self, options: MiniOptions, devices: Devices, mini: MiniConfig | None = None) -> None:
+        super().__init__(options, devices)
+        self.plan = options
+        self.mini_config = mini or MiniConfig(width=options.width, heads=options.width // 64)
+        self.model: Any = build_mini(self.mini_config)
+        self.scorer: Any = self.finished_scorer()
+        self.heads = DenseHeads(self.mini_config.width)
+        modules: dict[str, nn.Module] = {"mini": self.model, "heads": self.heads}
+        self.modules = {name: module.to(self.device) for name, module in modules.items()}
+        self.optimizers = make_optimizers(self.model, self.heads, options.learning_rate, self.device)
+        self.schedule = options.schedule
+        self.done |= {"pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0}
+        if options.start_from is not None:
+            load_shipped(options.start_from, self.modules)
+            record = options.start_from / "record.json"
+            # The package's own folder has no record: a finished reader, that has passed all stages.
+            earlier = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {"stage": len(STAGES) - 1}
+            kept = {name: earlier[name] for name in self.done if name != "first" and name in earlier}
+            self.done |= kept | {"first": self.done["step"] if "step" not in kept else kept["step"]}
+        # The reader works in bfloat16 where that is fast; its master copy keeps float32.
+        self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
+        self.twin = Twin(Reader(self.model, self.heads), self.dtype)
+        self.teach = Captured(self.read_and_weigh, self.device)
+        self.teach_letters = Captured(self.name_letters, self.device, self.teach.place)
+        self.idle: list[nn.Parameter] = []
+        first = self.done["first"]
+        self.chance["chance"].seed(options.seed + first)
+        self.pick = self.generator("pick", options.seed + first)
+        # The background thread has a source of chance of its own: a shared one would make runs depend on timing.
+        self.chance["source"] = random.Random(f"{options.seed}/{first}")
+        self.source = ReaderSource(
+            FAMILIES, SHARES, options.seed, self.device, QUESTIONS, self.done["rendered"], self.page_book()
+        )
+        self.clips = ClipLessons(self.device, options.seed, options.largest, max(1, round(8 * options.scale)))
+        self.ahead: Prefetcher[tuple[Origin, ReaderBatch]] = Prefetcher(self.render_next, self.device)
+        self.buffers: dict[Size, RingBuffer[ReaderBatch]] = {}
+        self.tables: dict[Size, LeafTable] = {}
+        # Batches rendered and stored so far, and pictures read so far, by canvas: what decides which one comes next.
+        self.rendered: dict[Size, int] = {}
+        self.stored: dict[Size, int] = {}
+        self.read: dict[Size, int] = {}
+        named = {"mini": self.model, "scorer": self.scorer}
+        sizes = ", ".join(f"{name} {count(module):.2f} M" for name, module in named.items())
+        print(f"{sizes} parameters, {self.device}", flush=True)
+
+    def running(self) -> AbstractContextManager[object]:
+        return self.ahead
+
+    # ---- what is read next
+
+    def canvases(self) -> list[Size]:
+        return [size for size in STAGES[self.done["stage"]].canvases if max(size) <= self.plan.largest]
+
+    def pictures_at_once(self, size: Size) -> int:
+        return max(1, round(min(2048, PIXELS_A_RENDERING // (size[0] * size[1])) * self.plan.scale))
+
+    def missing(self, size: Size, batches: dict[Size, int]) -> float:
+        """How many pictures of a canvas are due, beyond those there: a few of each family first, then by use."""
+        due = len(FAMILIES) * self.pictures_at_once(size) + self.read.get(size, 0) / self.plan.reuse
+        return due - batches.get(size, 0) * self.pictures_at_once(size)
+
+    def render_next(self) -> tuple[Origin, ReaderBatch]:
+        """Pictures for steps to come, of the canvas that misses them most."""
+        # Small canvases first where nothing is there yet: those are the ones that are waited for.
+        size = max(self.canvases(), key=lambda size: self.missing(size, self.rendered) / self.pictures_at_once(size))
+        turn = self.rendered.get(size, 0)
+        self.rendered[size] = turn + 1
+        difficulty = choose_difficulty(size, self.chance["source"])
+        origin = self.source.choose(self.pictures_at_once(size), size, difficulty, turn)
+        return origin, self.source.render(origin)
+
+    def store(self, origin: Origin, batch: ReaderBatch) -> None:
+        """Put pictures into the buffer of their canvas."""
+        size = batch.size
+        if size not in self.buffers:
+            # Canvases that are read less often need fewer pictures, and there are many of them.
+            share = min(1.0, 2 * STAGES[self.done["stage"]].canvases[size])
+            room = min(16_384, share * PIXELS_A_BUFFER / (size[0] * size[1]))
+            self.buffers[size] = RingBuffer(max(len(FAMILIES) * len(batch), round(room * self.plan.scale)))
+            self.tables[size] = LeafTable(even_tree_of(size), self.device)
+        self.buffers[size].add(batch, tuple(origin))
+        self.stored[size] = self.stored.get(size, 0) + 1
+
+    def next_batch(self, at: Moment, letters: Kind | None = None) -> tuple[ReaderBatch, Kind]:
+        """Pictures of one canvas and how they are allocated. letters: instead, twice as many as without a question."""
+        size, kind = draw_step(self.done["stage"], at.progress, self.chance["chance"], self.plan.largest)
+        kind = letters or kind
+        while self.stored.get(size, 0) < len(FAMILIES):
+            self.store(*self.ahead.next())
+        due = any(self.missing(each, self.stored) > 0 for each in self.canvases())
+        if (self.ahead.ready or self.plan.steps) and due:
+            self.store(*self.ahead.next())
+        number = max(2, round(pictures_a_step(size, kind) * self.plan.scale * (2 if letters else 1)))
+        self.read[size] = self.read.get(size, 0) + number
+        return self.draw(size, number, every_question=kind.name == "full" and not letters), kind
+
+    def data_state(self) -> dict[str, Any]:
+        buffers = {size: buffer.state() for size, buffer in self.buffers.items()}
+        return {"buffers": buffers, "stored": dict(self.stored), "read": dict(self.read), "clips": self.clips.state()}
+
+    def load_data_state(self, state: dict[str, Any]) -> None:
+        # What the thread had rendered ahead is lost, and its numbers stay used.
+        self.stored, self.read, self.rendered = dict(state["stored"]), dict(state["read"]), dict(state["stored"])
+        self.source.rendered = self.done["rendered"]
+        for size, kept in state["buffers"].items():
+            self.buffers[size] = RingBuffer.of_state(kept, lambda origin: self.source.render(Origin(*origin)))
+            self.tables[size] = LeafTable(even_tree_of(size), self.device)
+        self.clips.load_state(state["clips"])
+        self.twin.push_weights()
+
+    # ---- the reader
+
+    def step(self, at: Moment) -> Notes:
+        if self.chance["chance"].random() < self.plan.clip_share:
+            return self.learn_clips()
+        if self.chance["chance"].random() < self.plan.letter_share:
+            return self.learn_letters(at)
+        return self.learn(*self.next_batch(at))
+
+    def page_book(self) -> PageBook | None:
+        plan = self.plan
+        if not plan.pages:
+            return None
+        return PageBook(plan.pages, self.device, plan.seed, plan.page_share, neighbours=plan.neighbours)
+
+    def finished_scorer(self) -> Any:
+        """The scorer that the options name, frozen."""
+        folder = part_folder(SCORER) if self.plan.guide == "bundled" else Path(self.plan.guide)
+        return load_scorer(folder, str(self.device)).eval().requires_grad_(False)
+
+    def learn_clips(self) -> Notes:
+        """One update of the reader on clips of several frames, in video prompts."""
+        reading = self.clips.read(self.twin.worker.mini, self.chance["chance"], self.pick)
+        reading.loss.backward()
+        self.twin.pull_gradients()
+        self.update_reader()
+        return {"clips": reading.loss, "right clips": reading.right.float().mean()}
+
+    def update_reader(self) -> None:
+        if self.done["step"] - self.done["first"] < self.plan.heads_first:
+            for parameter in self.model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.zero_()
+        nn.utils.clip_grad_norm_([*self.model.parameters(), *self.heads.parameters()], 1.0)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        self.twin.push_weights()
+
+    def draw(self, size: tuple[int, int], number: int, every_question: bool = False) -> ReaderBatch:
+        """Pictures of a canvas, varied, with all their questions or one of them."""
+        pages = self.buffers[size].draw(number, self.pick)
+        if not every_question:
+            which = torch.randint(QUESTIONS, (number,), generator=self.pick, device=self.device)
+            pages = pages.one_question(which)
+        pages = misheard(pages, self.plan.misheard, self.pick)
+        return replace(pages, pictures=vary(pages.pictures, self.pick, self.dtype))
+
+    def learn(self, pages: ReaderBatch, kind: Kind) -> dict[str, torch.Tensor]:
+        """One update of the reader; returns what to write down about it."""
+        size = pages.size
+        blocks, kept = self.blocks(pages, kind)
+        patches = cut_blocks(pages, blocks, coarsest_of(size) + 1, self.dtype)
+        found = self.teach(pack_batch(pages, blocks, patches, kept))
+        self.update_reader()
+        notes = {
+            f"right {size[0]} {kind.name}": found["right"],
+            "thing": found["thing"],
+            **{f"{name} {size[0]}": found[name] for name in ("answer", "pointing", "copying")},
+        }
+        if kind.name == "full":
+            notes[f"glyph {size[0]}"] = found["glyph"]
+        self.done["pictures"] += len(pages)
+        self.done["rendered"] = self.source.rendered
+        return notes
+
+    def read_and_weigh(self, material: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+        """One lesson's losses and their gradients, which are left with the master; recorded and replayed on a GPU."""
+        plan, lesson = self.plan, reader_losses(self.twin.worker, *unpack_batch(material))
+        reading = lesson.reading
+        loss = (
+            reading.answer
+            + plan.glyph_weight * reading.glyph
+            + plan.patch_weight * lesson.patches
+            + plan.point_weight * (lesson.pointing + lesson.copying)
+            + plan.thing_weight * reading.thing
+        )
+        loss.backward()
+        self.twin.pull_gradients()
+        notes = {
+            "answer": reading.answer,
+            "right": reading.right.float().mean(),
+            "glyph": reading.glyph_right,
+            "thing": reading.thing,
+            "pointing": lesson.pointing,
+            "copying": lesson.copying,
+        }
+        return {name: value.detach() for name, value in notes.items()}
+
+    def blocks(self, pages: ReaderBatch, kind: Kind) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+        """The leaves of every look of this kind at these pages, and which tokens are kept after the tower."""
+        leaf_table, truth = self.tables[pages.size], pages.targets[:, 0].float()
+        # Most first looks follow chance: the scorer must not be the only guide that the reader knows, and it is slow.
+        guided = kind.name == "scorer" or (kind.name == "again" and self.chance["chance"].random() < 0.25)
+        scores = None
+        if guided:
+            with torch.no_grad(), self.autocast():
+                scores = self.scorer.score(pages.pictures, pages.questions[:, 0].long()).float()
+        return leaf_table.looks(kind, truth, self.pick, scores)
+
+    def learn_letters(self, at: Moment) -> Notes:
+        """One update of the tower alone, by the letters in every token: no question, and no language model to wait for.
+
+        How well letters are read limits everything else: nine right out of ten leave a third of answers of ten letters.
+        """
+        pages, kind = self.next_batch(at, KINDS[0])
+        blocks, _ = self.blocks(pages, kind)
+        patches = cut_blocks(pages, blocks, coarsest_of(pages.size) + 1, self.dtype)
+        found = self.teach_letters(pack_batch(pages, blocks, patches))
+        # What got no gradient must not move by an old one.
+        kept = [parameter.grad for parameter in self.idle]
+        for parameter in self.idle:
+            parameter.grad = None
+        self.update_reader()
+        for parameter, gradient in zip(self.idle, kept, strict=True):
+            parameter.grad = gradient
+        self.done["pictures"] += len(pages)
+        self.done["rendered"] = self.source.rendered
+        return {f"letters {pages.size[0]}": found["glyph"]}
+
+    def name_letters(self, material: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The dense losses of a lesson and their gradients; recorded and replayed on a GPU."""
+        plan, dense = self.plan, letter_losses(self.twin.worker, *unpack_batch(material)[:3])
+        loss = plan.glyph_weight * dense.glyph + plan.patch_weight * dense.patches + plan.thing_weight * dense.thing
+        loss.backward()
+        self.idle = self.twin.without_gradient()
+        self.twin.pull_gradients()
+        return {"glyph": dense.right.detach()}
+
+    def autocast(self) -> torch.autocast:
+        # What is recorded must not hang on weights that were cast, and kept, outside of the recording.
+        cuda = self.device.type == "cuda"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=cuda, cache_enabled=False)
+
+    # ---- the record
+
+    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+        """Also decides whether a stage is over."""
+        stage = self.done["stage"]
+        weights = STAGES[stage].canvases
+        largest = max(weights, key=lambda size: weights[size])[0]
+        self.done["glyphs"] = means.get(f"glyph {largest}", self.done["glyphs"])
+        following = next_stage(stage, at.progress, self.done["glyphs"])
+        if following != stage:
+            self.done |= {"stage": following, "glyphs": 0.0}
+        return {"stage": stage, **means}
+
+    def record(self) -> dict[str, Any]:
+        return {**super().record(), "mini": asdict(self.mini_config), "rows": []}
+
+    def exports(self) -> dict[str, nn.Module]:
+        # The scorer stands beside the reader, where `ask` and `attach` look for it.
+        return {**self.modules, "scorer": self.scorer}
+
+    def finish(self) -> None:
+        if self.plan.evaluate:
+            cells = (("full", 1.0), ("uniform", 0.25), ("scorer", 0.25), ("oracle", 0.25))
+            rows = table(self.model, self.scorer, cells=cells, number=self.plan.evaluate, split="validation")
+            write_json(self.plan.target / "record.json", {**self.record(), "rows": rows})
+            print(format_table(rows), flush=True)
+        try:
+            print(f"files: {plot_record(self.plan.target)}", flush=True)
+        except InputError as error:  # a training without matplotlib is a training all the same
+            print(f"no curve was drawn: {error}", flush=True)
+
+
+def count(module: nn.Module) -> float:
+    """Millions of parameters."""
+    return sum(value.numel() for value in module.parameters()) / 1e6
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if takes_records(given):
+        from .train_prompts import mini_main
+
+        mini_main(given)
+        return
+    command(MiniTraining, MiniOptions, given, __doc__)
+
+
+if __name__ == "__main__":
+    door(main)

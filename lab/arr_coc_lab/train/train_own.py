@@ -1,0 +1,315 @@
+"""`arr-coc train scorer --data`: the scorer that reads, taught further on one's own pictures.
+
+    arr-coc train scorer --data invoices --start bundled --seconds 420 --out my-scorer
+
+Records as `own_data` reads them. From boxes; from words (the answer is looked for among the words of the picture); or
+from outcomes, where only answers are known: a frozen model says on which cells the right answer hangs (`own_credit`).
+
+Little data must not ruin what the scorer knows: a share of every batch is drawn (Needle World, and packs of pages where
+they are given), the layers that read letters stay as they are unless `--all-layers`, and what is shipped is a running
+mean of the weights. The folder that `--out` names is taken by path: look(image, question, relevance="my-scorer").
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from arr_coc.core.alphabet import question_row
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import write_json
+from arr_coc.models.bundled import SCORER, part_folder
+from arr_coc.relevance.scorer.reading_scorer import CELL, ReadingScorer
+
+from .devices import Devices
+from .options import RunOptions, option
+from .own_card import write_card
+from .own_credit import Creditor, creditor_of
+from .own_data import OwnRecord, read_own, split_by_picture, write_records
+from .run import Moment, Notes, Schedule, Training, command, door
+from .scorer_examples import SEARCHED, Curriculum
+from .scorer_worlds import (
+    MOST_BOXES,
+    MOST_CONTEXTS,
+    Lessons,
+    Shelf,
+    Stack,
+    draw_lessons,
+    joined,
+    needle_shelf,
+    page_shelf,
+    picked,
+)
+from .train_reading import (
+    KEEPS,
+    NEEDLE_GREY,
+    NEEDLE_ZOOM,
+    PAGE_GREY,
+    READING,
+    cell_losses,
+    coverage,
+    export_scorer,
+    letter_losses,
+)
+
+ZOOM = (0.7, 1.3)
+RUNNING_MEAN = 0.98
+HELD_BYTES = 1_500_000_000  # decoded pictures that are kept in memory
+ADVERSARIAL_KEEP = 1 / 8  # the budget at which it fails, or not
+STAGES = Curriculum()
+JUDGED_CANVAS = 512  # of Needle World, when it is judged
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnOptions(RunOptions):
+    """What this training is asked besides."""
+
+    data: Path = option(help="one's own records: a folder with records.jsonl, a .jsonl or a .parquet file")
+    source: str = option("boxes", "what is learned from", flag="--from", choices=("boxes", "outcomes", "words"))
+    start: str = option("bundled", "the scorer to go on from: bundled, or a folder")
+    model: str = option("mini", "with outcomes: the frozen model that answers; mini, a folder or a name on the hub")
+    strict: bool = option(False, "refuse the data where one record cannot be used, instead of skipping it")
+    held_out: float = option(0.2, "share of the pictures that are judged on and never learned from")
+    mix: float = option(0.5, "share of every batch that is drawn, so that little data does not ruin the scorer")
+    drawn: int = option(210, "Needle pictures that are laid up for that")
+    pages: str = option("", "packs of drawn pages to mix in as well: a pattern such as 'packs/train-*'")
+    canvas: int = option(512, "side in pixels of the crops that are learned from")
+    batch: int = option(6, "pictures a step")
+    learning_rate: float = option(2e-4, "of AdamW, at its highest")
+    all_layers: bool = option(False, "also teach the layers that read letters: for another script; needs much data")
+    judged: int = option(40, "questions held out, and as many of Needle World, at each judgement")
+    judge_every: float = option(600.0, "seconds between judgements; there is one before and one after in any case")
+    curriculum: bool = option(False, "pictures by themselves first, then frames of clips, then what it fails on")
+    push: str = option("", "a name on the hub (owner/name) that gets the folder when all is done")
+    folder: Path = option(Path("runs/own-scorer"), "where the checkpoint and the curve are kept")
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.mix < 1:
+            raise InputError(f"--mix {self.mix} leaves no room for your pictures; give 0 or more, below 1")
+        if not 0 < self.held_out < 1:
+            raise InputError(f"--held-out {self.held_out} must be between 0 and 1")
+        if self.canvas < 128 or self.canvas % CELL or self.batch < 1:
+            raise InputError(f"--canvas {self.canvas} must be a multiple of {CELL} from 128, --batch at least 1")
+
+
+class Album:
+    """Pictures of records as (H, W, 3) uint8 arrays; those used last are kept, up to a number of bytes."""
+
+    def __init__(self, most: int = HELD_BYTES) -> None:
+        self.most, self.held, self.kept = most, 0, OrderedDict[str, np.ndarray]()
+
+    def pixels(self, record: OwnRecord) -> np.ndarray:
+        if record.picture in self.kept:
+            self.kept.move_to_end(record.picture)
+            return self.kept[record.picture]
+        made = np.ascontiguousarray(record.load().pixels)
+        self.kept[record.picture], self.held = made, self.held + made.nbytes
+        while self.held > self.most and len(self.kept) > 1:
+            self.held -= self.kept.popitem(last=False)[1].nbytes
+        return made
+
+
+def own_shelf(album: Album, records: Sequence[OwnRecord], device: torch.device) -> Shelf:
+    """These records as a shelf of their own, one picture and one question each."""
+    pictures = [album.pixels(record) for record in records]
+    sizes = [picture.shape[:2] for picture in pictures]
+    number = len(records)
+
+    def placed(boxes: Sequence[np.ndarray], most: int) -> Tensor:
+        result = np.zeros((number, most, 4), np.float32)
+        for row, (several, (height, width)) in enumerate(zip(boxes, sizes, strict=True)):
+            chosen = several[np.argsort(-np.prod(several[:, 2:] - several[:, :2], 1), kind="stable")][:most]
+            result[row, : len(chosen)] = chosen * (width, height, width, height)
+        return torch.from_numpy(result).to(device)
+
+    return Shelf(
+        Stack.of(pictures, sizes, device),
+        torch.full((number, 1, 3), -1e6, device=device),
+        torch.arange(number, device=device),
+        torch.tensor([question_row(record.query) for record in records], dtype=torch.uint8, device=device),
+        placed([record.boxes for record in records], MOST_BOXES),
+        placed([record.context for record in records], MOST_CONTEXTS),
+    )
+
+
+def start_folder(start: str) -> Path:
+    return part_folder(SCORER) if start == "bundled" else Path(start)
+
+
+class OwnTraining(Training[OwnOptions]):
+    """The reading scorer on one's own records; its running mean is what is judged and shipped."""
+
+    title = "own scorer"
+
+    def __init__(self, options: OwnOptions, devices: Devices) -> None:
+        super().__init__(options, devices)
+        self.data = read_own(options.data, options.source, strict=options.strict)
+        self.learned, self.held = split_by_picture(self.data.records, options.held_out, options.seed)
+        self.seen_boxes = [record for record in self.held if len(record.boxes)]
+        self.album = Album()
+        self.scorer = ReadingScorer.from_pretrained(start_folder(options.start)).float().to(self.device).train()
+        self.mean = copy.deepcopy(self.scorer).requires_grad_(False).eval()
+        if not options.all_layers:
+            for name in READING:
+                getattr(self.scorer, name).requires_grad_(False)
+        self.modules = {"scorer": self.scorer, "mean": self.mean}
+        self.optimizers.append(
+            torch.optim.AdamW(self.parameters(), lr=options.learning_rate, weight_decay=0.01, betas=(0.9, 0.98))
+        )
+        self.schedule = Schedule(warm_up=20, decay_from=0.4, floor=0.02)
+        self.draws = self.generator("lessons", options.seed)
+        self.drawn = [needle_shelf(options.canvas, max(14, options.drawn), options.seed, self.device)]
+        if options.pages:
+            self.drawn.append(page_shelf(options.pages, self.device))
+        self.creditor: Creditor | None = None
+        if options.source == "outcomes":
+            self.creditor = creditor_of(options.model, self.album.pixels, self.device)
+        self.done |= {"records": len(self.data.records), "skipped": len(self.data.bad), "held_out": len(self.held)}
+        self.done |= {"pictures": len({record.picture for record in self.data.records})}
+
+    def parameters(self) -> Any:
+        return (value for value in self.scorer.parameters() if value.requires_grad)
+
+    # ---- a step
+
+    def own_lessons(self, number: int, at: Moment) -> Lessons:
+        """Questions by chance; with outcomes their boxes are where the frozen model's answer hung.
+
+        With a curriculum: first those about pictures by themselves, where there are some; then all; then, for half of
+        them, several candidates of which those are taken whose answers the scorer sees least of just now."""
+        stage = STAGES.at(at.progress).name if self.options.curriculum else "all"
+        self.stage = stage
+        hard = number - number // 2 if stage == "adversarial" else 0
+        lone = [record for record in self.learned if not record.clip]
+        plain = self.asked_lessons(lone if stage == "static" and lone else self.learned, number - hard)
+        if not hard:
+            return plain
+        # Credit is dear: with outcomes the candidates are records that have it.
+        known = self.learned if self.creditor is None else [one for one in self.learned if self.creditor.knows(one)]
+        candidates = self.asked_lessons(known or self.learned, SEARCHED * hard)
+        seen = coverage(self.mean, candidates, (ADVERSARIAL_KEEP,))[:, 0]
+        found = picked(candidates, torch.where(candidates.weight > 0, seen, 2.0).argsort(stable=True)[:hard])
+        return joined([plain, found]) if number > hard else found
+
+    def asked_lessons(self, records: Sequence[OwnRecord], number: int) -> Lessons:
+        asked = torch.randint(len(records), (number,), generator=self.draws, device=self.device).tolist()
+        chosen = [records[index] for index in asked]
+        if self.creditor is not None:
+            chosen = [self.creditor.placed(record) for record in chosen]
+        shelf = own_shelf(self.album, chosen, self.device)
+        return draw_lessons(shelf, shelf.page, number, self.options.canvas, ZOOM, self.draws, grey=PAGE_GREY, each=True)
+
+    def drawn_lessons(self, number: int, at: Moment) -> Lessons:
+        """Needle World; every other step pages, where there are some."""
+        which = at.since % len(self.drawn)
+        shelf = self.drawn[which]
+        every = torch.arange(len(shelf.page), device=self.device)
+        zoom, grey = (NEEDLE_ZOOM, NEEDLE_GREY) if which == 0 else (ZOOM, PAGE_GREY)
+        return draw_lessons(shelf, every, number, self.options.canvas, zoom, self.draws, grey=grey)
+
+    def loss(self, at: Moment) -> tuple[Tensor, Notes]:
+        options = self.options
+        of_drawn = min(options.batch - 1, round(options.batch * options.mix)) if options.mix else 0
+        parts = [self.drawn_lessons(of_drawn, at)] if of_drawn else []
+        lessons = joined([*parts, self.own_lessons(options.batch - of_drawn, at)])
+        pictures = lessons.pictures.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            cells, letters = self.scorer.with_glyphs(pictures, lessons.questions, glyphs=options.all_layers)
+        losses = cell_losses(cells, lessons)
+        loss = losses["which"] + 3 * losses["each"]
+        if options.all_layers and of_drawn:  # what stands where is known of drawn pictures only
+            read = letter_losses(letters[:of_drawn], lessons.letters[:of_drawn])
+            loss, losses = loss + 0.5 * read["letters"] + read["blank"], losses | read
+        with torch.no_grad():
+            best = cells[of_drawn:].flatten(1).argmax(1, keepdim=True)
+            hit = lessons.answer[of_drawn:].flatten(1).gather(1, best).mean()
+        notes = {**{name: value.detach() for name, value in losses.items()}, "hit": hit}
+        if self.creditor is not None:
+            self.done["likelihood"] = self.creditor.likelihood
+            notes["likelihood"] = hit.new_tensor(self.creditor.likelihood)
+        return loss, notes
+
+    def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
+        return {"stage": self.stage, **means} if self.options.curriculum else means
+
+    def update(self, loss: Tensor) -> Tensor:
+        norm = super().update(loss)
+        step = self.done["step"] + 1
+        with torch.no_grad():
+            weight = 1 - min(RUNNING_MEAN, step / (step + 10))
+            torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
+        return norm
+
+    def data_state(self) -> Any:
+        return None if self.creditor is None else self.creditor.state()
+
+    def load_data_state(self, state: Any) -> None:
+        if self.creditor is not None and state is not None:
+            self.creditor.load_state(state)
+
+    # ---- how well it does
+
+    def judge(self, at: Moment) -> dict[str, Any]:
+        """Coverage of answers: on whole pictures held out, where their boxes are known, and on Needle World."""
+        generator, result = torch.Generator(self.device).manual_seed(1), {}
+        found: dict[str, list[Tensor]] = {"needle": [], "held out": []}
+        shelf = self.validation()
+        for part in torch.arange(len(shelf.page), device=self.device).split(8):
+            lessons = draw_lessons(shelf, part, len(part), JUDGED_CANVAS, (1, 1), generator, worn=False, each=True)
+            found["needle"].append(coverage(self.mean, lessons))
+        for record in self.chosen():
+            lone = own_shelf(self.album, [record], self.device)
+            canvas = lone.pictures.side
+            lessons = draw_lessons(lone, lone.page, 1, canvas, (1, 1), generator, worn=False, each=True)
+            found["held out"].append(coverage(self.mean, lessons))
+        for name, values in found.items():
+            for keep, value in zip(KEEPS, torch.cat(values).mean(0).tolist() if values else (), strict=bool(values)):
+                result[f"{name} 1/{round(1 / keep)}"] = value
+        self.done.setdefault("before", result)
+        self.done["after"] = result
+        return result
+
+    def chosen(self) -> list[OwnRecord]:
+        """The held-out records that are judged, spread over all of them."""
+        number = min(self.options.judged, len(self.seen_boxes))
+        return [
+            self.seen_boxes[index] for index in np.linspace(0, len(self.seen_boxes) - 1, number).round().astype(int)
+        ]
+
+    def validation(self) -> Shelf:
+        if not hasattr(self, "_validation"):
+            self._validation = needle_shelf(JUDGED_CANVAS, max(7, self.options.judged), 1, self.device, "validation")
+        return self._validation
+
+    # ---- what is left
+
+    def exports(self) -> dict[str, nn.Module]:
+        return {"scorer": self.mean}
+
+    def export(self) -> None:
+        target = self.options.target
+        export_scorer(self.mean, target)
+        write_json(target / "record.json", self.record())
+        write_records(target / "held_out.jsonl", self.held)
+        write_card(target, self.record())
+
+    def finish(self) -> None:
+        print(f"{self.options.target}: take it by path, relevance={str(self.options.target)!r}", flush=True)
+        if self.options.push:
+            self.mean.push_to_hub(self.options.push, folder=self.options.target)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    command(OwnTraining, OwnOptions, arguments, __doc__)
+
+
+if __name__ == "__main__":
+    door(main)

@@ -1,0 +1,256 @@
+"""`arr-coc train reading`: the scorer that reads, taught on Needle World and pages together, from boxes.
+
+    python -m arr_coc_lab.train.train_reading --pages 'packs/train-*' --aside 'packs/val-*' --seconds 1000 --out OUT
+
+Small canvases zoomed in first, then larger ones, earlier ones coming back: a scorer that cannot read learns nothing
+from a whole page. Three losses: which cells (as a distribution and one by one), and which letters stand in each block.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from arr_coc.core.files import write_json
+from arr_coc.core.manifest import whole_folder
+from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
+
+from .acceleration import BatchedMuon
+from .devices import Devices
+from .options import RunOptions, option
+from .run import Moment, Notes, Schedule, Training, command, door
+from .scorer_worlds import Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf
+
+
+class Stage(NamedTuple):
+    """until: share of the training. canvas: side in pixels. batch: pictures a step, half of each world. zoom: of pages,
+    whose type is smaller than Needle World's. laid_up: Needle pictures."""
+
+    until: float
+    canvas: int
+    batch: int
+    zoom: tuple[float, float]
+    laid_up: int
+
+
+STAGES = (
+    Stage(0.08, 128, 512, (1.1, 2.4), 28_000),
+    Stage(0.26, 256, 160, (0.95, 2.0), 14_000),
+    Stage(0.60, 512, 48, (0.75, 1.6), 5_600),
+    Stage(1.01, 768, 24, (0.70, 1.35), 2_100),
+)
+NEEDLE_ZOOM = (0.9, 1.25)
+# One step in so many goes back to an earlier canvas.
+AGAIN = 4
+CONTEXT = 0.35  # how much a cell that identifies the answer counts, beside one that holds it
+RUNNING_MEAN = 0.9985
+# What is written is read by these, as well as by any layer above them; they know no question.
+READING = ("stem", "fine", "down8", "read", "glyphs")
+KEEPS = (1 / 4, 1 / 8, 1 / 16)
+# Where Needle World's questions name colours, few of its pictures may lose theirs.
+NEEDLE_GREY, PAGE_GREY = 0.08, 0.45
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(RunOptions):
+    """What this training is asked besides."""
+
+    pages: str = option("", "packs of pages to learn from: a pattern such as 'packs/train-*'; empty: Needle World only")
+    aside: str = option("", "packs of pages kept aside, to judge on")
+    learning_rate: float = option(1.6e-3, "of both optimizers, at its highest")
+    needle_share: float = option(0.5, "of every batch")
+    scale: float = option(1.0, "of the batches and of what is laid up, for machines with little memory")
+    start: Path | None = option(None, "a scorer's folder to go on from")
+    judged: int = option(600, "questions about pages kept aside, and as many of Needle World, at each judgement")
+    folder: Path = option(Path("runs/reading"), "where the checkpoint and the curve are kept")
+
+
+def cell_losses(cells: Tensor, lessons: Lessons) -> dict[str, Tensor]:
+    """Logits (B, rows, cols) → which cells, as a distribution and one by one, over lessons whose answer is there."""
+    weight = lessons.weight / lessons.weight.sum().clamp_min(1)
+    cells = cells.float()
+    wanted = lessons.answer + CONTEXT * lessons.context
+    share = (wanted / wanted.sum((1, 2), keepdim=True).clamp_min(1e-6)).flatten(1)
+    which = -(F.log_softmax(cells.flatten(1), 1) * share).sum(1)
+    each = F.binary_cross_entropy_with_logits(cells, wanted.clamp(max=1), reduction="none").mean((1, 2))
+    return {"which": (which * weight).sum(), "each": (each * weight).sum()}
+
+
+def letter_losses(letters: Tensor, blocks: Tensor) -> dict[str, Tensor]:
+    """Logits (B, 97, h, w) and what stands in each block (bool) → which letters, and whether any."""
+    letters = letters.float()
+    occupied = blocks[:, 1:].any(1)
+    # Every class in blocks with print; in empty ones only "nothing stands here", or the many would drown the few.
+    read = F.binary_cross_entropy_with_logits(letters, blocks.float(), reduction="none").sum(1)
+    read = (read * occupied).sum() / occupied.sum().clamp_min(1)
+    return {"letters": read, "blank": F.binary_cross_entropy_with_logits(letters.logsumexp(1), occupied.float())}
+
+
+def losses(cells: Tensor, letters: Tensor, lessons: Lessons) -> dict[str, Tensor]:
+    """Logits (B, rows, cols) and (B, 97, h, w) → the three losses."""
+    return cell_losses(cells, lessons) | letter_losses(letters, lessons.letters)
+
+
+def total(parts: dict[str, Tensor]) -> Tensor:
+    return parts["which"] + 3 * parts["each"] + 0.5 * parts["letters"] + parts["blank"]
+
+
+def make_optimizers(scorer: nn.Module, rate: float, fused: bool) -> list[Any]:
+    """Muon for the matrices inside, AdamW for everything else."""
+    names = ("embed", "head", "glyphs", "place")
+    matrices = [
+        value
+        for name, value in scorer.named_parameters()
+        if value.requires_grad and value.ndim == 2 and not any(part in name for part in names)
+    ]
+    known = {id(value) for value in matrices}
+    rest = [value for value in scorer.parameters() if value.requires_grad and id(value) not in known]
+    return [
+        BatchedMuon(matrices, lr=rate, weight_decay=0.02, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(rest, lr=rate, weight_decay=0.02, betas=(0.9, 0.98), fused=fused),
+    ]
+
+
+@torch.no_grad()
+def coverage(scorer: nn.Module, lessons: Lessons, keeps: tuple[float, ...] = KEEPS) -> Tensor:
+    """(B, keeps): the share of the answer's cells among the best of each budget, less one token for every 64 cells."""
+    with torch.autocast(lessons.pictures.device.type, torch.bfloat16, enabled=lessons.pictures.is_cuda):
+        cells = scorer(lessons.pictures, lessons.questions).float().flatten(1)
+    answer, number = lessons.answer.flatten(1), cells.shape[1]
+    results = []
+    for keep in keeps:
+        best = cells.topk(max(1, int(number * keep) - number // 64), 1).indices
+        results.append(answer.gather(1, best).sum(1) / answer.sum(1).clamp_min(1))
+    return torch.stack(results, 1)
+
+
+def pools(shelf: Shelf) -> dict[int, Tensor]:
+    """Canvas → the questions whose answer and context fit on it at its smallest zoom."""
+    everything = torch.arange(len(shelf.page), device=shelf.page.device)
+    extent = shelf.extent_of(everything)
+    span = (extent[:, 2:] - extent[:, :2]).amax(1)
+    fitting = {stage.canvas: everything[span * stage.zoom[0] <= stage.canvas * 0.97] for stage in STAGES}
+    return {canvas: pool if len(pool) else everything for canvas, pool in fitting.items()}
+
+
+class ReadingTraining(Training[ReadingOptions]):
+    """The reading scorer, and the running mean of its weights, which is what is judged and shipped."""
+
+    title = "reading"
+
+    def __init__(self, options: ReadingOptions, devices: Devices) -> None:
+        super().__init__(options, devices)
+        scorer = ReadingScorer() if options.start is None else ReadingScorer.from_pretrained(options.start).float()
+        self.scorer = scorer.to(self.device).train()
+        self.mean = ReadingScorer(scorer.config).to(self.device).requires_grad_(False).eval()
+        self.mean.load_state_dict(scorer.state_dict())
+        self.modules = {"scorer": self.scorer, "mean": self.mean}
+        self.optimizers = make_optimizers(self.scorer, options.learning_rate, self.device.type == "cuda")
+        self.schedule = Schedule(warm_up=200, decay_from=0.35, floor=0.01)
+        self.draws = self.generator("lessons", options.seed)
+        self.needles = {
+            stage.canvas: needle_shelf(
+                stage.canvas, max(14, int(stage.laid_up * options.scale)), options.seed, self.device
+            )
+            for stage in STAGES
+        }
+        self.pages = page_shelf(options.pages, self.device) if options.pages else None
+        self.pools = pools(self.pages) if self.pages is not None else {}
+        self.aside = page_shelf(options.aside, self.device) if options.aside else None
+
+    def parameters(self) -> Any:
+        return self.scorer.parameters()
+
+    def lessons(self, stage: Stage) -> Lessons:
+        number = max(2, int(stage.batch * self.options.scale))
+        of_needle = number if self.pages is None else max(1, round(number * self.options.needle_share))
+        shelf, parts = self.needles[stage.canvas], []
+        if of_needle:
+            every = torch.arange(len(shelf.page), device=self.device)
+            parts.append(draw_lessons(shelf, every, of_needle, stage.canvas, NEEDLE_ZOOM, self.draws, grey=NEEDLE_GREY))
+        if self.pages is not None and number > of_needle:
+            pool, count = self.pools[stage.canvas], number - of_needle
+            parts.append(draw_lessons(self.pages, pool, count, stage.canvas, stage.zoom, self.draws, grey=PAGE_GREY))
+        return joined(parts)
+
+    def stage_at(self, at: Moment) -> Stage:
+        now = next(index for index, stage in enumerate(STAGES) if at.progress < stage.until)
+        if at.since % AGAIN == AGAIN - 1 and now:
+            return STAGES[self.chance["chance"].randrange(max(0, now - 2), now)]
+        return STAGES[now]
+
+    def loss(self, at: Moment) -> tuple[Tensor, Notes]:
+        lessons = self.lessons(self.stage_at(at))
+        pictures = lessons.pictures.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            cells, letters = self.scorer.with_glyphs(pictures, lessons.questions)
+        parts = losses(cells, letters, lessons)
+        with torch.no_grad():
+            best = cells.flatten(1).argmax(1, keepdim=True)
+            hit = lessons.answer.flatten(1).gather(1, best).mean()
+            read = ((letters > 0) & lessons.letters).sum() / lessons.letters.sum().clamp_min(1)
+        return total(parts), {**{name: value.detach() for name, value in parts.items()}, "hit": hit, "read": read}
+
+    def update(self, loss: Tensor) -> Tensor:
+        norm = super().update(loss)
+        step = self.done["step"] + 1
+        with torch.no_grad():
+            weight = 1 - min(RUNNING_MEAN, step / (step + 50))
+            torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
+        return norm
+
+    def judge(self, at: Moment) -> dict[str, Any] | None:
+        """Coverage of answers on pages kept aside, whole, and on Needle World's validation pictures of 512²."""
+        if not at.step:
+            return None
+        generator = torch.Generator(self.device).manual_seed(1)
+        result: dict[str, Any] = {}
+        worlds = {"pages": self.aside, "needle": self.validation()}
+        for name, shelf in worlds.items():
+            if shelf is None:
+                continue
+            canvas, zoom = (1024, 1.0) if name == "pages" else (512, 1.0)
+            asked = torch.randperm(len(shelf.page), generator=generator, device=self.device)[: self.options.judged]
+            found = [
+                coverage(
+                    self.mean,
+                    draw_lessons(shelf, part, len(part), canvas, (zoom, zoom), generator, worn=False, each=True),
+                )
+                for part in asked.split(8)
+            ]
+            for keep, value in zip(KEEPS, torch.cat(found).mean(0).tolist(), strict=True):
+                result[f"{name} 1/{round(1 / keep)}"] = value
+        return result
+
+    def validation(self) -> Shelf:
+        if not hasattr(self, "_validation"):
+            number = max(14, int(self.options.judged * min(1.0, self.options.scale)))
+            self._validation = needle_shelf(512, number, 1, self.device, "validation")
+        return self._validation
+
+    def exports(self) -> dict[str, nn.Module]:
+        return {"scorer": self.mean}
+
+    def export(self) -> None:
+        write_json(self.options.target / "record.json", self.record())
+        export_scorer(self.mean, self.options.target / "scorer")
+
+
+def export_scorer(scorer: ReadingScorer, folder: Path) -> None:
+    """The folder of a scorer: config.json, and model.safetensors in half precision."""
+    with whole_folder(folder) as made:
+        copy.deepcopy(scorer).cpu().half().save_pretrained(made)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    command(ReadingTraining, ReadingOptions, arguments, __doc__)
+
+
+if __name__ == "__main__":
+    door(main)

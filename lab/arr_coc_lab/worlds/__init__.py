@@ -1,0 +1,1 @@
+"""Drawn worlds with true answers and true boxes: Needle World, and printed pages."""

@@ -1,0 +1,136 @@
+"""What the renderer returns: tensors first, strings only when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from arr_coc.core.alphabet import CHARACTERS, NUMBER_OF_IDS, SPACE, decode
+
+from .scene import COLOUR_NAMES, THINGS, Scene
+
+QUESTION_LENGTH = 72
+ANSWER_LENGTH = 32
+MAX_BOXES = 16
+MAX_CONTEXT = 4
+
+
+@dataclass(frozen=True)
+class NeedleBatch:
+    """B pictures with one question each. All tensors are on one device.
+
+    pictures: (B, 3, H, W) uint8.
+    question_ids: (B, 72) int64, answer_ids: (B, 32) int64: characters (see `characters`), 0 = padding.
+    boxes: (B, 16, 4) float32, x0 y0 x1 y1 in 0–1: what must be seen to answer; box_mask: (B, 16) bool.
+    ctx_boxes: (B, 4, 4) and ctx_mask: (B, 4): what identifies it (the label, the shape that was named).
+    cell_labels: (B, H / 32, W / 32, classes) uint8, classes as in `labels.CELL_CLASSES`.
+    tasks: (B,) int64 into task_names. type_sizes: (B,) int64, the answer's type in pixels, 0 where it is not written.
+    index: (B,) int64 numbers of the pictures under this seed.
+    """
+
+    pictures: torch.Tensor
+    question_ids: torch.Tensor
+    answer_ids: torch.Tensor
+    boxes: torch.Tensor
+    box_mask: torch.Tensor
+    ctx_boxes: torch.Tensor
+    ctx_mask: torch.Tensor
+    cell_labels: torch.Tensor
+    tasks: torch.Tensor
+    type_sizes: torch.Tensor
+    index: torch.Tensor
+    family: str
+    split: str
+    seed: int
+    task_names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    @cached_property
+    def questions(self) -> list[str]:
+        return [decode(row) for row in self.question_ids.cpu()]
+
+    @cached_property
+    def answers(self) -> list[str]:
+        return [decode(row) for row in self.answer_ids.cpu()]
+
+    def to(self, device: torch.device | str) -> NeedleBatch:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved: dict[str, Any] = {name: v.to(device) if isinstance(v, torch.Tensor) else v for name, v in values.items()}
+        return NeedleBatch(**moved)
+
+
+def concatenate(batches: list[NeedleBatch]) -> NeedleBatch:
+    """Several batches of one family and size as one."""
+    first = batches[0]
+    if len(batches) == 1:
+        return first
+    values = {field.name: getattr(first, field.name) for field in fields(first)}
+    merged: dict[str, Any] = {
+        name: torch.cat([getattr(batch, name) for batch in batches]) if isinstance(value, torch.Tensor) else value
+        for name, value in values.items()
+    }
+    return NeedleBatch(**merged)
+
+
+def fixed_boxes(
+    boxes: torch.Tensor, mask: torch.Tensor, number: int, height: int, width: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(B, n, 4) pixels → (B, number, 4) in 0–1, clipped to the picture, the true ones first, and their mask."""
+    order = (~mask).to(torch.uint8).argsort(dim=1, stable=True)
+    boxes, mask = boxes.gather(1, order[..., None].expand_as(boxes)), mask.gather(1, order)
+    missing = number - boxes.shape[1]
+    if missing > 0:
+        boxes = torch.nn.functional.pad(boxes, (0, 0, 0, missing))
+        mask = torch.nn.functional.pad(mask, (0, missing))
+    boxes, mask = boxes[:, :number], mask[:, :number]
+    scale = torch.tensor([width, height, width, height], device=boxes.device, dtype=torch.float32)
+    limit = scale.to(boxes.dtype)
+    return torch.minimum(boxes.clamp(min=0), limit).float() / scale * mask[..., None], mask
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What lies in each cell of 32 pixels: characters, colours and things, as 0 and 1, for a dense training signal.
+
+CELL = 32
+FIRST_COLOUR = NUMBER_OF_IDS
+FIRST_THING = FIRST_COLOUR + len(COLOUR_NAMES)
+# Class 0 (padding) never occurs; keeping it makes a character's class equal to its identifier.
+CELL_CLASSES = ("", *CHARACTERS, *COLOUR_NAMES, *THINGS)
+
+
+def thing(name: str) -> int:
+    return FIRST_THING + THINGS.index(name)
+
+
+def cell_labels(scene: Scene, height: int, width: int) -> torch.Tensor:
+    """(B, rows, cols, classes) uint8: 1 where a character's middle, or a good part of a thing, lies in the cell."""
+    text = scene.text
+    number = len(text.x)
+    rows, cols, classes = height // CELL, width // CELL, len(CELL_CLASSES)
+    labels = torch.zeros(number, rows * cols * classes + 1, dtype=torch.uint8, device=text.x.device)
+    nowhere = labels.shape[1] - 1  # a spare last entry takes what must not be marked
+
+    def mark(x: torch.Tensor, y: torch.Tensor, which: torch.Tensor, there: torch.Tensor) -> None:
+        column, row = x >> 5, y >> 5
+        inside = there & (row >= 0) & (row < rows) & (column >= 0) & (column < cols)
+        place = torch.where(inside, (row * cols + column) * classes + which, nowhere)
+        labels.scatter_(1, place.reshape(number, -1), 1)
+
+    y, x = text.middles()
+    mark(x, y, text.ids, (text.ids > 0) & (text.ids != SPACE))
+    if scene.marks:
+        boxes, which, there = (
+            torch.cat([getattr(group, name) for group in scene.marks], 1) for name in ("boxes", "classes", "there")
+        )
+        # Nine points inside the box, at its quarters: a cell counts when it holds one of them.
+        quarters = torch.arange(1, 4, device=boxes.device)
+        across, down = quarters.repeat(3), quarters.repeat_interleave(3)
+        corner, extent = boxes[..., :2, None], (boxes[..., 2:] - boxes[..., :2])[..., None]
+        x, y = (corner + ((extent * torch.stack([across, down])) >> 2)).unbind(-2)
+        mark(x, y, which[..., None].expand_as(x), there[..., None].expand_as(x))
+    return labels[:, :-1].view(number, rows, cols, classes)

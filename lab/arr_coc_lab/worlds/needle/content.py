@@ -1,0 +1,252 @@
+"""What is written on things and asked about them: strings as tensors of characters, names, dates, amounts, places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from arr_coc.core.alphabet import IDS, PADDING, string_table
+
+from . import words
+from .batch import ANSWER_LENGTH
+from .scene import Stage, Text
+
+DIGIT_ZERO = IDS["0"]
+
+
+def choose(strings: Sequence[str], index: torch.Tensor) -> torch.Tensor:
+    """(…,) indices → (…, L) strings."""
+    return string_table(tuple(strings), index.device)[index]
+
+
+def literal(text: str, like: torch.Tensor) -> torch.Tensor:
+    """One constant string for every entry of `like` (…, anything): (…, len(text))."""
+    row = string_table((text,), like.device)[0]
+    return row.expand(*like.shape[:-1], len(row))
+
+
+def join(pieces: Sequence[torch.Tensor], length: int) -> torch.Tensor:
+    """Concatenate along the last dimension, close the gaps and pad or cut to `length`."""
+    text = torch.cat(list(pieces), dim=-1)
+    order = (text == PADDING).to(torch.uint8).argsort(dim=-1, stable=True)
+    text = text.gather(-1, order)
+    missing = length - text.shape[-1]
+    return torch.nn.functional.pad(text, (0, missing)) if missing > 0 else text[..., :length]
+
+
+def fill(templates: Sequence[str], index: torch.Tensor, values: Sequence[torch.Tensor], length: int) -> torch.Tensor:
+    """Write values into one of the templates: (…,) indices, values of (…, L_i) → (…, length).
+
+    Every template holds the places {0}, {1}, … in this order, one per value.
+    """
+    parts = [_split(template, len(values)) for template in templates]
+    pieces: list[torch.Tensor] = []
+    for place in range(len(values) + 1):
+        pieces.append(choose([part[place] for part in parts], index))
+        if place < len(values):
+            pieces.append(values[place])
+    return join(pieces, length)
+
+
+def _split(template: str, number: int) -> list[str]:
+    parts = []
+    for place in range(number):
+        before, template = template.split(f"{{{place}}}")
+        parts.append(before)
+    return [*parts, template]
+
+
+def digits(value: torch.Tensor, number: int, *, leading_zeros: bool = False) -> torch.Tensor:
+    """(…,) whole numbers → (…, number) strings; without leading zeros unless asked."""
+    powers = torch.tensor([10**place for place in range(number - 1, -1, -1)], device=value.device)
+    quotient = torch.div(value[..., None], powers, rounding_mode="floor")
+    text = DIGIT_ZERO + quotient % 10
+    if leading_zeros:
+        return text
+    # The last digit always stands, so that zero is written "0".
+    keep = (quotient > 0) | (powers == 1)
+    return text * keep
+
+
+def money(cents: torch.Tensor, sign: str = "$", number: int = 6) -> torch.Tensor:
+    """(…,) cents → strings like $23.40."""
+    whole = digits(torch.div(cents, 100, rounding_mode="floor"), number - 2)
+    part = digits(cents % 100, 2, leading_zeros=True)
+    ends = cents[..., None]
+    return torch.cat([literal(sign, ends), whole, literal(".", ends), part], dim=-1)
+
+
+def upper(text: torch.Tensor) -> torch.Tensor:
+    """Capital letters for small ones."""
+    small = (text >= IDS["a"]) & (text <= IDS["z"])
+    return torch.where(small, text - (IDS["a"] - IDS["A"]), text)
+
+
+def capitalise(text: torch.Tensor) -> torch.Tensor:
+    """A capital for the first letter of a left-justified string."""
+    return torch.cat([upper(text[..., :1]), text[..., 1:]], dim=-1)
+
+
+# ---- What is written on things: names, dates, amounts, codes, as strings in tensors ----------------------------------
+
+KINDS = tuple(words.FIELDS)
+VALUE_LENGTH = 18
+FIELD_NAMES = tuple(name for names in words.FIELDS.values() for name in names)
+FIELD_KINDS = tuple(KINDS.index(kind) for kind, names in words.FIELDS.items() for _ in names)
+
+
+def pseudo_word(stage: Stage, name: str, slots: int) -> torch.Tensor:
+    """(B, slots, 9) words that mean nothing and so must be read letter by letter, like Talina or Robek."""
+    draws = stage.draws
+    one = choose(words.SYLLABLES_ONE, draws.integers(f"{name}/one", 0, len(words.SYLLABLES_ONE), slots))
+    two = choose(words.SYLLABLES_TWO, draws.integers(f"{name}/two", 0, len(words.SYLLABLES_TWO), slots))
+    three = choose(words.SYLLABLES_THREE, draws.integers(f"{name}/three", 0, len(words.SYLLABLES_THREE), slots))
+    return join([one, two, three], 9)
+
+
+def person(stage: Stage, name: str, slots: int) -> torch.Tensor:
+    """(B, slots, L) a first and a last name; half of the last names are invented."""
+    draws = stage.draws
+    first = choose(words.FIRST_NAMES, draws.integers(f"{name}/first", 0, len(words.FIRST_NAMES), slots))
+    last = choose(words.LAST_NAMES, draws.integers(f"{name}/last", 0, len(words.LAST_NAMES), slots))
+    made = pseudo_word(stage, f"{name}/made", slots)
+    use_made = draws.chance(f"{name}/which", 50, slots)[..., None]
+    return join([first, literal(" ", first), last * ~use_made, made * use_made], VALUE_LENGTH)
+
+
+def date(stage: Stage, name: str, slots: int) -> torch.Tensor:
+    """(B, slots, L) one of four ways to write a day; a picture keeps to one way."""
+    draws = stage.draws
+    day, month = draws.integers(f"{name}/day", 1, 29, slots), draws.integers(f"{name}/month", 1, 13, slots)
+    year = draws.integers(f"{name}/year", 1985, 2031, slots)
+    two_day, two_month = digits(day, 2, leading_zeros=True), digits(month, 2, leading_zeros=True)
+    four, letters = digits(year, 4), choose(words.MONTHS, month - 1)
+    slash, dash, blank, dot = (literal(mark, four) for mark in "/- .")
+    ways = [
+        join([digits(day, 2), blank, letters, blank, four], VALUE_LENGTH),
+        join([four, dash, two_month, dash, two_day], VALUE_LENGTH),
+        join([two_month, slash, two_day, slash, four], VALUE_LENGTH),
+        join([two_day, dot, two_month, dot, four], VALUE_LENGTH),
+    ]
+    way = draws.integers(f"{name}/way", 0, 4)[:, :, None]
+    return torch.stack(ways).gather(0, way[None].expand(1, -1, slots, VALUE_LENGTH))[0]
+
+
+def code(stage: Stage, name: str, slots: int) -> torch.Tensor:
+    """(B, slots, L) codes like KX-4821 or B730."""
+    draws = stage.draws
+    letters = IDS["A"] + draws.integers(f"{name}/letters", 0, 26, slots * 2).view(-1, slots, 2)
+    number = digits(draws.integers(f"{name}/number", 100, 10000, slots), 4)
+    plain = draws.chance(f"{name}/plain", 40, slots)[..., None]
+    dash = literal("-", number) * ~plain
+    keep = torch.cat([torch.ones_like(plain), ~plain], -1)
+    return join([letters * keep, dash, number], VALUE_LENGTH)
+
+
+def clock(stage: Stage, name: str, slots: int) -> torch.Tensor:
+    hour = digits(stage.draws.integers(f"{name}/hour", 0, 24, slots), 2, leading_zeros=True)
+    minute = digits(stage.draws.integers(f"{name}/minute", 0, 60, slots), 2, leading_zeros=True)
+    return join([hour, literal(":", hour), minute], VALUE_LENGTH)
+
+
+def currency(stage: Stage, name: str) -> torch.Tensor:
+    """(B, 1, 1) the sign that a picture's amounts carry."""
+    return choose(("$", "$", "$", "€"), stage.draws.integers(name, 0, 4))
+
+
+def amount(cents: torch.Tensor, sign: torch.Tensor) -> torch.Tensor:
+    """(B, K) cents with a picture's sign (B, 1, 1) → (B, K, L)."""
+    plain = money(cents)[..., 1:]
+    return join([sign.expand(*cents.shape, 1), plain], VALUE_LENGTH)
+
+
+def field_values(stage: Stage, name: str, kind: torch.Tensor) -> torch.Tensor:
+    """(B, K) kinds → (B, K, VALUE_LENGTH) values."""
+    draws, slots = stage.draws, kind.shape[1]
+    number = digits(draws.integers(f"{name}/number", 100, 1_000_000, slots), 6)
+    exchange = digits(draws.integers(f"{name}/exchange", 200, 1000, slots), 3)
+    extension = digits(draws.integers(f"{name}/extension", 0, 10000, slots), 4, leading_zeros=True)
+    cents = draws.integers(f"{name}/cents", 100, 100_000, slots)
+    city = choose(words.CITIES, draws.integers(f"{name}/city", 0, len(words.CITIES), slots))
+    made = pseudo_word(stage, f"{name}/made", slots)
+    invented = draws.chance(f"{name}/invented", 40, slots)[..., None]
+    percent = digits(draws.integers(f"{name}/percent", 1, 100, slots), 2)
+    options = [
+        person(stage, name, slots),
+        join([number], VALUE_LENGTH),
+        join([exchange, literal("-", number), extension], VALUE_LENGTH),
+        date(stage, name, slots),
+        amount(cents, currency(stage, f"{name}/sign")),
+        join([city * ~invented, made * invented], VALUE_LENGTH),
+        code(stage, name, slots),
+        join([pseudo_word(stage, f"{name}/word", slots)], VALUE_LENGTH),
+        clock(stage, name, slots),
+        join([percent, literal("%", number)], VALUE_LENGTH),
+    ]
+    return torch.stack(options).gather(0, kind[None, :, :, None].expand(1, -1, -1, VALUE_LENGTH))[0]
+
+
+def label_style(stage: Stage, name: str, label: torch.Tensor, length: int) -> torch.Tensor:
+    """(B, K, L) field names as a form would print them: `Due date:`, `DUE DATE` or `Due date`."""
+    style = stage.draws.integers(name, 0, 4)[:, :, None]
+    capital = torch.cat([upper(label[..., :1]), label[..., 1:]], -1)
+    text = torch.where(style == 2, upper(label), capital)
+    return join([text, literal(":", label) * (style < 2)], length)
+
+
+def ask(stage: Stage, name: str, templates: tuple[str, ...], values: list[torch.Tensor], length: int) -> torch.Tensor:
+    """(B, length) one of the wordings, filled."""
+    return fill(templates, stage.draws.integers(name, 0, len(templates))[:, 0], values, length)
+
+
+# ---- What several families need: place words, unions of boxes, choosing among tasks ----------------------------------
+
+PLACES = ("top left", "top", "top right", "left", "center", "right", "bottom left", "bottom", "bottom right")
+YES_NO = ("no", "yes")
+WHERE_WORDINGS = (
+    "Where is the {0}?",
+    "Where do you see the {0}?",
+    "In which part is the {0}?",
+    "Find the {0}. Where is it?",
+)
+
+
+def places(stage: Stage, boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(B, K, 4) boxes → (B, K) index into PLACES, and whether the place is beyond doubt (not near a third's line)."""
+    x, y = (boxes[..., 0] + boxes[..., 2]) * 3, (boxes[..., 1] + boxes[..., 3]) * 3
+    full_x, full_y = 2 * stage.width, 2 * stage.height
+    column, row = torch.div(x, full_x, rounding_mode="floor"), torch.div(y, full_y, rounding_mode="floor")
+    inside_x, inside_y = x - column * full_x, y - row * full_y
+
+    def clear(inside: torch.Tensor, index: torch.Tensor, full: int) -> torch.Tensor:
+        margin = full // 8
+        return ((inside >= margin) | (index <= 0)) & ((inside <= full - margin) | (index >= 2))
+
+    doubtless = clear(inside_x, column, full_x) & clear(inside_y, row, full_y)
+    return row.clamp(0, 2) * 3 + column.clamp(0, 2), doubtless
+
+
+def union(*boxes: torch.Tensor) -> torch.Tensor:
+    """The smallest box around all: (…, 4) each."""
+    stacked = torch.stack(boxes)
+    return torch.cat([stacked[..., :2].amin(0), stacked[..., 2:].amax(0)], -1)
+
+
+def no_text(stage: Stage) -> Text:
+    """A text layer with nothing in it."""
+    zeros = torch.zeros(stage.number, 1, dtype=torch.int64, device=stage.device)
+    return Text(zeros[..., None], zeros, zeros, zeros, zeros, zeros[..., None].expand(-1, -1, 3))
+
+
+def answer_word(words: tuple[str, ...], index: torch.Tensor) -> torch.Tensor:
+    """(B,) → (B, ANSWER_LENGTH)."""
+    return join([choose(words, index)], ANSWER_LENGTH)
+
+
+def pick_task(stage: Stage, weights: tuple[int, ...], possible: torch.Tensor) -> torch.Tensor:
+    """(B,) a task by weight among the possible ones (B, tasks); at least one must be possible for every picture."""
+    share = stage.constant(weights) * possible
+    upto = share.cumsum(1)
+    ticket = stage.draws.below("task", upto[:, -1:])
+    return (upto <= ticket).sum(1).clamp(max=len(weights) - 1)

@@ -1,0 +1,113 @@
+"""Needle World on disk: PNG pictures, `records.jsonl` and a contact sheet."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import torch
+from PIL import Image, ImageDraw, ImageFont
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import replacing, write_text
+
+from .batch import NeedleBatch
+from .difficulty import Difficulty
+from .families import FAMILIES
+from .renderer import render
+
+AT_ONCE = 64
+
+
+def records(batch: NeedleBatch, folder: str = "img") -> list[dict[str, object]]:
+    """One JSON-ready record per picture: id, source, image, w, h, query, answer, boxes (x0 y0 x1 y1 in 0–1), …"""
+    height, width = batch.pictures.shape[-2:]
+    boxes, box_mask = batch.boxes.cpu(), batch.box_mask.cpu()
+    context, context_mask = batch.ctx_boxes.cpu(), batch.ctx_mask.cpu()
+    result: list[dict[str, object]] = []
+    for row, number in enumerate(batch.index.tolist()):
+        name = f"{batch.family}-{batch.split}-{batch.seed}-{number:06d}"
+        result.append(
+            {
+                "id": name,
+                "source": f"needle/{batch.family}",
+                "image": f"{folder}/{name}.png",
+                "w": width,
+                "h": height,
+                "query": batch.questions[row],
+                "answer": batch.answers[row],
+                "boxes": _rounded(boxes[row][box_mask[row]]),
+                "box_kind": "gold",
+                "any_of": False,
+                "ctx_boxes": _rounded(context[row][context_mask[row]]),
+                "qtype": batch.task_names[int(batch.tasks[row])],
+            }
+        )
+    return result
+
+
+def _rounded(boxes: torch.Tensor) -> list[list[float]]:
+    return [[round(value, 5) for value in box] for box in boxes.tolist()]
+
+
+def picture(batch: NeedleBatch, row: int) -> Image.Image:
+    """One picture of a batch for PIL."""
+    return Image.fromarray(batch.pictures[row].permute(1, 2, 0).cpu().numpy())
+
+
+def contact_sheet(pictures: list[Image.Image], captions: list[str], columns: int = 4, tile: int = 320) -> Image.Image:
+    """Pictures side by side, each over its caption of one or two lines."""
+    columns = min(columns, len(pictures))
+    height = max(round(image.height * tile / image.width) for image in pictures)
+    font, gap, line = ImageFont.load_default(13), 10, 17
+    rows = -(-len(pictures) // columns)
+    step_y = height + 2 * line + gap
+    sheet = Image.new("RGB", (gap + columns * (tile + gap), gap + rows * step_y), "white")
+    pen = ImageDraw.Draw(sheet)
+    for index, (image, caption) in enumerate(zip(pictures, captions, strict=True)):
+        x, y = gap + index % columns * (tile + gap), gap + index // columns * step_y
+        small = image.resize((tile, round(image.height * tile / image.width)), Image.Resampling.LANCZOS)
+        sheet.paste(small, (x, y))
+        for number, text in enumerate(caption.split("\n")[:2]):
+            pen.text((x, y + height + 2 + number * line), text, fill=(20, 20, 20), font=font)
+    return sheet
+
+
+def write_dataset(
+    family: str,
+    n: int,
+    seed: int,
+    out: str | Path,
+    size: tuple[int, int] = (512, 512),
+    split: str = "train",
+    difficulty: Difficulty | str | None = None,
+    device: torch.device | str = "cpu",
+    start: int = 0,
+) -> list[dict[str, object]]:
+    """Write `img/*.png`, `records.jsonl` and `contact_sheet.png` (of the first 16) under `out`; return the records.
+
+    family: its name, or "all": n pictures of each."""
+    folder = Path(out)
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise InputError(f"cannot write a dataset to {folder}: it is a file; name a folder")
+    # Records come last: until they are there, no reader takes old ones for those of the new pictures.
+    (folder / "records.jsonl").unlink(missing_ok=True)
+    written: list[dict[str, object]] = []
+    shown: list[Image.Image] = []
+    wanted = [(kind, first) for kind in (FAMILIES if family == "all" else (family,)) for first in range(0, n, AT_ONCE)]
+    for kind, first in wanted:
+        batch = render(kind, min(AT_ONCE, n - first), size, seed, split, difficulty, device, start + first)
+        entries = records(batch)
+        for row, entry in enumerate(entries):
+            image = picture(batch, row)
+            with replacing(folder / str(entry["image"])) as path:
+                image.save(path)
+            if len(shown) < 16:
+                shown.append(image)
+        written += entries
+    write_text(folder / "records.jsonl", "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in written))
+    captions = [f"{entry['query']}\n{entry['answer']}" for entry in written[: len(shown)]]
+    with replacing(folder / "contact_sheet.png") as path:
+        contact_sheet(shown, captions).save(path)
+    return written

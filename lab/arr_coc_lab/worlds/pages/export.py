@@ -1,0 +1,195 @@
+"""Page World on disk: drawn in parallel, part by part, so that a stopped run goes on where it was."""
+
+from __future__ import annotations
+
+import io
+import json
+import multiprocessing
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageOps
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import replacing, write_text
+
+from ..needle.export import contact_sheet
+from .drawing import Artist, browser, check_tools, make_page, outward
+from .families import SPLITS, families
+from .pack import picture_of, read_pack, write_pack, write_shards
+from .page import Page
+
+PART = 40
+SHOWN = 24
+
+
+class Order(NamedTuple):
+    """What to draw: pages 0 … n - 1 of a seed and split. names: families, none for the mixture of all."""
+
+    n: int
+    seed: int = 0
+    split: str = "train"
+    names: tuple[str, ...] = ()
+    pdf: bool = False
+
+
+def draw_part(order: Order, start: int, count: int, folder: Path, path: Path) -> int:
+    """Draw pages start … start + count - 1 in a browser of their own and pack them; returns how many."""
+    with browser() as running:
+        artist, pages = Artist(running), []
+        for index in range(start, start + count):
+            pages.append(make_page(artist, order.split, order.seed, index, order.names))
+            if order.pdf:
+                with replacing(folder / "img" / f"{pages[-1].name}.pdf") as pdf:
+                    artist.print(pages[-1], pdf)
+        write_pack(path, pages)
+    return count
+
+
+def draw_parts(
+    order: Order, folder: str | Path, workers: int = 1, progress: Callable[[int, int], None] | None = None
+) -> list[Path]:
+    """Draw an order into `folder`/parts, 40 pages a part; parts that are there already are kept.
+
+    progress: called with (pages done, pages in all).
+    """
+    check_order(order)
+    stem = f"{order.split}-{order.seed}-{'-'.join(order.names) or 'all'}{'-pdf' if order.pdf else ''}"
+    jobs = []
+    for start in range(0, order.n, PART):
+        count = min(PART, order.n - start)
+        jobs.append((start, count, Path(folder) / "parts" / f"{stem}-{start:06d}-{count}.bin"))
+    waiting = [job for job in jobs if not job[2].exists()]
+    done = order.n - sum(job[1] for job in waiting)
+    if progress:
+        progress(done, order.n)
+    if waiting:
+        check_tools()
+        # A fresh interpreter each: playwright's loop does not survive a fork.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(workers, len(waiting)), mp_context=context) as pool:
+            drawn = [pool.submit(draw_part, order, start, count, Path(folder), path) for start, count, path in waiting]
+            try:
+                for finished in as_completed(drawn):
+                    done += finished.result()
+                    if progress:
+                        progress(done, order.n)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    return [path for _, _, path in jobs]
+
+
+def records(page: Page, image: str) -> list[dict[str, object]]:
+    """One record a question, as Needle World writes them; boxes are x0 y0 x1 y1 in 0–1 of the picture."""
+    size = np.array([page.width, page.height] * 2)
+
+    def shares(boxes: np.ndarray) -> list[list[float]]:
+        return np.round(boxes / size, 5).tolist()
+
+    return [
+        {
+            "id": f"{page.name}-{number:02d}",
+            "source": f"pages/{page.family}",
+            "image": image,
+            "w": page.width,
+            "h": page.height,
+            "query": question.text,
+            "answer": question.answer,
+            "boxes": shares(question.boxes),
+            "box_kind": "gold",
+            "any_of": False,
+            "ctx_boxes": shares(question.context),
+            "qtype": question.kind,
+        }
+        for number, question in enumerate(page.questions)
+    ]
+
+
+def worn_page(page: Page) -> Page:
+    """The page worn by a seed that follows from its name; all boxes go along."""
+    import torch
+
+    from .wear import draw_wear, moved, worn
+
+    picture = torch.from_numpy(picture_of(page).copy()).permute(2, 0, 1)[None]
+    wear = draw_wear(1, page.height, page.width, zlib.crc32(page.name.encode()))
+    held = io.BytesIO()
+    Image.fromarray(worn(picture, wear)[0].permute(1, 2, 0).numpy()).save(held, "WEBP", quality=80)
+    limits = np.array([page.width, page.height] * 2)
+
+    def there(boxes: np.ndarray) -> np.ndarray:
+        new = moved(torch.from_numpy(boxes.astype(np.float32))[None], wear, page.height, page.width)[0]
+        return outward(new.double().numpy(), limits)
+
+    asked = [q._replace(boxes=there(q.boxes), context=there(q.context)) for q in page.questions]
+    return page._replace(
+        picture=held.getvalue(), word_boxes=there(page.word_boxes), char_boxes=there(page.char_boxes), questions=asked
+    )
+
+
+def write_dataset(
+    order: Order,
+    out: str | Path,
+    workers: int = 1,
+    resume: bool = True,
+    pack: bool = False,
+    wear: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, object]:
+    """Draw, then write img/*.webp, records.jsonl and contact_sheet.png under `out`; returns what was written.
+
+    resume: keep the parts of an earlier run. pack: write packs/*.bin as well. wear: pictures worn, boxes with them.
+    """
+    folder = Path(out)
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise InputError(f"cannot write pages to {folder}: it is a file; name a folder")
+    if not resume:
+        shutil.rmtree(folder / "parts", ignore_errors=True)
+    pages = read_pack(draw_parts(order, folder, workers, progress))
+    if wear:
+        pages = [worn_page(page) for page in pages]
+    lines: list[str] = []
+    # Records come last: until they are there, no reader takes old ones for those of the new pictures.
+    (folder / "records.jsonl").unlink(missing_ok=True)
+    for page in pages:
+        image = f"img/{page.name}.webp"
+        with replacing(folder / image) as path:
+            path.write_bytes(page.picture)
+        lines += [json.dumps(record, ensure_ascii=False) + "\n" for record in records(page, image)]
+    write_text(folder / "records.jsonl", "".join(lines))
+    with replacing(folder / "contact_sheet.png") as path:
+        show(pages[:SHOWN]).save(path)
+    packs = write_shards(folder / "packs", order.split, pages) if pack else []
+    return {"out": str(folder), "pages": len(pages), "questions": len(lines), "packs": [str(path) for path in packs]}
+
+
+def show(pages: Sequence[Page]) -> Image.Image:
+    """A contact sheet: every page with its first question's boxes, answer red and context blue."""
+    tiles, captions = [], []
+    for page in pages:
+        image = Image.open(io.BytesIO(page.picture)).convert("RGB")
+        pen, question = ImageDraw.Draw(image), page.questions[0]
+        for boxes, color in ((question.context, "#06c"), (question.boxes, "#d00")):
+            for box in boxes.tolist():
+                pen.rectangle(box, outline=color, width=3)
+        tiles.append(ImageOps.pad(image, (640, 640), color="#888"))
+        captions.append(f"{question.text}\n{question.answer}")
+    return contact_sheet(tiles, captions)
+
+
+def check_order(order: Order) -> None:
+    if order.n < 1:
+        raise InputError(f"--n {order.n} makes no page; give at least 1")
+    if order.split not in SPLITS:
+        raise InputError(f"--split {order.split!r} is unknown; take one of {', '.join(SPLITS)}")
+    known = families()
+    for name in order.names:
+        if name not in known:
+            raise InputError(f"--families {name!r} is unknown; take some of {', '.join(known)}")

@@ -1,0 +1,1 @@
+"""From relevance and a budget to an `Allocation`: trees, overlays, strategies, controls."""

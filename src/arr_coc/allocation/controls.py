@@ -1,0 +1,158 @@
+"""The controls that an honest table needs: what the same number of tokens buys without the question.
+
+`uniform` is plain down-sampling; `random` looks anywhere; `shuffled` has the same sizes of leaves elsewhere; `edge`
+and `center` look at structure or at the middle; `oracle` is given the true boxes; `full` spends everything. All but
+`uniform` and `full` are made by the allocator that they control: `shape="overlay"` (the default) or "quadtree".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..core.checks import shown
+from ..core.errors import InputError
+from .job import AllocationJob, boxes_to_cells
+from .quadtree import gather_leaves, quadtree, select_splits
+from .tree import Leaves, Tree
+
+
+def uniform(job: AllocationJob) -> Leaves:
+    """Every place the same: a constant map, split breadth first."""
+    return quadtree(torch.ones_like(job.cells), job.tree(), job.budgets)
+
+
+def full(job: AllocationJob) -> Leaves:
+    """Level 0 everywhere, whatever the budget says."""
+    tree = job.tree()
+    return quadtree(job.cells, tree, tree.full)
+
+
+def random(job: AllocationJob) -> Leaves:
+    """Leaves of the same cost at random places.
+
+    (An even random map would not do: its mass is nearly equal everywhere, which is uniform down-sampling again. So the
+    overlay gets a map of few loud places, and the tree gains that are each the parent's times a uniform number.)
+    """
+    noise = job.generator()
+    if job.option("shape") != "quadtree":
+        return job.leaves(torch.rand(job.cells.shape, generator=noise).pow(16).to(job.cells))
+    tree = job.tree()
+    gains = inherited_gains(torch.rand(job.batch, len(tree.costs), generator=noise).to(job.cells.device), tree)
+    return gather_leaves(select_splits(gains, tree, job.budgets), job.cells, tree)
+
+
+def inherited_gains(noise: Tensor, tree: Tree, parents: Tensor | None = None) -> Tensor:
+    """(B, M) uniform numbers → gains that never exceed the parent's. parents: `tree.parents`, where already at hand."""
+    gains = noise.clone()
+    if parents is None:
+        parents = torch.from_numpy(tree.parents).to(noise.device)
+    for level in range(tree.levels - 1, 0, -1):
+        gains[:, tree.nodes(level)] *= gains[:, parents[tree.nodes(level)]]
+    return gains
+
+
+def shuffled(job: AllocationJob) -> Leaves:
+    """The same relevance and the same sizes of leaves in other places.
+
+    The map is permuted along the tree: whole coarse blocks change places, then the four children inside each node. So
+    every mass that the splits looked at exists again somewhere else. (Permuting single cells would instead flatten
+    the map, and with it the tree.)
+    """
+    cells = job.option("permuted")
+    if cells is None:
+        cells = permute_along_tree(job.cells, job.tree(), job.generator())
+    return job.leaves(cells)
+
+
+def permute_along_tree(cells: Tensor, tree: Tree, generator: torch.Generator) -> Tensor:
+    """(B, rows, cols) → the same cells, blocks permuted at every level of the tree.
+
+    Blocks that reach beyond the picture only change places with blocks of their own kind (right edge, bottom edge).
+    """
+    result, side = cells.clone(), 1 << tree.levels
+    rows, cols = tree.rows // side, tree.cols // side
+    inner, right, low = slice(0, rows * side), slice(cols * side, tree.cols), slice(rows * side, tree.rows)
+    across = slice(0, cols * side)
+    if rows * cols:
+        blocks = _blocks(cells[:, inner, across], side)
+        blocks = _permute(blocks, generator)
+        for level in range(tree.levels, 0, -1):
+            half = 1 << (level - 1)
+            quarters = _blocks(blocks.flatten(0, 1), half)
+            quarters = _permute(quarters, generator)
+            blocks = _join(quarters, 2, 2).unflatten(0, blocks.shape[:2])
+            if level > 1:
+                # Go one level down: treat the four quarters as blocks of their own.
+                blocks = _blocks(blocks.flatten(0, 1), half).unflatten(0, (len(cells), -1)).flatten(1, 2)
+        # `blocks` is now (B, number of level-1 blocks in tree order, 2, 2); rebuild the picture bottom up.
+        for level in range(1, tree.levels):
+            side_now = 1 << level
+            blocks = blocks.unflatten(1, (-1, 4))
+            blocks = _join(blocks.flatten(0, 1), 2, 2).view(len(cells), -1, 2 * side_now, 2 * side_now)
+        result[:, inner, across] = _join(blocks, rows, cols)
+    if rows and cols * side < tree.cols:
+        strip = cells[:, inner, right].unflatten(1, (rows, side))
+        result[:, inner, right] = _permute(strip, generator).flatten(1, 2)
+    if cols and rows * side < tree.rows:
+        strip = cells[:, low, across].unflatten(2, (cols, side)).transpose(1, 2)
+        result[:, low, across] = _permute(strip, generator).transpose(1, 2).flatten(2, 3)
+    return result
+
+
+def _blocks(grid: Tensor, side: int) -> Tensor:
+    """(B, h, w) → (B, blocks, side, side)."""
+    return grid.unflatten(1, (-1, side)).unflatten(3, (-1, side)).transpose(2, 3).flatten(1, 2)
+
+
+def _join(blocks: Tensor, rows: int, cols: int) -> Tensor:
+    """The inverse of `_blocks`."""
+    return blocks.unflatten(1, (rows, cols)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
+
+
+def _permute(items: Tensor, generator: torch.Generator) -> Tensor:
+    """(B, n, …) → each row's n items in an order of its own."""
+    keys = torch.rand(items.shape[:2], generator=generator).argsort(1).to(items.device)
+    return items.gather(1, keys.view(*keys.shape, *[1] * (items.ndim - 2)).expand_as(items))
+
+
+def edge(job: AllocationJob) -> Leaves:
+    """Detail where the edges are: `edges=` is a map of edge strength."""
+    edges = job.map_option("edges", "edge", "a map of edge strength, for example sensing's channel 'edges'")
+    return job.leaves(edges)
+
+
+def center(job: AllocationJob) -> Leaves:
+    """Detail in the middle of the picture."""
+    rows, cols = job.frame.grid
+    height, width = job.frame.seen
+    y = ((torch.arange(rows) + 0.5) * job.frame.cell / height - 0.5).clamp(max=0.5)
+    x = ((torch.arange(cols) + 0.5) * job.frame.cell / width - 0.5).clamp(max=0.5)
+    closeness = 1 - torch.sqrt(y[:, None] ** 2 + x[None, :] ** 2) / 0.5**0.5
+    # Squared twice: a plain cone's mass is so even that the tree would come out uniform.
+    maps = closeness.clamp_min(0).pow(4).to(job.cells)
+    return job.leaves(maps.expand(job.batch, -1, -1))
+
+
+def oracle(job: AllocationJob) -> Leaves:
+    """Detail on the true boxes (`boxes=`: x0, y0, x1, y1 in 0–1; one list for each picture of a batch)."""
+    boxes = job.need("boxes", "oracle", "the relevant boxes as x0, y0, x1, y1 in 0–1")
+    if not np.iterable(boxes) or isinstance(boxes, str):
+        raise InputError(f"boxes must be a list of x0, y0, x1, y1 in 0–1, got {shown(boxes)}")
+    each = boxes if job.batch > 1 or _nested(boxes) else [boxes]
+    if len(each) != job.batch:
+        raise InputError(f"boxes= has {len(each)} lists for a batch of {job.batch}; give one list for each picture")
+    covered = torch.stack([boxes_to_cells(one, job.frame) for one in each]).to(job.cells)
+    # A little of the neighbourhood breaks the ties of what remains towards the box's surroundings.
+    near = F.avg_pool2d(covered[:, None], 5, stride=1, padding=2)[:, 0]
+    touched = (covered > 0).float()
+    return job.leaves(touched + 1e-2 * near, "peak")
+
+
+def _nested(boxes: Any) -> bool:
+    """Whether the boxes of one picture stand in a list of their own."""
+    return len(boxes) == 1 and np.iterable(boxes[0]) and any(map(np.iterable, boxes[0]))

@@ -1,0 +1,233 @@
+"""How a picture lies on the grid of level-0 cells: from maps to cells, and from leaves back to pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..core import arrays
+from ..core.arrays import Array
+from ..core.checks import whole, whole_size
+from ..core.errors import InputError
+from ..core.values import COARSEST_LEVEL, DEFAULT_CELL, Allocation
+from .tree import check_budget
+
+
+@dataclass(frozen=True)
+class Frame:
+    """How a picture of `image_size` lies on the grid of cells of the canvas that the backbone sees."""
+
+    image_size: tuple[int, int]
+    cell: int = DEFAULT_CELL
+    canvas: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "image_size", whole_size(self.image_size, "image_size"))
+        object.__setattr__(self, "cell", whole(self.cell, "cell", 1))
+        if self.canvas is not None:
+            object.__setattr__(self, "canvas", whole_size(self.canvas, "canvas"))
+
+    @classmethod
+    def of(cls, maps: Array, image_size: Any, cell: int, canvas: tuple[int, int] | None) -> Frame:
+        """The frame of maps (B, h, w); without an image_size they are taken to have one value for each cell."""
+        if image_size is None:
+            image_size = canvas or (maps.shape[1] * whole(cell, "cell", 1), maps.shape[2] * cell)
+        return cls(image_size, cell, canvas)
+
+    @property
+    def seen(self) -> tuple[int, int]:
+        return self.canvas or self.image_size
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        return -(-self.seen[0] // self.cell), -(-self.seen[1] // self.cell)
+
+    @property
+    def full(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+    def boxes(self, cells: np.ndarray) -> np.ndarray:
+        """(N, 3) row, col, level → (N, 4) int32 y, x, height, width in pixels of the picture as given, clipped."""
+        return self.rectangles(cells[:, :2], np.int64(1) << cells[:, 2:3])
+
+    def rectangles(self, first: np.ndarray, extent: np.ndarray) -> np.ndarray:
+        """First cells and extents in cells, each (N, 2) → (N, 4) int32 as `boxes` gives them."""
+        start, stop = first * self.cell, (first + extent) * self.cell
+        scale = np.array(self.image_size) / np.array(self.seen)
+        start = np.rint(np.minimum(start, self.seen) * scale).astype(np.int32)
+        stop = np.rint(np.minimum(stop, self.seen) * scale).astype(np.int32)
+        # A picture enlarged for the backbone may have cells smaller than its pixels; a region still has one.
+        start = np.minimum(start, np.array(self.image_size, dtype=np.int32) - 1)
+        return np.concatenate([start, np.maximum(stop - start, 1)], axis=1)
+
+    def allocation(
+        self,
+        cells: np.ndarray,
+        scores: np.ndarray,
+        budget: int,
+        strategy: str,
+        *,
+        counts: np.ndarray | None = None,
+        sparse: bool = False,
+        notes: tuple[str, ...] = (),
+        fixated: Sequence[Sequence[int]] = (),
+    ) -> Allocation:
+        """(N, 3) leaves and (N,) scores as an `Allocation`. fixated: (row, col) cells at which the eye rested."""
+        middles = (np.asarray(fixated, dtype=np.float64).reshape(-1, 2) + 0.5) * self.cell
+        places = middles * np.array(self.image_size) / np.array(self.seen)
+        return Allocation(
+            boxes=self.boxes(cells),
+            levels=cells[:, 2],
+            counts=np.ones(len(cells)) if counts is None else counts,
+            scores=scores,
+            height=self.image_size[0],
+            width=self.image_size[1],
+            budget=budget,
+            full=self.full,
+            strategy=strategy,
+            sparse=sparse,
+            cell=self.cell,
+            canvas=self.canvas,
+            notes=notes,
+            scanpath=tuple(np.minimum(places, np.array(self.image_size) - 1).astype(int).tolist()),
+        )
+
+    def leaves_gaps(self, cells: np.ndarray) -> bool:
+        """Whether leaves (N, 3) leave some cell of the grid uncovered."""
+        change = np.zeros((self.grid[0] + 1, self.grid[1] + 1), dtype=np.int32)
+        start = cells[:, :2]
+        stop = np.minimum(start + (np.int64(1) << cells[:, 2:]), self.grid)
+        for rows, cols, step in ((start, start, 1), (stop, stop, 1), (start, stop, -1), (stop, start, -1)):
+            np.add.at(change, (rows[:, 0], cols[:, 1]), step)
+        return bool((change.cumsum(0).cumsum(1)[:-1, :-1] == 0).any())
+
+    def check_budget(self, budget: Any) -> tuple[int, tuple[str, ...]]:
+        """The tokens that may be spent, and a note where more were allowed than the picture has."""
+        count = check_budget(budget, self.full)
+        if budget <= self.full:
+            return count, ()
+        return count, (f"budget {budget} is above the {self.full} tokens of the whole picture: all of it is seen",)
+
+
+def check_maps(maps: Array) -> Array:
+    """(h, w) or (B, h, w) of numbers → (B, h, w), or one clear line."""
+    if maps.ndim == 2:
+        maps = maps[None]
+    if maps.ndim != 3 or 0 in maps.shape:
+        raise InputError(f"relevance must have shape (rows, cols) or (batch, rows, cols), got {tuple(maps.shape)}")
+    if not bool(arrays.namespace(maps).isfinite(maps).all()):
+        raise InputError("relevance contains NaN or infinity; every value must be a number in [0, 1]")
+    return maps
+
+
+def to_cells(maps: Array, frame: Frame) -> Array:
+    """(B, h, w) maps that cover the picture → (B, rows, cols) mean relevance of the visible part of each cell."""
+    rows, cols = frame.grid
+    height, width = frame.seen
+    # As many values as cells: one for each of them, also where the last ones reach beyond the picture.
+    if tuple(maps.shape[1:]) == (rows, cols):
+        return maps
+    # In double precision, so that a constant map stays constant: rounding must not break the ties of flat ground.
+    precise = arrays.float64(maps)
+    down, across = (
+        arrays.like(_overlap(*side), maps)
+        for side in ((rows, frame.cell, height, maps.shape[1]), (cols, frame.cell, width, maps.shape[2]))
+    )
+    if arrays.namespace(maps) is not np:
+        down, across = down.to(precise.dtype), across.to(precise.dtype)
+    return arrays.float32(down @ precise @ across.T)
+
+
+def _overlap(cells: int, cell: int, length: int, samples: int) -> np.ndarray:
+    """(cells, samples) weights: the share of each cell's visible extent that falls on each sample of a map."""
+    edges = np.minimum(np.arange(cells + 1) * cell, length) * (samples / length)
+    start, stop = edges[:-1, None], edges[1:, None]
+    sample = np.arange(samples)
+    shared = np.clip(np.minimum(stop, sample + 1) - np.maximum(start, sample), 0, None)
+    return shared / shared.sum(axis=1, keepdims=True)
+
+
+# ---- what a model may be given ---------------------------------------------------------------------------------------
+
+
+def leaves_of(allocation: Allocation) -> np.ndarray:
+    """(N, 3) int64 (row, col, level) in raster order of the first cell, so that level 0 everywhere is the order of an
+    untouched model. Leaves may lie on one another: of those that begin at one cell the coarse one comes first."""
+    if len(allocation) == 0:
+        raise InputError("the allocation holds no region; every picture needs at least one token")
+    if (allocation.counts != 1).any():
+        raise InputError(
+            f"strategy {allocation.strategy!r} gives some regions more than one token; here every region needs to be "
+            "one: use overlay, quadtree, top_k, uniform or saccades"
+        )
+    return ordered_leaves(allocation.leaf_cells(), *allocation.grid)
+
+
+def tokens_of(allocation: Allocation) -> np.ndarray:
+    """`leaves_of`, or where regions hold several tokens (T, 4) float64: top, left, height and width in cells of every
+    token, in the same order."""
+    if not len(allocation) or (allocation.counts == 1).all():
+        return leaves_of(allocation)
+    boxes = token_boxes(allocation)
+    return boxes[np.lexsort((-boxes[:, 2:].prod(1), boxes[:, 1], boxes[:, 0]))]
+
+
+def token_grids(counts: np.ndarray, extents: np.ndarray) -> np.ndarray:
+    """Tokens and cells (N, 2) of regions → (N, 2) int64 rows and columns of tokens in each: exactly its count, the
+    tokens as square as they can be; of two ways alike the one with fewer rows, for text runs across."""
+    kinds, inverse = np.unique(np.column_stack([counts, extents]), axis=0, return_inverse=True)
+    grids = np.ones((len(kinds), 2), dtype=np.int64)
+    for number, (count, height, width) in enumerate(kinds.tolist()):
+        rows = np.arange(1, count + 1)
+        rows = rows[count % rows == 0]
+        away = np.abs(np.log(rows * width * rows / (count * height)))
+        best = rows[np.argmin(np.round(away, 9))]
+        grids[number] = best, count // best
+    return grids[inverse.reshape(-1)]
+
+
+def token_boxes(allocation: Allocation) -> np.ndarray:
+    """(T, 4) float64: top, left, height, width in cells of every token, region after region and row after row."""
+    first, extent = allocation.leaf_cells()[:, :2].astype(np.float64), allocation.extents()
+    grids = token_grids(allocation.counts, extent)
+    owner = np.repeat(np.arange(len(allocation)), allocation.counts)
+    local = np.arange(len(owner)) - np.repeat(np.cumsum(allocation.counts) - allocation.counts, allocation.counts)
+    place = np.stack([local // grids[owner, 1], local % grids[owner, 1]], axis=1)
+    size = (extent / grids)[owner]
+    return np.concatenate([first[owner] + place * size, size], axis=1)
+
+
+def ordered_leaves(leaves: np.ndarray, rows: int, cols: int) -> np.ndarray:
+    """Leaves (N, 3) in the order of `leaves_of`, or `InputError` where one does not lie on a grid of rows × cols."""
+    level = leaves[:, 2]
+    if (level < 0).any() or (level > COARSEST_LEVEL).any():
+        raise InputError(f"the level of a region must be 0 to {COARSEST_LEVEL}")
+    if (leaves[:, :2] % (1 << level)[:, None]).any() or (leaves < 0).any() or (leaves[:, :2] >= [rows, cols]).any():
+        raise InputError(
+            f"the allocation has regions off the {rows}×{cols} grid of cells: a region of level l must start inside "
+            "the picture at a multiple of 2**l cells"
+        )
+    return leaves[np.lexsort((-level, leaves[:, 1], leaves[:, 0]))]
+
+
+def check_grid(allocation: Allocation, rows: int, cols: int) -> None:
+    """Raise `InputError` unless the allocation was made for a picture of rows × cols level-0 tokens."""
+    if allocation.grid != (rows, cols):
+        have_rows, have_cols = allocation.grid
+        raise InputError(
+            f"the allocation is for {have_rows}×{have_cols} tokens but the processor made {rows}×{cols} of this "
+            f"picture; allocate with canvas=({rows * allocation.cell}, {cols * allocation.cell})"
+        )
+
+
+def in_picture(allocation: Allocation, size: tuple[int, int]) -> Allocation:
+    """The same regions in pixels of the picture as given (height, width): a model counts in those of its canvas."""
+    frame = Frame(size, allocation.cell, allocation.canvas or (allocation.height, allocation.width))
+    boxes = frame.rectangles(allocation.leaf_cells()[:, :2], allocation.extents())
+    scale = np.array(size) / (allocation.height, allocation.width)
+    path = tuple(np.minimum(np.asarray(place) * scale, np.array(size) - 1) for place in allocation.scanpath)
+    height, width = frame.image_size
+    return replace(allocation, boxes=boxes, height=height, width=width, canvas=frame.canvas, scanpath=path)

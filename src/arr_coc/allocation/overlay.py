@@ -1,0 +1,197 @@
+"""`overlay`: coarse leaves that cover the picture, and finer ones of any level on top, each for its gain per token.
+
+Leaves may lie on one another; what is seen of a place is the finest leaf over it. So one more fine cell costs one token
+(a tiling pays three for every split), and every budget from 1 to full is met exactly.
+
+The order in which leaves are wanted is a sort, not a loop:
+
+1. the overview, the finest uniform tiling that a quarter of the budget pays for (`overview_of`);
+2. then all finer nodes by what a token gains there: a single cell its own relevance; a coarser leaf, whose token is
+   spread over more ground, `COARSE_GAIN` of its mean relevance or of its parent's, whichever is less, because it is
+   for wide relevance and not for the edge of a small spot. What stands out goes before the leaves around it, flat
+   ground is refined level by level.
+
+A leaf whose ground is wholly covered by finer ones would be a wasted token: it counts nothing, and where only one of
+its quarters can still be seen it becomes that quarter. That makes the tokens of a set of nodes the rank of their
+indicator functions: the longest beginning of the order whose rank is within the budget has exactly the budget's rank,
+and with the budget of the full picture nothing but all the cells is left. More relevance never means less detail:
+raising a cell moves it forward at least as far as any leaf around it, and among leaves of level 1 and more the coarser
+always come before those inside them.
+
+Written once for numpy (one picture, no torch) and torch (batches, any device).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core import arrays
+from ..core.arrays import Array
+from ..core.checks import whole
+from ..core.values import COARSEST_LEVEL
+from .gains import node_sums, pool
+from .tree import Leaves, Tree, build_tree
+
+# A token for every so many tokens of the budget may be spent on the overview. Chosen on validation pictures, as is
+# COARSE_GAIN: docs/overlay.md has the table.
+OVERVIEW_SHARE = 4
+# What a leaf of 2×2 cells or more gains, of its mean relevance. Above 1, so that it takes a cell that stands out, and
+# not mere noise, to go before what lies around it.
+COARSE_GAIN = 4 / 3
+
+
+class Overview(NamedTuple):
+    """level: the coarsest level of the picture's leaves. always: whether its tiling is laid whatever the relevance."""
+
+    level: int
+    always: bool
+
+
+@lru_cache(maxsize=4096)
+def overview_of(rows: int, cols: int, budget: int, levels: int | None = None, most: int | None = None) -> Overview:
+    """The overview of a grid at a budget: the finest tiling of at most a quarter of it, or of `most` tokens.
+
+    levels: the coarsest level allowed. Where no tiling is that small there is none, and relevance decides alone.
+    """
+    most = budget // OVERVIEW_SHARE if most is None else min(most, budget)
+    tree = build_tree(rows, cols, COARSEST_LEVEL if levels is None else levels)
+    for level in range(1, tree.levels + 1):
+        if math.prod(tree.shape(level)) <= most:
+            return Overview(level, True)
+    return Overview(tree.levels, False)
+
+
+def overlay(
+    relevance: Array,
+    budgets: Sequence[int],
+    *,
+    levels: int | None = None,
+    overview: int | None = None,
+    coarse_gain: float = COARSE_GAIN,
+    scored: Array | None = None,
+) -> Leaves:
+    """(B, rows, cols) relevance of level-0 cells, numpy or torch → the leaves of each picture, exactly on its budget.
+
+    budgets: one for each picture, 1 to full. levels: the coarsest level allowed. overview: the most tokens that the
+    overview may have, a quarter of the budget where None. coarse_gain: see `COARSE_GAIN`. scored: (B, rows, cols), the
+    map whose means are the leaves' scores, where it is not the one that decides.
+    """
+    rows, cols = relevance.shape[1:]
+    overview = None if overview is None else whole(overview, "overview")
+    views = [overview_of(rows, cols, budget, levels, overview) for budget in budgets]
+    tree = build_tree(rows, cols, max(view.level for view in views))
+    sums = node_sums(relevance, tree)
+    wanted = node_order(node_gains(sums, tree, coarse_gain), tree, views)
+    chosen = visible_leaves(wanted, tree, budgets)
+    return gather_nodes(chosen, sums if scored is None else node_sums(scored, tree), tree, budgets)
+
+
+def token_gains(relevance: Array) -> Array:
+    """(B, rows, cols) relevance → (B, full): what each token of a picture gains, the first first; it never rises.
+
+    Without an overview, which belongs to a budget: what a token of this picture is worth beside one of another.
+    """
+    library, (batch, rows, cols) = arrays.namespace(relevance), relevance.shape
+    tree = build_tree(rows, cols, COARSEST_LEVEL)
+    gains = node_gains(node_sums(relevance, tree), tree)
+    order = node_order(gains, tree, [Overview(tree.levels, False)] * batch)
+    cost, _, _ = _costs(order, tree)
+    # A node adds a token, or takes the place of one that it hides. Those that add one come first, in their order.
+    adds = library.concatenate([cost[:, :1], cost[:, 1:] - cost[:, :-1]], axis=1)
+    return arrays.take(arrays.take(gains, order), arrays.largest_first(adds, tree.full))
+
+
+def node_gains(sums: Array, tree: Tree, coarse_gain: float = COARSE_GAIN) -> Array:
+    """(B, nodes) relevance inside every node → (B, nodes): what a token gains there.
+
+    No leaf of level 1 or more gains less than those inside it: it comes before them.
+    """
+    library = arrays.namespace(sums)
+    means = sums / arrays.like(tree.areas, sums) * coarse_gain
+    gains = [_grid(sums, tree, 0)]
+    for level in range(1, tree.levels + 1):
+        own = _grid(means, tree, level)
+        if level < tree.levels:
+            own = library.minimum(own, arrays.doubled(_grid(means, tree, level + 1), *tree.shape(level)))
+        gains.append(own if level == 1 else library.maximum(own, pool(gains[-1], "max")))
+    # No negative zero: it would sort apart.
+    return library.concatenate([grid.reshape(len(sums), -1) for grid in reversed(gains)], axis=1) + 0.0
+
+
+def node_order(gains: Array, tree: Tree, views: Sequence[Overview]) -> Array:
+    """(B, nodes) gains → (B, nodes) int64: the nodes in the order in which they are wanted.
+
+    Coarser nodes first among equals, then `tree.fair_order`.
+    """
+    library = arrays.namespace(gains)
+    level = arrays.like(tree.nodes_table[:, 2].copy(), gains)
+    top = arrays.like(np.array([[view.level] for view in views]), gains)
+    laid = arrays.like(np.array([[view.level if view.always else -1] for view in views]), gains)
+    # What is coarser than the overview lies wholly under it.
+    gains = library.where(level == laid, library.inf, library.where(level > top, -1.0, gains))
+    fair = arrays.like(tree.fair_order, gains)
+    return fair[arrays.largest_first(gains[:, fair], gains.shape[1])]
+
+
+def visible_leaves(order: Array, tree: Tree, budgets: Sequence[int]) -> Array:
+    """(B, nodes) order → (B, nodes) bool: what is seen of the longest beginning of it that the budget pays for."""
+    library, batch = arrays.namespace(order), len(order)
+    cost, time, covered = _costs(order, tree)
+    allowed = arrays.like(np.array(budgets)[:, None], order)
+    taken = (cost <= allowed).sum(1)[:, None]
+    present, leaves = time < taken, []
+    moved = _grid(present, tree, tree.levels) & False
+    for level in range(tree.levels, 0, -1):
+        here = _grid(present, tree, level) | moved
+        bare = covered[level - 1] >= taken[:, :, None]
+        quarters = pool(bare * 1, "sum")
+        leaves.append((here & (quarters > 1)).reshape(batch, -1))
+        # Seen in one quarter only: that quarter, then, for the same token.
+        moved = arrays.doubled(here & (quarters == 1), *tree.shape(level - 1)) & bare
+    leaves.append((_grid(present, tree, 0) | moved).reshape(batch, -1))
+    return library.concatenate(leaves, axis=1)
+
+
+def _costs(order: Array, tree: Tree) -> tuple[Array, Array, list[Array]]:
+    """(B, nodes) order → (B, nodes): tokens of what is seen once so many nodes are laid; (B, nodes): the place of each
+    node in the order; by level (B, rows, cols): when the ground of a node is covered, by itself or from inside."""
+    library, (batch, number) = arrays.namespace(order), order.shape
+    time = arrays.ranks(order)
+    # When the ground of a node is wholly covered by nodes inside it: after that, the node itself is seen no more.
+    covered = [_grid(time, tree, 0)]
+    hidden = []
+    for level in range(1, tree.levels + 1):
+        hidden.append(pool(covered[-1], "max"))
+        covered.append(library.minimum(_grid(time, tree, level), hidden[-1]))
+    never = library.zeros_like(covered[0]) + number
+    ends = library.concatenate([grid.reshape(batch, -1) for grid in (*hidden[::-1], never)], axis=1)
+    seen = time < ends
+    # Every node adds one token and hides at most one other, so the cost never falls and rises by at most one.
+    cost = arrays.take(seen, order).cumsum(1) - arrays.marked(library.where(seen, ends, number), number).cumsum(1)
+    return cost, time, covered
+
+
+def _grid(values: Array, tree: Tree, level: int) -> Array:
+    """(B, nodes) → (B, rows, cols) of one level."""
+    return values[:, tree.nodes(level)].reshape(len(values), *tree.shape(level))
+
+
+def gather_nodes(chosen: Array, sums: Array, tree: Tree, budgets: Sequence[int]) -> Leaves:
+    """(B, nodes) bool, as many true as each picture's budget → its leaves, raster order, coarse before fine."""
+    library, longest = arrays.namespace(chosen), max(budgets)
+    raster = arrays.like(tree.raster_order, chosen)
+    in_order = chosen[:, raster]
+    if min(budgets) == longest:
+        place = library.where(in_order)[1].reshape(len(chosen), longest)
+    else:
+        place = arrays.largest_first(in_order * 1, longest)
+    valid = arrays.take(in_order, place)
+    node = raster[place]
+    cells = library.where(valid[..., None], arrays.like(tree.nodes_table, chosen)[node], -1)
+    scores = library.where(valid, arrays.take(sums, node) / arrays.like(tree.areas, chosen)[node], 0.0)
+    return Leaves(cells, arrays.float32(scores), arrays.like(np.array(budgets), chosen))

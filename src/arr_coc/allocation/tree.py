@@ -1,0 +1,317 @@
+"""The quadtree's geometry: which nodes exist, what each split costs, which token counts can be reached.
+
+Nothing here looks at a pixel. A picture of `rows` × `cols` level-0 cells is covered by nodes of side 2**level cells.
+Nodes at the right and bottom edge may reach beyond the picture; children that lie wholly outside do not exist. So a
+split costs 3 tokens inside (4 children for 1), 1 token along an odd edge (2 for 1) and nothing in an odd corner (1 for
+1: the finer leaf sees the same ground, so it is always taken).
+
+Splits of cost 1 are what makes exactness interesting. With only steps of 3 every count `floor + 3k` is reached by any
+relevance map. With an odd edge other counts can be reached too, but only if the right number of edge splits is taken.
+`Tree.reach(budget)` fixes, from the geometry alone, the largest count at or below the budget that every relevance map
+can be made to hit, and `quadtree.select_splits` hits it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.arrays import Array
+from ..core.checks import whole, whole_size
+from ..core.errors import InputError
+from ..core.values import DEFAULT_CELL
+
+DEFAULT_LEVELS = 3
+LARGEST_SIDE_IN_CELLS = 1 << 14
+
+
+class Leaves(NamedTuple):
+    """Leaves of a batch in raster order of their first cell, coarse before fine where they share it.
+
+    cells: (B, N, 3) int64: row, col, level; rows beyond a picture's own count are -1. scores: (B, N) mean relevance.
+    lengths: (B,) int64: leaves, and so tokens, of each picture. All three of numpy or of torch.
+    """
+
+    cells: Array
+    scores: Array
+    lengths: Array
+
+
+@dataclass(frozen=True)
+class Tree:
+    """All nodes that can be split: levels `levels` … 1, coarse first, raster order within a level."""
+
+    rows: int
+    cols: int
+    levels: int
+
+    def shape(self, level: int) -> tuple[int, int]:
+        """(rows, cols) of nodes at a level."""
+        return -(-self.rows >> level), -(-self.cols >> level)
+
+    @cached_property
+    def floor(self) -> int:
+        """Tokens of the coarsest tiling."""
+        rows, cols = self.shape(self.levels)
+        return rows * cols
+
+    @property
+    def full(self) -> int:
+        return self.rows * self.cols
+
+    @cached_property
+    def offsets(self) -> dict[int, int]:
+        """Where each level's nodes begin in the flat list; level 0 stands behind all that can be split."""
+        result, start = {}, 0
+        for level in range(self.levels, -1, -1):
+            result[level] = start
+            start += math.prod(self.shape(level))
+        return result
+
+    @cached_property
+    def nodes_table(self) -> np.ndarray:
+        """(nodes, 3) int64: row and col of the first cell, and the level, of every node; coarse first, level 0 last."""
+        parts = []
+        for level in range(self.levels, -1, -1):
+            rows, cols = self.shape(level)
+            row, col = np.meshgrid(np.arange(rows) << level, np.arange(cols) << level, indexing="ij")
+            parts.append(np.stack([row, col, np.full_like(row, level)], axis=-1).reshape(-1, 3))
+        return np.concatenate(parts)
+
+    @cached_property
+    def areas(self) -> np.ndarray:
+        """(nodes,) float32: cells of each node that lie in the picture."""
+        row, col, level = self.nodes_table.T
+        side = 1 << level
+        return (np.minimum(self.rows - row, side) * np.minimum(self.cols - col, side)).astype(np.float32)
+
+    @cached_property
+    def _names(self) -> dict[int, np.ndarray]:
+        result, start = {}, 1
+        for level in range(self.levels, -1, -1):
+            count = math.prod(self.shape(level))
+            result[level] = np.arange(start, start + count, dtype=np.int32).reshape(self.shape(level))
+            start += count
+        return result
+
+    def names(self, level: int) -> np.ndarray:
+        """(rows, cols) int32 of a level: 1 + the place of each of its nodes in `nodes_table`."""
+        return self._names[level]
+
+    @cached_property
+    def costs(self) -> np.ndarray:
+        """(M,) int64: tokens that splitting each node adds: 3, 1 or 0."""
+        parts = []
+        for level in range(self.levels, 0, -1):
+            (rows, cols), (child_rows, child_cols) = self.shape(level), self.shape(level - 1)
+            tall, wide = np.full(rows, 2), np.full(cols, 2)
+            tall[-1] -= child_rows % 2
+            wide[-1] -= child_cols % 2
+            parts.append((tall[:, None] * wide[None, :] - 1).ravel())
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+    @cached_property
+    def parents(self) -> np.ndarray:
+        """(M,) int64: flat index of each node's parent; -1 for the coarsest."""
+        parts = []
+        for level in range(self.levels, 0, -1):
+            rows, cols = self.shape(level)
+            if level == self.levels:
+                parts.append(np.full(rows * cols, -1))
+                continue
+            parent_cols = self.shape(level + 1)[1]
+            index = (np.arange(rows)[:, None] // 2) * parent_cols + np.arange(cols)[None, :] // 2
+            parts.append(self.offsets[level + 1] + index.ravel())
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+    @cached_property
+    def fair_order(self) -> np.ndarray:
+        """(nodes,) int64: all nodes, coarse first; within a level such that any beginning is spread over the picture.
+
+        Parents are visited far apart (their interleaved coordinates with the bits reversed), the children of one
+        parent one after another, so that one parent is complete before the next is begun.
+        """
+        row, col, level = self.nodes_table.T
+        up = np.minimum(level + 1, self.levels)
+        parent = np.stack([row >> up, col >> up])
+        spread = np.zeros(len(level), dtype=np.int64)
+        for _ in range(LARGEST_SIDE_IN_CELLS.bit_length()):
+            spread = (spread << 2) | ((parent[0] & 1) << 1) | (parent[1] & 1)
+            parent = parent >> 1
+        return np.lexsort((np.arange(len(level)), spread, -level))
+
+    @cached_property
+    def raster_order(self) -> np.ndarray:
+        """(nodes,) int64: all nodes in raster order of their first cell, coarse before fine where they share it."""
+        row, col, level = self.nodes_table.T
+        return np.lexsort((-level, col, row))
+
+    @cached_property
+    def has_odd_edge(self) -> bool:
+        return bool((self.costs == 1).any())
+
+    @cached_property
+    def edge_orders(self) -> tuple[np.ndarray, ...]:
+        """Canonical orders of the cost-1 nodes (flat indices, ancestors first), for when relevance's own order cannot
+        hit a count. At the low end those should come first that force the fewest splits of cost 3 above them; at the
+        high end, read backwards, those that block the fewest below them; plain coarse-first serves the middle.
+        """
+        forced, blocked = np.zeros((2, len(self.costs)), dtype=np.int64)
+        for level in range(self.levels - 1, 0, -1):
+            nodes = self.nodes(level)
+            above = self.parents[nodes]
+            forced[nodes] = forced[above] + (self.costs[above] == 3)
+        for level in range(1, self.levels):
+            nodes = self.nodes(level)
+            np.add.at(blocked, self.parents[nodes], blocked[nodes] + (self.costs[nodes] == 3))
+        edge = np.flatnonzero(self.costs == 1)
+        return (
+            edge,
+            edge[np.argsort(forced[edge], kind="stable")],
+            edge[np.argsort(-blocked[edge], kind="stable")],
+        )
+
+    def nodes(self, level: int) -> slice:
+        """Where a level's nodes stand in the flat list."""
+        return slice(self.offsets[level], self.offsets[level] + math.prod(self.shape(level)))
+
+    @cached_property
+    def _reachable(self) -> tuple[np.ndarray, np.ndarray]:
+        """(orders, E + 1) least and greatest count with the first j = 0 … E cost-1 nodes of each order split."""
+        interior = self.costs == 3
+        low, high = [], []
+        for edge in self.edge_orders:
+            need, seed = edge_dependencies(self, edge)
+            steps = np.arange(len(edge) + 1)
+            forced = np.searchsorted(np.sort(seed[interior]), steps, side="left")
+            allowed = np.searchsorted(np.sort(need[interior]), steps, side="right")
+            low.append(self.floor + steps + 3 * forced)
+            high.append(self.floor + steps + 3 * allowed)
+        return np.stack(low), np.stack(high)
+
+    def reach_and_order(self, budget: int) -> tuple[int, int]:
+        """`reach(budget)` and which of `edge_orders` is sure to hit it."""
+        return _reach_and_order(self, budget)
+
+    def reach(self, budget: int) -> int:
+        """The token count that an allocation of this budget has, whatever the relevance."""
+        return self.reach_and_order(budget)[0]
+
+
+@lru_cache(maxsize=4096)
+def _reach_and_order(tree: Tree, budget: int) -> tuple[int, int]:
+    if budget >= tree.full:
+        return tree.full, 0
+    if budget < tree.floor:
+        raise InputError(
+            f"a budget of {budget} tokens cannot cover a grid of {tree.rows}×{tree.cols} cells at level "
+            f"{tree.levels}; the coarsest tiling needs {tree.floor}"
+        )
+    low, high = tree._reachable
+    top = np.minimum(budget, high)
+    counts = np.where(top >= low, top - (top - low) % 3, -1).max(axis=1)
+    return int(counts.max()), int(counts.argmax())
+
+
+def edge_dependencies(tree: Tree, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What the cost-1 nodes, in the order given, ask of every node.
+
+    need (M,): 1 + the last place among a node's cost-1 ancestors: so many edge splits must be taken before the node
+    can be split. seed (M,): the first place among its cost-1 descendants: once more edge splits than that are taken,
+    the node must be split.
+    """
+    number = len(tree.costs)
+    place = np.full(number, -1)
+    place[edge] = np.arange(len(edge))
+    need, seed = np.zeros(number, dtype=np.int64), np.full(number, len(edge))
+    for level in range(tree.levels - 1, 0, -1):
+        above = tree.parents[tree.nodes(level)]
+        need[tree.nodes(level)] = np.maximum(need[above], place[above] + 1)
+    for level in range(1, tree.levels):
+        nodes = tree.nodes(level)
+        below = np.minimum(seed[nodes], np.where(place[nodes] >= 0, place[nodes], len(edge)))
+        np.minimum.at(seed, tree.parents[nodes], below)
+    return need, seed
+
+
+@lru_cache(maxsize=256)
+def build_tree(rows: int, cols: int, levels: int) -> Tree:
+    """The tree over a grid, no deeper than one root over the whole grid."""
+    if rows < 1 or cols < 1:
+        raise InputError(f"a picture needs at least one cell, got a grid of {rows}×{cols}")
+    if max(rows, cols) > LARGEST_SIDE_IN_CELLS:
+        raise InputError(
+            f"a grid of {rows}×{cols} cells is too large; the longest side may have {LARGEST_SIDE_IN_CELLS}"
+        )
+    if levels < 0:
+        raise InputError(f"levels must be 0 or more, got {levels}")
+    return Tree(rows, cols, min(levels, math.ceil(math.log2(max(rows, cols)))))
+
+
+def grid_of(image_size: tuple[int, int], cell: int = DEFAULT_CELL) -> tuple[int, int]:
+    """(rows, cols) of level-0 cells of a picture; the last row and column may be partly padding."""
+    height, width = whole_size(image_size, "image_size")
+    cell = whole(cell, "cell", 1)
+    return -(-height // cell), -(-width // cell)
+
+
+def tree_for(
+    image_size: tuple[int, int],
+    budget: int | None = None,
+    *,
+    cell: int = DEFAULT_CELL,
+    canvas: tuple[int, int] | None = None,
+    levels: int | None = None,
+) -> Tree:
+    """The tree of a picture. With `levels=None`: levels 0 to 3, and coarser ones only where the budget needs them."""
+    rows, cols = grid_of(image_size if canvas is None else canvas, cell)
+    if levels is not None or budget is None:
+        return build_tree(rows, cols, DEFAULT_LEVELS if levels is None else whole(levels, "levels"))
+    tree = build_tree(rows, cols, DEFAULT_LEVELS)
+    while tree.floor > budget and tree.floor > 1:
+        tree = build_tree(rows, cols, tree.levels + 1)
+    return tree
+
+
+def check_budget(budget: object, full: int) -> int:
+    """A whole number of tokens, at least 1. A budget above `full` is a ceiling, no mistake: it means `full`."""
+    try:
+        return min(whole(budget, "budget", 1), full)
+    except InputError as error:
+        raise InputError(f"{error}; this picture costs {full} tokens in full, for a share of that use keep=") from None
+
+
+def tokens_for(
+    image_size: tuple[int, int],
+    budget: int | None = None,
+    *,
+    strategy: str = "overlay",
+    cell: int = DEFAULT_CELL,
+    canvas: tuple[int, int] | None = None,
+    levels: int | None = None,
+) -> int:
+    """How many visual tokens a picture of (height, width) will cost at a budget; no pixels needed.
+
+    With `budget=None`: the full count. Otherwise the budget, or the full count where that is less; with
+    strategy="quadtree" the largest count at or below it that splits of the tree can reach.
+
+    >>> tokens_for((1024, 1024))
+    1024
+    >>> tokens_for((1024, 1024), 251)
+    251
+    >>> tokens_for((1024, 1024), 251, strategy="quadtree")
+    250
+    """
+    rows, cols = grid_of(image_size if canvas is None else canvas, cell)
+    if levels is not None:
+        whole(levels, "levels")
+    if budget is None:
+        return rows * cols
+    count = check_budget(budget, rows * cols)
+    if strategy != "quadtree":
+        return count
+    return tree_for(image_size, count, cell=cell, canvas=canvas, levels=levels).reach(count)

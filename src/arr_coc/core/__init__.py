@@ -1,0 +1,1 @@
+"""What every room stands on: values, checks, errors, files, registries. Imports no other room."""

@@ -1,0 +1,1 @@
+"""Answers: one picture and many questions (`eye`), conversations (`chat`), looking again (`esper`)."""

@@ -1,0 +1,319 @@
+"""`Esper`: look, answer, and look again where it pays.
+
+esper = Esper.from_pretrained("mini")
+esper.set_image("zoo.png").ask("What are the ingredients in this snack?")     → Answer with up to four passes
+esper.examine("…")                                                            → Story: also maps, fixations, seconds
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..allocation.frame import Frame, to_cells
+from ..allocation.gains import node_sums
+from ..allocation.request import check_question, check_request
+from ..allocation.tree import check_budget, tree_for
+from ..core import arrays
+from ..core.errors import InputError
+from ..core.values import Allocation, Answer, Pass
+from ..models.attachment_plan import plain_map
+from ..models.bundled import MINI, WEIGHTS, as_trained, marked
+from ..models.qwen3_vl.adapter import Qwen3VL
+from ..models.tokens.patches import Pyramid
+from ..pictures.load import Picture, load_picture, processed
+from ..relevance.look.learned import ArousalEstimator
+from ..relevance.look.tempering import TemperingPolicy
+from ..relevance.registry import relevance_for, resolve
+from ..relevance.scene import CHANNELS, SENSE_SIDE, Scene
+from .eye import Eye
+from .pass_prompt import Prompts
+from .pass_settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_settings
+from .passes import Job, PassRecord, run_passes
+from .story import PassNote, Story
+from .vision_memory import picture_pyramid
+
+ESPER_FOLDER = "esper"
+GLANCES = ("relevant", "salient")
+
+
+class Esper:
+    """Up to four passes over one picture with any model that an `Eye` can hold.
+
+    settings: the numbers, or the name of a preset: "esper", "two_pass", "four_pass", "saccades". tempering: how much of
+    a pass explores, by the rule or learned: a policy, or a folder of `train tempering`. arousal: how much is at stake.
+    glance: what the first look follows: "relevant", the map of the question, or "salient", what stands out before the
+    question is heard.
+    A Qwen3-VL encodes only what is new in each pass and keeps the language model's cache of what it has seen; other
+    families read their whole tree again, which counts in full.
+    """
+
+    def __init__(
+        self,
+        eye: Eye,
+        settings: EsperSettings | str | None = None,
+        *,
+        tempering: TemperingPolicy | str | Path | None = None,
+        arousal: ArousalEstimator | None = None,
+        glance: str = "relevant",
+    ) -> None:
+        if glance not in GLANCES:
+            raise InputError(f"glance {glance!r} is unknown; choose from {', '.join(GLANCES)}")
+        self.eye = eye
+        self.settings = as_settings(settings)
+        if isinstance(tempering, str | Path):
+            tempering = TemperingPolicy.from_pretrained(tempering)
+        self.tempering = tempering or TemperingPolicy()
+        self.arousal = arousal or ArousalEstimator()
+        self.glance = glance
+        self.pass_history: tuple[PassNote, ...] = ()
+        self._picture: Picture | None = None
+        self._pictured: Pictured | None = None
+        self._load_seconds = 0.0
+
+    @classmethod
+    def from_pretrained(
+        cls, name: str = MINI, settings: EsperSettings | str | None = None, *, device: str = "cpu", **options: Any
+    ) -> Esper:
+        """An `Eye` by name, with the settings and the tempering that were tuned for it where they lie beside it.
+
+        options: `tempering`, `arousal` and `glance` of Esper; all others are those of `Eye`.
+        """
+        own = {key: options.pop(key) for key in ("tempering", "arousal", "glance") if key in options}
+        folder = (WEIGHTS if name == MINI else Path(name).parent) / ESPER_FOLDER
+        if settings is None and os.path.isfile(folder / SETTINGS_NAME):
+            settings = EsperSettings.load(folder)
+        if "tempering" not in own and as_settings(settings).learned and os.path.isfile(folder / "config.json"):
+            own["tempering"] = TemperingPolicy.from_pretrained(folder)
+        return cls(Eye.from_pretrained(name, device=device, **options), settings, **own)
+
+    def set_image(self, image: Any) -> Esper:
+        """The picture that the next questions are about: path, PIL image, array or tensor."""
+        started = perf_counter()
+        self._picture = marked(load_picture(image), self.eye.scorer)
+        self._pictured = Pictured.of(self.eye, self._picture) if isinstance(self.eye.backbone, Qwen3VL) else None
+        self.pass_history = ()
+        self._load_seconds = perf_counter() - started
+        return self
+
+    def ask(self, query: str, budget: int | None = None, keep: float | None = None, **how: Any) -> Answer:
+        """`examine`, for its answer alone; `pass_history` then holds the passes."""
+        return self.examine(query, budget, keep, **how).answer
+
+    def examine(
+        self,
+        query: str,
+        budget: int | None = None,
+        keep: float | None = None,
+        *,
+        passes: int | None = None,
+        relevance: Any = None,
+        failures: int | None = None,
+        max_new_tokens: int = 64,
+        stop_early: bool = True,
+    ) -> Story:
+        """One question, with everything that led to its answer.
+
+        budget: visual tokens of all passes together (or keep, a share of the full count; 5/16). The first look gets
+        twice as many as each later one. passes: at most so many, instead of the settings'. failures: how often
+        questions went wrong of late, which alarms; None counts them in what the eye records, where it does.
+        """
+        if self._picture is None:
+            raise InputError("no picture yet: call esper.set_image(image) before esper.ask(query)")
+        check_request([query], budget, keep)
+        check_question(query)
+        kept = self.eye.record
+        if failures is None:
+            failures = 0 if kept is None else kept.failures()
+        settings = self.settings
+        if passes is not None:
+            settings = replace(settings, passes=passes, least=min(settings.least, passes))
+        source = relevance_source(self.eye, self.eye.relevance if relevance is None else relevance)
+        if self._pictured is None:
+            from .passes_without_memory import ask_again
+
+            how = (failures, max_new_tokens, stop_early)
+            story = ask_again(self, self._picture, query, budget, keep, settings, source, *how)
+        else:
+            share = (budget, keep, failures, max_new_tokens, stop_early)
+            story = self._incrementally(self._pictured, query, settings, source, *share)
+        self.pass_history = story.passes
+        if kept is not None:
+            story = replace(story, answer=kept.noted(story.answer, query, self._picture, model=self.eye.name))
+        return story
+
+    def _incrementally(
+        self,
+        pictured: Pictured,
+        query: str,
+        settings: EsperSettings,
+        source: Any,
+        budget: int | None,
+        keep: float | None,
+        failures: int,
+        most: int,
+        stop_early: bool,
+    ) -> Story:
+        frame, model = pictured.frame, self.eye.model
+        seconds = {"load": self._load_seconds}
+        started = perf_counter()
+        budgets = settings.shares(total_tokens(frame.full, budget, keep))
+        tree = tree_for(pictured.canvas, budgets[0], cell=pictured.cell, levels=self.eye.levels)
+        cells = relevance_cells(source, pictured.pixels, query, frame)
+        job = Job(
+            pictured.pyramid(model, tree.levels),
+            Prompts.of(self.eye.processor, [as_trained(query, self.eye.scorer)], model.device),
+            cells,
+            tree,
+            glance=relevance_cells(salient_map(pictured.picture), pictured.pixels, query, frame)
+            if self.glance == "salient"
+            else None,
+            stakes=self.arousal.stakes(query).detach().to(model.device),
+            failures=failures,
+        )
+        seconds["know"] = perf_counter() - started
+        with torch.no_grad():
+            records = run_passes(
+                model,
+                job,
+                budgets,
+                settings,
+                self.tempering.to(model.device),
+                temperature=self.eye.temperature,
+                most=most,
+                stop_early=stop_early,
+            )
+        notes = with_scanpaths([self._note(record, pictured) for record in records])
+        for stage in ("look", "encode", "answer"):
+            seconds[stage] = sum(record.seconds[stage] for record in records)
+        last = notes[-1].step
+        steps, said = tuple(note.step for note in notes), pictured.picture.notes
+        answer = Answer(last.text, float(last.uncertainty or 0.0), steps, seconds, frame.full, said)
+        return Story(query, pictured.picture, answer, notes, settings.stop, settings.passes)
+
+    def _note(self, record: PassRecord, pictured: Pictured) -> PassNote:
+        """A record of one picture, in plain arrays and in pixels of the picture as given."""
+        said, heat, frame = record.generated, self.eye.temperature, pictured.frame
+        leaves = record.looks.leaves()
+        text = self.eye.processor.tokenizer.decode(said.ids[0][said.within[0]], skip_special_tokens=True).strip()
+        step = Pass(
+            seen_allocation(record, leaves, pictured),
+            int(record.tokens[0]),
+            float(record.exploration[0]),
+            text,
+            min(max(float(record.uncertainty[0]), 0.0), 1.0),
+            float(said.entropy(heat)[0]),
+            float(said.margin(heat)[0]),
+        )
+        row, col = record.point[0].tolist()
+        middle = frame.boxes(np.array([[row, col, 0]]))[0] if row >= 0 else None
+        return PassNote(
+            step,
+            record.steered[0].float().cpu().numpy(),
+            record.traces.uncertainty[0].float().cpu().numpy(),
+            frame.boxes(record.looks.blocks[-1][0].cpu().numpy()),
+            None if middle is None else (int(middle[0] + middle[2] // 2), int(middle[1] + middle[3] // 2)),
+            float(record.arousal[0]),
+            record.seconds,
+        )
+
+
+def with_scanpaths(notes: Sequence[PassNote]) -> tuple[PassNote, ...]:
+    """Every pass with the fixations until then in its allocation, so that its JSON and its picture have them."""
+    points = [note.point for note in notes]
+    made = []
+    for number, note in enumerate(notes, start=1):
+        path = tuple(point for point in points[:number] if point is not None)
+        seen = replace(note.step.allocation, scanpath=path)
+        made.append(replace(note, step=replace(note.step, allocation=seen)))
+    return tuple(made)
+
+
+def seen_allocation(record: PassRecord, leaves: torch.Tensor, pictured: Pictured) -> Allocation:
+    """All leaves of one picture's looks, each with the mean of the map that the last look followed."""
+    tree = record.looks.tree
+    sums = node_sums(record.steered, tree)[0]
+    table = arrays.like(tree.nodes_table, sums)
+    place = (table[None] == leaves[0][:, None]).all(-1).int().argmax(1)
+    scores = sums[place] / arrays.like(tree.areas, sums)[place]
+    budget = int(record.looks.counts.sum())
+    return pictured.frame.allocation(leaves[0].cpu().numpy(), scores.float().cpu().numpy(), budget, "esper")
+
+
+def total_tokens(full: int, budget: int | None, keep: float | None) -> int:
+    """Visual tokens that all passes together may spend."""
+    if budget is not None:
+        return check_budget(budget, full)
+    return max(1, int((DEFAULT_TOTAL if keep is None else keep) * full + 1e-9))
+
+
+@dataclass
+class Pictured:
+    """A picture as a Qwen3-VL sees it.
+
+    pixels: (3, H, W) float32 in [0, 1], the canvas. normalised: (1, C, H, W). pyramids: by number of levels.
+    """
+
+    picture: Picture
+    pixels: Tensor
+    normalised: Tensor
+    cell: int
+    pyramids: dict[int, Pyramid] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, eye: Eye, picture: Picture) -> Pictured:
+        found = processed(eye.processor.image_processor, picture)
+        inputs = {name: value.to(eye.model.device) for name, value in found.items() if hasattr(value, "to")}
+        backbone: Any = eye.backbone
+        ((_, normalised),) = backbone.normalised_pixels(eye.model, inputs).values()
+        (pixels,) = backbone.pixels(eye.model, eye.processor, inputs)
+        vision = eye.model.config.vision_config
+        return cls(picture, pixels, normalised, vision.spatial_merge_size * vision.patch_size)
+
+    @property
+    def canvas(self) -> tuple[int, int]:
+        return self.pixels.shape[1], self.pixels.shape[2]
+
+    @property
+    def frame(self) -> Frame:
+        return Frame(self.picture.size, self.cell, self.canvas)
+
+    def pyramid(self, model: Any, levels: int) -> Pyramid:
+        if levels not in self.pyramids:
+            self.pyramids[levels] = picture_pyramid(model, self.normalised, levels)
+        return self.pyramids[levels]
+
+
+def relevance_source(eye: Eye, relevance: Any) -> Any:
+    """What `relevance=` stands for in passes: a function of (picture, question)."""
+    # The model's own attention joins from the second pass on.
+    offered = Scene(lambda: None, scorer=eye.scorer, fallback="detail")
+    resolve(relevance, offered)
+    return lambda pixels, query: relevance_for(relevance, replace(offered, picture=pixels), query)
+
+
+def relevance_cells(source: Any, pixels: Tensor, query: str, frame: Frame) -> Tensor:
+    """(1, rows, cols) float32 in [0, 1] on the grid of the canvas."""
+    found = plain_map(source(pixels, query) if callable(source) else source)
+    maps = torch.tensor(np.asarray(found), dtype=torch.float32)[None]
+    return to_cells(maps.clamp(0, 1), Frame(frame.seen, frame.cell)).to(pixels.device)
+
+
+def salient_map(picture: Picture) -> np.ndarray:
+    """(h, w) float32 in [0, 1]: what stands out to somebody who has not heard the question."""
+    from ..relevance.look.perspectival import perspectival
+    from ..relevance.look.tension import sharpen
+    from ..sensing.one_picture import sense_one
+    from ..sensing.texture import Layout
+
+    side = min(SENSE_SIDE, max(picture.pixels.shape[:2]))
+    texture = sense_one(picture.pixels, Layout.of("look", CHANNELS), size=side)
+    return np.asarray(sharpen(np.asarray(perspectival(texture))))

@@ -1,0 +1,197 @@
+"""What happened, pass by pass: the record, its statistics, its table for the terminal, and the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.files import replacing, write_json
+from ..core.values import Answer, Pass
+from ..pictures.load import Picture
+from ..relevance.look.arousal import mood
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class PassNote:
+    """One pass of one picture.
+
+    step: where, at what cost, and what came out; its allocation is all that has been seen by then, the finest leaf at
+    each place. steered: (rows, cols) float32, the map that this look followed. uncertainty_map: (rows, cols) float32,
+    how unsure the answer's tokens were of the places they looked at; None where the model does not show its attention.
+    added: (N, 4) int32 y, x, height, width of the leaves that this look added, in pixels as given. point: y, x of the
+    fixation in pixels as given, None where the look was spread.
+    """
+
+    step: Pass
+    steered: np.ndarray
+    uncertainty_map: np.ndarray | None
+    added: np.ndarray
+    point: tuple[int, int] | None
+    arousal: float
+    seconds: Mapping[str, float]
+
+    @property
+    def mood(self) -> str:
+        return mood(self.arousal)
+
+
+@dataclass(frozen=True, eq=False)
+class Story:
+    """One question about one picture: the answer, and the passes that led to it.
+
+    stop: below this uncertainty it is sure enough. most: passes that it might have taken.
+    """
+
+    query: str
+    picture: Picture
+    answer: Answer
+    passes: tuple[PassNote, ...]
+    stop: float
+    most: int = 4
+
+    @property
+    def ended(self) -> str:
+        """Why it looked no further."""
+        if self.converged:
+            return "sure enough"
+        return "all passes used" if len(self.passes) >= self.most else "no surer by looking"
+
+    @property
+    def converged(self) -> bool:
+        """Did it end because it was sure enough?"""
+        return self.answer.uncertainty < self.stop
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        return pass_statistics([self.answer])
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer's JSON with the fixation, arousal and seconds of each pass, and the statistics."""
+        document = self.answer.to_json()
+        for step, note in zip(document["passes"], self.passes, strict=True):
+            step |= {"point": note.point, "arousal": note.arousal, "mood": note.mood, "seconds": dict(note.seconds)}
+        return {
+            **document,
+            "query": self.query,
+            "converged": self.converged,
+            "ended": self.ended,
+            "stop": self.stop,
+            "statistics": self.statistics,
+        }
+
+
+def convergence_rate(uncertainties: Sequence[float]) -> float | None:
+    """The share of the uncertainty that a further pass removes, on average; negative where it grows; None for one."""
+    if len(uncertainties) < 2:
+        return None
+    first, last = (max(value, 1e-6) for value in (uncertainties[0], uncertainties[-1]))
+    return 1 - (last / first) ** (1 / (len(uncertainties) - 1))
+
+
+def pass_statistics(answers: Sequence[Answer]) -> dict[str, Any]:
+    """Means over answers: passes, and by pass uncertainty, tokens, exploration and levels; the convergence rate.
+
+    levels: share of the tree's leaves at each level, by pass. Means by pass are over the answers that came so far.
+    """
+    longest = max(len(answer.passes) for answer in answers)
+    by_pass = [
+        [answer.passes[number] for answer in answers if len(answer.passes) > number] for number in range(longest)
+    ]
+    rates = [convergence_rate([step.uncertainty or 0.0 for step in answer.passes]) for answer in answers]
+    known = [rate for rate in rates if rate is not None]
+
+    def levels(steps: Sequence[Pass]) -> dict[str, float]:
+        sums: dict[int, int] = {}
+        for step in steps:
+            for level, count in step.allocation.tokens_by_level().items():
+                sums[level] = sums.get(level, 0) + count
+        return {str(level): count / sum(sums.values()) for level, count in sorted(sums.items())}
+
+    return {
+        "answers": len(answers),
+        "passes": fmean(len(answer.passes) for answer in answers),
+        "tokens": fmean(answer.tokens for answer in answers),
+        "convergence_rate": fmean(known) if known else None,
+        "by_pass": [
+            {
+                "pass": number,
+                "answers": len(steps),
+                "uncertainty": fmean(step.uncertainty or 0.0 for step in steps),
+                "tokens": fmean(step.tokens for step in steps),
+                "exploration": fmean(step.exploration for step in steps),
+                "levels": levels(steps),
+            }
+            for number, steps in enumerate(by_pass, start=1)
+        ],
+    }
+
+
+def place_words(story: Story, point: tuple[int, int] | None) -> str:
+    """Where a fixation lies, in the words a person would use: "top left", "center"."""
+    if point is None:
+        return "by the map"
+    down = min(2, 3 * point[0] // max(story.picture.height, 1))
+    across = min(2, 3 * point[1] // max(story.picture.width, 1))
+    words = [("top", "", "bottom")[down], ("left", "", "right")[across]]
+    return " ".join(word for word in words if word) or "center"
+
+
+def story_table(story: Story, truth: str | None = None) -> Table:
+    """One row for each pass: where it looked, what it cost, how much was exploration, what it said and how unsure."""
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    # Few lines and little padding: the story should fit a terminal of 80 columns.
+    table = Table(
+        title=escape(story.query), title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    table.add_column("pass", justify="right", no_wrap=True)
+    table.add_column("looked")
+    for heading in ("tokens", "explored"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("mood")
+    table.add_column("said", overflow="fold")
+    for heading in ("unsure", "ms"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for number, note in enumerate(story.passes, start=1):
+        step = note.step
+        table.add_row(
+            str(number),
+            place_words(story, note.point),
+            f"{step.tokens}" if number == 1 else f"+{step.tokens}",
+            f"{100 * step.exploration:.0f} %",
+            note.mood,
+            escape(step.text) or "(nothing)",
+            f"{step.uncertainty or 0.0:.2f}",
+            f"{1000 * sum(note.seconds.values()):.0f}",
+        )
+    table.add_section()
+    answer = story.answer
+    spent = f"{answer.tokens}/{answer.full}"
+    table.add_row(
+        "all", story.ended, spent, "", "", f"[bold]{escape(answer.text)}[/bold]", f"{answer.uncertainty:.2f}", ""
+    )
+    if truth is not None:
+        table.add_row("", "the truth", "", "", "", f"{escape(truth)} ({'right' if answer.text == truth else 'wrong'})")
+    return table
+
+
+def write_story(story: Story, out: Path) -> dict[str, str]:
+    """Write strip.png, convergence.png and story.json into a folder; returns their paths by name."""
+    from .story_drawing import convergence_plot, strip
+
+    paths = {name: out / name for name in ("strip.png", "convergence.png", "story.json")}
+    for name, picture in (("strip.png", strip(story)), ("convergence.png", convergence_plot(story))):
+        with replacing(paths[name]) as temporary:
+            picture.save(temporary)
+    write_json(paths["story.json"], story.to_json())
+    return {name: str(path) for name, path in paths.items()}

@@ -1,1 +1,0 @@
-"""The research half: worlds that are drawn, trainings, benchmarks. The library never imports it."""

@@ -1,0 +1,1 @@
+"""Vision-language models: `attach`, one adapter for each family, the bundled weights."""

@@ -1,0 +1,362 @@
+"""`attach(model, processor, budget=256)`: one stock model instance foveates, in `generate()` and in `forward()`.
+
+What is put on the instance: a forward pre-hook, an own `generate`, and the attribute `arr_coc`. `detach` takes all
+three away. No class, no module and no other instance is touched, and the model holds no state between calls.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ..allocation.request import Request
+from ..allocation.strategies import DEFAULT_STRATEGY, meant
+from ..core.errors import InputError
+from ..core.values import Allocation
+from ..relevance.registry import check_relevance
+from .attachment_memory import CachedPrompt, show_long_prompt
+from .attachment_plan import OVERRIDES, Plan, Settings, plan_prompt
+from .base import Backbone, Realized, backbone_for, require_pictures
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin
+    from typing_extensions import TypedDict, Unpack
+
+    from ..allocation.request import Budget, Share
+    from .tokens.depth import DepthRouting
+
+    class AdapterOptions(TypedDict, total=False, closed=True):
+        """What the families' adapters take: see `adapter_options`."""
+
+        depth: DepthRouting | None
+        merge: Any  # average, pick, compressor, compressor:FOLDER, or a compressor
+
+
+NAME = "arr_coc"
+DEFAULT_BUDGET = 256
+
+
+class Attachment:
+    """The foveation of one model instance; reached as `model.arr_coc`, and a context manager that detaches at its end.
+
+    last: the allocations of the latest call, one per picture. notes: where their relevance came from, and more that a
+    reader should know. Several threads may call the model at once: positions travel with each call, nothing is kept in
+    the model. `last` is then the latest of any thread; a thread that needs its own calls `plan` first and passes
+    `allocation=` on.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, processor: ProcessorMixin, backbone: Backbone, settings: Settings
+    ) -> None:
+        self.model = model
+        self.processor = processor
+        self.backbone = backbone
+        self.settings = settings
+        self.last: list[Allocation] = []
+        self.notes: tuple[str, ...] = ()
+        self._prompts: weakref.WeakKeyDictionary[Any, CachedPrompt] = weakref.WeakKeyDictionary()
+        self._hook: Any = None
+        self._earlier_generate: Any = None
+
+    # ---------------------------------------------------------------- what a user may call
+    def plan(self, inputs: dict[str, Any], **overrides: Any) -> Plan:
+        """Where the tokens of a prompt would go; the model's language side is not run, unless by a glance."""
+        return plan_prompt(self.backbone, self.model, self.processor, inputs, self.settings.override(**overrides))
+
+    def prepare(self, inputs: dict[str, Any], **overrides: Any) -> Realized:
+        """The shortened prompt with its visual tokens, ready for the stock `forward` or `generate`."""
+        plan = self.plan(inputs, **overrides)
+        realized = self.backbone.realize(self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options)
+        self.last, self.notes = plan.allocations, plan.notes
+        return realized
+
+    def detach(self) -> None:
+        detach(self.model)
+
+    def __enter__(self) -> Attachment:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if getattr(self.model, NAME, None) is self:
+            detach(self.model)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_prompts": {}}  # caches are not copied with a model
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _prompts=weakref.WeakKeyDictionary())
+
+    # ---------------------------------------------------------------- what the model calls
+    def generate(self, *args: Any, **kwargs: Any) -> Any:
+        """The stock `generate`, foveated. Also takes budget=, keep=, query=, allocation=, relevance=, strategy=.
+
+        The returned sequences begin with the prompt as it was given, so trimming by its length works as ever.
+        """
+        stock: Any = self._earlier_generate or functools.partial(_class_generate(self.model), self.model)
+        kwargs = {**dict(zip(_parameters(_class_generate(self.model)), args, strict=False)), **kwargs}
+        if kwargs.get("input_ids") is None and kwargs.get("inputs") is not None:
+            kwargs["input_ids"] = kwargs.pop("inputs")
+        with torch.no_grad():
+            prompt = self._shorten(kwargs)
+        if prompt is None:
+            return stock(**kwargs)
+        surplus = prompt.long.shape[1] - prompt.length
+        _shift_lengths(kwargs, self.model.generation_config, surplus)
+        if kwargs.get("streamer") is not None:
+            kwargs["streamer"] = _PromptStreamer(kwargs["streamer"], prompt.long)
+        show_long_prompt(kwargs, prompt)
+        output = stock(**kwargs)
+        sequences = output if isinstance(output, Tensor) else output.sequences
+        prefix = prompt.long.to(sequences.device).repeat_interleave(len(sequences) // len(prompt.long), dim=0)
+        restored = torch.cat([prefix, sequences[:, prompt.length :]], dim=1)
+        if isinstance(output, Tensor):
+            return restored
+        output.sequences = restored
+        if len(sequences) == len(prompt.long):
+            self._remember(getattr(output, "past_key_values", None), prompt)
+        return output
+
+    @torch.compiler.disable  # where tokens go is decided outside of any graph; what runs is the model's own
+    def _before_forward(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """A forward pre-hook: ordinary inputs in, shortened inputs out. Decoding steps pass through untouched."""
+        if kwargs.get("position_ids") is not None and kwargs.keys().isdisjoint(
+            (*self.backbone.picture_keys, *OVERRIDES)
+        ):
+            return args, kwargs  # a step of `generate`: nothing to do, and asking the cache would make a GPU wait
+        kwargs = {**dict(zip(_parameters(type(module).forward), args, strict=False)), **kwargs}
+        cache = kwargs.get("past_key_values")
+        if self._filled(cache):
+            self._continue_forward(kwargs)
+            return (), kwargs
+        prompt = self._shorten(kwargs)
+        if prompt is not None and cache is None and self._wants_cache(kwargs):
+            # The same cache that the model would make, made here so that a later turn can be told what it holds.
+            from transformers import DynamicCache
+
+            cache = kwargs["past_key_values"] = DynamicCache(config=self.model.config.get_text_config())
+        if prompt is not None:
+            self._remember(cache, prompt)
+        return (), kwargs
+
+    # ---------------------------------------------------------------- inside
+    def _shorten(self, kwargs: dict[str, Any]) -> CachedPrompt | None:
+        """Replace the prompt inside kwargs by its foveated form; None where there is nothing to foveate."""
+        overrides = {name: kwargs.pop(name) for name in OVERRIDES if name in kwargs}
+        pictures = any(kwargs.get(key) is not None for key in self.backbone.picture_keys)
+        cache = kwargs.get("past_key_values")
+        if self._filled(cache):
+            return self._continue_generation(kwargs, cache, overrides)
+        if not pictures or kwargs.get("mm_encoder_outputs") is not None:
+            if any(value is not None for value in overrides.values()):
+                require_pictures(self.backbone, kwargs)
+            return None
+        realized = self.prepare(dict(kwargs), **overrides)  # which refuses a prompt without input_ids
+        long: Tensor = kwargs["input_ids"]
+        kwargs.clear()
+        kwargs.update(realized.inputs)
+        prompt = CachedPrompt.of(long, realized)
+        self._remember(cache, prompt)
+        return prompt
+
+    def _continue_generation(
+        self, kwargs: dict[str, Any], cache: Any, overrides: dict[str, Any]
+    ) -> CachedPrompt | None:
+        """A further turn on a cache that a foveated prompt has filled; pictures it has seen are not looked at again."""
+        known = self._prompts.get(cache)
+        if known is None:
+            return None
+        ids = kwargs["input_ids"]
+        rest = known.rest(ids)
+        later = None
+        if bool((rest == self.backbone.image_token_id(self.model)).any()):
+            mask = kwargs.get("attention_mask")
+            later_inputs = {**kwargs, "input_ids": rest, "past_key_values": None}
+            later_inputs["attention_mask"] = None if mask is None else mask[:, known.long.shape[1] :]
+            later_inputs.pop("mm_token_type_ids", None)
+            later = self.prepare(later_inputs, **overrides)
+        prompt = known.extend(ids, kwargs.get("attention_mask"), later)
+        for key in (*self.backbone.picture_keys, "mm_token_type_ids", "token_type_ids", "position_ids"):
+            kwargs.pop(key, None)
+        kwargs.update(prompt.inputs())
+        if later is not None:
+            kwargs["mm_encoder_outputs"] = later.inputs["mm_encoder_outputs"]
+        self._remember(cache, prompt)
+        return prompt
+
+    def _continue_forward(self, kwargs: dict[str, Any]) -> None:
+        """New tokens on a cache, by plain forward(): the positions that a stock model would have to guess."""
+        cache = kwargs["past_key_values"]
+        known = self._prompts.get(cache)
+        for name in OVERRIDES:
+            kwargs.pop(name, None)
+        if known is None or kwargs.get("position_ids") is not None or kwargs.get("input_ids") is None:
+            return
+        if any(kwargs.get(key) is not None for key in self.backbone.picture_keys):
+            raise InputError("forward() takes no pictures on a filled cache; use generate(), or pass the whole chat")
+        ids, mask = kwargs["input_ids"], kwargs.get("attention_mask")
+        between = cache.get_seq_length() - known.length
+        if mask is None:
+            fresh = torch.ones_like(ids)
+            seen = torch.ones(len(ids), max(between, 0), dtype=known.mask.dtype, device=ids.device)
+            kwargs["attention_mask"] = torch.cat([known.mask, seen, fresh.to(known.mask.dtype)], 1)
+        elif mask.shape[1] == known.long.shape[1] + between + ids.shape[1]:
+            # A mask over the long chat: what the cache holds of it is shorter.
+            fresh = mask[:, -ids.shape[1] :]
+            kwargs["attention_mask"] = torch.cat([known.mask, mask[:, known.long.shape[1] :].to(known.mask.dtype)], 1)
+        else:
+            fresh = mask[:, -ids.shape[1] :]
+        positions = known.positions_after(fresh, between)
+        if positions is not None:
+            kwargs["position_ids"] = positions
+
+    def _remember(self, cache: Any, prompt: CachedPrompt) -> None:
+        if cache is not None:
+            self._prompts[cache] = prompt
+
+    def _wants_cache(self, kwargs: dict[str, Any]) -> bool:
+        wanted = kwargs.get("use_cache")
+        if wanted is None:
+            wanted = getattr(self.model.config.get_text_config(), "use_cache", True)
+        return bool(wanted) and not self.model.training
+
+    @staticmethod
+    def _filled(cache: Any) -> bool:
+        return cache is not None and cache.get_seq_length() > 0
+
+
+def attach(
+    model: PreTrainedModel,
+    processor: ProcessorMixin,
+    budget: Budget | Sequence[int] | None = None,
+    *,
+    keep: Share | None = None,
+    relevance: Any = "auto",
+    strategy: str = DEFAULT_STRATEGY,
+    levels: int | None = None,
+    seed: int = 0,
+    options: dict[str, Any] | None = None,
+    videos: bool = False,
+    words: Any = None,
+    **realize: Unpack[AdapterOptions],
+) -> Attachment:
+    """Let this one model instance spend at most `budget` visual tokens on a picture, where the question needs them.
+
+    budget: tokens a picture may cost, 256 unless told; or keep: the share of its full count. relevance: "glance" (the
+    model's own attention on a coarse first look), "detail" (what looking coarsely would lose, whatever is asked),
+    "look" (that of `arr_coc.look`), "scorer" (the learned one), any other name of `knowing.source_names()`, the
+    folder of a scorer, a function (picture (3, H, W) in [0, 1], question) -> map, or maps; by default a glance where
+    the family can, else "detail". options: for the strategy. videos: the prompts show videos (Qwen3-VL): what is said
+    of a picture then holds for each group of frames. words: of each picture, for sources that read them. realize: for
+    the family's adapter, such as depth=DepthRouting(), merge="pick" or merge="compressor".
+
+    >>> with attach(model, processor, budget=256):  # doctest: +SKIP
+    ...     out = model.generate(**inputs, max_new_tokens=64)
+    """
+    backbone = backbone_for(model)
+    if processor is None:
+        raise InputError("attach() needs the model's processor, got None; give AutoProcessor.from_pretrained(...)")
+    if videos:
+        from .qwen3_vl.video import video_backbone
+
+        backbone = video_backbone(model)
+    backbone.check(model, processor)
+    if hasattr(model, NAME):
+        raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")
+    own = inspect.signature(attach).parameters
+    takes = adapter_options(backbone)
+    for name in realize.keys() - takes:
+        family = "/".join(backbone.model_types)
+        raise InputError(f"{name}= is no option{meant(name, (*own, *takes))}: {family} takes {', '.join(takes)}")
+    if isinstance(relevance, str):
+        check_relevance(relevance, ("pixels", "texture", "words", "model"))
+    if budget is None and keep is None:
+        budget = DEFAULT_BUDGET
+    settings = Settings(
+        request=Request.of(budget, keep, strategy=strategy, levels=levels, seed=seed, options=options or {}),
+        relevance=relevance,
+        words=words,
+        realize=realize,
+    )
+    attachment = Attachment(model, processor, backbone, settings)
+    attachment._hook = model.register_forward_pre_hook(attachment._before_forward, with_kwargs=True, prepend=True)
+    attachment._earlier_generate = model.__dict__.get("generate")
+    object.__setattr__(model, "generate", attachment.generate)
+    object.__setattr__(model, NAME, attachment)
+    return attachment
+
+
+def adapter_options(backbone: Backbone) -> tuple[str, ...]:
+    """Keywords that a family's `realize` takes from a user; what comes from a glance is none of them."""
+    taken = inspect.signature(backbone.realize).parameters.values()
+    given = ("relevance", "known", "tower")
+    return tuple(one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.name not in given)
+
+
+def detach(model: PreTrainedModel) -> None:
+    """Undo `attach`; the model is then what it was, to the bit and to the attribute."""
+    attachment = getattr(model, "__dict__", {}).get(NAME)
+    if attachment is None:
+        raise InputError("this model is not attached")
+    attachment._hook.remove()
+    if attachment._earlier_generate is None:
+        object.__delattr__(model, "generate")
+    else:
+        object.__setattr__(model, "generate", attachment._earlier_generate)
+    object.__delattr__(model, NAME)
+
+
+def _class_generate(model: PreTrainedModel) -> Any:
+    """`generate` as the model's class has it, whatever hangs on the instance."""
+    return getattr(type(model), "generate")  # noqa: B009  # only generative classes have it
+
+
+@functools.cache
+def _parameters(function: Any) -> tuple[str, ...]:
+    """Names of a method's parameters after self, for arguments given by place."""
+    return tuple(inspect.signature(function).parameters)[1:]
+
+
+def _shift_lengths(kwargs: dict[str, Any], default: GenerationConfig, surplus: int) -> None:
+    """Lengths that count the prompt were meant for the long one; take off what the prompt has lost."""
+    config = kwargs.get("generation_config") or default
+    changed = {}
+    for name in ("max_length", "min_length"):
+        value = kwargs.get(name)
+        if value is not None:
+            kwargs[name] = max(value - surplus, 1 if name == "max_length" else 0)
+        elif getattr(config, name, None):
+            changed[name] = max(getattr(config, name) - surplus, 0)
+    if changed and (kwargs.get("max_new_tokens") or config.max_new_tokens):
+        changed.pop("max_length", None)
+    if changed:
+        kwargs["generation_config"] = copy(config)
+        for name, value in changed.items():
+            setattr(kwargs["generation_config"], name, value)
+
+
+class _PromptStreamer:
+    """Hands on what it gets, but the prompt as the user gave it."""
+
+    def __init__(self, streamer: Any, prompt: Tensor) -> None:
+        self.streamer = streamer
+        self.prompt: Tensor | None = prompt
+
+    def put(self, value: Tensor) -> None:
+        if self.prompt is not None:
+            value, self.prompt = self.prompt.cpu(), None
+        self.streamer.put(value)
+
+    def end(self) -> None:
+        self.streamer.end()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.streamer, name)

@@ -1,0 +1,262 @@
+"""From an ordinary prompt to one `Allocation` per picture: whose relevance, which question, how many tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..allocation.allocate_batch import allocate_batch
+from ..allocation.request import Request
+from ..core.errors import InputError
+from ..core.values import Allocation, Relevance
+from ..relevance.registry import Maps, relevances_for
+from ..relevance.scene import Scene
+from .base import Backbone, VisualGrid, require_pictures
+from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
+from .query import find_questions, with_questions
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, ProcessorMixin
+
+
+# What one call may say otherwise: of the request, and of the rest.
+OF_REQUEST = ("budget", "keep", "strategy")
+OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `attach` was told, and what a single call may override.
+
+    request: how much may be spent, and how. query: the question; found in the chat where it is None. allocation:
+    decided by the caller. relevance: any of `knowing.find_source`, a `Glance`, or the maps themselves. scorer: the one
+    that was trained with the model. words: of each picture, for sources that read them. realize: for the adapter.
+    """
+
+    request: Request = field(default_factory=lambda: Request(256))
+    query: str | Sequence[str] | None = None
+    allocation: Allocation | Sequence[Allocation] | None = None
+    relevance: Any = "auto"
+    scorer: Any = None
+    words: Any = None
+    realize: Mapping[str, Any] = field(default_factory=dict)
+
+    def override(self, **changes: Any) -> Settings:
+        given = {name: value for name, value in changes.items() if value is not None}
+        request = self.request.override(**{name: given.pop(name) for name in OF_REQUEST if name in given})
+        return replace(self, request=request, **given)
+
+
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """A model's prompt, for sources of relevance that ask the model: see `Scene.prompt`. budgets: of each picture."""
+
+    backbone: Backbone
+    model: PreTrainedModel
+    processor: ProcessorMixin
+    inputs: Mapping[str, Any]
+    budgets: Sequence[int]
+    glance: Glance | None
+
+    @property
+    def can_glance(self) -> bool:
+        return self.backbone.can_glance
+
+
+@dataclass(frozen=True)
+class Plan:
+    """allocations and relevance, one per picture; options: what the adapter needs beside them. notes: where the
+    relevance comes from, and what a reader should know about the budget."""
+
+    allocations: list[Allocation]
+    relevance: list[Any] | None
+    options: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def joined(cls, plans: Sequence[Plan]) -> Plan:
+        """Of prompts that become rows of one batch, foveated before its encoder."""
+        from .qwen3_vl.encode import join_known
+
+        known = join_known([plan.options.get("known") for plan in plans], [plan.allocations for plan in plans])
+        maps = [plan.relevance for plan in plans]
+        return cls(
+            [allocation for plan in plans for allocation in plan.allocations],
+            None if any(one is None for one in maps) else [item for one in maps for item in one or ()],
+            {**plans[0].options, "known": known},
+        )
+
+
+def plan_prompt(
+    backbone: Backbone,
+    model: PreTrainedModel,
+    processor: ProcessorMixin,
+    inputs: Mapping[str, Any],
+    settings: Settings,
+) -> Plan:
+    """Decide, for every picture of a prompt, where its tokens go. Nothing is encoded, unless by a glance."""
+    require_pictures(backbone, inputs)
+    if inputs.get("input_ids") is None:
+        raise InputError("pictures can only be placed in a prompt of input_ids; inputs_embeds hide the placeholders")
+    if settings.allocation is not None:
+        return Plan(given_allocations(settings.allocation), None, dict(settings.realize))
+    grids = backbone.grids(model, inputs)
+    budgets = token_budgets(grids, settings.request, backbone.tiled)
+    queries = questions_for(backbone, processor, inputs, settings)
+    relevance, glance = settings.relevance, None
+    if isinstance(relevance, Glance):
+        relevance, glance = "glance", relevance
+    prompt = Prompt(backbone, model, processor, inputs, budgets, glance)
+    scenes = scenes_of(prompt, grids, settings)
+    with torch.no_grad():
+        found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
+    levels = [settings.request.levels if level is None else level for level in found.levels]
+    allocations = allocate_pictures(found.relevance, grids, budgets, levels, settings.request, scenes)
+    return Plan(
+        allocations,
+        [plain_map(item) for item in found.relevance],
+        {**settings.realize, **found.realize},
+        notes_of(found.relevance, settings.request, grids),
+    )
+
+
+def given_allocations(given: Any) -> list[Allocation]:
+    """One or several that the caller has decided, or one clear line."""
+    several = [given] if isinstance(given, Allocation) else list(given) if isinstance(given, list | tuple) else [None]
+    if not all(isinstance(one, Allocation) for one in several):
+        kind = type(given).__name__
+        raise InputError(f"allocation= must be an Allocation, or one for each picture, got {kind}; look() makes one")
+    return several
+
+
+def scenes_of(prompt: Prompt, grids: Sequence[VisualGrid], settings: Settings) -> list[Scene]:
+    """What can be offered about each picture; pixels are rebuilt from the inputs if somebody wants them."""
+
+    @cache
+    def pictures() -> list[Tensor]:
+        return prompt.backbone.pixels(prompt.model, prompt.processor, prompt.inputs)
+
+    # Where everything is kept there is nothing to choose, and asking would only cost.
+    choosing = any(budget < grid.tokens for budget, grid in zip(prompt.budgets, grids, strict=True))
+    words = (
+        settings.words if isinstance(settings.words, list | tuple) and len(grids) > 1 else [settings.words] * len(grids)
+    )
+    if len(words) != len(grids):
+        raise InputError(f"words= has {len(words)} items for {len(grids)} pictures; give one for each")
+    return [
+        Scene(
+            lambda number=number: pictures()[number],
+            words=words[number],
+            prompt=prompt,
+            scorer=settings.scorer,
+            device=str(prompt.model.device),
+            choosing=choosing,
+        )
+        for number in range(len(grids))
+    ]
+
+
+def glance_maps(scenes: Sequence[Scene], queries: Sequence[str], option: str = "") -> Maps:
+    """The source "glance": the model's own attention, for all pictures of a prompt at once; "glance:three": of its
+    early, middle and late layers, for depth routing."""
+    if option not in ("", "three"):
+        raise InputError(f"relevance='glance:{option}' is unknown; use 'glance' or 'glance:three'")
+    prompt: Prompt = scenes[0].prompt
+    backbone = prompt.backbone
+    if not backbone.can_glance:
+        raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= another source or maps")
+    rows = {grid.row: query for grid, query in zip(backbone.grids(prompt.model, prompt.inputs), queries, strict=True)}
+    by_row = [rows.get(row, "") for row in range(len(prompt.inputs["input_ids"]))]
+    glance = prompt.glance or find_glance(prompt.model)
+    glance = replace(glance, three=True) if option else glance
+    inputs = with_questions(backbone, prompt.processor, prompt.inputs, by_row, backbone.image_token_id(prompt.model))
+    glimpse = glance_relevance(backbone, prompt.model, inputs, by_row, glance)
+    maps = glimpse.relevance
+    if glance.detail:
+        maps = [weigh_by_detail(one, scene.tensor) for one, scene in zip(maps, scenes, strict=True)]
+    # How coarse the view was says nothing about how coarse the allocation may be.
+    return Maps(list(maps), [None] * len(queries), {"known": glimpse.known} if glance.reuse else {})
+
+
+def notes_of(relevance: Sequence[Any], request: Request, grids: Sequence[VisualGrid]) -> tuple[str, ...]:
+    """What the maps and the request have to say, each line once."""
+    said = [note for one in relevance if isinstance(one, Relevance) for note in one.notes]
+    said += [note for grid in grids for note in request.notes(grid.tokens)]
+    return tuple(dict.fromkeys(said))
+
+
+def token_budgets(grids: Sequence[VisualGrid], request: Request, tiled: bool = False) -> list[int]:
+    """Tokens each picture may cost, never more than its full count. Tiles of one row share a budget by their size."""
+    full = [grid.tokens for grid in grids]
+    if isinstance(request.budget, Sequence):
+        if len(request.budget) != len(grids):
+            raise InputError(f"got {len(request.budget)} budgets for {len(grids)} pictures; give one, or one for each")
+        return [request.capped(min(one, budget)) for one, budget in zip(full, request.budget, strict=True)]
+    if not tiled or request.budget is None:
+        return [min(request.tokens(one), one) for one in full]
+    rows, sizes = np.array([grid.row for grid in grids]), np.array(full)
+    shared = np.floor(request.capped(request.budget) * sizes / np.bincount(rows, weights=sizes)[rows])
+    return np.clip(shared, 1, sizes).astype(int).tolist()
+
+
+def questions_for(
+    backbone: Backbone, processor: ProcessorMixin, inputs: Mapping[str, Any], settings: Settings
+) -> list[str]:
+    """One question per row of the batch."""
+    rows = len(inputs["input_ids"])
+    if settings.query is None:
+        return find_questions(backbone, processor, inputs)
+    queries = [settings.query] * rows if isinstance(settings.query, str) else list(settings.query)
+    if len(queries) != rows:
+        raise InputError(f"got {len(queries)} queries for a batch of {rows} prompts; give one, or one for each")
+    return queries
+
+
+def plain_map(value: Any) -> Any:
+    """A map as numpy, or the three maps of a `HierarchicalRelevance`, for the adapter."""
+    if isinstance(value, Relevance):
+        return value.map
+    return value.detach().float().cpu().numpy() if isinstance(value, Tensor) else value
+
+
+def allocate_pictures(
+    maps: Sequence[Any],
+    grids: Sequence[VisualGrid],
+    budgets: Sequence[int],
+    levels: Sequence[int | None],
+    request: Request,
+    scenes: Sequence[Scene] = (),
+) -> list[Allocation]:
+    """Pictures of one size and one size of map are allocated together; each by itself where the strategy needs more of
+    it than its map (clusters, edges)."""
+    from .tokens.depth import HierarchicalRelevance
+
+    arrays = [item.high if isinstance(item, HierarchicalRelevance) else plain_map(item) for item in maps]
+    groups: dict[Any, list[int]] = {}
+    inputs = [scene.strategy_inputs(request.strategy, request.options) for scene in scenes] or [({}, ())] * len(grids)
+    for number, (grid, array) in enumerate(zip(grids, arrays, strict=True)):
+        alone = number if inputs[number][0] else -1
+        groups.setdefault((replace(grid, row=0), array.shape, levels[number], alone), []).append(number)
+    result: dict[int, Allocation] = {}
+    for (grid, _, coarsest, _), members in groups.items():
+        allocations = allocate_batch(
+            torch.from_numpy(np.stack([arrays[number] for number in members])),
+            [budgets[number] for number in members],
+            image_size=(grid.height, grid.width),
+            canvas=(grid.rows * grid.cell, grid.cols * grid.cell),
+            cell=grid.cell,
+            strategy=request.strategy,
+            levels=coarsest,
+            seed=request.seed,
+            **{**inputs[members[0]][0], **request.options},
+        )
+        told = inputs[members[0]][1]
+        allocations = [replace(one, notes=(*one.notes, *told)) for one in allocations] if told else allocations
+        result.update(zip(members, allocations, strict=True))
+    return [result[number] for number in range(len(grids))]

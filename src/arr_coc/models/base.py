@@ -1,0 +1,196 @@
+"""What `attach` needs to know about a family of vision-language models, and where each family's adapter lives.
+
+An adapter is a small class with no state: every method takes the model and the processor's output and returns new
+values. `attach` finds the pictures (`grids`, `pixels`), lets the allocator decide, and calls `realize`, which returns
+the shortened prompt together with the visual tokens. Nothing in the model is changed.
+
+A new family is one file with one subclass of `Backbone`, and one line in `ADAPTERS`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..core.errors import InputError
+from ..core.values import Allocation
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, ProcessorMixin
+
+# config.model_type -> "module:Class" of the adapter, inside this package. Imported on first use only.
+ADAPTERS: Mapping[str, str] = {
+    "qwen3_vl": "qwen3_vl.adapter:Qwen3VL",
+    "qwen3_vl_moe": "qwen3_vl.moe:Qwen3VLMoe",
+    "qwen2_5_vl": "families.qwen2_5_vl:Qwen25VL",
+    "qwen3_5": "families.qwen3_5:Qwen35",
+    "llava_next": "families.llava_next:LlavaNext",
+    "llava_onevision": "families.llava_onevision:LlavaOnevision",
+    "smolvlm": "families.smolvlm:SmolVLM",
+    "idefics3": "families.idefics3:Idefics3",
+    "internvl": "families.internvl:InternVL",
+    "gemma3": "families.gemma3:Gemma3",
+    "ovis2": "families.ovis2:Ovis2",
+    "deepseek_ocr2": "families.deepseek_ocr2:DeepseekOcr2",
+}
+
+# What a prompt with ready-made visual tokens consists of.
+PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
+# The release that brought `mm_encoder_outputs`, the argument through which ready-made visual tokens enter a model.
+MINIMUM_TRANSFORMERS = "5.18.0"
+
+
+@dataclass(frozen=True)
+class VisualGrid:
+    """The level-0 tokens of one picture: what the backbone would spend with nothing attached.
+
+    rows, cols: the grid of tokens. height, width: the canvas in pixels, that is the picture after the processor
+    resized it. row: the row of the batch whose prompt shows this picture.
+    """
+
+    rows: int
+    cols: int
+    height: int
+    width: int
+    row: int = 0
+
+    @property
+    def cell(self) -> int:
+        """Pixels on the side of one level-0 token."""
+        return self.height // self.rows
+
+    @property
+    def tokens(self) -> int:
+        return self.rows * self.cols
+
+
+@dataclass(frozen=True)
+class Realized:
+    """A prompt whose pictures have been given the tokens of their allocations.
+
+    inputs: keyword arguments for `model(...)` and `model.generate(...)`: the shortened `input_ids` and
+        `attention_mask`, `mm_encoder_outputs`, `position_ids` where the family needs them, `labels` if given.
+    index: (B, L') int64: which position of the long prompt each position of the short one came from; -1 = padding.
+    next_position: (B,) the position of the first token after the prompt, or None where positions are plain counts.
+    notes: what else is known; `known`: what was encoded, for a later `realize(known=…)` of the same pictures.
+    """
+
+    inputs: dict[str, Any]
+    index: torch.Tensor
+    next_position: torch.Tensor | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Backbone(ABC):
+    """The adapter of one family. Stateless; all tensors stay on the device they came on."""
+
+    model_types: ClassVar[tuple[str, ...]]
+    # True: fewer patches enter the vision tower. False: the tower runs in full and its tokens are merged.
+    before_encoder: ClassVar[bool] = False
+    # True: where the model looks can be read off its attention over a coarse first view (`relevance="glance"`).
+    can_glance: ClassVar[bool] = True
+    # True: the grids are tiles, and a budget is shared by all tiles of one row of the batch.
+    tiled: ClassVar[bool] = False
+    # Keys of the processor's output that describe pictures; a prompt without any of them is text only.
+    picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values",)
+    # Text that opens the user's turn, and texts that close it, in the family's chat template.
+    turn_start: ClassVar[str] = "<|im_start|>user"
+    turn_ends: ClassVar[tuple[str, ...]] = ("<|im_end|>",)
+
+    def check(self, model: PreTrainedModel, processor: ProcessorMixin) -> None:
+        """Raise `InputError` if this model, processor or library version cannot be served."""
+        require_transformers(model.config.model_type)
+
+    @abstractmethod
+    def grids(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[VisualGrid]:
+        """The level-0 grid of every picture, in the order in which the prompts show them."""
+
+    @abstractmethod
+    def pixels(
+        self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]
+    ) -> list[torch.Tensor]:
+        """Every picture as the model sees it: (3, height, width) float32 in [0, 1], rebuilt from the inputs."""
+
+    @abstractmethod
+    def realize(
+        self,
+        model: PreTrainedModel,
+        inputs: Mapping[str, Any],
+        allocations: Sequence[Allocation],
+        *,
+        relevance: Sequence[Any] | None = None,
+        **options: Any,
+    ) -> Realized:
+        """Encode the pictures as allocated and shorten the prompt accordingly.
+
+        inputs: the processor's output, possibly with `labels` and other arguments of the model, which are handed on.
+        allocations: one per picture, in order. relevance: one (rows, cols) map per picture, where it is known. options:
+        what the user gave to `attach`, such as `merge="pick"`.
+        """
+
+    def read_prompt(self, model: PreTrainedModel, realized: Realized) -> None:
+        """Run the language model over a shortened prompt once, for its attention alone."""
+        # Not by calling the model: what is attached to it would foveate again.
+        given = {name: realized.inputs[name] for name in PROMPT_KEYS if name in realized.inputs}
+        model.forward(**given, use_cache=False, logits_to_keep=1)
+
+    def image_token_id(self, model: PreTrainedModel) -> int:
+        return int(model.config.image_token_id)
+
+
+def require_transformers(model_type: str, minimum: str = MINIMUM_TRANSFORMERS) -> None:
+    """One clear line for a transformers release without `mm_encoder_outputs`."""
+    import transformers
+    from packaging.version import Version
+
+    if Version(transformers.__version__) < Version(minimum):
+        raise InputError(
+            f"attaching to {model_type} needs transformers >= {minimum}, found {transformers.__version__}: upgrade it, "
+            "or call arr_coc.models.qwen3_vl.adapter.foveated_logits, which works from 5.17 on"
+        )
+
+
+def supported_families() -> tuple[str, ...]:
+    return tuple(sorted(ADAPTERS))
+
+
+def backbone_for(model: PreTrainedModel) -> Backbone:
+    """The adapter of this model's family; the model is the whole stock model, with its language head."""
+    if hasattr(model, "peft_config") and hasattr(model, "get_base_model"):
+        raise InputError(
+            f"{type(model).__name__} wraps the model and calls it past everything that is attached; give "
+            "model.get_base_model(), in which the adapters stay active"
+        )
+    model_type = getattr(getattr(model, "config", None), "model_type", None)
+    if model_type not in ADAPTERS:
+        raise InputError(
+            f"model family {model_type!r} ({type(model).__name__}) is not supported; supported: "
+            f"{', '.join(supported_families())}"
+        )
+    if not hasattr(model, "generate"):
+        raise InputError(
+            f"{type(model).__name__} has no language head; load the …ForConditionalGeneration class of {model_type}"
+        )
+    return adapter(model_type)
+
+
+@cache  # adapters have no state, one instance each serves every model
+def adapter(model_type: str) -> Backbone:
+    module, name = ADAPTERS[model_type].split(":")
+    try:
+        return getattr(import_module(f".{module}", __package__), name)()
+    except ModuleNotFoundError as error:
+        raise InputError(f"the adapter for {model_type} could not be imported: {error}") from error
+
+
+def require_pictures(backbone: Backbone, inputs: Mapping[str, Any]) -> None:
+    if all(inputs.get(key) is None for key in backbone.picture_keys):
+        raise InputError(
+            f"this prompt holds no picture (none of {', '.join(backbone.picture_keys)} was given), so there is nothing "
+            "to allocate; call the model without budget=, keep=, query=, allocation= or relevance="
+        )

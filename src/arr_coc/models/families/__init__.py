@@ -1,0 +1,1 @@
+"""One small adapter for each family of models whose tokens are merged after the encoder."""

@@ -1,0 +1,64 @@
+"""Qwen2.5-VL: one grid per picture, three-axis positions (time, row, column) that a merged token takes the mean of.
+
+Also the base of Qwen3.5 and, for comparing merging with foveating, of Qwen3-VL with its DeepStack planes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ...core.errors import InputError
+from ..base import VisualGrid
+from .generic import Layout, MergingBackbone, denormalize, dense_layout, inner
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, ProcessorMixin
+
+
+class Qwen25VL(MergingBackbone):
+    model_types: ClassVar[tuple[str, ...]] = ("qwen2_5_vl",)
+    picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_grid_thw")
+
+    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> Layout:
+        vision = model.config.vision_config
+        grid = inputs["image_grid_thw"]
+        if bool((grid[:, 0] != 1).any()):
+            raise InputError("image_grid_thw has a picture of several frames; merging serves still pictures only")
+        merge, patch = vision.spatial_merge_size, vision.patch_size
+        return dense_layout([VisualGrid(h // merge, w // merge, h * patch, w * patch) for h, w in grid[:, 1:].tolist()])
+
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[Tensor]:
+        vision = model.config.vision_config
+        merge, patch, frames = vision.spatial_merge_size, vision.patch_size, vision.temporal_patch_size
+        grid = inputs["image_grid_thw"]
+        # Rows are patches, the four of one merged token together: (row, column, row in block, column in block).
+        return [
+            denormalize(
+                rows.view(h // merge, w // merge, merge, merge, -1, frames, patch, patch)[:, :, :, :, :, 0]
+                .permute(4, 0, 2, 5, 1, 3, 6)
+                .reshape(1, -1, h * patch, w * patch),
+                processor,
+            )[0]
+            for rows, (h, w) in zip(
+                inputs["pixel_values"].split(grid.prod(-1).tolist()), grid[:, 1:].tolist(), strict=True
+            )
+        ]
+
+    def positions(self, model: PreTrainedModel, inputs: Mapping[str, Any], attention_mask: Tensor) -> Tensor:
+        kinds = inputs.get("mm_token_type_ids")
+        positions, _ = inner(model).get_rope_index(
+            inputs["input_ids"],
+            mm_token_type_ids=self.placeholders(model, inputs).int() if kinds is None else kinds,
+            image_grid_thw=inputs["image_grid_thw"],
+            attention_mask=attention_mask,
+        )
+        return positions
+
+    def prompt_positions(self, positions: Tensor, attention_mask: Tensor) -> Tensor:
+        # Four rows: the first counts the tokens and only serves to build the causal mask, so it must have no gaps.
+        plain = (attention_mask.cumsum(-1) - 1).clamp_min(0)
+        return torch.cat([plain[None].to(positions.dtype), positions])

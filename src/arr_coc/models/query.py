@@ -1,0 +1,154 @@
+"""The question in a tokenised chat: where the last user turn is, and how to put one there that is only text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .base import Backbone
+from .tokens.splice import padding_side
+
+if TYPE_CHECKING:
+    from transformers import ProcessorMixin
+
+# Stands where the question goes while a chat is written: a character of no language.
+PLACE = "\ue000"
+
+
+def find_sequence(ids: Tensor, wanted: Sequence[int]) -> Tensor:
+    """Where a run of tokens begins. ids: (B, L). Returns (B, L) bool."""
+    found = torch.zeros_like(ids, dtype=torch.bool)
+    if 0 < len(wanted) <= ids.shape[1]:
+        windows = ids.unfold(1, len(wanted), 1)
+        found[:, : windows.shape[1]] = (windows == torch.tensor(wanted, device=ids.device)).all(-1)
+    return found
+
+
+def last_turn(ids: Tensor, valid: Tensor, starts: Sequence[Sequence[int]], ends: Sequence[Sequence[int]]) -> Tensor:
+    """The tokens after the last of the `starts` and before the first of the `ends` that follows it.
+
+    ids: (B, L). valid: (B, L) bool. Returns (B, L) bool; a row without a start counts as one turn.
+    """
+    place = torch.arange(ids.shape[1], device=ids.device)
+    opened = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
+    for start in starts:
+        found = find_sequence(ids, start) & valid
+        opened = opened.maximum(torch.where(found, place + len(start), 0).amax(1))
+    closing = torch.zeros_like(valid)
+    for end in ends:
+        closing |= find_sequence(ids, end)
+    closing &= valid & (place >= opened[:, None])
+    closed = torch.where(closing, place, ids.shape[1]).amin(1)
+    return valid & (place >= opened[:, None]) & (place < closed[:, None])
+
+
+def question_mask(backbone: Backbone, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> Tensor:
+    """(B, L) bool: the tokens of the last user turn that are words, not pictures or markers."""
+    tokenizer = processor.tokenizer
+    ids, mask = inputs["input_ids"], inputs.get("attention_mask")
+    valid = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+
+    def encode(text: str) -> list[int]:
+        return tokenizer.encode(text, add_special_tokens=False)
+
+    # With its line break, too: a tokenizer may have one token for both, and then the role alone is nowhere to be found.
+    starts = [encode(backbone.turn_start + ending) for ending in ("", "\n")]
+    turn = last_turn(ids, valid, starts, [encode(end) for end in backbone.turn_ends])
+    # The token for what the alphabet lacks is listed as special, but it stands where the user wrote something.
+    special = sorted({*tokenizer.all_special_ids} - {tokenizer.unk_token_id})
+    return turn & ~torch.isin(ids, torch.tensor(special, device=ids.device))
+
+
+def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[str]:
+    """The question of every row, as text."""
+    mask = question_mask(backbone, processor, inputs)
+    lengths = mask.sum(1).tolist()
+    words = inputs["input_ids"][mask].split(lengths)
+    return [text.strip() for text in processor.tokenizer.batch_decode(words, skip_special_tokens=False)]
+
+
+def with_questions(
+    backbone: Backbone, processor: ProcessorMixin, inputs: Mapping[str, Any], queries: Sequence[str], image: int
+) -> Mapping[str, Any]:
+    """The prompts with these questions in the place of their last user turns' words; as they are where they ask them.
+
+    For a glance: `query=` may name what to look for while the chat asks something else. image: the token of visual
+    ones. Of a turn with pictures the words behind the last are meant, or those before the first where none stand there.
+    """
+    if getattr(processor, "tokenizer", None) is None:  # nothing to spell the question with: the chat's own is read
+        return inputs
+    words = question_mask(backbone, processor, inputs)
+    asked = find_questions(backbone, processor, inputs)
+    visual = inputs["input_ids"] == image
+    behind = words & (visual.flip(1).cumsum(1).flip(1) == 0)
+    before = words & (visual.cumsum(1) == 0)
+    words = torch.where(behind.any(1, keepdim=True), behind, before)
+    if all(_same(one, other) for one, other in zip(asked, queries, strict=True)):
+        return inputs
+    ids = inputs["input_ids"]
+    mask = inputs.get("attention_mask")
+    valid = torch.ones_like(ids) if mask is None else mask
+    rows: list[Tensor] = []  # where each token of a new row comes from: a column of the old one, or -1 - token
+    for row, query in enumerate(queries):
+        columns = torch.nonzero(valid[row]).flatten()
+        spelled = processor.tokenizer.encode(query, add_special_tokens=False)
+        if not _same(asked[row], query) and spelled and bool(words[row].any()):
+            last = int(torch.nonzero(words[row]).max())
+            stays = columns[~words[row][columns]]
+            fresh = -1 - torch.tensor(spelled, device=ids.device)
+            columns = torch.cat([stays[stays < last], fresh, stays[stays > last]])
+        rows.append(columns)
+    longest = max(map(len, rows))
+    left = padding_side(valid) == "left"
+    shape = (len(rows), longest)
+    source = torch.zeros(shape, dtype=torch.int64, device=ids.device)
+    there = torch.zeros(shape, dtype=torch.bool, device=ids.device)
+    for row, columns in enumerate(rows):
+        part = slice(longest - len(columns), None) if left else slice(0, len(columns))
+        source[row, part], there[row, part] = columns, True
+    along = {
+        name: value.gather(1, source.clamp_min(0)).masked_fill(~there | (source < 0), 0)
+        for name, value in inputs.items()
+        if isinstance(value, Tensor) and value.shape == ids.shape and name != "labels"
+    }
+    padded = ids[valid == 0]
+    fill = int(padded[0]) if len(padded) else 0
+    along["input_ids"] = torch.where(source < 0, -1 - source, along["input_ids"]).masked_fill(~there, fill)
+    along["attention_mask"] = there.to(valid.dtype)
+    return {**inputs, **along, "labels": None, "position_ids": None}
+
+
+def _same(first: str, second: str) -> bool:
+    """Whether two texts ask the same but for capitals, signs, and a word about how to answer."""
+    one, other = ("".join(letter for letter in text.casefold() if letter.isalnum()) for text in (first, second))
+    return one == other or (bool(one) and bool(other) and (one in other or other in one))
+
+
+def tokenize_prompt(tokenizer: Any, chat: str, *texts: str) -> list[int]:
+    """The tokens of a chat that has PLACE where each of the texts goes; those are nothing but text, whatever markers
+    they spell out."""
+    first, *rest = chat.split(PLACE)
+    if not any(spells_markers(tokenizer, text) for text in texts):
+        return tokenizer(first + "".join(text + after for text, after in zip(texts, rest, strict=True))).input_ids
+    ids = [*tokenizer(first).input_ids]
+    for text, after in zip(texts, rest, strict=True):
+        ids += tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids
+        ids += tokenizer(after, add_special_tokens=False).input_ids
+    return ids
+
+
+def spells_markers(tokenizer: Any, question: str) -> bool:
+    """Does the question spell out a token with a meaning of its own, such as the end of a turn?"""
+    return any(token in question for token in tokenizer.get_added_vocab())
+
+
+def without_markers(tokenizer: Any, question: str) -> str:
+    """The question with a gap in every marker, for processors that tokenise whole chats by themselves."""
+    markers: list[str] = list(tokenizer.get_added_vocab())
+    for token in sorted(markers, key=lambda token: -len(token)):
+        if len(token) > 1:
+            question = question.replace(token, f"{token[0]} {token[1:]}")
+    return question

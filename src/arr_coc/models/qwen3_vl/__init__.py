@@ -1,0 +1,1 @@
+"""Qwen3-VL: foveated before the encoder, on stock weights; also as graphs, and without torch."""

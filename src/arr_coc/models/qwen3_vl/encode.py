@@ -1,0 +1,244 @@
+"""The vision tower and the language model of a stock Qwen3-VL, fed with leaves. Works from transformers 5.17 on.
+
+These functions call public modules of the model with arguments that those take from any caller; they change nothing in
+it. `attach` is built on them, and a training loop can call them directly, with gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ...core.errors import InputError
+from ...core.values import Allocation
+from ..tokens.patches import LeafBatch, PictureGroups, leaf_patches, match_leaves
+from ..tokens.positions import language_positions, position_taps, prompt_positions, vision_positions
+from .attention import DENSE
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True)
+class VisualTokens:
+    """What the vision tower made of M leaves. embeds: (M, D). planes: the DeepStack planes, each (M, D)."""
+
+    embeds: Tensor
+    planes: tuple[Tensor, ...]
+
+    def split(self, counts: tuple[int, ...]) -> list[VisualTokens]:
+        parts = zip(self.embeds.split(counts), *(plane.split(counts) for plane in self.planes), strict=True)
+        return [VisualTokens(embeds, tuple(planes)) for embeds, *planes in parts]
+
+
+def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **attention: Any) -> VisualTokens:
+    """Run the vision tower on mixed-resolution patches with their true positions.
+
+    patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, leaves in the order of the batch. Pictures do not see each
+    other. Inside `dense_vision_attention(model)`, a batch of equal counts runs as one dense attention.
+    attention: for an attention of the caller's own, which then gets all pictures in one row.
+    """
+    from transformers.utils.generic import is_flash_attention_requested
+
+    tower = model.model.visual
+    merge, unit = tower.spatial_merge_size, tower.spatial_merge_unit
+    positions = vision_positions(batch.leaves, merge).view(-1, 2)
+    size = (batch.grid * merge)[batch.owner].repeat_interleave(unit, dim=0)
+    indices, weights = position_taps(positions, size, tower.num_grid_per_side)
+    # Boundaries stay on the CPU, where the tower reads them as a list in every layer; a flash kernel wants them beside
+    # the patches and the longest length as a number.
+    lengths = [count * unit for count in batch.counts if count]
+    extra: dict[str, Any] = dict(attention)
+    if attention:
+        lengths = [sum(lengths)]
+    elif tower.config._attn_implementation == DENSE and len(set(lengths)) == 1:
+        extra["segments"] = len(lengths)
+        lengths = [sum(lengths)]
+    boundaries = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)
+    if is_flash_attention_requested(tower.config):
+        boundaries = boundaries.to(patches.device)
+        extra["max_seqlen"] = max(lengths)
+    output = tower(
+        patches.to(tower.dtype),
+        grid_thw=None,
+        cu_seqlens=boundaries,
+        position_ids=positions,
+        interp_indices=indices,
+        interp_weights=weights,
+        return_dict=True,
+        **extra,
+    )
+    return VisualTokens(output.pooler_output, tuple(output.deepstack_features))
+
+
+def encode_to_depth(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, last: Tensor) -> VisualTokens:
+    """`encode_leaves`, but every leaf passes only through the blocks up to its `last` (M,) one.
+
+    The later blocks run on the leaves that are left, which see each other alone. A leaf's token is made of what its
+    last block gave; of the DeepStack planes behind it, it has none (zeros). With every leaf at the last block of all,
+    the same as `encode_leaves`.
+    """
+    from transformers.utils.generic import is_flash_attention_requested
+
+    tower = model.model.visual
+    merge, unit = tower.spatial_merge_size, tower.spatial_merge_unit
+    positions = vision_positions(batch.leaves, merge).view(-1, 2)
+    size = (batch.grid * merge)[batch.owner].repeat_interleave(unit, dim=0)
+    indices, weights = position_taps(positions, size, tower.num_grid_per_side)
+    hidden = tower.patch_embed(patches.to(tower.dtype))
+    hidden = hidden + (tower.pos_embed(indices) * weights[:, :, None]).sum(1).to(hidden.dtype)
+    cosine, sine = tower.rotary_pos_emb(hidden, positions)
+    last = last.to(hidden.device)
+    going = torch.arange(len(last), device=hidden.device)
+    final = torch.empty_like(hidden)
+    planes: list[Tensor] = []
+
+    def rows(leaves: Tensor) -> Tensor:
+        """The patches of these leaves."""
+        return (leaves[:, None] * unit + torch.arange(unit, device=leaves.device)).flatten()
+
+    for number, block in enumerate(tower.blocks):
+        counts = torch.bincount(batch.owner.to(going.device)[going], minlength=len(batch.counts))
+        lengths = (counts[counts > 0] * unit).tolist()
+        boundaries = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)
+        extra: dict[str, Any] = {}
+        if is_flash_attention_requested(tower.config):
+            boundaries, extra = boundaries.to(hidden.device), {"max_seqlen": max(lengths)}
+        here = rows(going)
+        hidden = block(hidden, cu_seqlens=boundaries, position_embeddings=(cosine[here], sine[here]), **extra)
+        if number in tower.deepstack_visual_indexes:
+            made = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(number)](hidden)
+            planes.append(made.new_zeros(len(last), made.shape[-1]).index_copy(0, going, made))
+        leaving = last[going] <= number
+        if number == len(tower.blocks) - 1 or bool(leaving.all()):
+            final = final.index_copy(0, here, hidden)
+            break
+        if bool(leaving.any()):
+            patch = leaving.repeat_interleave(unit)
+            final = final.index_copy(0, here[patch], hidden[patch])
+            hidden, going = hidden[~patch], going[~leaving]
+    embeds = tower.merger(final)
+    planes += [torch.zeros_like(planes[0])] * (len(tower.deepstack_visual_indexes) - len(planes))
+    return VisualTokens(embeds, tuple(planes))
+
+
+def foveate(
+    model: PreTrainedModel,
+    pictures: Tensor | PictureGroups,
+    batch: LeafBatch,
+    known: tuple[LeafBatch, VisualTokens] | None = None,
+    tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
+) -> VisualTokens:
+    """Pictures, normalised as the processor does it, and their leaves -> visual tokens, in the order of the batch.
+
+    pictures: (B, C, H, W), or groups of several sizes. known: leaves of the same pictures that were encoded before;
+    they are taken as they are, and only the others pass through the tower. tower: `encode_leaves` in another form.
+    """
+    vision = model.config.vision_config
+    merge, size = vision.spatial_merge_size, vision.patch_size
+    cut = leaf_patches(pictures, batch, merge=merge, patch_size=size, temporal=vision.temporal_patch_size)
+
+    def encode(part: LeafBatch) -> VisualTokens:
+        patches = cut(part)
+        return encode_leaves(model, patches, part) if tower is None else tower(patches, part)
+
+    if known is None:
+        return encode(batch)
+    found, where = match_leaves(batch, known[0])
+    old = known[1]
+    if bool(found.all()):
+        return VisualTokens(old.embeds[where], tuple(plane[where] for plane in old.planes))
+    new = encode(batch.select(~found))
+    # Place of every leaf in [old; new]: counted through the new ones where it was not found.
+    place = torch.where(found, where, len(old.embeds) + (~found).cumsum(0) - 1)
+    planes = tuple(torch.cat([before, after])[place] for before, after in zip(old.planes, new.planes, strict=True))
+    return VisualTokens(torch.cat([old.embeds, new.embeds])[place], planes)
+
+
+def join_known(
+    known: Sequence[tuple[LeafBatch, VisualTokens] | None], allocations: Sequence[Sequence[Allocation]]
+) -> tuple[LeafBatch, VisualTokens] | None:
+    """What was encoded before for several prompts, as for one that holds them all; None where nothing was.
+
+    allocations: of the pictures of each prompt. Without the encodings that its glance has left, a prompt in a batch
+    would see other tokens than alone.
+    """
+    given = [one for one in known if one is not None]
+    if not given:
+        return None
+    parts = []
+    for one, planned in zip(known, allocations, strict=True):
+        leaves = LeafBatch.of(planned, given[0][0].leaves.device) if one is None else one[0]
+        parts.append(leaves.select(torch.zeros_like(leaves.owner, dtype=torch.bool)) if one is None else leaves)
+    planes = zip(*(tokens.planes for _, tokens in given), strict=True)
+    tokens = VisualTokens(torch.cat([one.embeds for _, one in given]), tuple(torch.cat(plane) for plane in planes))
+    return LeafBatch.joined(parts), tokens
+
+
+def leaf_positions(
+    input_ids: Tensor, batch: LeafBatch, image_token_id: int, attention_mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """M-RoPE of a prompt that has one placeholder per leaf: position_ids (4, B, L) and the next position (B,)."""
+    mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    offsets = language_positions(batch.leaves, batch.grid[batch.owner])
+    counts = torch.tensor(batch.counts, device=input_ids.device)
+    return prompt_positions(input_ids == image_token_id, counts, batch.spans, offsets, mask)
+
+
+def run_language_model(
+    model: PreTrainedModel,
+    input_ids: Tensor,
+    tokens: VisualTokens,
+    position_ids: Tensor,
+    attention_mask: Tensor | None = None,
+    *,
+    placeholder: int | None = None,
+    **arguments: Any,
+) -> Any:
+    """The language model on a prompt with one placeholder per visual token. input_ids: (B, L). Returns its output.
+
+    placeholder: the token that stands for visual ones, a picture's unless given.
+    """
+    core = model.model
+    visual = input_ids == (model.config.image_token_id if placeholder is None else placeholder)
+    if int(visual.sum()) != len(tokens.embeds):
+        raise InputError(
+            f"the prompt holds {int(visual.sum())} picture placeholders for {len(tokens.embeds)} visual tokens; "
+            "give every leaf one placeholder"
+        )
+    embeds = core.get_input_embeddings()(input_ids)
+    embeds = embeds.masked_scatter(visual[..., None], tokens.embeds.to(embeds.device, embeds.dtype))
+    # A 2-D mask is always passed: without one, gaps in the positions would be read as borders of packed prompts.
+    mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    return core.language_model(
+        input_ids=None,
+        inputs_embeds=embeds,
+        attention_mask=mask,
+        position_ids=position_ids,
+        visual_pos_masks=visual,
+        deepstack_visual_embeds=list(tokens.planes),
+        **arguments,
+    )
+
+
+def foveated_logits(
+    model: PreTrainedModel,
+    input_ids: Tensor,
+    tokens: VisualTokens,
+    batch: LeafBatch,
+    attention_mask: Tensor | None = None,
+    *,
+    logits_to_keep: int = 0,
+    **arguments: Any,
+) -> Tensor:
+    """Logits (B, L, vocabulary) of a prompt with one placeholder per leaf; `logits_to_keep` last ones, 0 for all.
+
+    For training loops and for transformers 5.17, whose stock forward does not take ready-made visual tokens.
+    """
+    positions, _ = leaf_positions(input_ids, batch, model.config.image_token_id, attention_mask)
+    output = run_language_model(model, input_ids, tokens, positions, attention_mask, **arguments)
+    return model.lm_head(output.last_hidden_state[:, -logits_to_keep:])

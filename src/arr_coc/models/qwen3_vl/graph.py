@@ -1,0 +1,305 @@
+"""One picture at a time on a GPU: tower, prompt and decoding step as CUDA graphs.
+
+At batch 1 launching kernels takes longer than running them. An exact budget makes graphs possible: whatever the
+question, the picture becomes the same number of patches and of visual tokens, so that a few captures serve all. A
+prompt is padded on the right to the next multiple of `BUCKET`, where causal attention never looks; keys and values lie
+in buffers of fixed length, and the answer is written over the padding. The same functions run uncaptured where there is
+no CUDA device, and give what the stock forward gives.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Generator
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...core.errors import InputError
+from ..tokens.patches import LeafBatch
+from .encode import VisualTokens, encode_leaves
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+BUCKET = 32  # prompts are padded to a multiple of this
+CACHE_BUCKET = 256  # and caches to a multiple of that
+MOST_GRAPHS = 8  # of each kind; the one that was used longest ago goes first
+CHECK_EVERY = 8  # steps between two looks at whether the answer has ended: looking means waiting for the device
+
+
+class Captured:
+    """A function without arguments that reads and writes tensors which stay where they are.
+
+    On a CUDA device it is captured once and replayed; elsewhere it is called. What it returns is overwritten by the
+    next call.
+    """
+
+    def __init__(self, work: Callable[[], Any], device: torch.device) -> None:
+        self.work = work
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.result: Any = None
+        if device.type != "cuda":
+            return
+        with torch.cuda.device(device):
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream), torch.no_grad():
+                for _ in range(2):  # lets libraries choose their kernels and workspaces outside of the capture
+                    work()
+            torch.cuda.current_stream().wait_stream(stream)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"), torch.no_grad():
+                self.result = work()
+
+    def __call__(self) -> Any:
+        if self.graph is None:
+            with torch.no_grad():
+                return self.work()
+        self.graph.replay()
+        return self.result
+
+
+class TowerGraph:
+    """Captured once from an example, called like `encode_leaves` without the model, for that number of leaves.
+
+    The result of a call is overwritten by the next one; clone what must last. Weights may be changed in place, but not
+    replaced. One thread at a time.
+    """
+
+    def __init__(self, model: PreTrainedModel, patches: Tensor, batch: LeafBatch) -> None:
+        if patches.device.type != "cuda":
+            raise InputError(f"a CUDA graph needs a CUDA device, the patches are on {patches.device}")
+        self.patches, self.leaves, self.owner, self.grid = (
+            item.clone() for item in (patches, batch.leaves, batch.owner, batch.grid)
+        )
+        self.counts = batch.counts
+        fixed = LeafBatch(self.leaves, self.owner, self.grid, batch.counts, batch.levels)
+        self.run = Captured(lambda: encode_leaves(model, self.patches, fixed), patches.device)
+
+    def __call__(self, patches: Tensor, batch: LeafBatch) -> VisualTokens:
+        if batch.counts != self.counts:
+            raise InputError(f"this graph is for pictures of {self.counts} leaves, got {batch.counts}")
+        self.patches.copy_(patches)
+        self.leaves.copy_(batch.leaves)
+        self.owner.copy_(batch.owner)
+        self.grid.copy_(batch.grid)
+        return self.run()
+
+
+class FixedCache:
+    """Keys and values of one prompt in buffers of one length. place: (n,) int64, the columns that the next ones take;
+    None while a prompt is read: it takes the first columns and sees nothing but itself.
+
+    Stands where a model's layers expect transformers' cache: all they call is `update`.
+    """
+
+    def __init__(self, model: PreTrainedModel, length: int) -> None:
+        config = model.config.get_text_config()
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        shape = (config.num_hidden_layers, 2, 1, config.num_key_value_heads, length, size)
+        self.buffers = torch.zeros(shape, dtype=model.dtype, device=model.device)
+        self.place: Tensor | None = None
+
+    def update(self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        both = self.buffers[layer]
+        if self.place is None:
+            both[0, :, :, : keys.shape[2]] = keys
+            both[1, :, :, : keys.shape[2]] = values
+            return keys, values
+        both[0].index_copy_(2, self.place, keys.to(both.dtype))
+        both[1].index_copy_(2, self.place, values.to(both.dtype))
+        return both[0], both[1]
+
+
+def run_layers(
+    model: PreTrainedModel,
+    embeds: Tensor,
+    positions: Tensor,
+    mask: Tensor | None,
+    cache: FixedCache,
+    planes: tuple[Tensor, ...],
+) -> Tensor:
+    """The language model's layers and last norm, as its stock forward runs them, without a step that waits.
+
+    embeds: (1, L, D). positions: (4, 1, L). mask: (1, 1, L, N) bool over the columns of the cache; None is causal over
+    the prompt. planes: DeepStack's, each (1, L, D), zero where there is text: the stock forward picks the visual
+    places, which a graph cannot.
+    """
+    language = model.model.language_model
+    hidden, rotary = embeds, language.rotary_emb(embeds, positions[1:])
+    for number, layer in enumerate(language.layers):
+        hidden = layer(
+            hidden,
+            attention_mask=mask,
+            position_ids=positions[0],
+            past_key_values=cache,
+            position_embeddings=rotary,
+        )
+        if number < len(planes):
+            hidden = hidden + planes[number]
+    return language.norm(hidden)
+
+
+def likeliest(model: PreTrainedModel, hidden: Tensor) -> tuple[Tensor, Tensor]:
+    """(1, D) → its likeliest token (1,) and float32 logits (1, vocabulary)."""
+    logits = model.lm_head(hidden.to(model.lm_head.weight.dtype)).float()
+    return logits.argmax(-1), logits
+
+
+class DecodeGraph:
+    """Greedy answers to single prompts of at most `length` tokens, question, picture and answer together.
+
+    One graph for the step, one for each shape of prompt. One thread at a time.
+    """
+
+    def __init__(self, model: PreTrainedModel, length: int) -> None:
+        self.model, self.length, device = model, length, model.device
+        self.cache = FixedCache(model, length)
+        self.token = torch.zeros(1, dtype=torch.int64, device=device)
+        self.positions = torch.zeros(4, 1, 1, device=device)
+        self.mask = torch.zeros(1, 1, 1, length, dtype=torch.bool, device=device)
+        self.place = torch.zeros(1, dtype=torch.int64, device=device)
+        self.prompts: OrderedDict[tuple[int, int], PromptGraph] = OrderedDict()
+        self.step: Captured | None = None
+
+    def steps(
+        self,
+        input_ids: Tensor,
+        tokens: VisualTokens,
+        position_ids: Tensor,
+        next_position: Tensor,
+        most: int,
+        ends: list[int],
+        check_every: int = CHECK_EVERY,
+    ) -> Generator[tuple[Tensor, Tensor]]:
+        """As `decoding.greedy_steps` after `prefill`, for one prompt without padding: ids (1,) and logits of each step.
+
+        input_ids: (1, L). position_ids: (4, 1, L), next_position: (1,), from `leaf_positions`.
+        """
+        key = padded_length(input_ids.shape[1]), len(tokens.embeds)
+        if key not in self.prompts:
+            self.prompts[key] = PromptGraph(self, *key, len(tokens.planes))
+            while len(self.prompts) > MOST_GRAPHS:
+                self.prompts.popitem(last=False)
+        self.prompts.move_to_end(key)
+        if self.step is None:
+            self.cache.place = self.place
+            self.step = Captured(self._step, self.model.device)
+        ids, logits = self.prompts[key](input_ids, tokens, position_ids)
+        # What the graphs return is overwritten by the next step, so everything that lasts is copied.
+        self.token.copy_(ids)
+        self.place.fill_(input_ids.shape[1])
+        self.positions.copy_(
+            torch.stack([torch.full_like(next_position, input_ids.shape[1]), *[next_position] * 3])[..., None]
+        )
+        self.mask.zero_()
+        self.mask[..., : input_ids.shape[1]] = True
+        self.cache.place = self.place
+        ending = torch.tensor(ends, dtype=torch.int64, device=ids.device)
+        over = torch.zeros_like(ids, dtype=torch.bool)
+        for number in range(most):
+            yield ids.clone(), logits.clone()
+            over = over | torch.isin(ids, ending)
+            if number + 1 == most or ((number + 1) % check_every == 0 and bool(over.all())):
+                return
+            ids, logits = self.step()
+
+    def _step(self) -> tuple[Tensor, Tensor]:
+        self.mask.index_fill_(3, self.place, True)
+        embeds = self.model.get_input_embeddings()(self.token[:, None])
+        hidden = run_layers(self.model, embeds, self.positions, self.mask, self.cache, ())
+        ids, logits = likeliest(self.model, hidden[:, -1])
+        self.token.copy_(ids)
+        self.positions.add_(1)
+        self.place.add_(1)
+        return ids, logits
+
+
+class PromptGraph:
+    """Prompts of one padded length with one number of visual tokens, read into the cache of a `DecodeGraph`."""
+
+    def __init__(self, owner: DecodeGraph, length: int, visual: int, planes: int) -> None:
+        model = owner.model
+        width, device = model.config.get_text_config().hidden_size, model.device
+        self.model, self.cache, self.length = model, owner.cache, length
+        self.ids = torch.zeros(1, length, dtype=torch.int64, device=device)
+        self.positions = torch.zeros(4, 1, length, device=device)
+        self.last = torch.full((1,), length - 1, device=device)
+        self.visual = torch.zeros(1, length, dtype=torch.bool, device=device)
+        self.visual[:, :visual] = True  # while capturing: as many places as tokens
+        self.tokens = torch.zeros(1 + planes, visual, width, dtype=model.dtype, device=device)
+        self.cache.place = None
+        self.run = Captured(self._read, device)
+
+    def __call__(self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        missing = self.length - input_ids.shape[1]
+        self.ids.copy_(F.pad(input_ids, (0, missing)))
+        self.positions.copy_(F.pad(position_ids, (0, missing)))
+        self.last.fill_(input_ids.shape[1] - 1)
+        self.visual.copy_(self.ids == self.model.config.image_token_id)
+        for into, plane in zip(self.tokens, (tokens.embeds, *tokens.planes), strict=True):
+            into.copy_(plane)
+        self.cache.place = None
+        return self.run()
+
+    def _read(self) -> tuple[Tensor, Tensor]:
+        embeds = self.model.get_input_embeddings()(self.ids)
+        at = self.visual[..., None].expand_as(embeds)
+        first, *planes = self.tokens
+        embeds = embeds.masked_scatter(at, first)
+        dense = tuple(torch.zeros_like(embeds).masked_scatter(at, plane) for plane in planes)
+        hidden = run_layers(self.model, embeds, self.positions, None, self.cache, dense)
+        return likeliest(self.model, hidden.index_select(1, self.last)[:, 0])
+
+
+def padded_length(length: int, to: int = BUCKET) -> int:
+    return -(-length // to) * to
+
+
+class Graphs:
+    """The graphs of one model, made when they are first needed. A second thread finds them busy and does without."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model
+        self.busy = Lock()
+        self.towers: OrderedDict[Any, TowerGraph] = OrderedDict()
+        self.decoders: OrderedDict[int, DecodeGraph] = OrderedDict()
+
+    @staticmethod
+    def safe(model: PreTrainedModel) -> bool:
+        """Can this model be captured: a dense Qwen3-VL on one CUDA device, as it came, with the usual attention?"""
+        language, config = model.model.language_model, model.config
+        return (
+            config.model_type == "qwen3_vl"
+            and model.device.type == "cuda"
+            and not model.training
+            and language.config._attn_implementation == "sdpa"
+            and len({parameter.device for parameter in model.parameters()}) == 1
+            and not any(module._forward_hooks or module._forward_pre_hooks for module in language.modules())
+        )
+
+    def tower(self, patches: Tensor, batch: LeafBatch) -> VisualTokens:
+        """`encode_leaves` of one picture, captured for its number of leaves."""
+        if patches.device.type != "cuda":
+            return encode_leaves(self.model, patches, batch)
+        key = batch.counts, batch.levels, batch.fractional
+        if key not in self.towers:
+            self.towers[key] = TowerGraph(self.model, patches, batch)
+            while len(self.towers) > MOST_GRAPHS:
+                self.towers.popitem(last=False)
+        self.towers.move_to_end(key)
+        return self.towers[key](patches, batch)
+
+    def decoder(self, length: int) -> DecodeGraph:
+        """For prompts and answers of at most `length` tokens together."""
+        length = padded_length(length, CACHE_BUCKET)
+        if length not in self.decoders:
+            self.decoders[length] = DecodeGraph(self.model, length)
+            while len(self.decoders) > MOST_GRAPHS:
+                self.decoders.popitem(last=False)
+        self.decoders.move_to_end(length)
+        return self.decoders[length]

@@ -1,0 +1,324 @@
+"""A dense Qwen3-VL without torch: one picture, one question, straight from its safetensors.
+
+Importing torch and transformers takes longer than `mini` takes to answer. This is the same arithmetic in single
+precision, on leaves, as two ONNX graphs, the tower and the language model, written from the weights when they are
+loaded; tests hold it equal to the stock class. One picture in a prompt, greedy, on a processor: for anything else there
+is the stock class. All products are the runtime's: numpy's own library has threads too, and both would wait for the
+other's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import InputError
+from ...core.onnx import MICROSOFT, Graph
+
+TANH_GELU = "FastGelu"  # the runtime's name for GELU by the hyperbolic tangent, as the tower's blocks have it
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What the tower made of N leaves. embeds: (N, D). planes: the DeepStack planes, each (N, D)."""
+
+    embeds: np.ndarray
+    planes: tuple[np.ndarray, ...]
+
+
+class OnnxQwen3VL:
+    """The weights of a folder, and the two halves of a forward pass: `see` and `speak`."""
+
+    def __init__(self, config: dict[str, Any], weights: dict[str, np.ndarray]) -> None:
+        self.config = config
+        self.vision, self.text = config["vision_config"], config["text_config"]
+        if config.get("model_type") != "qwen3_vl" or self.vision["rope_parameters"]["rope_type"] != "axial":
+            raise InputError("only a dense Qwen3-VL can be read without torch; load it with Eye.from_pretrained")
+        rope = self.text["rope_parameters"]
+        if rope["rope_type"] != "default" or self.text["hidden_act"] != "silu" or self.text.get("attention_bias"):
+            raise InputError("only the stock class knows all parts of this Qwen3-VL; load it with Eye.from_pretrained")
+        self.positions = weights["model.visual.pos_embed.weight"]
+        self.embeddings = weights["model.language_model.embed_tokens.weight"]
+        self.tower, self.speaker = tower_of(self.vision, weights), speaker_of(config, weights)
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> OnnxQwen3VL:
+        """All safetensors of a folder, in single precision."""
+        from safetensors import SafetensorError, safe_open
+
+        weights: dict[str, np.ndarray] = {}
+        try:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            for path in sorted(folder.glob("*.safetensors")):
+                with safe_open(path, framework="np") as file:
+                    weights |= {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118
+            return cls(config, weights)
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            raise InputError(f"{folder} cannot be read ({error}); install arr-coc again, or train it again") from error
+
+    @property
+    def merge(self) -> int:
+        return self.vision["spatial_merge_size"]
+
+    @property
+    def cell(self) -> int:
+        """Pixels on the side of a token of level 0."""
+        return self.merge * self.vision["patch_size"]
+
+    def see(self, picture: np.ndarray, leaves: np.ndarray) -> Seen:
+        """picture: (3, H, W) float32 as the processor normalises it, sides multiples of a cell. leaves: (N, 3) row, col
+        and level, in the order of the tokens."""
+        size = self.vision["patch_size"]
+        places = patch_places(leaves, self.merge)
+        cosine, sine = rotations(axial_angles(places, self.vision))
+        feed = {
+            "patches": leaf_patches(picture, leaves, self.merge, size, self.vision["temporal_patch_size"]),
+            "places": position_rows(self.positions, places, np.array(picture.shape[1:]) // size),
+            "cosine": cosine,
+            "sine": sine,
+        }
+        embeds, *planes = self.tower.run(None, feed)
+        return Seen(embeds, tuple(planes))
+
+    def speak(
+        self, ids: Sequence[int], seen: Seen, leaves: np.ndarray, grid: tuple[int, int], most: int
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Greedy tokens with the logits (vocabulary,) of each, up to the one that ends, or `most`.
+
+        ids: a prompt with one placeholder for each leaf. grid: level-0 tokens of the picture, rows and cols.
+        """
+        tokens = np.array(ids)
+        visual = tokens == self.config["image_token_id"]
+        if int(visual.sum()) != len(seen.embeds):
+            raise InputError(f"the prompt holds {int(visual.sum())} placeholders for {len(seen.embeds)} visual tokens")
+        states = self.embeddings[tokens]
+        states[visual] = seen.embeds
+        planes = [np.zeros_like(states) for _ in seen.planes]
+        for plane, values in zip(planes, seen.planes, strict=True):
+            plane[visual] = values
+        places, following = prompt_places(visual, leaves, grid)
+        ends = self.text.get("eos_token_id")
+        ending = set(ends) if isinstance(ends, list) else {ends}
+        nothing = np.zeros((1, self.text["num_attention_heads"], 0, self.text["head_dim"]), np.float32)
+        cache = [nothing] * (2 * self.text["num_hidden_layers"])
+        length = len(tokens)
+        said = np.repeat(np.arange(following, following + most, dtype=np.float32)[None], 3, 0)
+        cosine, sine = rotations(self._angles(np.concatenate([places, said], 1)))
+        for number in range(most):
+            turn = slice(0, length) if number == 0 else slice(length + number - 1, length + number)
+            feed = {"states": states, "cosine": cosine[turn], "sine": sine[turn]}
+            feed |= {f"plane{index}": plane for index, plane in enumerate(planes)}
+            feed |= {f"past{index}": past for index, past in enumerate(cache)}
+            (logits,), *cache = self.speaker.run(None, feed)
+            token = int(logits.argmax())
+            yield token, logits
+            if token in ending:
+                return
+            states = self.embeddings[[token]]
+            planes = [np.zeros_like(states)] * len(planes)
+
+    def _angles(self, places: np.ndarray) -> np.ndarray:
+        """(3, L) places in time, row and column → (L, head size / 2): which of them turns each pair is interleaved."""
+        rope, half = self.text["rope_parameters"], self.text["head_dim"] // 2
+        turned = np.zeros(half, dtype=np.int64)
+        for axis in (1, 2):
+            turned[axis : rope["mrope_section"][axis] * 3 : 3] = axis
+        frequencies = rope["rope_theta"] ** -(np.arange(half, dtype=np.float32) / half)
+        return (places[turned] * frequencies[:, None]).T.astype(np.float32)
+
+
+# ---- the graphs ------------------------------------------------------------------------------------------------------
+
+
+def turned(graph: Graph, states: str, width: int, cosine: str = "cosine", sine: str = "sine") -> str:
+    """(L, width), every pair (i, i + half a head) of every head turned by its angle → (1, L, width)."""
+    start = graph.weight([0], "int64")
+    return graph.add("RotaryEmbedding", graph.shaped(states, 1, -1, width), start, cosine, sine, domain=MICROSOFT)
+
+
+def tower_of(vision: dict[str, Any], weights: dict[str, np.ndarray]) -> Any:
+    """patches (N, ·), places (N, D) and the angles of the patches → embeds (N / merge², D'), and the planes."""
+    graph, heads, width = Graph(), vision["num_heads"], vision["hidden_size"]
+    joined = width * vision["spatial_merge_size"] ** 2
+
+    def of(part: str) -> tuple[np.ndarray, np.ndarray]:
+        return weights[f"model.visual.{part}.weight"], weights[f"model.visual.{part}.bias"]
+
+    def merged(states: str, part: str, norm_after: bool) -> str:
+        states = graph.shaped(states, -1, joined) if norm_after else states
+        states = graph.shaped(graph.norm(states, *of(f"{part}.norm")), -1, joined)
+        hidden = graph.add("Gelu", graph.linear(states, *of(f"{part}.linear_fc1")))
+        return graph.linear(hidden, *of(f"{part}.linear_fc2"))
+
+    weight, bias = of("patch_embed.proj")
+    weight = weight.reshape(len(weight), -1)
+    patches, places = graph.input("patches", "N", weight.shape[1]), graph.input("places", "N", width)
+    for name in ("cosine", "sine"):
+        graph.input(name, "N", width // heads // 2)
+    states = graph.add("Add", graph.linear(patches, weight, bias), places)
+    planes = []
+    for number in range(vision["depth"]):
+        block = f"blocks.{number}"
+        normed = graph.norm(states, *of(f"{block}.norm1"))
+        parts = zip(*(np.split(one, 3) for one in of(f"{block}.attn.qkv")), strict=True)
+        queries, keys, values = (graph.linear(normed, *one) for one in parts)
+        given = turned(graph, queries, width), turned(graph, keys, width), graph.shaped(values, 1, -1, width)
+        attended = graph.add("MultiHeadAttention", *given, domain=MICROSOFT, num_heads=heads)
+        attended = graph.linear(graph.shaped(attended, -1, width), *of(f"{block}.attn.proj"))
+        states = graph.add("Add", states, attended)
+        inner = graph.linear(graph.norm(states, *of(f"{block}.norm2")), *of(f"{block}.mlp.linear_fc1"))
+        inner = graph.add(TANH_GELU, inner, domain=MICROSOFT)
+        states = graph.add("Add", states, graph.linear(inner, *of(f"{block}.mlp.linear_fc2")))
+        if number in vision["deepstack_visual_indexes"]:
+            which = vision["deepstack_visual_indexes"].index(number)
+            planes.append(merged(states, f"deepstack_merger_list.{which}", norm_after=True))
+    return graph.session(merged(states, "merger", norm_after=False), *planes)
+
+
+def speaker_of(config: dict[str, Any], weights: dict[str, np.ndarray]) -> Any:
+    """states (L, D), the planes (L, D) to add behind the first layers, the angles of the tokens, and keys and values so
+    far → logits (1, vocabulary) of the last token, and keys and values for the next call."""
+    graph, text, root = Graph(), config["text_config"], "model.language_model"
+    heads, shared, size, width = (
+        text[name] for name in ("num_attention_heads", "num_key_value_heads", "head_dim", "hidden_size")
+    )
+
+    def of(part: str) -> np.ndarray:
+        return weights[f"{root}.{part}.weight"]
+
+    def spread(weight: np.ndarray) -> np.ndarray:
+        """Keys and values that several heads share, for each of them."""
+        return np.repeat(weight.reshape(shared, size, -1), heads // shared, 0).reshape(heads * size, -1)
+
+    def normed(states: str, part: str) -> str:
+        return graph.root_norm(states, of(part), text["rms_norm_eps"])
+
+    states = graph.input("states", "L", width)
+    for name in ("cosine", "sine"):
+        graph.input(name, "L", size // 2)
+    planes = [
+        graph.input(f"plane{number}", "L", width)
+        for number in range(len(config["vision_config"]["deepstack_visual_indexes"]))
+    ]
+    ends = [graph.weight([value], "int64") for value in (-1, 1 << 62)]
+    angles, cache = ["cosine", "sine"], []
+    for number in range(text["num_hidden_layers"]):
+        layer, last = f"layers.{number}", number == text["num_hidden_layers"] - 1
+        entered = normed(states, f"{layer}.input_layernorm")
+        asking, laid = entered, planes[number : number + 1]
+        if last:  # of what it makes, nothing but the last token is read
+            states, asking, *angles = (graph.add("Slice", one, *ends) for one in (states, entered, *angles))
+            laid = [graph.add("Slice", one, *ends) for one in laid]
+        projected = [of(f"{layer}.self_attn.{name}_proj") for name in "qkv"]
+        queries = graph.linear(asking, projected[0])
+        keys, values = (graph.linear(entered, spread(one)) for one in projected[1:])
+        queries, keys = (
+            turned(
+                graph, normed(graph.shaped(one, -1, heads, size), f"{layer}.self_attn.{name}_norm"), heads * size, *by
+            )
+            for name, one, by in (("q", queries, angles), ("k", keys, ["cosine", "sine"]))
+        )
+        past = [graph.input(f"past{2 * number + part}", 1, heads, "P", size) for part in range(2)]
+        given = (queries, keys, graph.shaped(values, 1, -1, heads * size), "", "", "", *past)
+        attended, *present = graph.several(
+            3, "MultiHeadAttention", *given, domain=MICROSOFT, num_heads=heads, unidirectional=int(not last)
+        )
+        cache += present
+        attended = graph.linear(graph.shaped(attended, -1, heads * size), of(f"{layer}.self_attn.o_proj"))
+        states = graph.add("Add", states, attended)
+        entered = normed(states, f"{layer}.post_attention_layernorm")
+        gate, up = (graph.linear(entered, of(f"{layer}.mlp.{name}_proj")) for name in ("gate", "up"))
+        inner = graph.add("Mul", graph.add("QuickGelu", gate, domain=MICROSOFT, alpha=1.0), up)
+        states = graph.add("Add", states, graph.linear(inner, of(f"{layer}.mlp.down_proj")))
+        for plane in laid:
+            states = graph.add("Add", states, plane)
+    head = of("embed_tokens") if config.get("tie_word_embeddings", True) else weights["lm_head.weight"]
+    return graph.session(graph.linear(normed(states, "norm"), head), *cache)
+
+
+# ---- where leaves are: `realizing.positions` and `realizing.patches` for one picture ---------------------------------
+
+
+def leaf_patches(picture: np.ndarray, leaves: np.ndarray, merge: int, size: int, temporal: int) -> np.ndarray:
+    """(3, H, W), (N, 3) → (N · merge², 3 · temporal · size²): each leaf's pixels at its own resolution."""
+    import cv2
+
+    cell, plane = merge * size, picture
+    result = np.empty((len(leaves), merge, merge, len(picture), temporal, size, size), dtype=np.float32)
+    for level in range(int(leaves[:, 2].max()) + 1):
+        if level:
+            plane = _padded(plane, 2)
+            half = plane.shape[2] // 2, plane.shape[1] // 2
+            plane = np.stack([cv2.resize(one, half, interpolation=cv2.INTER_AREA) for one in plane])
+        here = leaves[:, 2] == level
+        if not here.any():
+            continue
+        whole = _padded(plane, cell)
+        rows, cols = whole.shape[1] // cell, whole.shape[2] // cell
+        blocks = whole.reshape(-1, rows, merge, size, cols, merge, size).transpose(1, 4, 2, 5, 0, 3, 6)
+        result[here] = blocks[leaves[here, 0] >> level, leaves[here, 1] >> level][:, :, :, :, None]
+    return result.reshape(len(leaves) * merge**2, -1)
+
+
+def _padded(plane: np.ndarray, multiple: int) -> np.ndarray:
+    """(C, H, W) with its right and bottom edge repeated up to a multiple."""
+    below, right = -plane.shape[1] % multiple, -plane.shape[2] % multiple
+    return np.pad(plane, ((0, 0), (0, below), (0, right)), mode="edge") if below or right else plane
+
+
+def patch_places(leaves: np.ndarray, merge: int) -> np.ndarray:
+    """(N, 3) → (N · merge², 2) float32: centres of the patches, in patches of level 0."""
+    inside = np.stack(np.meshgrid(np.arange(merge), np.arange(merge), indexing="ij"), -1).reshape(-1, 2)
+    scale = np.exp2(leaves[:, 2].astype(np.float32))[:, None, None]
+    places = merge * leaves[:, None, :2] + (inside + 0.5) * scale - 0.5
+    return places.reshape(-1, 2).astype(np.float32)
+
+
+def position_rows(table: np.ndarray, places: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """(S², D) learned positions, read bilinearly at (N, 2) places of a picture of `size` patches: (N, D)."""
+    side = round(len(table) ** 0.5)
+    source = np.clip(places * (side - 1) / np.maximum(size - 1, 1), 0, side - 1).astype(np.float32)
+    low = np.floor(source)
+    share, low = source - low, low.astype(np.int64)
+    high = np.minimum(low + 1, side - 1)
+    total = np.zeros((len(places), table.shape[1]), dtype=np.float32)
+    for row, row_share in ((low[:, 0], 1 - share[:, 0]), (high[:, 0], share[:, 0])):
+        for col, col_share in ((low[:, 1], 1 - share[:, 1]), (high[:, 1], share[:, 1])):
+            total += table[row * side + col] * (row_share * col_share)[:, None]
+    return total
+
+
+def prompt_places(visual: np.ndarray, leaves: np.ndarray, grid: tuple[int, int]) -> tuple[np.ndarray, int]:
+    """(L,) bool → (3, L) float32 time, row, column of every token, and the place of the next one.
+
+    Text counts on; a picture takes the longer side of its grid, however few tokens it has."""
+    places = np.cumsum(~visual) - (~visual)
+    span = max(grid)
+    first = int(visual.argmax())
+    places = (places + span * (np.arange(len(visual)) > first) * ~visual).astype(np.float32)
+    last = np.minimum(leaves[:, :2] + (1 << leaves[:, 2:3]), grid) - 1
+    centres = (leaves[:, :2] + last).astype(np.float32) / 2
+    result = np.repeat(places[None], 3, 0)
+    result[:, visual] = first
+    result[1:, visual] += centres.T
+    return result, int((~visual).sum()) + span
+
+
+# ---- angles ----------------------------------------------------------------------------------------------------------
+
+
+def axial_angles(places: np.ndarray, vision: dict[str, Any]) -> np.ndarray:
+    """(N, 2) → (N, head size / 2): row and column each turn half of the pairs."""
+    quarter = vision["hidden_size"] // vision["num_heads"] // 4
+    frequencies = vision["rope_parameters"]["rope_theta"] ** -(np.arange(quarter, dtype=np.float32) / quarter)
+    return (places[:, :, None] * frequencies).reshape(len(places), -1).astype(np.float32)
+
+
+def rotations(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(L, half) → cosine and sine, each (L, half)."""
+    return np.cos(angles), np.sin(angles)

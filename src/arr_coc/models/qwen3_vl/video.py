@@ -1,0 +1,193 @@
+"""Qwen3-VL's video prompts, foveated frame by frame.
+
+A video stands in the prompt as one run of placeholders for each group of frames (two, in the released models), each
+between its own vision tokens and after its time in words. To the tower a group is a picture of its own; to the language
+model it is one too, with text in between. So every group gets an `Allocation` like a picture, and only two things
+differ from pictures: the frames of a group lie side by side in the channels of a patch, and the placeholders are video
+tokens. `video_inputs` makes the stock prompt without torchvision, which the stock video processor needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...core.errors import InputError
+from ..base import Realized
+from ..tokens.patches import LeafBatch, PictureGroups, leaf_patches, unpatchify
+from .adapter import Qwen3VL
+from .encode import VisualTokens, encode_leaves
+from .moe import Qwen3VLMoe
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class Qwen3VLVideo(Qwen3VL):
+    """Foveation of a prompt that shows videos: one allocation for each group of frames, in prompt order."""
+
+    can_glance: ClassVar[bool] = False
+    picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values_videos", "video_grid_thw")
+    shown: ClassVar[str] = "groups of frames"
+
+    def image_token_id(self, model: PreTrainedModel) -> int:
+        return int(model.config.video_token_id)
+
+    def normalised_pixels(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> PictureGroups:
+        """Groups of frames by size: (B, colours · frames of a group, H, W), in a patch's own order of channels."""
+        vision = model.config.vision_config
+        return unpatchify(
+            inputs["pixel_values_videos"], self._patch_grids(inputs), vision.patch_size, vision.spatial_merge_size, 1
+        )
+
+    @staticmethod
+    def encode(
+        model: PreTrainedModel,
+        pictures: Tensor | PictureGroups,
+        batch: LeafBatch,
+        known: tuple[LeafBatch, VisualTokens] | None = None,
+        tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
+    ) -> VisualTokens:
+        """Groups of frames, normalised, (B, colours · frames, H, W) or by size, and their leaves → visual tokens."""
+        if known is not None:
+            raise InputError("leaves of a video cannot be taken over from an earlier pass yet; leave known= out")
+        vision = model.config.vision_config
+        merge, size = vision.spatial_merge_size, vision.patch_size
+        # The frames of a group are channels here, so there is nothing left to repeat in time.
+        patches = leaf_patches(pictures, batch, merge=merge, patch_size=size, temporal=1)(batch)
+        return encode_leaves(model, patches, batch) if tower is None else tower(patches, batch)
+
+    def splice(
+        self, model: PreTrainedModel, inputs: Mapping[str, Any], batch: LeafBatch, tokens: VisualTokens
+    ) -> Realized:
+        realized = super().splice(model, inputs, batch, tokens)
+        prepared = dict(realized.inputs)
+        prepared["mm_encoder_outputs"] = {"video": prepared["mm_encoder_outputs"]["image"]}
+        return Realized(prepared, realized.index, realized.next_position, realized.notes)
+
+    @staticmethod
+    def _patch_grids(inputs: Mapping[str, Any]) -> list[tuple[int, int]]:
+        """(patch rows, patch cols) of every group of frames of every video."""
+        grid, pixels = inputs.get("video_grid_thw"), inputs.get("pixel_values_videos")
+        if grid is None or pixels is None:
+            raise InputError("a video needs both pixel_values_videos and video_grid_thw; see video_inputs")
+        if grid.ndim != 2 or grid.shape[1] != 3:
+            raise InputError(f"video_grid_thw must be (videos, 3), got {tuple(grid.shape)}")
+        if inputs.get("pixel_values") is not None:
+            raise InputError("a prompt with pictures and videos cannot be foveated; show the pictures as frames")
+        return [(rows, cols) for groups, rows, cols in grid.tolist() for _ in range(groups)]
+
+
+class Qwen3VLMoeVideo(Qwen3VLVideo):
+    """The same for the mixture of experts; only its class of features is another one."""
+
+    model_types: ClassVar[tuple[str, ...]] = Qwen3VLMoe.model_types
+    features_class = staticmethod(Qwen3VLMoe.features_class)
+
+
+def video_backbone(model: PreTrainedModel) -> Qwen3VLVideo:
+    """The adapter for prompts that show videos."""
+    kind = getattr(getattr(model, "config", None), "model_type", None)
+    for adapter in (Qwen3VLVideo, Qwen3VLMoeVideo):
+        if kind in adapter.model_types:
+            return adapter()
+    raise InputError(f"videos in a prompt are foveated for Qwen3-VL only, not for {kind!r}; pass frames as pictures")
+
+
+def video_inputs(
+    processor: Any,
+    frames: np.ndarray | Tensor,
+    seconds: Sequence[float],
+    query: str,
+    *,
+    size: tuple[int, int] | None = None,
+    generation: bool = True,
+) -> dict[str, Tensor]:
+    """What the stock processor makes of one clip and one question, without torchvision.
+
+    frames: (T, H, W, 3) uint8, already chosen. seconds: the time of each frame in the clip. size: (height, width) of
+    the model's canvas; by default the frames' own, rounded to whole tokens. An odd last frame is repeated, as in the
+    stock.
+    """
+    images = processor.image_processor
+    patch, merge, temporal = images.patch_size, images.merge_size, images.temporal_patch_size
+    groups = patch_groups(frames, images, size)
+    rows, cols = groups.shape[-2] // patch, groups.shape[-1] // patch
+    content = [{"type": "video"}, {"type": "text", "text": query}]
+    text = processor.apply_chat_template(
+        [{"role": "user", "content": content}], add_generation_prompt=generation, tokenize=False
+    )
+    token = processor.video_token
+    if text.count(token) != 1:
+        raise InputError(
+            "the chat template of this processor does not show a video once; it must write <|vision_start|>"
+            f"{token}<|vision_end|> for a part of type 'video'"
+        )
+    shown = video_text(processor, group_seconds(seconds, temporal), rows * cols // merge**2)
+    found = processor.tokenizer([text.replace(token, shown)], return_tensors="pt")
+    ids = found["input_ids"]
+    video = int(processor.tokenizer.convert_tokens_to_ids(token))
+    return {
+        "input_ids": ids,
+        "attention_mask": found["attention_mask"],
+        "mm_token_type_ids": (ids == video).int() * 2,
+        "pixel_values_videos": patchify(groups, patch, merge),
+        "video_grid_thw": torch.tensor([[len(groups), rows, cols]]),
+    }
+
+
+def patch_groups(frames: np.ndarray | Tensor, images: Any, size: tuple[int, int] | None = None) -> Tensor:
+    """(T, H, W, 3) uint8 → (groups, colours · frames of a group, height, width) float32, resized and normalised."""
+    clip = torch.as_tensor(np.asarray(frames) if isinstance(frames, np.ndarray) else frames)
+    if clip.ndim != 4 or clip.shape[3] != 3 or clip.dtype != torch.uint8 or not clip.numel():
+        raise InputError(f"frames must be (T, height, width, 3) uint8, got {clip.dtype} {tuple(clip.shape)}")
+    cell = images.patch_size * images.merge_size
+    height, width = size or tuple(max(cell, round(side / cell) * cell) for side in clip.shape[1:3])
+    if height % cell or width % cell:
+        raise InputError(f"size must be multiples of {cell} pixels, got {(height, width)}")
+    pixels = clip.permute(0, 3, 1, 2).float()
+    if (height, width) != tuple(pixels.shape[2:]):
+        pixels = torch.nn.functional.interpolate(pixels, (height, width), mode="bicubic", antialias=True)
+        pixels = pixels.round().clamp(0, 255)
+    mean, deviation = (torch.tensor(values).view(-1, 1, 1) for values in (images.image_mean, images.image_std))
+    pixels = (pixels / 255 - mean) / deviation
+    missing = -len(pixels) % images.temporal_patch_size
+    pixels = torch.cat([pixels, pixels[-1:].expand(missing, -1, -1, -1)])
+    # A patch holds its colours first and the frames of the group inside each.
+    return pixels.unflatten(0, (-1, images.temporal_patch_size)).transpose(1, 2).flatten(1, 2)
+
+
+def patchify(groups: Tensor, patch: int, merge: int) -> Tensor:
+    """(groups, channels, H, W) → (patches, channels · patch²) in merge-block order, group after group."""
+    number, channels, height, width = groups.shape
+    blocks = groups.view(
+        number, channels, height // (patch * merge), merge, patch, width // (patch * merge), merge, patch
+    )
+    return blocks.permute(0, 2, 5, 3, 6, 1, 4, 7).reshape(-1, channels * patch**2)
+
+
+def group_seconds(seconds: Sequence[float], temporal: int) -> list[float]:
+    """The time of each group of frames: the middle of its first and last, the last frame repeated where one lacks."""
+    times = [*map(float, seconds)]
+    times += [times[-1]] * (-len(times) % temporal)
+    return [(times[start] + times[start + temporal - 1]) / 2 for start in range(0, len(times), temporal)]
+
+
+def video_text(processor: Any, seconds: Sequence[float], tokens: int | Sequence[int]) -> str:
+    """What stands for the video token: each group's time in words, then its placeholders between vision tokens."""
+    counts = [tokens] * len(seconds) if isinstance(tokens, int) else list(tokens)
+    start, end = _wrapper(processor)
+    return "".join(
+        f"<{time:.1f} seconds>{start}{processor.video_token * count}{end}"
+        for time, count in zip(seconds, counts, strict=True)
+    )
+
+
+def _wrapper(processor: Any) -> tuple[str, str]:
+    names = (getattr(processor, name, None) for name in ("vision_start_token", "vision_end_token"))
+    start, end = (name or default for name, default in zip(names, ("<|vision_start|>", "<|vision_end|>"), strict=True))
+    return start, end

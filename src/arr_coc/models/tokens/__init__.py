@@ -1,0 +1,1 @@
+"""From leaves to tokens, without a model: patches, positions, prompts, merging, depth."""

@@ -1,0 +1,69 @@
+"""Shorten a prompt: give every picture's run of placeholders the length of its allocation.
+
+Pure tensor functions over whole batches. A picture of `full` placeholders that is to have `kept` tokens keeps its first
+`kept` placeholders: they are all the same token, so which ones stay makes no difference to the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ...core.errors import InputError
+
+Side = Literal["left", "right"]
+
+
+def placeholder_owner(is_placeholder: Tensor, full_counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Which picture every placeholder belongs to, and its rank inside that picture.
+
+    is_placeholder: (B, L) bool. full_counts: (P,) placeholders of each picture, pictures in prompt order.
+    Returns owner and rank, both (B, L) int64; -1 outside placeholders.
+    """
+    total, expected = int(is_placeholder.sum()), int(full_counts.sum())
+    if total != expected:
+        raise InputError(
+            f"the prompt holds {total} picture placeholders but its {len(full_counts)} pictures need {expected}: pass "
+            "input_ids and pixel values of the same processor call"
+        )
+    full_counts = full_counts.to(is_placeholder.device)
+    ends = full_counts.cumsum(0)
+    ordinal = is_placeholder.flatten().cumsum(0).view(is_placeholder.shape) - 1
+    owner = torch.searchsorted(ends, ordinal.clamp_min(0), right=True).clamp_max(max(len(full_counts) - 1, 0))
+    rank = ordinal - (ends - full_counts)[owner] if len(full_counts) else ordinal
+    outside = ~is_placeholder
+    return owner.masked_fill(outside, -1), rank.masked_fill(outside, -1)
+
+
+def padding_side(attention_mask: Tensor) -> Side:
+    """Where a batch is padded; left if nowhere, which is what generation wants. attention_mask: (B, L)."""
+    return "right" if bool((attention_mask[:, -1] == 0).any()) else "left"
+
+
+def pack(keep: Tensor, side: Side = "left") -> Tensor:
+    """Positions that stay, packed to one side. keep: (B, L) bool. Returns (B, L') int64, -1 where padding is needed."""
+    longest = int(keep.sum(1).max())
+    # A stable sort by "stays" keeps the order of the prompt and moves everything else to the padded side.
+    order = torch.sort(keep.to(torch.uint8), dim=1, stable=True, descending=side == "right").indices
+    order = order[:, -longest:] if side == "left" else order[:, :longest]
+    return torch.where(keep.gather(1, order), order, -1)
+
+
+def take(values: Tensor, index: Tensor, fill: float = 0) -> Tensor:
+    """Values of the long prompt at the positions of the short one.
+
+    values: (..., B, L). index: (B, L') from `pack`. fill: what padding holds. Returns (..., B, L').
+    """
+    place = index.clamp_min(0).expand(*values.shape[:-2], *index.shape)
+    return values.gather(-1, place).masked_fill(index < 0, fill)
+
+
+def shorten(
+    tensors: Mapping[str, Tensor | None], index: Tensor, fills: Mapping[str, float] | None = None
+) -> dict[str, Tensor]:
+    """`take` for several tensors at once; None is left out. fills: padding by name, 0 where not given."""
+    fills = fills or {}
+    return {name: take(values, index, fills.get(name, 0)) for name, values in tensors.items() if values is not None}

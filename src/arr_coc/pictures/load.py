@@ -1,0 +1,348 @@
+"""Loading a picture, from whatever a user has, as RGB pixels that the rest of the library can trust.
+
+A path, a PIL image, a numpy array, a torch tensor, bytes or an open file becomes a `Picture`: uint8 RGB, upright,
+nothing transparent, first frame. What cannot be used raises `InputError` with one line that names the remedy.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import ExifTags, Image, UnidentifiedImageError
+
+from ..core.checks import positive, whole
+from ..core.errors import InputError
+
+# Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
+MAX_PIXELS = 2 * 89_478_485
+MOST_TIMES = 4
+# Rows converted at once. Decoders hold 4 bytes per pixel; converting in bands keeps the peak at one copy beside that.
+_BAND_PIXELS = 4_000_000
+_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
+_WIDE_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """pixels: (rows, cols, 3) uint8 RGB. height, width: the picture as given.
+
+    `pixels` may be smaller than (height, width) where the caller asked for a reduced view (`longest_side`): deciding
+    and drawing a panel need no 64-megapixel array. Boxes are always in pixels of the picture as given.
+    """
+
+    pixels: np.ndarray
+    name: str
+    height: int
+    width: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(height, width) as given."""
+        return self.height, self.width
+
+
+def load_picture(source: Any, *, max_pixels: int = MAX_PIXELS, longest_side: int | None = None) -> Picture:
+    """Read one picture.
+
+    source: a path, PIL image, numpy array (H, W), (H, W, 1|3|4) or (1|3|4, H, W), torch tensor (C, H, W), each also
+        with a leading batch axis of 1, uint8 or float in [0, 1]; bytes or an open binary file; or a `Picture`.
+    max_pixels: larger pictures are refused by their header, before decoding.
+    longest_side: reduce the pixels so that the longer side is at most this (JPEGs are decoded reduced, which is
+        faster and smaller); `Picture.height` and `.width` still tell the size as given.
+    """
+    max_pixels = whole(max_pixels, "max_pixels", 1, MAX_PIXELS)
+    longest_side = None if longest_side is None else whole(longest_side, "longest_side", 1)
+    if isinstance(source, Picture):
+        return _reduced(source, longest_side)
+    if isinstance(source, str | os.PathLike):
+        return _from_file(Path(source), os.fspath(source), max_pixels, longest_side)
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _from_file(io.BytesIO(source), "the bytes given", max_pixels, longest_side)
+    if isinstance(source, Image.Image):
+        name = os.path.basename(getattr(source, "filename", "") or "") or "picture"
+        return _from_pil(source, name, name, max_pixels, longest_side)
+    if _is_tensor(source):
+        if source.is_meta:
+            raise InputError(f"a meta tensor of shape {tuple(source.shape)} has no pixels; give one with values")
+        source = source.detach().cpu()
+        source = (source.float() if source.dtype.is_floating_point else source).numpy()
+        return _from_array(source, "tensor", max_pixels, longest_side, channels_first=True)
+    if isinstance(source, np.ndarray):
+        return _from_array(source, "array", max_pixels, longest_side, channels_first=False)
+    if hasattr(source, "read"):
+        return _from_file(source, str(getattr(source, "name", "the file given")), max_pixels, longest_side)
+    raise InputError(
+        f"cannot read a picture from {type(source).__name__}; give a path, PIL image, numpy array or torch tensor"
+    )
+
+
+def magnified(picture: Picture, times: float) -> Picture:
+    """The same picture in more pixels, for a model that cannot read type as small as it is here: the same tokens then
+    show larger letters of less ground. Boxes stay in pixels of the picture as given."""
+    if not 1 <= positive(times, "magnify") <= MOST_TIMES:
+        raise InputError(f"magnify={times} is not possible; give 1 to {MOST_TIMES}")
+    height, width = (round(side * times) for side in picture.pixels.shape[:2])
+    if height * width > MAX_PIXELS:
+        raise InputError(f"{picture.name} would have {width}×{height} pixels, more than {MAX_PIXELS}; magnify it less")
+    if (height, width) == picture.pixels.shape[:2]:
+        return picture
+    larger = Image.fromarray(picture.pixels).resize((width, height), Image.Resampling.BICUBIC)
+    return replace(picture, pixels=np.asarray(larger), notes=(*picture.notes, f"read {times:g} times as large"))
+
+
+def processed(image_processor: Any, picture: Picture) -> Any:
+    """What a model's own image processor makes of a picture; what it refuses, such as a strip that is 200 times as long
+    as wide, is told in one line."""
+    try:
+        return image_processor(images=[Image.fromarray(picture.pixels)], return_tensors="pt")
+    except ValueError as error:
+        size = f"{picture.width}×{picture.height}"
+        raise InputError(
+            f"{picture.name} is {size}, which this model does not take ({_reason(error)}); crop it"
+        ) from error
+
+
+def _is_tensor(value: Any) -> bool:
+    """True for a torch tensor (or subclass), found by name so that torch need not be imported."""
+    return any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in type(value).__mro__)
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None) -> Picture:
+    if isinstance(file, Path):
+        if label.startswith(("http://", "https://")):
+            raise InputError(f"{label} is a web address; download the picture and give its path")
+        if "\0" in label or not label:
+            raise InputError(f"{label!r} is not a path; give the path of a picture")
+        if os.path.isdir(file):
+            raise InputError(f"{label} is a folder; give a picture inside it")
+        if not os.path.exists(file):
+            raise InputError(f"{label} does not exist; check the path")
+        if file.stat().st_size == 0 and os.path.isfile(file):
+            raise InputError(f"{label} is empty (0 bytes); copy or download it again")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow warns at half of the limit that is enforced here
+            image = Image.open(file)
+    except Image.DecompressionBombError as error:
+        raise InputError(
+            f"{label} has too many pixels: {error}; resize it to at most {max_pixels // 1_000_000} megapixels"
+        ) from error
+    except UnidentifiedImageError as error:
+        converted = _foreign(file, label)
+        if converted is None:
+            raise InputError(f"{label} is not a picture that can be read; convert it to PNG or JPEG") from error
+        image = converted
+    except PermissionError as error:
+        raise InputError(f"{label} may not be read; check its permissions") from error
+    except Exception as error:  # decoders meet hostile bytes and raise struct.error, ValueError, SyntaxError and more
+        raise InputError(f"{label} cannot be read ({_reason(error)}); save it again as PNG or JPEG") from error
+    with image:
+        name = os.path.basename(label) or label
+        return _from_pil(image, name, label, max_pixels, longest_side, reduce_while_decoding=True)
+
+
+def _foreign(file: Any, label: str) -> Image.Image | None:
+    """HEIC and SVG, which Pillow does not know, where the extra `[formats]` is installed; None for other files."""
+    if isinstance(file, Path):
+        with file.open("rb") as opened:
+            head, data = opened.read(1024), b""
+    else:
+        file.seek(0)
+        data = file.read()
+        head = data[:1024]
+    heic = head[4:8] == b"ftyp" and head[8:12] in _HEIC_BRANDS
+    if not heic and b"<svg" not in head:
+        return None
+    package, kind = ("pillow_heif", "a HEIC") if heic else ("cairosvg", "an SVG")
+    try:
+        library = import_module(package)
+    except ImportError as error:
+        raise InputError(f"{label} is {kind} picture; pip install 'arr-coc[formats]', or save it as PNG") from error
+    data = data or file.read_bytes()
+    try:
+        if heic:
+            return library.open_heif(io.BytesIO(data)).to_pillow()
+        return Image.open(io.BytesIO(library.svg2png(bytestring=data, unsafe=False)))
+    except Exception as error:  # as above: a decoder and hostile bytes
+        raise InputError(f"{label} cannot be read ({_reason(error)}); save it again as PNG or JPEG") from error
+
+
+def _from_pil(
+    image: Image.Image,
+    name: str,
+    label: str,
+    max_pixels: int,
+    longest_side: int | None,
+    *,
+    reduce_while_decoding: bool = False,
+) -> Picture:
+    """reduce_while_decoding: only for images opened here, because it changes the image object."""
+    width, height = image.size
+    _check_size(height, width, label, max_pixels)
+    try:
+        frames = int(getattr(image, "n_frames", 1))
+        # Not exif_transpose: that would copy the decoder's 4 bytes per pixel; turning the array is cheaper.
+        orientation = int(image.getexif().get(ExifTags.Base.Orientation, 1))
+    except Exception:  # damaged metadata must not cost the picture
+        frames, orientation = 1, 1
+    notes = [f"frame {image.tell() + 1} of {frames}: the others are not looked at"] if frames > 1 else []
+    try:
+        if reduce_while_decoding and longest_side is not None and max(image.size) > longest_side:
+            # Decodes a JPEG at 1/2, 1/4 or 1/8, never below the size asked for; other formats ignore it.
+            ratio = longest_side / max(image.size)
+            image.draft(None, (max(1, round(width * ratio)), max(1, round(height * ratio))))
+        image.load()
+        pixels = _rgb_of(image, label)
+    except InputError:
+        raise
+    except MemoryError as error:
+        raise InputError(f"{label} does not fit into memory at {width}×{height}; resize it first") from error
+    except Exception as error:
+        raise InputError(f"{label} is damaged ({_reason(error)}); copy or download it again") from error
+    if orientation in _UPRIGHT:
+        pixels = np.ascontiguousarray(_UPRIGHT[orientation](pixels))
+        notes.append("turned upright as its EXIF data says")
+        if orientation >= 5:
+            height, width = width, height
+    return _reduced(Picture(pixels, name, height, width, tuple(notes)), longest_side)
+
+
+def _rgb_of(image: Image.Image, label: str) -> np.ndarray:
+    """(H, W, 3) uint8 of a decoded PIL image of any mode, transparency laid over white."""
+    if image.mode in _WIDE_MODES:
+        return _bytes_of(np.asarray(image), label, own_range=True)[..., None].repeat(3, axis=-1)
+    width, height = image.size
+    pixels = np.empty((height, width, 3), dtype=np.uint8)
+    rows = max(1, _BAND_PIXELS // width)
+    for top in range(0, height, rows):
+        bottom = min(height, top + rows)
+        pixels[top:bottom] = _band_rgb(image.crop((0, top, width, bottom)))
+    return pixels
+
+
+def _band_rgb(band: Image.Image) -> np.ndarray:
+    if band.has_transparency_data:
+        return _over_white(np.asarray(band.convert("RGBA")))
+    return np.asarray(band if band.mode == "RGB" else band.convert("RGB"))
+
+
+def _over_white(rgba: np.ndarray) -> np.ndarray:
+    """(H, W, 4) uint8 → (H, W, 3) uint8, rounded exactly."""
+    alpha = rgba[..., 3:].astype(np.uint32)
+    return ((rgba[..., :3] * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)
+
+
+# EXIF orientation → what makes it upright; 1 and unknown values need nothing
+_UPRIGHT: dict[int, Callable[[np.ndarray], np.ndarray]] = {
+    2: lambda pixels: pixels[:, ::-1],
+    3: lambda pixels: pixels[::-1, ::-1],
+    4: lambda pixels: pixels[::-1],
+    5: lambda pixels: pixels.transpose(1, 0, 2),
+    6: lambda pixels: np.rot90(pixels, -1),
+    7: lambda pixels: pixels[::-1, ::-1].transpose(1, 0, 2),
+    8: lambda pixels: np.rot90(pixels),
+}
+
+
+# ---- arrays and tensors ----------------------------------------------------------------------------------------------
+
+
+def _from_array(
+    array: np.ndarray, label: str, max_pixels: int, longest_side: int | None, *, channels_first: bool
+) -> Picture:
+    shape = tuple(array.shape)
+    if array.ndim == 4:
+        if shape[0] != 1:
+            raise InputError(f"{label} of shape {shape} holds {shape[0]} pictures; pass one at a time")
+        array = array[0]
+    if array.ndim == 2:
+        array = array[..., None]
+    first, last = (array.shape[0] in (1, 3, 4), array.shape[-1] in (1, 3, 4)) if array.ndim == 3 else (False, False)
+    if not (first or last):
+        wanted = "(3, H, W) or (1, 3, H, W)" if channels_first else "(H, W), (H, W, 3), (H, W, 4) or (3, H, W)"
+        raise InputError(f"{label} has shape {shape}; a picture has shape {wanted}")
+    # Where both ends could be channels, each kind's own convention decides: (C, H, W) for torch, (H, W, C) for numpy.
+    if first and ((channels_first and len(shape) != 2) or not last):
+        array = array.transpose(1, 2, 0)
+    if not array.size:
+        raise InputError(f"{label} of shape {shape} has no pixels; give a picture of at least 1×1")
+    _check_size(array.shape[0], array.shape[1], label, max_pixels)
+    pixels = _bytes_of(array, label)
+    if pixels.shape[-1] == 4:
+        pixels = _over_white(pixels)
+    elif pixels.shape[-1] == 1:
+        pixels = pixels.repeat(3, axis=-1)
+    height, width = pixels.shape[:2]
+    # A copy: a Picture must not change when the caller's array does.
+    pixels = np.array(pixels, order="C") if np.shares_memory(pixels, array) else np.ascontiguousarray(pixels)
+    return _reduced(Picture(pixels, "picture", height, width), longest_side)
+
+
+def _bytes_of(array: np.ndarray, label: str, *, own_range: bool = False) -> np.ndarray:
+    """Values of any numeric type as uint8: floats from [0, 1], integers from [0, 255], uint16 from [0, 65535].
+
+    own_range: for wide samples of a picture file, where a range other than these is meant (16 bits in a 32-bit type,
+    scientific data): stretched, instead of refused as a mistake.
+    """
+    kind = array.dtype
+    if kind == np.uint8:
+        return array
+    if kind == np.bool_:
+        return array.astype(np.uint8) * np.uint8(255)
+    if kind.kind == "u" and kind.itemsize == 2:
+        return ((array.astype(np.uint32) + 128) // 257).astype(np.uint8)
+    if kind.kind not in "iuf":
+        raise InputError(f"{label} holds {kind}; use uint8 in 0…255 or float in 0…1")
+    if kind.kind == "f" and not np.isfinite(array).all():
+        raise InputError(f"{label} contains NaN or infinity; every value must be a number in 0…1")
+    low, high = float(array.min()), float(array.max())
+    bottom, top = 0.0, 1.0 if kind.kind == "f" else 255.0
+    # Resampling overshoots by rounding errors only; more than that is a mistake in the caller's scaling.
+    outside = low < -1e-3 or high > top + 1e-3
+    if outside and own_range:
+        bottom, top = (0.0, 65535.0) if low >= 0 and 255 < high <= 65535 else (low, high)
+    elif outside:
+        remedy = "divide by 255" if kind.kind == "f" and low >= 0 and high <= 255.5 else f"scale it to 0…{top:g}"
+        raise InputError(f"{label} has values from {low:g} to {high:g}, outside 0…{top:g}; {remedy}")
+    scaled = (np.clip(array, bottom, top).astype(np.float64) - bottom) * (255.0 / max(top - bottom, 1e-12))
+    return np.rint(scaled).astype(np.uint8)
+
+
+# ---- for both --------------------------------------------------------------------------------------------------------
+
+
+def _check_size(height: int, width: int, label: str, max_pixels: int) -> None:
+    if height < 1 or width < 1:
+        raise InputError(f"{label} is {width}×{height} pixels; give a picture of at least 1×1")
+    if height * width > max_pixels:
+        raise InputError(f"{label} is {width}×{height}, more than {max_pixels / 1e6:.0f} megapixels; resize it first")
+
+
+def _reduced(picture: Picture, longest_side: int | None) -> Picture:
+    """The same picture with its pixels' longer side at most `longest_side`, by area mean."""
+    rows, cols = picture.pixels.shape[:2]
+    if longest_side is None or max(rows, cols) <= longest_side:
+        return picture
+    import cv2  # only large pictures need it
+
+    ratio = longest_side / max(picture.size)
+    size = (max(1, round(picture.width * ratio)), max(1, round(picture.height * ratio)))
+    pixels = cv2.resize(picture.pixels, size, interpolation=cv2.INTER_AREA)
+    return Picture(pixels, picture.name, picture.height, picture.width, picture.notes)
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text if len(text) <= 120 else text[:117] + "…"

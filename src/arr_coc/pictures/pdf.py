@@ -1,0 +1,223 @@
+"""Pages of a PDF as pictures with their words (pypdfium2, extra `[pdf]`): the text layer gives words for nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.errors import InputError
+from .load import MAX_PIXELS, Picture, load_picture
+from .words import Words, make_words
+
+# Dots an inch at which pages are drawn: 10-point type is then 20 pixels high, and A4 has 1 190 by 1 684 pixels.
+DPI = 144
+LARGEST_SIDE = 4096
+WORD_GAP = 0.6  # of the type's size
+
+
+class Page(NamedTuple):
+    """number: from 1. picture: as drawn. words: of the text layer; none where the page was scanned."""
+
+    number: int
+    picture: Picture
+    words: Words
+
+
+class PdfPlace(NamedTuple):
+    """A page that is drawn when it is asked for."""
+
+    path: Path
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.path.stem}-{self.number}{self.path.suffix}"
+
+
+def load_page(source: Any, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
+    """Any picture, as `load_picture` takes it, and its words where they come with it: a `Page` or a `PdfPlace`; of the
+    path of a PDF the first page."""
+    if isinstance(source, PdfPlace):
+        (source,) = pdf_pages(source.path, source.number)
+    elif is_pdf(source):
+        (source,) = pdf_pages(source)
+    if not isinstance(source, Page):
+        return load_picture(source, longest_side=longest_side), None
+    picture = load_picture(source.picture, longest_side=longest_side)
+    return picture, source.words if len(source.words) else None
+
+
+def is_pdf(source: Any) -> bool:
+    """Whether a source is the path of a PDF, by its first bytes; of any other kind: no."""
+    if not isinstance(source, str | os.PathLike):
+        return False
+    try:
+        with open(source, "rb") as file:
+            return b"%PDF-" in file.read(1024)
+    except (OSError, ValueError):
+        return False
+
+
+def page_numbers(pages: int | str | Sequence[int] | None, count: int, name: str) -> list[int]:
+    """What was asked for ("all", 3, "3", "2-5,7", [1, 3], None: the first) → numbers from 1, in order, each once."""
+    if pages is None:
+        return [1]
+    if isinstance(pages, str) and pages.strip().lower() == "all":
+        return list(range(1, count + 1))
+    found: list[int] = []
+    several = isinstance(pages, Iterable) and not isinstance(pages, str | bytes)
+    for part in pages.split(",") if isinstance(pages, str) else list(pages) if several else [pages]:
+        span = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", str(part))
+        first, last = (int(span[1]), int(span[2] or span[1])) if span else (0, 0)
+        if not 1 <= first <= last <= count:
+            whole = f"1 to {count}" if count > 1 else "1"
+            raise InputError(f"page {str(part).strip()} is not in {name}; it has page {whole}")
+        found += range(first, last + 1)
+    return list(dict.fromkeys(found))
+
+
+def pdf_pages(
+    path: str | os.PathLike[str], pages: int | str | Sequence[int] | None = None, *, dpi: float = DPI
+) -> Iterator[Page]:
+    """Draw pages of a PDF one after another, each with the words of its text layer. pages: as for `page_numbers`."""
+    if not 18 <= dpi <= 600:
+        raise InputError(f"dpi {dpi} is not between 18 and 600; {DPI} suits most pages")
+    name = Path(path).name
+    with _opened(path) as document:
+        for number in page_numbers(pages, len(document), name):
+            try:
+                yield _page(document, number, name, dpi)
+            except import_module("pypdfium2").PdfiumError as error:
+                raise InputError(f"page {number} of {name} cannot be drawn ({error})") from error
+
+
+def pdf_places(path: str | os.PathLike[str], pages: int | str | Sequence[int] | None = None) -> list[PdfPlace]:
+    """The pages that were asked for, none of them drawn yet."""
+    with _opened(path) as document:
+        return [PdfPlace(Path(path), number) for number in page_numbers(pages, len(document), Path(path).name)]
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Generator[Any]:
+    name = Path(path).name
+    if find_spec("pypdfium2") is None:
+        raise InputError(f"{name} is a PDF; reading it needs pypdfium2, install: pip install 'arr-coc[pdf]'")
+    pdfium = import_module("pypdfium2")
+    if not os.path.isfile(path):
+        raise InputError(f"{path} does not exist; check the path")
+    try:
+        document = pdfium.PdfDocument(os.fspath(path))
+    except pdfium.PdfiumError as error:
+        what = "is locked by a password" if "assword" in str(error) else "is not a PDF that can be opened"
+        raise InputError(f"{name} {what} ({error}); save it again") from error
+    try:
+        yield document
+    finally:
+        document.close()
+
+
+def _page(document: Any, number: int, name: str, dpi: float) -> Page:
+    page = document[number - 1]
+    width, height = page.get_size()
+    scale = min(dpi / 72, LARGEST_SIDE / max(width, height, 1e-3))
+    if min(width, height) * scale < 1 or width * height * scale**2 > MAX_PIXELS:
+        raise InputError(f"page {number} of {name} is {width:g} by {height:g} points and cannot be drawn")
+    drawn = page.render(scale=scale, rev_byteorder=True, draw_annots=True).to_numpy()
+    pixels = np.ascontiguousarray(drawn[..., :3] if drawn.ndim == 3 else np.repeat(drawn[..., None], 3, axis=2))
+    words = page_words(page, (float(height), float(width)), f"the text layer of {name}, page {number}")
+    rows, cols = pixels.shape[:2]
+    page.close()
+    return Page(number, Picture(pixels, f"{Path(name).stem}-{number}", rows, cols), words)
+
+
+def page_words(page: Any, size: tuple[float, float], source: str) -> Words:
+    """The words of a page's text layer: letters between spaces, in the boxes of their characters."""
+    raw = import_module("pypdfium2.raw")
+    layer = page.get_textpage()
+    try:
+        count = max(0, layer.count_chars())
+        letters = np.array([raw.FPDFText_GetUnicode(layer, place) for place in range(count)], dtype=np.int64)
+        boxes = _char_boxes(raw, layer, count)
+    finally:
+        layer.close()
+    corners = _on_screen(raw, page, boxes, size)
+    inked = (letters > 32) & (letters != 0xA0) & (corners[:, 2:] > corners[:, :2]).any(1)
+    # A word ends at a space, and where the next character stands apart: pdfium puts no space between columns.
+    type_size = np.maximum((corners[:, 2:] - corners[:, :2]).max(1), 1e-6)
+    apart = np.zeros(count)
+    if count > 1:
+        apart[1:] = np.maximum(corners[1:, :2] - corners[:-1, 2:], corners[:-1, :2] - corners[1:, 2:]).max(1)
+    jump = apart > WORD_GAP * type_size
+    begins = inked & (jump | ~np.r_[False, inked[:-1]]) if count else inked
+    word = np.cumsum(begins)[inked] - 1
+    number = int(begins.sum())
+    if not number:  # a scan
+        return make_words([], np.zeros((0, 4)), size=size, source=source)
+    lows, highs = np.full((number, 2), np.inf), np.full((number, 2), -np.inf)
+    np.minimum.at(lows, word, corners[inked, :2])
+    np.maximum.at(highs, word, corners[inked, 2:])
+    texts = [""] * number
+    for place, letter in zip(word.tolist(), letters[inked].tolist(), strict=True):
+        texts[place] += chr(letter) if letter < 0x110000 and not 0xD800 <= letter < 0xE000 else "�"
+    corners = np.concatenate([lows, highs], axis=1)
+    together = spaced_out(texts, corners)
+    first = np.flatnonzero(np.r_[True, ~together[1:]])
+    joined = ["".join(texts[a:b]) for a, b in zip(first, [*first[1:], number], strict=True)]
+    lows, highs = np.minimum.reduceat(lows, first), np.maximum.reduceat(highs, first)
+    return make_words(joined, np.concatenate([lows, highs], 1), size=size, source=source)
+
+
+def spaced_out(texts: Sequence[str], boxes: np.ndarray) -> np.ndarray:
+    """(N,) whether a word only goes on where the one before it ends, as in a heading set "S t o r e  s u r v e y".
+
+    Four and more letters that stand alone, evenly apart, are words; these end where the gap is much wider.
+    """
+    number = len(texts)
+    goes_on = np.zeros(number, bool)
+    short = np.array([len(text) <= 2 and text[:1].isalpha() for text in texts], dtype=bool)
+    gaps = np.full(number, np.inf)
+    if number > 1:
+        high = np.maximum(boxes[1:, 3] - boxes[1:, 1], 1e-6)
+        level = np.abs(boxes[1:, 3] - boxes[:-1, 3]) < 0.3 * high
+        gaps[1:] = np.where(level & short[1:] & short[:-1], (boxes[1:, 0] - boxes[:-1, 2]) / high, np.inf)
+    near = (gaps > 0) & (gaps < 1)
+    ends = np.flatnonzero(np.diff(np.r_[False, near, False].astype(int)))
+    for start, stop in zip(ends[::2], ends[1::2], strict=True):  # runs of letters, of which a page has few
+        if stop - start >= 3:
+            goes_on[start:stop] = gaps[start:stop] < 1.4 * np.median(gaps[start:stop]) + 0.05
+    return goes_on
+
+
+def _char_boxes(raw: Any, layer: Any, count: int) -> np.ndarray:
+    """(count, 4) left, bottom, right, top in the page's own coordinates: loose boxes, as high as their type."""
+    boxes = np.zeros((count, 4))
+    held = raw.FS_RECTF()
+    for place in range(count):
+        if raw.FPDFText_GetLooseCharBox(layer, place, ctypes.byref(held)):
+            boxes[place] = held.left, held.bottom, held.right, held.top
+    return boxes
+
+
+def _on_screen(raw: Any, page: Any, boxes: np.ndarray, size: tuple[float, float]) -> np.ndarray:
+    """Boxes of the page → x0, y0, x1, y1 from the upper left corner as drawn, cropped and rotated as the page is."""
+    # The mapping is affine, so three points tell it; a large screen keeps its whole numbers exact enough.
+    span = 1 << 20
+    points = []
+    for x, y in ((0.0, 0.0), (1000.0, 0.0), (0.0, 1000.0)):
+        across, down = ctypes.c_int(), ctypes.c_int()
+        raw.FPDF_PageToDevice(page, 0, 0, span, span, 0, x, y, ctypes.byref(across), ctypes.byref(down))
+        points.append((across.value, down.value))
+    origin, right, up = (np.array(point, dtype=np.float64) / span for point in points)
+    axes = np.stack([right - origin, up - origin]) / 1000.0
+    first, second = boxes[:, :2] @ axes + origin, boxes[:, 2:] @ axes + origin
+    corners = np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=1)
+    return corners * (size[1], size[0], size[1], size[0])

@@ -1,0 +1,195 @@
+"""`Words`: what is written on a picture, and where. They come with a file (`words_files`), from a page of a PDF
+(`pdf`), by OCR (`ocr`), or from the caller: `look(image, question, words=[("Total", (0.1, 0.8, 0.2, 0.82)), …])`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError
+
+# More words than any page has; a file with more is broken, and every pair of near words is compared.
+MOST_WORDS = 20_000
+LONGEST_WORD = 256
+# Two words of a line belong together where the gap between them is below so many of their heights; two figures, which
+# columns and axes set close, where it is no wider than a space.
+PHRASE_GAP = 0.9
+FIGURE_GAP = 0.45
+_AT_ONCE = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """texts: N words. boxes: (N, 4) float32, x0, y0, x1, y1 in 0–1 of the picture. lines: (N,) int64, the number of
+    the line each word stands in; found from the boxes where nobody gave it. source: where they come from, for notes.
+    size: (height, width) of the picture they were measured on, in any unit: only its shape counts."""
+
+    texts: tuple[str, ...]
+    boxes: np.ndarray
+    lines: np.ndarray
+    source: str = "given"
+    size: tuple[float, float] = (1.0, 1.0)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def scaled(self) -> np.ndarray:
+        """(N, 4) boxes in units of the longer side, so that a height and a width can be compared."""
+        height, width = self.size
+        longest = max(height, width)
+        return self.boxes * np.array([width, height] * 2, dtype=np.float32) / longest
+
+    @cached_property
+    def phrases(self) -> np.ndarray:
+        """(N,) int64: words that stand together in a line, split at wide gaps and after a colon; numbered from 0."""
+        joined = neighbours_right(self.scaled, PHRASE_GAP)
+        ends = np.array([text.endswith(":") for text in self.texts], dtype=bool)
+        figures = np.array([text[-1:].isdigit() or text[:1].isdigit() for text in self.texts], dtype=bool)
+        x0, y0, x1, y1 = self.scaled.T
+        wide = x0[joined] - x1 > FIGURE_GAP * np.minimum(y1 - y0, (y1 - y0)[joined])
+        apart = ends | (self.lines[joined] != self.lines) | (figures & figures[joined] & wide)
+        return chains(np.where((joined >= 0) & ~apart, joined, -1))
+
+    def __repr__(self) -> str:
+        return f"Words({len(self)} words, {self.source})"
+
+
+def make_words(
+    texts: Sequence[str],
+    boxes: Any,
+    *,
+    size: tuple[float, float] = (1.0, 1.0),
+    lines: Any = None,
+    source: str = "given",
+) -> Words:
+    """Words from boxes (N, 4) x0, y0, x1, y1 in units of `size` (height, width), clipped to it.
+
+    Words without letters or without ground are left out; corners in the wrong order are put right. Raises `InputError`.
+    """
+    height, width = float(size[0]), float(size[1])
+    if not (np.isfinite([height, width]).all() and height > 0 and width > 0):
+        raise InputError(f"words of {source}: the page is {width} by {height}; give its width and height")
+    if len(texts) > MOST_WORDS:
+        raise InputError(f"words of {source}: {len(texts)} words are more than {MOST_WORDS}; give one page at a time")
+    try:
+        corners = np.asarray(boxes, dtype=np.float64).reshape(len(texts), 4)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"words of {source}: every word needs a box of four numbers x0, y0, x1, y1") from error
+    if not np.isfinite(corners).all():
+        raise InputError(f"words of {source}: a box holds NaN or infinity; give numbers")
+    corners = corners / (width, height, width, height)
+    corners = np.concatenate(
+        [np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])], 1
+    )
+    corners = np.clip(corners, 0.0, 1.0)
+    written = [" ".join(str(text).split())[:LONGEST_WORD] for text in texts]
+    there = np.array([bool(text) for text in written], dtype=bool) & (corners[:, 2:] > corners[:, :2]).all(1)
+    kept = np.flatnonzero(there)
+    corners = corners[kept].astype(np.float32)
+    words = Words(
+        tuple(written[place] for place in kept),
+        corners,
+        np.zeros(len(kept), np.int64) if lines is None else np.asarray(lines, dtype=np.int64).reshape(-1)[kept],
+        source,
+        (height, width),
+    )
+    return replace(words, lines=chains(neighbours_right(words.scaled, np.inf))) if lines is None else words
+
+
+def as_words(value: Any, size: tuple[float, float]) -> Words:
+    """What a caller may give as `words=` for a picture of `size` (height, width): `Words`; a list of (text, box) or of
+    {"text": …, "box": …}; or a file of words or its path (`words_files.read_words`). Boxes are x0, y0, x1, y1 in 0–1,
+    or in pixels where one of them is above 1.5."""
+    if isinstance(value, Words):
+        return value
+    if isinstance(value, Mapping) or (isinstance(value, Sequence) and not isinstance(value, str | bytes)):
+        return listed_words(value, size, "the caller")
+    from .words_files import read_words
+
+    return read_words(value, size=size)
+
+
+def listed_words(value: Any, size: tuple[float, float] | None, source: str) -> Words:
+    """Words from plain lists and mappings, as JSON has them. {"words": […], "width": …, "height": …} tells its size."""
+    if isinstance(value, Mapping):
+        if "height" in value and "width" in value:
+            size = (_number(value["height"], source), _number(value["width"], source))
+        value = value.get("words", ())
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise InputError(f"words of {source}: expected a list of words, got {type(value).__name__}")
+    pairs = [_pair(entry, source) for entry in value]
+    boxes = np.array([box for _, box in pairs], dtype=np.float64).reshape(-1, 4)
+    shares = not boxes.size or float(np.abs(boxes).max()) <= 1.5
+    if not shares and size is None:
+        raise InputError(f'words of {source}: boxes are in pixels; add "width" and "height" of the picture')
+    if shares and size is not None:
+        boxes = boxes * (size[1], size[0], size[1], size[0])
+    return make_words([text for text, _ in pairs], boxes, size=size or (1.0, 1.0), source=source)
+
+
+def _pair(entry: Any, source: str) -> tuple[str, list[float]]:
+    if isinstance(entry, Mapping):
+        text, box = entry.get("text"), entry.get("box", entry.get("bbox"))
+    elif isinstance(entry, Sequence) and not isinstance(entry, str | bytes) and len(entry) in (2, 5):
+        text, box = entry[0], entry[1] if len(entry) == 2 else entry[1:]
+    else:
+        text = box = None
+    if not isinstance(text, str) or not hasattr(box, "__len__") or len(box) != 4:  # type: ignore[arg-type]
+        raise InputError(
+            f'words of {source}: {str(entry)[:60]!r} is no word; give {{"text": "Total", "box": [x0, y0, x1, y1]}}'
+        )
+    return text, [_number(number, source) for number in box]  # type: ignore[union-attr]
+
+
+def _number(value: Any, source: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"words of {source}: {str(value)[:40]!r} is not a number") from error
+
+
+def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
+    """(N, 4) boxes → (N,) int64: the word that follows each one in its line within `gap` heights, or -1; no word
+    follows two others."""
+    number = len(boxes)
+    following = np.full(number, -1, np.int64)
+    distance = np.full(number, np.inf)
+    x0, y0, x1, y1 = boxes.T
+    high = y1 - y0
+    for first in range(0, number, _AT_ONCE):  # blocks of words, so that a dense page needs no gigabyte
+        part = slice(first, first + _AT_ONCE)
+        shared = np.minimum(y1[part, None], y1) - np.maximum(y0[part, None], y0)
+        least = np.minimum(high[part, None], high)
+        apart = x0 - x1[part, None]
+        # Letters of one size: a heading beside small print is not its line.
+        fits = (shared > 0.5 * least) & (least * 2.2 > np.maximum(high[part, None], high))
+        fits &= (x0 > x0[part, None]) & (apart > -0.6 * least) & (apart < gap * least)
+        ranked = np.where(fits, apart + (1 - shared / np.maximum(least, 1e-9)) * least, np.inf)
+        best = ranked.argmin(1)
+        distance[part] = ranked[np.arange(len(best)), best]
+        following[part] = np.where(np.isfinite(distance[part]), best, -1)
+    order = np.lexsort((distance, following))
+    order = order[following[order] >= 0]
+    claimed = following[order]
+    later = np.r_[False, claimed[1:] == claimed[:-1]] if len(order) else np.zeros(0, bool)
+    following[order[later]] = -1
+    return following
+
+
+def chains(following: np.ndarray) -> np.ndarray:
+    """(N,) what follows each, or -1 → (N,) int64: the number of the chain each is in, in order of first members."""
+    number = len(following)
+    start = np.arange(number)
+    before = np.full(number, -1, np.int64)
+    linked = np.flatnonzero(following >= 0)
+    before[following[linked]] = linked
+    start = np.where(before >= 0, before, start)
+    for _ in range(max(1, number).bit_length()):  # pointers are doubled: as many rounds as the length has bits
+        start = start[start]
+    return np.unique(start, return_inverse=True)[1].astype(np.int64).reshape(-1)

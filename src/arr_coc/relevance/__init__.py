@@ -1,0 +1,1 @@
+"""From a picture and a question to a relevance map. `registry` is the one table of all sources."""

@@ -1,0 +1,1 @@
+"""What the plain words of a question mean: colours, places, reading, in several languages."""

@@ -1,0 +1,177 @@
+"""What of balancing is learned: tensions, tensions for each place, arousal; each departs from a rule.
+
+The last layer of every network starts at zero, so that an untrained module says what the rule says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ...core.errors import InputError
+from ...core.pretrained import Pretrained
+from .arousal import arousal_of, keyword_stakes
+from .tension import TENSION_NAMES, balance
+
+
+def silent_head(hidden: int, out: int = 1) -> nn.Linear:
+    """A last layer that starts at zero: whatever comes in, nothing comes out until it is trained."""
+    last = nn.Linear(hidden, out)
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    return last
+
+
+@dataclass(frozen=True)
+class TensionConfig:
+    """hidden: width of the small network of the three scores."""
+
+    hidden: int = 8
+
+
+class TensionBalancer(Pretrained):
+    """The three tensions as learned numbers, each starting at exactly one half, plus a small network of the scores.
+
+    Untrained it is `balance` at one half.
+    """
+
+    config_class = TensionConfig
+    config: TensionConfig
+
+    def __init__(self, config: TensionConfig | None = None) -> None:
+        super().__init__(config or TensionConfig())
+        # A sigmoid of zero is one half; a raw parameter of one half would not be.
+        self.raw = nn.Parameter(torch.zeros(len(TENSION_NAMES)))
+        hidden = self.config.hidden
+        last = silent_head(hidden)
+        self.network = nn.Sequential(nn.Linear(3, hidden), nn.GELU(), last)
+
+    @property
+    def tensions(self) -> Tensor:
+        return torch.sigmoid(self.raw)
+
+    def named_tensions(self) -> dict[str, float]:
+        return dict(zip(TENSION_NAMES, self.tensions.detach().tolist(), strict=True))
+
+    def forward(
+        self, propositional: Tensor, perspectival: Tensor, participatory: Tensor, examined: Tensor | None = None
+    ) -> Tensor:
+        """Three maps (B, h, w) → relevance (B, h, w) in [0, 1], differentiable."""
+        scores = torch.stack([propositional, perspectival, participatory], dim=-1)
+        correction = self.network(scores)[..., 0]
+        return balance(
+            propositional, perspectival, participatory, self.tensions, examined=examined, correction=correction
+        )
+
+
+@dataclass(frozen=True)
+class AdaptiveConfig:
+    """query_width: numbers in the query's embedding. hidden: width of the network that predicts the tensions."""
+
+    query_width: int
+    hidden: int = 32
+    correction_hidden: int = 8
+
+
+class AdaptiveTensionBalancer(Pretrained):
+    """Three tensions for every place, predicted from the query's embedding and the three scores there.
+
+    It holds a `TensionBalancer` and predicts how far each place departs from it (hypothesis H3). Untrained it is
+    `balance` at exactly one half everywhere.
+    """
+
+    config_class = AdaptiveConfig
+    config: AdaptiveConfig
+
+    def __init__(self, config: AdaptiveConfig) -> None:
+        super().__init__(config)
+        self.fixed = TensionBalancer(TensionConfig(config.correction_hidden))
+        # Embeddings of different encoders differ in size by orders of magnitude.
+        self.ask = nn.Sequential(nn.LayerNorm(config.query_width), nn.Linear(config.query_width, config.hidden))
+        self.see = nn.Linear(3, config.hidden, bias=False)
+        last = silent_head(config.hidden, len(TENSION_NAMES))
+        self.depart = nn.Sequential(nn.GELU(), nn.Linear(config.hidden, config.hidden), nn.GELU(), last)
+
+    def tensions(self, propositional: Tensor, perspectival: Tensor, participatory: Tensor, query: Tensor) -> Tensor:
+        """Three maps (B, h, w) and the query (B, Q) → (B, h, w, 3) in (0, 1), in the order of `TENSION_NAMES`."""
+        if query.ndim != 2 or query.shape[1] != self.config.query_width or len(query) not in (1, len(propositional)):
+            raise InputError(
+                f"the query must be ({len(propositional)}, {self.config.query_width}), got {tuple(query.shape)}"
+            )
+        scores = torch.stack([propositional, perspectival, participatory], dim=-1)
+        departure = self.depart(self.see(scores) + self.ask(query)[:, None, None, :])
+        return torch.sigmoid(self.fixed.raw + departure)
+
+    def forward(
+        self,
+        propositional: Tensor,
+        perspectival: Tensor,
+        participatory: Tensor,
+        query: Tensor,
+        examined: Tensor | None = None,
+    ) -> Tensor:
+        """Three maps (B, h, w) and the query (B, Q) → relevance (B, h, w) in [0, 1], differentiable."""
+        tensions = self.tensions(propositional, perspectival, participatory, query)
+        scores = torch.stack([propositional, perspectival, participatory], dim=-1)
+        correction = self.fixed.network(scores)[..., 0]
+        return balance(propositional, perspectival, participatory, tensions, examined=examined, correction=correction)
+
+
+@dataclass(frozen=True)
+class ArousalConfig:
+    """query_width: numbers in the query's embedding, None for the keyword table alone. hidden: width of the head."""
+
+    query_width: int | None = None
+    hidden: int = 32
+
+
+class ArousalEstimator(Pretrained):
+    """Question, uncertainty and failures → arousal in [0, 1]; `modulate` is what it does to a relevance map.
+
+    The keyword table is the prior; a learned head over the query's embedding moves its log-odds.
+    """
+
+    config_class = ArousalConfig
+    config: ArousalConfig
+
+    def __init__(self, config: ArousalConfig | None = None) -> None:
+        super().__init__(config or ArousalConfig())
+        width, hidden = self.config.query_width, self.config.hidden
+        self.head: nn.Sequential | None = None
+        if width is not None:
+            last = silent_head(hidden)
+            self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, hidden), nn.GELU(), last)
+
+    def stakes(self, questions: str | Sequence[str], query: Tensor | None = None) -> Tensor:
+        """B questions and, for the learned head, their embeddings (B, Q) → (B,) in (0, 1), differentiable."""
+        asked = [questions] if isinstance(questions, str) else list(questions)
+        prior = torch.tensor([keyword_stakes(question).value for question in asked])
+        if query is None:
+            return prior
+        if self.head is None:
+            raise InputError("this estimator has no learned head: build it with ArousalConfig(query_width=…)")
+        if tuple(query.shape) != (len(asked), self.config.query_width):
+            raise InputError(f"query must be ({len(asked)}, {self.config.query_width}), got {tuple(query.shape)}")
+        return torch.sigmoid(torch.logit(prior).to(query.device) + self.head(query)[:, 0])
+
+    def forward(
+        self,
+        questions: str | Sequence[str],
+        query: Tensor | None = None,
+        *,
+        uncertainty: float | Tensor = 0.0,
+        failures: int | Tensor = 0,
+    ) -> Tensor:
+        """B questions → arousal (B,). uncertainty: of the last look, in [0, 1]. failures: recent ones, counted."""
+        stakes = self.stakes(questions, query)
+        unsure, failed = (
+            torch.as_tensor(item, dtype=stakes.dtype).to(stakes.device) for item in (uncertainty, failures)
+        )
+        if not bool(((unsure >= 0) & (unsure <= 1)).all()):
+            raise InputError("uncertainty must lie in [0, 1]")
+        if not bool((failed >= 0).all()):
+            raise InputError("failures are counted from 0; got a negative number")
+        return arousal_of(stakes, unsure, failed)

@@ -1,0 +1,1 @@
+"""The source "words": where the words of a page answer the question."""

@@ -1,0 +1,221 @@
+"""What is known about a page of words before anything is asked: phrases, their neighbours, kinds and sizes.
+
+N words, S phrases (words that stand together in a line). Made once for a page; questions then cost little.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from zlib import crc32
+
+import numpy as np
+
+from ...pictures.words import Words
+from .kinds import GROUPS, KINDS, number_of, parts_of, stem, word_kinds
+
+LEFT, RIGHT, UP, DOWN, ROW_HEAD, COLUMN_HEAD = range(6)
+NEIGHBOURS = 6
+HASHES = 1024  # of letter pairs and triples
+_AT_ONCE = 256
+_YEAR = KINDS.index("year")
+
+
+@dataclass(frozen=True, eq=False)
+class WordPage:
+    """order: (N,) words sorted by phrase, then from left to right. first: (S,) where each phrase begins in `order`.
+    phrase: (N,) phrase of each word *in that order*. texts: S. boxes: (S, 4) in units of the longer side. neighbours:
+    (S, 6) phrase to the left, right, above, below, at the head of the row and of the column; S where there is none.
+    features: (S, ·) and word_features: (N, ·) float32. parts: the different parts of words; part: which one,
+    first_part: (N,) where each word's parts begin; pairs: (parts, HASHES) their letters, of length 1."""
+
+    words: Words
+    order: np.ndarray
+    first: np.ndarray
+    phrase: np.ndarray
+    texts: tuple[str, ...]
+    boxes: np.ndarray
+    neighbours: np.ndarray
+    kinds: np.ndarray
+    word_kinds: np.ndarray
+    features: np.ndarray
+    word_features: np.ndarray
+    percentile: np.ndarray
+    parts: tuple[str, ...]
+    stems: tuple[str, ...]
+    groups: tuple[frozenset[int], ...]
+    part: np.ndarray
+    first_part: np.ndarray
+    pairs: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@lru_cache(maxsize=8)
+def word_page(words: Words) -> WordPage:
+    """The page of some words; there must be at least one."""
+    order = np.lexsort((words.scaled[:, 0], words.phrases))
+    phrase = words.phrases[order]
+    first = np.flatnonzero(np.r_[True, phrase[1:] != phrase[:-1]])
+    phrase = np.cumsum(np.r_[False, phrase[1:] != phrase[:-1]])
+    texts = [words.texts[place] for place in order]
+    boxes = words.scaled[order].astype(np.float64)
+    joined = tuple(" ".join(texts[a:b]) for a, b in zip(first, [*first[1:], len(texts)], strict=True))
+    spans = np.concatenate(
+        [np.minimum.reduceat(boxes[:, :2], first, axis=0), np.maximum.reduceat(boxes[:, 2:], first, axis=0)], axis=1
+    )
+    near, gaps = neighbours_of(spans)
+    found = word_kinds(texts)
+    kinds = np.maximum(word_kinds(joined), np.maximum.reduceat(found, first, axis=0) * 0.5)
+    percentile, ticks = figures(joined, spans, kinds)
+    lists = [parts_of(text) or ("",) for text in texts]
+    flat = [part for parts in lists for part in parts]
+    unique = tuple(dict.fromkeys(flat))
+    place = {part: number for number, part in enumerate(unique)}
+    return WordPage(
+        words=words,
+        order=order,
+        first=first,
+        phrase=phrase,
+        texts=joined,
+        boxes=spans,
+        neighbours=near,
+        kinds=kinds,
+        word_kinds=found,
+        features=_phrase_features(joined, spans, gaps, kinds, percentile, ticks, np.diff([*first, len(texts)]), words),
+        word_features=_word_features(texts, found, first, phrase),
+        percentile=percentile,
+        parts=unique,
+        stems=tuple(map(stem, unique)),
+        groups=tuple(GROUPS.get(part, frozenset()) for part in unique),
+        part=np.array([place[part] for part in flat]),
+        first_part=np.cumsum([0, *map(len, lists)])[:-1],
+        pairs=letter_pairs(unique),
+    )
+
+
+def letter_pairs(parts: tuple[str, ...]) -> np.ndarray:
+    """(parts, HASHES) float32 of length 1: which pairs and triples of letters a part has, its ends marked, so that the
+    product of two of them is how alike they are."""
+    found = np.zeros((len(parts), HASHES), np.float32)
+    for row, part in enumerate(parts):
+        marked = f"^{part}$".encode()
+        grams = [marked[at : at + size] for size in (2, 3) for at in range(len(marked) - size + 1)]
+        found[row, [crc32(gram) % HASHES for gram in grams]] = 1
+    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
+
+
+def neighbours_of(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(S, 4) → (S, 6) neighbours, and (S, 4) the gaps to the first four in heights of the phrase, 99 where none."""
+    number = len(boxes)
+    x0, y0, x1, y1 = boxes.T
+    high, wide = np.maximum(y1 - y0, 1e-6), np.maximum(x1 - x0, 1e-6)
+    near = np.full((number, NEIGHBOURS), number)
+    gaps = np.full((number, 4), 99.0)
+    for start in range(0, number, _AT_ONCE):  # blocks, so that a dense page needs no gigabyte
+        here = slice(start, start + _AT_ONCE)
+        rows = np.arange(number)[here]
+        beside = np.minimum(y1[here, None], y1) - np.maximum(y0[here, None], y0) > 0.4 * np.minimum(
+            high[here, None], high
+        )
+        over = np.minimum(x1[here, None], x1) - np.maximum(x0[here, None], x0)
+        aligned = (over > 0.3 * np.minimum(wide[here, None], wide)) | (
+            np.abs(x0[here, None] - x0) < 0.5 * high[here, None]
+        )
+        aligned |= (np.abs(x1[here, None] - x1) < 0.5 * high[here, None]) & (over > -0.5 * high[here, None])
+        middle_x, middle_y = (x0 + x1) / 2, (y0 + y1) / 2
+        for side, allowed, gap, before in (
+            (LEFT, beside, x0[here, None] - x1, middle_x < middle_x[here, None]),
+            (RIGHT, beside, x0 - x1[here, None], middle_x > middle_x[here, None]),
+            (UP, aligned & ~beside, y0[here, None] - y1, middle_y < middle_y[here, None]),
+            (DOWN, aligned & ~beside, y0 - y1[here, None], middle_y > middle_y[here, None]),
+        ):
+            ranked = np.where(allowed & before, np.maximum(gap, 0) + 1e-3 * np.abs(x0[here, None] - x0), np.inf)
+            best = ranked.argmin(1)
+            least = ranked[np.arange(len(rows)), best]
+            near[here, side] = np.where(np.isfinite(least), best, number)
+            gaps[here, side] = np.where(np.isfinite(least), least / high[here], 99.0)
+    for side, head in ((LEFT, ROW_HEAD), (UP, COLUMN_HEAD)):
+        step = np.append(near[:, side], number)
+        step = np.where(step == number, np.arange(number + 1), step)
+        for _ in range(number.bit_length()):  # pointers are doubled until they stand at the head
+            step = step[step]
+        near[:, head] = np.where(step[:-1] == np.arange(number), number, step[:-1])
+    return near, gaps
+
+
+def figures(texts: tuple[str, ...], boxes: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(S,) how large each figure is among those of the page, 0–1, 0.5 for what is none; and (S,) whether it belongs to
+    the ticks of an axis: evenly spaced figures in a row or a column, which say nothing about extremes."""
+    values = np.array([number_of(text) if len(text) < 40 else np.nan for text in texts])
+    ticks = np.zeros(len(texts), np.float32)
+    numeric = np.flatnonzero(np.isfinite(values))
+    if len(numeric) >= 4:
+        x0, y0, x1, y1 = boxes[numeric].T
+        height = np.maximum(y1 - y0, 1e-6)
+        for edges, along in ((((x1, x0, (x0 + x1) / 2)), (y0 + y1) / 2), (((y0 + y1) / 2,), (x0 + x1) / 2)):
+            for edge in edges:
+                together = np.abs(edge[:, None] - edge) < 0.35 * height[:, None]
+                ticks[numeric] = np.maximum(ticks[numeric], _evenly(together, along, values[numeric]))
+    plain = np.isfinite(values) & (ticks < 0.5) & (kinds[:, _YEAR] < 1)
+    percentile = np.full(len(texts), 0.5, np.float32)
+    if plain.sum() > 1:
+        ranks = np.searchsorted(np.sort(values[plain]), values[plain])
+        percentile[plain] = ranks / max(1, ranks.max())
+    return percentile, ticks
+
+
+def _evenly(together: np.ndarray, along: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """(n,) 1 where the members of its group (n, n) grow with their place as on an axis: correlation above 0.999."""
+    weight = together.astype(float)
+    count = weight.sum(1)
+    centre_a, centre_v = weight @ along / count, weight @ values / count
+    scale = max(1e-9, float(np.abs(values).max()))
+    a, v = along[None] - centre_a[:, None], (values[None] - centre_v[:, None]) / scale
+    shared = (weight * a * v).sum(1)
+    spread = np.sqrt((weight * a * a).sum(1) * (weight * v * v).sum(1))
+    return ((count >= 4) & (np.abs(shared) > 0.999 * np.maximum(spread, 1e-12))).astype(np.float32)
+
+
+def _phrase_features(
+    texts: tuple[str, ...],
+    boxes: np.ndarray,
+    gaps: np.ndarray,
+    kinds: np.ndarray,
+    percentile: np.ndarray,
+    ticks: np.ndarray,
+    lengths: np.ndarray,
+    words: Words,
+) -> np.ndarray:
+    """(S, ·): what a phrase looks like and where it stands, whatever is asked."""
+    x0, y0, x1, y1 = boxes.T
+    high = np.maximum(y1 - y0, 1e-6)
+    extent = np.array(words.size[::-1]) / max(words.size)
+    size = np.log(high / np.median(high))
+    largest = high / high.max()
+    letters = np.array([[len(text), sum(map(str.isupper, text)), sum(map(str.isdigit, text))] for text in texts], float)
+    count = dict.fromkeys(texts, 0)
+    for text in texts:
+        count[text] += 1
+    columns = [
+        np.clip(size, -2, 2), largest**2, (x0 + x1) / 2 / extent[0], (y0 + y1) / 2 / extent[1], (x1 - x0) / extent[0],
+        np.abs((x0 + x1) / extent[0] - 1), y0 <= y0.min() + 0.5 * high, np.log(lengths), letters[:, 0] / 20,
+        letters[:, 1] / letters[:, 0], letters[:, 2] / letters[:, 0], [text.endswith(":") for text in texts],
+        [text[:1].islower() for text in texts], np.log([count[text] for text in texts]), percentile, ticks,
+        *np.exp(-gaps.T / 3), *(gaps.T < 90), np.full(len(texts), np.log(len(texts) / 50)),
+    ]  # fmt: skip
+    return np.concatenate([np.stack([np.asarray(c, dtype=np.float32) for c in columns], 1), kinds], 1).astype(
+        np.float32
+    )
+
+
+def _word_features(texts: list[str], kinds: np.ndarray, first: np.ndarray, phrase: np.ndarray) -> np.ndarray:
+    """(N, ·): what a word is, and its place in its phrase."""
+    lengths = np.diff([*first, len(texts)])[phrase]
+    place = np.arange(len(texts)) - first[phrase]
+    columns = [place == 0, place == lengths - 1, place / lengths, [text.endswith(":") for text in texts]]
+    columns += [[sum(map(str.isdigit, text)) / len(text) for text in texts], [len(text) / 10 for text in texts]]
+    return np.concatenate([np.stack([np.asarray(c, dtype=np.float32) for c in columns], 1), kinds], 1).astype(
+        np.float32
+    )
