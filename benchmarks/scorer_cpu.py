@@ -17,8 +17,9 @@ import numpy as np
 import torch
 
 from arr_coc.allocation.allocate import allocate
-from arr_coc.models.bundled import load_scorer, part_folder, question_ids
+from arr_coc.core.folders import part_folder
 from arr_coc.relevance.scorer.onnx_scorer import OnnxScorer, canvas_of, question_of
+from arr_coc.relevance.scorer.source import load_scorer, question_ids
 from arr_coc_lab.bench.real_measures import coverage
 from arr_coc_lab.statistics import mean
 from arr_coc_lab.worlds import needle

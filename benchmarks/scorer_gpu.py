@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 import torch
 
-from arr_coc.models.bundled import SCORER, gpu_scorer, load_scorer, part_folder
+from arr_coc.core.folders import SCORER, part_folder
+from arr_coc.relevance.scorer.source import gpu_scorer, load_scorer
 
 CASES = ((1, 512), (1, 1024), (16, 1024), (1, 2048), (8, 2048))
 

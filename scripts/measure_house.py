@@ -1,11 +1,12 @@
-"""How large the house is and how it hangs together; every figure of docs/architecture.md comes from here.
+"""How large the house is and how it hangs together; the table and the drawing of docs/architecture.md come from here.
 
     python scripts/measure_house.py            a table
     python scripts/measure_house.py --json     the same for machines
+    python scripts/measure_house.py --write    put table and drawing into docs/architecture.md
 
-Files and lines of every storey; what `look`, `ask`, `attach`, passes and `video` can reach by imports, wherever in a
-file they stand (the product's closure); imports that climb a storey and circles between modules (none is allowed);
-modules with one importer, and those under 60 lines among them.
+It counts what a reader meets: lines and files by room; what each door can reach by imports, wherever in a file they
+stand; imports that climb; circles, with deferred imports and without; class names that stand for several classes;
+functions longer than 100 lines or with more than 8 parameters; lines with `Any`.
 """
 
 from __future__ import annotations
@@ -13,83 +14,116 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-SOURCE = Path(__file__).parents[1] / "src"
-PACKAGE = "arr_coc"
-STOREYS = ("library", "lab", "app")
-# Where a user comes in: the library's rooms, and the three commands that stand for them.
-DOORS = ("looking", "asking", "quick", "backbones", "esper", "video", "attending", "draw")
-DOORS += ("app.cli.look", "app.cli.ask", "app.cli.video")
-SMALL = 60
+ROOT = Path(__file__).parents[1]
+# Where each package lies.
+SOURCES = {"arr_coc": ROOT / "src", "arr_coc_lab": ROOT / "lab"}
+PAGE = ROOT / "docs" / "architecture.md"
+BEGIN, END = "<!-- house: begin -->", "<!-- house: end -->"
+# Where a user comes in: door → the modules that open it.
+DOORS = {
+    "allocate": ("arr_coc.allocation.allocate",),
+    "look": ("arr_coc.looking",),
+    "attach": ("arr_coc.models.attachment",),
+    "ask": ("arr_coc.asking",),
+    "Eye": ("arr_coc.eye.eye",),
+    "Esper": ("arr_coc.eye.esper",),
+    "watch": ("arr_coc.video.watching",),
+}
+LONGEST_FUNCTION, MOST_PARAMETERS = 100, 8
 
 
-def storey_of(module: str) -> str:
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in STOREYS else "library"
+class ImportEdge(NamedTuple):
+    """One import. at_once: it runs while the module is imported. named: only as "module:name" in a string."""
+
+    target: str
+    line: int
+    at_once: bool
+    named: bool = False
 
 
-def modules(source: Path = SOURCE) -> dict[str, Path]:
-    """Dotted name → file, of every module of the package."""
+Edges = Mapping[str, frozenset[ImportEdge]]
+
+
+def modules(sources: Mapping[str, Path] = SOURCES) -> dict[str, Path]:
+    """Dotted name → file, of every module of the packages."""
     result = {}
-    for path in sorted((source / PACKAGE).rglob("*.py")):
-        parts = path.relative_to(source).with_suffix("").parts
-        result[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    for package, source in sources.items():
+        for path in sorted((source / package).rglob("*.py")):
+            parts = path.relative_to(source).with_suffix("").parts
+            result[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return result
 
 
-def package_of(module: str, path: Path) -> str:
-    return module if path.name == "__init__.py" else module.rpartition(".")[0]
+def room_of(module: str) -> str:
+    """The room of a module: "core", "app.cli", "lab.train"; "faces" for what stands at the top."""
+    package, *parts = module.split(".")
+    if package == "arr_coc_lab":
+        return f"lab.{parts[0]}" if parts else "lab"
+    if not parts or parts[0] in ("__main__", "asking", "looking", "texturing"):
+        return "faces"
+    return ".".join(parts[:2]) if parts[0] == "app" and len(parts) > 1 else parts[0]
 
 
-def imports_of(module: str, path: Path, known: Mapping[str, Path]) -> Iterator[tuple[str, int, bool]]:
-    """(module, line, whether it runs at import) of every import of the package in a file, also those of strings.
+def storey_of(module: str) -> str:
+    room = room_of(module)
+    return "lab" if room.startswith("lab") else "app" if room.startswith("app") else "library"
+
+
+def imports_of(module: str, path: Path, known: Mapping[str, Path]) -> Iterator[ImportEdge]:
+    """Every import of our packages in a file, also those named by strings.
 
     A string counts where it is the argument of `import_module`, the value of a table of lazily resolved names, or says
-    "arr_coc.module:name": the literal parts that come before anything computed say at least which room is meant.
+    "arr_coc.module:name": the literal parts before anything computed say at least which room is meant.
     """
-    package = package_of(module, path)
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node, at_once in _walk(tree):
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node, at_once in _walk(parsed(path)):
         if isinstance(node, ast.ImportFrom):
             base = _absolute(node.level, node.module or "", package)
-            for alias in node.names:
-                target = f"{base}.{alias.name}"
-                if base.split(".")[0] == PACKAGE:
-                    yield (target if target in known else base), node.lineno, at_once
+            if base.split(".")[0] in SOURCES:
+                for alias in node.names:
+                    target = f"{base}.{alias.name}"
+                    yield ImportEdge(target if target in known else base, node.lineno, at_once)
         elif isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.split(".")[0] == PACKAGE:
-                    yield alias.name, node.lineno, at_once
+                if alias.name.split(".")[0] in SOURCES:
+                    yield ImportEdge(alias.name, node.lineno, at_once)
         elif isinstance(node, ast.Call) and _called(node) == "import_module" and node.args:
             target = _literal(node.args[0])
             level = len(target) - len(target.lstrip("."))
             name = _absolute(level, target.lstrip("."), package) if level else target
-            if name.split(".")[0] == PACKAGE:
-                yield name.rstrip("."), node.lineno, at_once
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(f"{PACKAGE}."):
-            module_named, colon, _ = node.value.partition(":")
-            if colon and module_named in known:
-                yield module_named, node.lineno, False
+            if name.split(".")[0] in SOURCES:
+                yield ImportEdge(name.rstrip("."), node.lineno, at_once)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and ":" in node.value:
+            named = node.value.partition(":")[0]
+            if named in known:
+                yield ImportEdge(named, node.lineno, False, True)
         elif isinstance(node, ast.Call) and _called(node) == "resolve_lazily":
             for text in ast.walk(node):
-                if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                    name = f"{package}.{text.value}"
-                    if name in known:
-                        yield name, text.lineno, False
+                if isinstance(text, ast.Constant) and f"{package}.{text.value}" in known:
+                    yield ImportEdge(f"{package}.{text.value}", text.lineno, False)
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _walk(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
-    """Every node, and whether it runs at import: not inside a function, nor only for a type checker."""
+    """Every node but what only a type checker reads, and whether it runs at import: not inside a function."""
     waiting = [(tree, True)]
     while waiting:
         node, at_once = waiting.pop()
         yield node, at_once
         later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        later |= isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
         waiting += [(child, at_once and not later) for child in ast.iter_child_nodes(node)]
 
 
@@ -114,30 +148,29 @@ def _literal(node: ast.expr) -> str:
     return ""
 
 
-def graph(known: Mapping[str, Path]) -> dict[str, set[tuple[str, int, bool]]]:
+def graph(known: Mapping[str, Path]) -> dict[str, frozenset[ImportEdge]]:
+    """Module → its imports."""
     return {
-        name: {found for found in imports_of(name, path, known) if found[0] != name} for name, path in known.items()
+        name: frozenset(edge for edge in imports_of(name, path, known) if edge.target != name)
+        for name, path in known.items()
     }
 
 
-@lru_cache
-def graph_of(source: Path) -> dict[str, set[tuple[str, int, bool]]]:
-    """`graph` of what a folder holds, read once."""
-    return graph(modules(source))
-
-
-def upward(edges: Mapping[str, set[tuple[str, int, bool]]]) -> list[str]:
-    """Imports from a lower storey into an upper one."""
+def into_the_lab(edges: Edges) -> list[str]:
+    """Imports of the laboratory by the product."""
     return sorted(
-        f"{name}:{line} imports {target}"
+        f"{name}:{edge.line} imports {edge.target}"
         for name, found in edges.items()
-        for target, line, _ in found
-        if STOREYS.index(storey_of(target)) > STOREYS.index(storey_of(name)) and name != f"{PACKAGE}.__main__"
+        for edge in found
+        if storey_of(edge.target) == "lab" and storey_of(name) != "lab"
     )
 
 
-def circles(edges: Mapping[str, set[tuple[str, int, bool]]]) -> list[list[str]]:
-    """Groups of modules that import each other while being imported (Tarjan's strongly connected components)."""
+def circles(edges: Edges, deferred: bool = True) -> list[list[str]]:
+    """Groups of modules that import each other (Tarjan). deferred: count imports inside functions too.
+
+    Names in strings are not followed: a table that names what it loads on demand is a registry, not an import.
+    """
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -146,7 +179,8 @@ def circles(edges: Mapping[str, set[tuple[str, int, bool]]]) -> list[list[str]]:
     def visit(node: str) -> None:
         index[node] = low[node] = len(index)
         stack.append(node)
-        for target in {target for target, _, at_once in edges.get(node, ()) if at_once and target in edges}:
+        followed = (e for e in edges.get(node, ()) if e.target in edges and not e.named and (deferred or e.at_once))
+        for target in {edge.target for edge in followed}:
             if target not in index:
                 visit(target)
                 low[node] = min(low[node], low[target])
@@ -162,75 +196,163 @@ def circles(edges: Mapping[str, set[tuple[str, int, bool]]]) -> list[list[str]]:
     for name in edges:
         if name not in index:
             visit(name)
-    return result
+    # The package's own face names everything lazily: it is no part of a circle.
+    return [group for group in result if not {"arr_coc", "arr_coc_lab"} & set(group)]
 
 
-def closure(edges: Mapping[str, set[tuple[str, int, bool]]], doors: tuple[str, ...] = DOORS) -> set[str]:
-    """Every module that the doors can reach, at import or later."""
-    waiting = [f"{PACKAGE}.{door}" for door in doors]
-    waiting = [name for name in edges if any(name == door or name.startswith(f"{door}.") for door in waiting)]
-    reached: set[str] = set()
+def closure(edges: Edges, doors: tuple[str, ...]) -> set[str]:
+    """Every module that the doors can reach, at import or later, also by names in strings.
+
+    The package itself is not followed: it names everything, and whoever asks it for a name says which.
+    """
+    waiting, reached = list(doors), set()
     while waiting:
         name = waiting.pop()
         if name not in reached:
             reached.add(name)
-            waiting += [target for target, _, _ in edges.get(name, ()) if target in edges]
-    return reached
+            waiting += [
+                edge.target for edge in edges.get(name, ()) if edge.target in edges and edge.target != "arr_coc"
+            ]
+            parent = name.rpartition(".")[0]
+            if parent and parent not in SOURCES:
+                waiting.append(parent)
+    return reached & set(edges)
 
 
-def measure(source: Path = SOURCE) -> dict[str, Any]:
-    known = modules(source)
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many parameters a reader meets, without self and cls."""
+    given = function.args
+    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")]) + bool(given.vararg) + bool(given.kwarg)
+
+
+def command_doors(known: Mapping[str, Path]) -> dict[str, tuple[str, ...]]:
+    """Every command of `arr-coc`: the modules of `app.cli` and of the laboratory's `cli`."""
+    rooms = ("arr_coc.app.cli.", "arr_coc_lab.cli.")
+    helpers = ("config", "console", "inputs", "looks")
+    return {
+        f"arr-coc {name.rpartition('.')[2]}": (name,)
+        for name in known
+        if name.startswith(rooms) and name.rpartition(".")[2] not in helpers and "_" not in name.rpartition(".")[2]
+    }
+
+
+def measure(sources: Mapping[str, Path] = SOURCES) -> dict:
+    """Everything that is counted, as JSON."""
+    known = modules(sources)
     lines = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in known.items()}
-    edges = graph_of(source)
-    importers: dict[str, set[str]] = {name: set() for name in known}
-    for name, found in edges.items():
-        for target, _, _ in found:
-            if target in importers:
-                importers[target].add(name)
-    alone = [name for name, by in importers.items() if len(by) == 1 and known[name].name != "__init__.py"]
-    reached = closure(edges)
+    edges = graph(known)
+    rooms: dict[str, Counter[str]] = defaultdict(Counter)
+    for name, count in lines.items():
+        rooms[room_of(name)].update(files=1, lines=count)
+    storeys: dict[str, Counter[str]] = defaultdict(Counter)
+    for name, count in lines.items():
+        storeys[storey_of(name)].update(files=1, lines=count)
+    doors = {**DOORS, **command_doors(known)}
+    reached = {door: closure(edges, entered) for door, entered in doors.items() if entered[0] in known}
+    classes = defaultdict(list)
+    long, wide, any_lines = [], [], 0
+    for name, path in known.items():
+        tree = parsed(path)
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                classes[node.name].append(name)
+        for function in functions(tree):
+            length = (function.end_lineno or function.lineno) - function.lineno + 1
+            if length > LONGEST_FUNCTION:
+                long.append(f"{name}.{function.name} ({length})")
+            if parameters(function) > MOST_PARAMETERS:
+                wide.append(f"{name}.{function.name} ({parameters(function)})")
+        any_lines += sum(bool(re.search(r"\bAny\b", line)) for line in path.read_text(encoding="utf-8").splitlines())
     return {
         "files": len(known),
         "lines": sum(lines.values()),
-        "storeys": {
-            storey: {
-                "files": sum(storey_of(name) == storey for name in known),
-                "lines": sum(count for name, count in lines.items() if storey_of(name) == storey),
-            }
-            for storey in STOREYS
+        "storeys": {name: dict(counts) for name, counts in sorted(storeys.items())},
+        "rooms": {name: dict(counts) for name, counts in sorted(rooms.items())},
+        "doors": {
+            door: {"files": len(found), "lines": sum(lines[name] for name in found)} for door, found in reached.items()
         },
-        "product": {"files": len(reached), "lines": sum(lines[name] for name in reached)},
-        "upward": upward(edges),
+        "into_the_lab": into_the_lab(edges),
         "circles": circles(edges),
-        "one_importer": len(alone),
-        "small_with_one_importer": sorted(name for name in alone if lines[name] < SMALL),
-        "over_400_lines": sorted(name for name, count in lines.items() if count > 400),
+        "circles_at_import": circles(edges, deferred=False),
+        "class_names_twice": {name: homes for name, homes in sorted(classes.items()) if len(homes) > 1},
+        "long_functions": long,
+        "wide_functions": wide,
+        "lines_with_any": any_lines,
     }
+
+
+# ---- the page -------------------------------------------------------------------------------------------------------
+
+# Rooms from the ground up; an arrow may only point to what stands before.
+ORDER = (
+    *("core", "pictures", "sensing", "relevance", "allocation", "draw", "models", "eye", "video", "faces"),
+    *("app", "app.web", "app.microscope", "app.serve", "app.batch", "app.vllm", "app.cli"),
+)
+
+
+def arrows(edges: Edges) -> dict[tuple[str, str], int]:
+    """(room, room it imports) → how many modules do so, of the library."""
+    result: Counter[tuple[str, str]] = Counter()
+    for name, found in edges.items():
+        here = room_of(name)
+        for there in {room_of(edge.target) for edge in found if not edge.named}:
+            if here != there and storey_of(name) == "library" and here != "faces" and there in ORDER:
+                result[here, there] += 1
+    return dict(result)
+
+
+def drawing(edges: Edges) -> str:
+    """The library's rooms and their imports as a Mermaid diagram."""
+    lines = ["```mermaid", "flowchart BT"]
+    lines += [f"  {here} -->|{count}| {there}" for (here, there), count in sorted(arrows(edges).items())]
+    return "\n".join([*lines, "```"])
+
+
+def table(found: dict) -> str:
+    """What was counted, as Markdown."""
+    rows = ["| room | files | lines |", "|---|--:|--:|"]
+    rows += [f"| {name} | {one['files']} | {one['lines']} |" for name, one in found["rooms"].items()]
+    rows += [f"| **{name}** | {one['files']} | {one['lines']} |" for name, one in found["storeys"].items()]
+    rows += [f"| **together** | {found['files']} | {found['lines']} |", "", "| door | reaches files | lines |"]
+    rows += ["|---|--:|--:|"]
+    rows += [f"| `{name}` | {one['files']} | {one['lines']} |" for name, one in found["doors"].items()]
+    rows += ["", "| | |", "|---|--:|"]
+    counts = {
+        "imports of the lab by the product": len(found["into_the_lab"]),
+        "circles, deferred imports counted": len(found["circles"]),
+        "circles at import": len(found["circles_at_import"]),
+        "class names that stand for several classes": len(found["class_names_twice"]),
+        f"functions longer than {LONGEST_FUNCTION} lines": len(found["long_functions"]),
+        f"functions with more than {MOST_PARAMETERS} parameters": len(found["wide_functions"]),
+        "lines with `Any`": found["lines_with_any"],
+    }
+    return "\n".join([*rows, *(f"| {what} | {count} |" for what, count in counts.items())])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="for machines")
-    parser.add_argument("--source", type=Path, default=SOURCE, help="the folder that holds the package")
+    parser.add_argument("--write", action="store_true", help="put table and drawing into docs/architecture.md")
     given = parser.parse_args()
-    found = measure(given.source)
+    found = measure()
     if given.json:
         print(json.dumps(found, indent=2))
-        return
-    print(f"{'files':>32} {'lines':>8}")
-    for storey, counts in found["storeys"].items():
-        print(f"{storey:<24}{counts['files']:>8} {counts['lines']:>8}")
-    print(f"{'together':<24}{found['files']:>8} {found['lines']:>8}")
-    print(f"{'reached by the product':<24}{found['product']['files']:>8} {found['product']['lines']:>8}")
-    print(f"imports that climb a storey: {len(found['upward'])}", *found["upward"], sep="\n  ")
-    print(f"circles: {len(found['circles'])}", *map(", ".join, found["circles"]), sep="\n  ")
-    small = found["small_with_one_importer"]
-    print(
-        f"modules with one importer: {found['one_importer']}; under {SMALL} lines of them: {len(small)}",
-        *small,
-        sep="\n  ",
-    )
-    print(f"over 400 lines: {len(found['over_400_lines'])}", *found["over_400_lines"], sep="\n  ")
+    elif given.write:
+        text = PAGE.read_text(encoding="utf-8")
+        before, rest = text.split(BEGIN, 1)
+        inside = f"{BEGIN}\n{drawing(graph(modules()))}\n\n{table(found)}\n{END}"
+        PAGE.write_text(f"{before}{inside}{rest.split(END, 1)[1]}", encoding="utf-8")
+    else:
+        print(table(found))
+        for name in ("into_the_lab", "circles", "long_functions", "wide_functions", "class_names_twice"):
+            print(f"\n{name}:", *(f"  {one}" for one in found[name]), sep="\n")
 
 
 if __name__ == "__main__":

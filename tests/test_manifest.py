@@ -13,6 +13,7 @@ from tiny_models import picture
 from tiny_weights import needs_weights, tiny_weights
 
 from arr_coc import Eye, InputError, look
+from arr_coc.core.folders import WEIGHTS
 from arr_coc.core.manifest import (
     MANIFEST,
     RECORD,
@@ -24,7 +25,7 @@ from arr_coc.core.manifest import (
     write_manifests,
 )
 from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.models.bundled import WEIGHTS, Calibration
+from arr_coc.models.bundled import Calibration
 from arr_coc.relevance.scorer.onnx_scorer import score_picture
 from arr_coc.relevance.words.ranker import ranker_weights
 from arr_coc.video.settings import load_settings

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import arr_coc.allocation.request
 from arr_coc import InputError, look
 from arr_coc.allocation.request import Request
-from arr_coc.allocation.strategies import OPTIONS, STRATEGIES
+from arr_coc.allocation.strategies import find_strategy, strategy_names
 
 
 @given(full=st.integers(1, 5000), budget=st.integers(1, 10_000))
@@ -80,8 +80,7 @@ def test_type_checkers_know_the_options_that_strategies_take():
     kinds = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     typed = [item.target.id for item in kinds["AnyOptions"].body if isinstance(item, ast.AnnAssign)]
     # A share to keep is the request's own; how many places clusters keep is told to `allocate` alone.
-    assert sorted(typed) == sorted({name for names in OPTIONS.values() for name in names} - {"keep"})
-    assert set(OPTIONS) <= set(STRATEGIES)
+    assert sorted(typed) == sorted({name for one in strategy_names() for name in find_strategy(one).options} - {"keep"})
 
 
 def test_a_ceiling_lowers_every_way_of_asking_and_says_so():

@@ -16,7 +16,7 @@ HEAD = """
 from typing import Any
 import arr_coc
 from arr_coc.looking import examine, prepare
-from arr_coc.video import VideoStream, watch
+from arr_coc import VideoStream, watch
 def about(model: Any, processor: Any, frames: Any, eye: arr_coc.Eye) -> None:
 """
 WRONG = """

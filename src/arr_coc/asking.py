@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from .allocation.request import Request, check_device, check_question, check_request
 from .allocation.strategies import DEFAULT_STRATEGY
 from .core.checks import of_kind, whole
+from .core.folders import MINI, part_folder
 from .core.values import Allocation, Answer
 from .eye.light import QuickEye, can_be_quick
-from .models.bundled import MINI, model_folder, part_folder
+from .models.bundled import model_folder
 from .pictures.load import magnified
 from .pictures.pdf import load_page
 

@@ -1,4 +1,4 @@
-"""From a picture and a question to an `Allocation`: the whole path up to ATTEND, in one call.
+"""`look`: from a picture and a question to an `Allocation`, in one call.
 
 look("street.png", "What number is on the red sign?", budget=256)      → Allocation
 examine("street.png", "What number is on the red sign?", keep=0.25)    → Look: also relevance, picture, seconds

@@ -1,4 +1,4 @@
-"""`arr_coc.sense`: the texture array of a picture or of a clip's latest frame, every channel from what can tell it.
+"""`sense`: the texture array of a picture or of a clip's latest frame.
 
 sense("street.png", layout="full40")                                   what the pixels say
 sense("street.png", "the red sign", layout="full40", model="mini")     and where the model looks

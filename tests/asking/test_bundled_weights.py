@@ -15,8 +15,10 @@ from tiny_weights import needs_weights, signs, tiny_weights
 
 from arr_coc import Eye, InputError, ask, look
 from arr_coc import asking as quick
-from arr_coc.models import bundled
-from arr_coc.models.bundled import WEIGHTS, Calibration, ScorerRelevance, part_folder, question_ids, scorer_beside
+from arr_coc.core import folders
+from arr_coc.core.folders import WEIGHTS, part_folder
+from arr_coc.models.bundled import Calibration, as_trained
+from arr_coc.relevance.scorer.source import ScorerRelevance, load_scorer, question_ids, scorer_beside
 from arr_coc_lab.train.allocations import LEVELS, tree_of
 from arr_coc_lab.train.evaluate import evaluation_leaves
 from arr_coc_lab.train.mini_model import build_tokenizer
@@ -36,7 +38,7 @@ def test_a_missing_part_is_one_line_with_a_remedy(tmp_path):
 
 
 def test_an_installation_without_weights_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(bundled, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(folders, "WEIGHTS", tmp_path)
     with pytest.raises(InputError, match="with this installation"):
         Eye.from_pretrained("mini")
     with pytest.raises(InputError, match="no scorer"):
@@ -80,7 +82,7 @@ def test_asking_allocates_as_the_evaluation_does(weights, keep):
     batch = render_family("forms", 1, (256, 384), 3, 0, "cpu", None, "validation")
     pixels = batch.pictures[0].permute(1, 2, 0).numpy()
     answer = eye.set_image(pixels).ask(decode(batch.question_ids[0]), keep=keep, max_new_tokens=1)
-    scorer = bundled.load_scorer(weights / "scorer")
+    scorer = load_scorer(weights / "scorer")
     leaves = evaluation_leaves("scorer", keep, batch, tree_of((256, 384)), scorer, torch.Generator())
     assert sorted(map(tuple, answer.allocation.leaf_cells().tolist())) == sorted(map(tuple, leaves[0].tolist()))
     assert len(set(answer.allocation.levels.tolist())) > 1
@@ -213,9 +215,9 @@ def test_the_bundled_levels_are_those_of_the_training():
     ],
 )
 def test_a_question_is_put_as_mini_learned_them(written: str, read: str) -> None:
-    scorer = bundled.ScorerRelevance(Path("nowhere"))
-    assert bundled.as_trained(written, scorer) == read
-    assert bundled.as_trained(written, None) == written, "other models read what was written"
+    scorer = ScorerRelevance(Path("nowhere"))
+    assert as_trained(written, scorer) == read
+    assert as_trained(written, None) == written, "other models read what was written"
 
 
 @needs_weights

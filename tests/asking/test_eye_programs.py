@@ -16,9 +16,10 @@ from tiny_weights import needs_weights, signs
 
 import arr_coc
 from arr_coc import Eye, InputError
+from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.core.values import Answer
 from arr_coc.eye.chat import Turn, View, chat_text
-from arr_coc.models.bundled import SCORER, ScorerRelevance, part_folder
+from arr_coc.relevance.scorer.source import ScorerRelevance
 
 STREET = Path(arr_coc.__file__).parent / "examples" / "street.png"
 PINK, GRAY = "What does the pink sign say?", "What does the gray sign say?"

@@ -17,10 +17,10 @@ from tiny_weights import needs_weights, signs
 
 import arr_coc
 from arr_coc import Eye, InputError
+from arr_coc.core.folders import MINI, part_folder
 from arr_coc.eye.chat import USER, Turn, chat_inputs
 from arr_coc.eye.decoding import Generated, until_end
 from arr_coc.eye.light import QuickEye, can_be_quick, canvas_of, normalised, prompt_ids, sureness
-from arr_coc.models.bundled import MINI, part_folder
 from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, leaf_patches, patch_places, prompt_places
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
 from arr_coc.models.tokens.positions import language_positions, prompt_positions, vision_positions

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.allocate_batch import allocate_batch
 from arr_coc.allocation.controls import permute_along_tree
-from arr_coc.allocation.strategies import STRATEGIES
+from arr_coc.allocation.strategies import strategy_names
 from arr_coc.allocation.tree import build_tree, tokens_for
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
@@ -33,7 +33,7 @@ def extras(strategy: str) -> dict:
 BUDGET = 256
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", strategy_names())
 @pytest.mark.parametrize("size", [(1024, 1024), (1000, 700)])
 def test_every_strategy_keeps_the_contract(strategy, size):
     allocation = allocate(SPOT, BUDGET, image_size=size, strategy=strategy, **extras(strategy))
@@ -53,7 +53,7 @@ def test_every_strategy_keeps_the_contract(strategy, size):
     assert Allocation.from_json(allocation.to_json()) == allocation
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", strategy_names())
 def test_a_batch_equals_one_by_one(strategy):
     maps = np.stack([SPOT, SPOT.T, np.roll(SPOT, 9, axis=0)])
     more = extras(strategy)
@@ -69,7 +69,7 @@ def test_a_batch_equals_one_by_one(strategy):
         assert allocate(maps[index], BUDGET, strategy=strategy, **own) == one
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", strategy_names())
 def test_an_option_that_a_strategy_does_not_take_is_refused_and_the_nearest_name_said(strategy):
     with pytest.raises(InputError, match=r"budegt=.*did you mean budget\?"):
         allocate(SPOT, BUDGET, strategy=strategy, budegt=3, **extras(strategy))

@@ -8,8 +8,8 @@ import pytest
 import torch
 from tiny_models import picture, tiny_model, tiny_processor
 
+from arr_coc.core.folders import MINI, part_folder
 from arr_coc.models.base import backbone_for
-from arr_coc.models.bundled import MINI, part_folder
 from arr_coc.models.query import PLACE, find_questions, find_sequence, last_turn, tokenize_prompt, without_markers
 from arr_coc.models.qwen3_vl.processor import load_processor
 

@@ -96,7 +96,7 @@ def test_what_asks_the_bundled_model_is_left_out_without_it(monkeypatch: pytest.
     def refuse(repeats: int) -> list[speed.Row]:
         raise AssertionError("measured without weights")
 
-    monkeypatch.setattr("arr_coc.models.bundled.WEIGHTS", tmp_path)
+    monkeypatch.setattr("arr_coc.core.folders.WEIGHTS", tmp_path)
     monkeypatch.setattr(speed, "STEPS", (Step("ask", refuse, weights=True), Step("one", lambda repeats: [])))
     table = speed_table(1)
     assert "bundled weights" in table.facts["not measured"]

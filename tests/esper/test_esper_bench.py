@@ -12,14 +12,15 @@ import torch
 from plain_pages import plain_pack
 
 from arr_coc.core.errors import InputError
+from arr_coc.core.folders import WEIGHTS
 from arr_coc.core.values import Relevance
 from arr_coc.eye.esper import Esper
 from arr_coc.eye.pass_settings import EsperSettings
 from arr_coc.eye.passes import run_passes
-from arr_coc.models.bundled import WEIGHTS, ScorerRelevance
 from arr_coc.relevance.look.arousal import modulate
 from arr_coc.relevance.look.learned import ArousalEstimator
 from arr_coc.relevance.look.tempering import TemperingPolicy
+from arr_coc.relevance.scorer.source import ScorerRelevance
 from arr_coc_lab.bench import esper_gain, esper_runs
 from arr_coc_lab.bench.esper import choose_stopping, load_table, main, small_table, train, tune
 from arr_coc_lab.bench.esper_rows import COLUMNS, accuracy_row, arousal_rows, cost_rows, hard_rows, zoo_rows

@@ -13,10 +13,12 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 from tiny_weights import tiny_weights
 
 from arr_coc import Eye, InputError, Relevance, attach, look
+from arr_coc.core.plugins import plugins
 from arr_coc.eye.esper import Esper
 from arr_coc.looking import examine
 from arr_coc.pictures.ocr import ocr_missing
 from arr_coc.pictures.words import as_words
+from arr_coc.relevance import registry
 from arr_coc.relevance.photos.source import photos_installed
 from arr_coc.relevance.registry import (
     BUILT_IN,
@@ -110,6 +112,7 @@ def test_another_package_serves_look_and_attach(tmp_path: Path, monkeypatch: pyt
     points = "seek = corner_seeker:corner\nwrong = corner_seeker:wrong\ngone = corner_seeker:gone\n"
     (about / "entry_points.txt").write_text(f"[arr_coc.relevance]\n{points}")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "plugins", plugins.__wrapped__)  # asked anew, not once in a process
     assert {"seek", "wrong", "gone"} <= set(source_names())
     assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="seek"))
     assert sees_the_corner(attached_look("seek")[0])

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from arr_coc.models.bundled import GpuScorer, ScorerRelevance, part_folder, scorer_maps
+from arr_coc.core.folders import part_folder
 from arr_coc.relevance.scene import Scene
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig, SplitDepthwise, swift
+from arr_coc.relevance.scorer.source import GpuScorer, ScorerRelevance, scorer_maps
 
 SMALL = ReadingScorerConfig(narrow=8, middle=16, wide=16, query_width=16, heads=2)
 

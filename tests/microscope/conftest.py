@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from microscope_visits import PATIENCE
 
-from arr_coc.models.bundled import MINI, WEIGHTS
+from arr_coc.core.folders import MINI, WEIGHTS
 
 
 @pytest.fixture(scope="session")

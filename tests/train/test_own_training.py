@@ -95,7 +95,7 @@ def trained(folder, tmp_path_factory) -> Path:
 
 def test_the_folder_is_taken_by_path_and_torch_finds_what_the_runtime_finds(trained, folder):
     """Two routes to one map: by torch, and without it."""
-    from arr_coc.models.bundled import ScorerRelevance
+    from arr_coc.relevance.scorer.source import ScorerRelevance
 
     out = trained / "out"
     assert {path.name for path in out.iterdir()} >= {"config.json", "model.safetensors", "record.json", "README.md"}

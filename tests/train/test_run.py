@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from arr_coc.core.errors import InputError
-from arr_coc.models.bundled import ScorerRelevance
+from arr_coc.relevance.scorer.source import ScorerRelevance
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.train import train_mini, train_scorer, train_video
 from arr_coc_lab.train.checkpoints import ship

@@ -13,8 +13,8 @@ from PIL import Image
 from arr_coc import Eye, look
 from arr_coc.app.vllm.wishes import NO_QUESTION, Server
 from arr_coc.core.errors import InputError
+from arr_coc.core.folders import MINI, part_folder
 from arr_coc.models.base import VisualGrid
-from arr_coc.models.bundled import MINI, part_folder
 from arr_coc.models.tokens.patches import leaves_of
 
 EXAMPLES = Path(__file__).parents[2] / "src" / "arr_coc" / "examples"

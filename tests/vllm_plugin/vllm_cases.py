@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from arr_coc import Eye
-from arr_coc.models.bundled import MINI, part_folder
+from arr_coc.core.folders import MINI, part_folder
 from arr_coc.models.tokens.patches import leaves_of
 from arr_coc_lab.worlds import needle
 

@@ -29,9 +29,9 @@ from arr_coc.core.files import replacing, write_json
 from arr_coc.core.values import Allocation
 from arr_coc.draw.panes import overlay
 from arr_coc.draw.sheets import contact_sheet
-from arr_coc.models.bundled import load_scorer
 from arr_coc.relevance.look.explain import POLES
 from arr_coc.relevance.look.tension import TENSION_NAMES
+from arr_coc.relevance.scorer.source import load_scorer
 
 from ..train.allocations import fine_cells, tree_of
 from ..train.evaluate import FAMILIES

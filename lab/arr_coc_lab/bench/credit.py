@@ -26,8 +26,9 @@ from safetensors.torch import load_file
 from arr_coc.allocation.overlay import overlay
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
-from arr_coc.models.bundled import MINI, load_scorer, part_folder
+from arr_coc.core.folders import MINI, part_folder
 from arr_coc.models.qwen3_vl.attention import dense_vision_attention
+from arr_coc.relevance.scorer.source import load_scorer
 
 from ..statistics import Estimate, paired, proportion, ratio
 from ..train.actor_critic import ACTIONS, STATES, HierarchicalActorCritic, own_stops, pass_budgets

@@ -21,8 +21,8 @@ import torch
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json, write_text
+from arr_coc.core.folders import WEIGHTS
 from arr_coc.eye.pass_settings import SETTINGS_NAME, EsperSettings
-from arr_coc.models.bundled import WEIGHTS
 from arr_coc.relevance.look.tempering import TemperingPolicy
 
 from ..train.checkpoints import forget_state

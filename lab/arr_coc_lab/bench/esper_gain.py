@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
+from arr_coc.core.folders import WEIGHTS
 from arr_coc.eye.pass_settings import FOUR_PASS, TWO_PASS, EsperSettings
-from arr_coc.models.bundled import WEIGHTS
 from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingPolicy
 
 from ..train.evaluate import FAMILIES

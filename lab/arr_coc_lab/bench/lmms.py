@@ -17,8 +17,8 @@ from typing import Any
 from arr_coc.allocation.request import check_amount
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
+from arr_coc.core.folders import MINI
 from arr_coc.core.records import first_of
-from arr_coc.models.bundled import MINI
 
 from .vqa import QUESTIONS, Question
 

@@ -17,8 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arr_coc.models.bundled import MINI, SCORER, Calibration, load_scorer, model_folder, part_folder
+from arr_coc.core.folders import MINI, SCORER, part_folder
+from arr_coc.models.bundled import Calibration, model_folder
 from arr_coc.models.qwen3_vl.attention import dense_vision_attention
+from arr_coc.relevance.scorer.source import load_scorer
 
 from ..train.allocations import tree_of
 from ..train.calibration import ASKED, answer_batch, is_right

@@ -219,7 +219,7 @@ def measure_cold_ask(repeats: int) -> list[Row]:
 
 def has_weights() -> bool:
     from arr_coc.core.errors import InputError
-    from arr_coc.models.bundled import MINI, SCORER, part_folder
+    from arr_coc.core.folders import MINI, SCORER, part_folder
 
     try:
         return all(part_folder(part).is_dir() for part in (MINI, SCORER))

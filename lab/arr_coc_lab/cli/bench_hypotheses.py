@@ -60,7 +60,7 @@ def hypotheses(
     import torch
 
     from arr_coc.looking import check_device
-    from arr_coc.models.bundled import load_scorer
+    from arr_coc.relevance.scorer.source import load_scorer
 
     from ..train.measure import Measuring, Round, document_of, measure, steps_of
     from ..train.outcomes import load_reader

@@ -14,7 +14,7 @@ import typer
 from arr_coc.app.cli.console import print_json, progress, say, show, writing
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
-from arr_coc.models.bundled import MINI
+from arr_coc.core.folders import MINI
 
 QUICK = 12
 KEEPS = "1/4 1/8 1/16 1/32"

@@ -11,7 +11,7 @@ import typer
 from arr_coc.app.cli.console import print_json, progress, say, show, wait_asleep, writing
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import same_settings, write_json
-from arr_coc.models.bundled import MINI
+from arr_coc.core.folders import MINI
 
 if TYPE_CHECKING:
     from arr_coc.eye.eye import Eye

@@ -9,7 +9,7 @@ import typer
 
 from arr_coc.app.cli.console import print_json, progress, say, show, table, wait_asleep, writing
 from arr_coc.core.errors import InputError
-from arr_coc.models.bundled import MINI
+from arr_coc.core.folders import MINI
 
 from .needle import parse_size
 

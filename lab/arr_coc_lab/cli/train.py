@@ -137,8 +137,9 @@ def calibration(
       arr-coc train calibration --weights runs/ship --device cuda --json | jq .temperature
     """
     from arr_coc.app.cli.console import progress, wait_asleep
+    from arr_coc.core.folders import MINI, part_folder
     from arr_coc.looking import check_device
-    from arr_coc.models.bundled import MINI, Calibration, part_folder
+    from arr_coc.models.bundled import Calibration
 
     from .bench import chosen_families
 

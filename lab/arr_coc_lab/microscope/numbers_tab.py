@@ -28,7 +28,7 @@ from arr_coc.app.microscope.markup import (
     table,
 )
 from arr_coc.core.errors import InputError
-from arr_coc.models.bundled import WEIGHTS
+from arr_coc.core.folders import WEIGHTS
 
 from ..bench.hypotheses import COLUMNS, Measured, hypotheses_table
 from ..bench.needle_report import budgets, fraction, read_document

@@ -1,1 +1,1 @@
-"""LEARN: the trainings that made the bundled weights, from drawn worlds alone."""
+"""Trainings: those that made the bundled weights, from drawn worlds alone, and those on one's own pictures."""

@@ -21,7 +21,7 @@ from PIL import Image
 from torch import Tensor
 
 from arr_coc.core.errors import InputError
-from arr_coc.models.bundled import question_ids
+from arr_coc.relevance.scorer.source import question_ids
 from arr_coc.video.settings import TemporalSettings
 from arr_coc.video.sources import relevance_alone, source_of
 from arr_coc.video.temporal_model import ClipMotion, TemporalBlend, clip_motion

@@ -24,8 +24,8 @@ from arr_coc.allocation.frame import Frame
 from arr_coc.allocation.tree import build_tree
 from arr_coc.core.alphabet import IDS
 from arr_coc.core.errors import InputError
+from arr_coc.core.folders import MINI, part_folder
 from arr_coc.eye.eye import Eye
-from arr_coc.models.bundled import MINI, part_folder
 
 from .outcomes import CELL, judge, load_reader
 from .own_data import OwnRecord

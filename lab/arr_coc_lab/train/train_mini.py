@@ -22,7 +22,8 @@ from torch import nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
-from arr_coc.models.bundled import SCORER, load_scorer, part_folder
+from arr_coc.core.folders import SCORER, part_folder
+from arr_coc.relevance.scorer.source import load_scorer
 
 from .acceleration import Captured, Prefetcher, Twin, make_optimizers
 from .allocations import KINDS, Kind, LeafTable, coarsest_of, even_tree_of

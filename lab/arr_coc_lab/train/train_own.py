@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from arr_coc.core.alphabet import question_row
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
-from arr_coc.models.bundled import SCORER, part_folder
+from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.relevance.scorer.reading_scorer import CELL, ReadingScorer
 
 from .devices import Devices

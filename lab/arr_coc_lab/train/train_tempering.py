@@ -31,12 +31,12 @@ from torch.nn import functional as F
 from arr_coc.allocation.tree import build_tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
+from arr_coc.core.folders import MINI
 from arr_coc.eye.eye import Eye
 from arr_coc.eye.pass_prompt import Prompts
 from arr_coc.eye.pass_settings import EsperSettings
 from arr_coc.eye.passes import Job, PassRecord, run_passes
 from arr_coc.looking import prepare
-from arr_coc.models.bundled import MINI
 from arr_coc.models.qwen3_vl.adapter import Qwen3VL
 from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
 

@@ -27,7 +27,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from arr_coc.core.files import write_json
-from arr_coc.models.bundled import MINI, SCORER, load_scorer, part_folder
+from arr_coc.core.folders import MINI, SCORER, part_folder
+from arr_coc.relevance.scorer.source import load_scorer
 from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, load_settings
 from arr_coc.video.temporal_model import TemporalBlend
 

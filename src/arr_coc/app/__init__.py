@@ -1,1 +1,1 @@
-"""The faces: command line, web page, server. Nothing below imports them."""
+"""What people run: command line, web page, server, batches, vLLM plugin. Nothing below imports it."""

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+from .errors import InputError
 
 PACKAGE = Path(__file__).parents[1]
 EXAMPLES = PACKAGE / "examples"
 WEIGHTS = PACKAGE / "weights"
 # The parts of the source material: selectors, learned mips, tensions by the words of a question.
 CLASSIC_WEIGHTS = WEIGHTS / "classic"
+# The two parts that come with the library: what answers, and what says where to look.
+MINI, SCORER = "mini", "scorer"
+
+
+def part_folder(part: str, weights: Path | None = None) -> Path:
+    """The folder of `mini` or `scorer` under `weights` (those of the package by default)."""
+    folder = (weights or WEIGHTS) / part
+    if not os.path.isfile(folder / "config.json"):
+        where = f"in {weights}" if weights else "with this installation"
+        raise InputError(f"no {part} {where}: {folder} holds no config.json; install arr-coc again, or train it")
+    return folder

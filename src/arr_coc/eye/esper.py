@@ -24,9 +24,10 @@ from ..allocation.request import check_question, check_request
 from ..allocation.tree import check_budget, tree_for
 from ..core import arrays
 from ..core.errors import InputError
+from ..core.folders import MINI, WEIGHTS
 from ..core.values import Allocation, Answer, Pass
 from ..models.attachment_plan import plain_map
-from ..models.bundled import MINI, WEIGHTS, as_trained, marked
+from ..models.bundled import as_trained, marked
 from ..models.qwen3_vl.adapter import Qwen3VL
 from ..models.tokens.patches import Pyramid
 from ..pictures.load import Picture, load_picture, processed

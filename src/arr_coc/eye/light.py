@@ -21,15 +21,17 @@ from ..allocation.frame import check_grid, in_picture, leaves_of
 from ..allocation.request import ASK_KEYWORDS, Request, check_question, check_request
 from ..allocation.strategies import DEFAULT_STRATEGY, without_torch
 from ..core.errors import InputError
+from ..core.folders import MINI, part_folder
 from ..core.manifest import verify
 from ..core.values import Allocation, Answer, Pass, Relevance
-from ..models.bundled import MINI, Calibration, ScorerRelevance, as_trained, marked, part_folder, scorer_beside
+from ..models.bundled import Calibration, as_trained, marked
 from ..models.qwen3_vl.onnx import OnnxQwen3VL
 from ..pictures.load import Picture
 from ..pictures.pdf import load_page
 from ..pictures.words import Words, as_words
 from ..relevance.registry import find_source, relevances_for
 from ..relevance.scene import Scene
+from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 
 if TYPE_CHECKING:
     from ..allocation.request import Budget, Share

@@ -21,13 +21,15 @@ from ..allocation.strategies import DEFAULT_STRATEGY, check_strategy
 from ..core.checks import of_kind, positive, whole
 from ..core.errors import InputError
 from ..core.feedback import Feedback
+from ..core.folders import MINI
 from ..core.values import Answer, Pass, Relevance
 from ..models.attachment import adapter_options
 from ..models.attachment_plan import Settings, plan_prompt
 from ..models.base import backbone_for
-from ..models.bundled import MINI, Calibration, ScorerRelevance, as_trained, marked, model_folder, scorer_beside
+from ..models.bundled import Calibration, as_trained, marked, model_folder
 from ..models.tokens.depth import DepthRouting
 from ..relevance.registry import check_relevance
+from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 from .chat import USER, Looked, Turn, View, chat_inputs, check_turns, words_of
 
 if TYPE_CHECKING:

@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 
     from ..allocation.request import Budget, Share
     from .tokens.depth import DepthRouting
+    from .tokens.merge import PatchCompressor
 
     class AdapterOptions(TypedDict, total=False, closed=True):
         """What the families' adapters take: see `adapter_options`."""
 
         depth: DepthRouting | None
-        merge: Any  # average, pick, compressor, compressor:FOLDER, or a compressor
+        merge: str | PatchCompressor  # average, pick, compressor, compressor:FOLDER, or a compressor
 
 
 NAME = "arr_coc"

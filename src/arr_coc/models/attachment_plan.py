@@ -15,7 +15,8 @@ from ..allocation.allocate_batch import allocate_batch
 from ..allocation.request import Request
 from ..core.errors import InputError
 from ..core.values import Allocation, Relevance
-from ..relevance.registry import Maps, relevances_for
+from ..relevance.maps import Maps
+from ..relevance.registry import provide, relevances_for
 from ..relevance.scene import Scene
 from .base import Backbone, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
@@ -162,6 +163,7 @@ def scenes_of(prompt: Prompt, grids: Sequence[VisualGrid], settings: Settings) -
     ]
 
 
+@provide("glance")
 def glance_maps(scenes: Sequence[Scene], queries: Sequence[str], option: str = "") -> Maps:
     """The source "glance": the model's own attention, for all pictures of a prompt at once; "glance:three": of its
     early, middle and late layers, for depth routing."""

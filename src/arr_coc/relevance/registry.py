@@ -16,7 +16,7 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +28,7 @@ from ..core.checks import of_kind, shown
 from ..core.errors import InputError
 from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Relevance
+from .maps import Maps
 from .scene import Scene
 
 GROUP = "arr_coc.relevance"
@@ -42,16 +43,6 @@ NEEDS: Mapping[str, str] = {
     "scorer": "the scorer of a model; use ask(), or relevance='scorer' for the bundled one",
     "previous": "a frame before this one; use it with clips",
 }
-
-
-@dataclass(frozen=True)
-class Maps:
-    """Relevance of several pictures. levels: the coarsest level that each map was made for, or None. realize: what the
-    model's adapter may use again, such as tokens that a glance has encoded."""
-
-    relevance: list[Any]
-    levels: list[int | None]
-    realize: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,7 +94,7 @@ class Source:
         return f"relevance={self.name!r} needs {NEEDS[absent[0]]}; or choose from {', '.join(names_for(offers))}"
 
     def maps(self, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
-        function = load_function(self.function)
+        function = _PROVIDED.get(self.name.partition(":")[0]) or load_function(self.function)
         if self.given:
             function = partial(function, option=self.given)
         if self.together:
@@ -125,14 +116,14 @@ BUILT_IN: Mapping[str, Source] = {
         ),
         Source(
             "scorer",
-            "arr_coc.models.bundled:scorer_maps",
+            "arr_coc.relevance.scorer.source:scorer_maps",
             summary="the learned scorer's map",
-            ready="arr_coc.models.bundled:scorer_missing",
+            ready="arr_coc.relevance.scorer.source:scorer_missing",
             together=True,
         ),
         Source(
             "glance",
-            "arr_coc.models.attachment_plan:glance_maps",
+            "",
             frozenset({"model"}),
             "the model's own attention on a coarse first look",
             together=True,
@@ -167,6 +158,18 @@ BUILT_IN: Mapping[str, Source] = {
     )
 }
 _ADDED: dict[str, Source] = {}
+# Functions of sources that only an upper room has: it hands them in when it is imported.
+_PROVIDED: dict[str, Callable[..., Any]] = {}
+
+
+def provide(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: the function of a source whose name and needs stand in the table above."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        _PROVIDED[name] = function
+        return function
+
+    return add
 
 
 def relevance_source(
@@ -267,7 +270,7 @@ def _of_entry_point(name: str) -> Source:
 
 def _of_folder(folder: Path) -> Source:
     """A trained scorer of the user's."""
-    scorer = load_function("arr_coc.models.bundled:scorer_of")(folder)
+    scorer = load_function("arr_coc.relevance.scorer.source:scorer_of")(folder)
     return Source(str(folder), scorer.of_scene, summary="the scorer of this folder")
 
 

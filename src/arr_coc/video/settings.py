@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
+from ..core.folders import WEIGHTS
 from ..core.manifest import verify
-from ..models.bundled import WEIGHTS
 
 # What `TemporalBlend.save_pretrained` writes beside its weights, so that a stream can read it without torch.
 SETTINGS_NAME = "settings.json"

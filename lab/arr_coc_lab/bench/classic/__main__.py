@@ -90,8 +90,9 @@ def measured(
     """Load the reader, the scorer and its rivals, and read what the record lacks. folder: further rivals."""
     import torch
 
+    from arr_coc.core.folders import MINI, SCORER, part_folder
     from arr_coc.looking import check_device
-    from arr_coc.models.bundled import MINI, SCORER, load_scorer, part_folder
+    from arr_coc.relevance.scorer.source import load_scorer
 
     from ...train.outcomes import load_reader
     from ...train.rivals import Rivals

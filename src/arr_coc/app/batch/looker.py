@@ -14,8 +14,8 @@ import numpy as np
 
 from ...core.arrays import torch_threads
 from ...core.errors import InputError
+from ...core.folders import MINI
 from ...core.values import Allocation
-from ...models.bundled import MINI
 
 if TYPE_CHECKING:
     from ...eye.eye import Eye

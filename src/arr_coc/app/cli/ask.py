@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ...core.errors import InputError
-from ...models.bundled import MINI, part_folder
+from ...core.folders import MINI, part_folder
 from .console import print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
 
 MOST_PASSES = 4

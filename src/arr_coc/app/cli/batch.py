@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ...core.errors import InputError
-from ...models.bundled import MINI
+from ...core.folders import MINI
 from .console import INTERRUPTED, complain, print_json, progress, say, writing
 
 ENGINES = ("local", "ray")

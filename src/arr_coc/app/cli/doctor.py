@@ -116,8 +116,8 @@ def number(package: str) -> str:
 
 
 def weights() -> Sequence[Finding]:
+    from ...core.folders import MINI, SCORER, WEIGHTS, part_folder
     from ...core.manifest import verify
-    from ...models.bundled import MINI, SCORER, WEIGHTS, part_folder
 
     findings = []
     for part in (MINI, SCORER):

@@ -151,7 +151,7 @@ def check_clusters_of(strategies: Sequence[str | None], clusters: str) -> None:
 
 def check_model(name: str) -> None:
     """A name on the hub: is it on this disk, or can the hub be reached? One line at once, not after five attempts."""
-    from ...models.bundled import MINI
+    from ...core.folders import MINI
 
     if name == MINI or os.path.exists(name) or os.environ.get("HF_HUB_OFFLINE"):
         return

@@ -10,7 +10,7 @@ import typer
 
 from ...core.errors import InputError
 from ...core.files import read_text
-from ...models.bundled import MINI
+from ...core.folders import MINI
 
 PASSWORD = "ARR_COC_PASSWORD"
 MOST_PORT = 65535

@@ -232,7 +232,7 @@ def answer_lines(state: PageState, tokens: int, file_name: str, desk: Desk) -> s
             f"answer = eye.ask({query}, budget={tokens})",
         ]
     else:
-        imports += ["from arr_coc.eye import Esper"]
+        imports += ["from arr_coc.eye.esper import Esper"]
         lines += [
             f"esper = Esper.from_pretrained({state.model!r}).set_image(picture)",
             f"answer = esper.ask({query}, budget={tokens}, passes={state.passes})",

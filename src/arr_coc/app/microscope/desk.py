@@ -25,8 +25,8 @@ from PIL import Image
 from ...allocation.tree import tokens_for
 from ...core.errors import InputError
 from ...core.files import replacing
+from ...core.folders import MINI
 from ...looking import VIEW_SIDE, Prepared
-from ...models.bundled import MINI
 from ...pictures.load import Picture, load_picture
 from .linking import FIRST_QUERY, FIRST_SOURCE, UPLOAD, Source, open_source
 

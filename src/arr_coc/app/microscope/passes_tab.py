@@ -67,7 +67,7 @@ def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
 
 def passes_lines(state: PageState, tokens: int, passes: int, file_name: str) -> str:
     imports, lines = picture_lines(state.picture, file_name)
-    imports += ["from arr_coc.eye import Esper", "from arr_coc.eye.story_drawing import strip"]
+    imports += ["from arr_coc.eye.esper import Esper", "from arr_coc.eye.story_drawing import strip"]
     lines += [
         f"esper = Esper.from_pretrained({state.model!r}).set_image(picture)",
         f"story = esper.examine({literal(state.q)}, budget={tokens}, passes={passes})",

@@ -216,7 +216,11 @@ def show_frame(clip: Clip, number: int, state: PageState, query: str, keep: floa
 
 def video_lines(clip: Clip, query: str, keep: float) -> str:
     return program(
-        ["from arr_coc.video import read_clip, watch", "from arr_coc.video.film import coherence_plot"],
+        [
+            "from arr_coc.video.decode import read_clip",
+            "from arr_coc.video.watching import watch",
+            "from arr_coc.video.film import coherence_plot",
+        ],
         [
             f"frames, seconds, _ = read_clip({clip.name!r}, every={clip.every}, limit={MOST_FRAMES})  # your file",
             f"watched = watch(frames, {literal(query)}, keep={keep:g}, seconds=seconds)",

@@ -111,8 +111,8 @@ def ways_page(picture: Picture, relevance: Relevance, allocation: Allocation) ->
 def ways_lines(state: PageState, tokens: int, file_name: str) -> str:
     imports, lines = picture_lines(state.picture, file_name)
     imports += [
-        "from arr_coc.allocation import allocate",
-        "from arr_coc.relevance.look import balance, sharpen",
+        "from arr_coc.allocation.allocate import allocate",
+        "from arr_coc.relevance.look.tension import balance, sharpen",
         "from arr_coc.looking import examine",
     ]
     lines += [

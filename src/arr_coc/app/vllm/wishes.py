@@ -25,11 +25,12 @@ from ...core.errors import InputError
 from ...core.values import Allocation, Relevance
 from ...models.attachment_plan import allocate_pictures
 from ...models.base import VisualGrid
-from ...models.bundled import Calibration, ScorerRelevance, scorer_beside
+from ...models.bundled import Calibration
 from ...models.tokens.patches import check_grid, leaves_of, ordered_leaves
 from ...pictures.words import as_words
 from ...relevance.registry import check_relevance, relevance_for, source_names
 from ...relevance.scene import Scene
+from ...relevance.scorer.source import ScorerRelevance, scorer_beside
 
 KEY = "arr_coc"
 AMOUNT, DECIDED = ("budget", "keep"), ("leaves", "allocation")

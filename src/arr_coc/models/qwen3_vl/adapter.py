@@ -239,7 +239,7 @@ class Qwen3VL(Backbone):
             raise InputError(f"image_grid_thw must be (pictures, 3), got {tuple(grid.shape)}")
         if inputs.get("pixel_values_videos") is not None:
             raise InputError(
-                "a video in a prompt is foveated by arr_coc.models.Qwen3VLVideo, pictures and videos in one prompt "
-                "are not; pass the frames as pictures"
+                "a video in a prompt is foveated by arr_coc.models.qwen3_vl.video.Qwen3VLVideo; pictures and videos in "
+                "one prompt are not; pass the frames as pictures"
             )
         return [(rows, cols) for _, rows, cols in grid.tolist()]

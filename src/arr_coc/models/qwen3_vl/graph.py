@@ -10,7 +10,7 @@ no CUDA device, and give what the stock forward gives.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...core.cuda_graph import CudaGraph
 from ...core.errors import InputError
 from ..tokens.patches import LeafBatch
 from .encode import VisualTokens, encode_leaves
@@ -29,38 +30,6 @@ BUCKET = 32  # prompts are padded to a multiple of this
 CACHE_BUCKET = 256  # and caches to a multiple of that
 MOST_GRAPHS = 8  # of each kind; the one that was used longest ago goes first
 CHECK_EVERY = 8  # steps between two looks at whether the answer has ended: looking means waiting for the device
-
-
-class Captured:
-    """A function without arguments that reads and writes tensors which stay where they are.
-
-    On a CUDA device it is captured once and replayed; elsewhere it is called. What it returns is overwritten by the
-    next call.
-    """
-
-    def __init__(self, work: Callable[[], Any], device: torch.device) -> None:
-        self.work = work
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.result: Any = None
-        if device.type != "cuda":
-            return
-        with torch.cuda.device(device):
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream), torch.no_grad():
-                for _ in range(2):  # lets libraries choose their kernels and workspaces outside of the capture
-                    work()
-            torch.cuda.current_stream().wait_stream(stream)
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"), torch.no_grad():
-                self.result = work()
-
-    def __call__(self) -> Any:
-        if self.graph is None:
-            with torch.no_grad():
-                return self.work()
-        self.graph.replay()
-        return self.result
 
 
 class TowerGraph:
@@ -78,7 +47,7 @@ class TowerGraph:
         )
         self.counts = batch.counts
         fixed = LeafBatch(self.leaves, self.owner, self.grid, batch.counts, batch.levels)
-        self.run = Captured(lambda: encode_leaves(model, self.patches, fixed), patches.device)
+        self.run = CudaGraph(lambda: encode_leaves(model, self.patches, fixed), patches.device)
 
     def __call__(self, patches: Tensor, batch: LeafBatch) -> VisualTokens:
         if batch.counts != self.counts:
@@ -164,7 +133,7 @@ class DecodeGraph:
         self.mask = torch.zeros(1, 1, 1, length, dtype=torch.bool, device=device)
         self.place = torch.zeros(1, dtype=torch.int64, device=device)
         self.prompts: OrderedDict[tuple[int, int], PromptGraph] = OrderedDict()
-        self.step: Captured | None = None
+        self.step: CudaGraph | None = None
 
     def steps(
         self,
@@ -188,7 +157,7 @@ class DecodeGraph:
         self.prompts.move_to_end(key)
         if self.step is None:
             self.cache.place = self.place
-            self.step = Captured(self._step, self.model.device)
+            self.step = CudaGraph(self._step, self.model.device)
         ids, logits = self.prompts[key](input_ids, tokens, position_ids)
         # What the graphs return is overwritten by the next step, so everything that lasts is copied.
         self.token.copy_(ids)
@@ -233,7 +202,7 @@ class PromptGraph:
         self.visual[:, :visual] = True  # while capturing: as many places as tokens
         self.tokens = torch.zeros(1 + planes, visual, width, dtype=model.dtype, device=device)
         self.cache.place = None
-        self.run = Captured(self._read, device)
+        self.run = CudaGraph(self._read, device)
 
     def __call__(self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor) -> tuple[Tensor, Tensor]:
         missing = self.length - input_ids.shape[1]
