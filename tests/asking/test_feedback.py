@@ -12,8 +12,8 @@ from PIL import Image
 from arr_coc.allocation.allocate import allocate
 from arr_coc.app.cli import main
 from arr_coc.core.errors import InputError
-from arr_coc.core.feedback import Feedback, entries_of, seen_boxes
 from arr_coc.core.values import Answer, Pass
+from arr_coc.eye.feedback import Feedback, entries_of, seen_boxes
 from arr_coc.pictures.load import load_picture
 from arr_coc.relevance.look.arousal import arousal_of
 from arr_coc_lab.train.own_data import read_own

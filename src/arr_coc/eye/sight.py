@@ -20,7 +20,6 @@ from ..allocation.request import ASK_KEYWORDS, Request, check_device, check_requ
 from ..allocation.strategies import DEFAULT_STRATEGY, check_strategy
 from ..core.checks import of_kind, positive, whole
 from ..core.errors import InputError
-from ..core.feedback import Feedback
 from ..core.folders import MINI
 from ..core.values import Answer, Pass, Relevance
 from ..models.attachment import adapter_options
@@ -31,6 +30,7 @@ from ..models.tokens.depth import DepthRouting
 from ..relevance.registry import check_relevance
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 from .chat import USER, Looked, Turn, View, chat_inputs, check_turns, words_of
+from .feedback import Feedback
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -127,7 +127,7 @@ def command(
     """
     from ...allocation.request import check_amount, check_device, check_request
     from ...asking import QuickEye, can_be_quick
-    from ...core.feedback import Feedback
+    from ...eye.feedback import Feedback
     from ...pictures.load import magnified
     from ...pictures.pdf import is_pdf, load_page
     from ...pictures.words import as_words

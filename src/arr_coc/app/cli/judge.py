@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ...core.errors import InputError
-from ...core.feedback import Feedback, place_of
+from ...eye.feedback import Feedback, place_of
 from .console import say
 
 

@@ -63,7 +63,7 @@ def command(
       arr-coc microscope --relevance my-scorer --record feedback.jsonl
       ARR_COC_PASSWORD=… arr-coc microscope --host 0.0.0.0
     """
-    from ...core.feedback import Feedback
+    from ...eye.feedback import Feedback
     from ...looking import check_device
     from ..microscope.remote import Remote
     from ..microscope.serving import Limits, check_exposure, serve

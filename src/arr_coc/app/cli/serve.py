@@ -69,7 +69,7 @@ def command(
     if missing:
         raise InputError(f"arr-coc serve needs {', '.join(missing)}; install: pip install 'arr-coc[serve]'")
     from ...allocation.request import Request, check_device
-    from ...core.feedback import Feedback
+    from ...eye.feedback import Feedback
     from ..serve.api import check_exposure, serve
     from ..serve.chat import Limits
     from .inputs import check_model

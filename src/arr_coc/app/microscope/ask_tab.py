@@ -14,9 +14,9 @@ import numpy as np
 
 from ...allocation.allocate import allocate
 from ...core.errors import InputError
-from ...core.feedback import name_of, place_of
 from ...core.values import Allocation, Answer, Relevance
 from ...draw import foveated, heat, homunculus, overlay
+from ...eye.feedback import name_of, place_of
 from ...looking import check_request
 from ...pictures.load import Picture
 from .desk import Desk

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.checks import shown
+from ..core.errors import InputError
+from ..core.files import replacing
+from ..core.values import Allocation, Answer
 from ..pictures.load import Picture
 from ..pictures.pdf import is_pdf
-from .checks import shown
-from .errors import InputError
-from .files import replacing
-from .values import Allocation, Answer
 
 JUDGEMENTS = ("right", "wrong", "better")
 # Failures are counted among so many judgements, the last ones; as many of them as `balancing.arousal` counts as all.
