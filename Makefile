@@ -18,7 +18,7 @@ help:
 	@echo "make test-vllm   vLLM answers as ask does, in an environment of its own that this builds where it can (4 GB)"
 	@echo "make lint    ruff and the type checker"
 	@echo "make docs    the documentation site, into out/site"
-	@echo "make dist    wheel and sdist, into dist, checked: contents, what an index shows, and a look with the wheel alone"
+	@echo "make dist    both wheels and sdists, into dist, checked: contents, what an index shows, a look and an answer with the wheel alone"
 	@echo "make bench   the speed table (minutes)"
 	@echo "make pages-setup   what arr-coc pages needs: Chromium and typefaces from Debian's packages (as root)"
 
@@ -107,18 +107,23 @@ docs: out/docs-venv/.installed
 	NO_MKDOCS_2_WARNING=1 out/docs-venv/bin/mkdocs build --quiet --strict
 	@echo "out/site/index.html"
 
-# The last three lines install the wheel with all that `look` needs, and that is not torch, and look.
+# Both wheels are built, looked into, and tried: the product alone, which needs neither torch nor the laboratory, looks
+# and answers. What is known against its packages is asked where the advisories can be reached; the bill of materials
+# lies beside the wheels.
 dist:
-	rm -rf build dist out/dist-venv
+	rm -rf build lab/build dist out/dist-venv out/wheel-venv
 	$(PYTHON) -m venv out/dist-venv
-	out/dist-venv/bin/python -m pip install --quiet build twine
+	out/dist-venv/bin/python -m pip install --quiet build twine cyclonedx-bom pip-audit
 	out/dist-venv/bin/python -m build --outdir dist .
+	out/dist-venv/bin/python -m build --outdir dist lab
 	out/dist-venv/bin/python -m twine check --strict dist/*
 	out/dist-venv/bin/python scripts/check_dist.py dist
-	out/dist-venv/bin/python -m pip install --quiet --no-deps dist/*.whl
-	out/dist-venv/bin/python -m pip install --quiet $$($(PYTHON) scripts/check_dist.py --light pyproject.toml)
-	cd out && dist-venv/bin/arr-coc --help >/dev/null && dist-venv/bin/arr-coc look \
-	  ../src/arr_coc/examples/street.png "What does the pink sign say?" --relevance scorer --budget 40 --no-draw
+	$(PYTHON) -m venv out/wheel-venv
+	out/wheel-venv/bin/python -m pip install --quiet dist/arr_coc-*.whl
+	cd out && wheel-venv/bin/python ../scripts/check_dist.py --try
+	out/dist-venv/bin/cyclonedx-py environment --output-file dist/sbom.json out/wheel-venv/bin/python
+	out/dist-venv/bin/pip-audit --path "$$(out/wheel-venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+	  || echo "pip-audit found something, or could not reach its advisories"
 
 clean:
 	rm -rf .venv .venv-lmms .venv-vllm out build dist src/*.egg-info lab/*.egg-info

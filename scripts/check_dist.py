@@ -1,44 +1,54 @@
-"""Is what was built worth publishing? `make dist` asks: the wheel's and the sdist's contents, and what an index shows.
+"""Is what was built worth publishing? `make dist` asks.
 
-python scripts/check_dist.py dist
-python scripts/check_dist.py --light pyproject.toml     the dependencies that `look` needs, for pip: all but torch's
+python scripts/check_dist.py dist      contents of wheels and sdists, and what an index shows
+python scripts/check_dist.py --try     with the product's wheel alone: it looks and answers, and says what is missing
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tarfile
-import tomllib
 import zipfile
 from email.parser import Parser
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST_BYTES = 100 * 1000 * 1000  # what an index takes
 WITHOUT = {"__pycache__", ".hypothesis", ".pytest_cache"}
-# Folders of the repository that a source distribution holds whole.
-WHOLE = ("src", "tests", "docs", "examples", "benchmarks", "scripts")
+# Folders of the repository that the product's source distribution holds whole.
+WHOLE = ("src", "lab", "tests", "docs", "examples", "benchmarks", "scripts")
 ALONE = ("Makefile", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "constraints.txt")
+# Distribution → where its packages lie, and the licences that it must bring.
+DISTRIBUTIONS = {
+    "arr_coc": (ROOT / "src" / "arr_coc", ("LICENSE",)),
+    "arr_coc_lab": (ROOT / "lab" / "arr_coc_lab", ("LICENSE", "LICENSES.txt")),
+}
 
 
-def files_under(folder: Path) -> set[str]:
-    found = (path for path in folder.rglob("*") if path.is_file() and not WITHOUT & set(path.parts))
-    return {path.relative_to(ROOT).as_posix() for path in found if ".egg-info/" not in path.as_posix()}
+def files_under(folder: Path, base: Path = ROOT) -> set[str]:
+    """Every file below a folder that belongs to the repository, by its path from `base`."""
+    present = (path for path in folder.rglob("*") if path.is_file() and not WITHOUT & set(path.parts))
+    return {
+        path.relative_to(base).as_posix() for path in present if not re.search(r"\.egg-info/|/build/", path.as_posix())
+    }
 
 
 def wheel_faults(wheel: Path) -> list[str]:
+    package, licences = DISTRIBUTIONS[wheel.name.partition("-")[0]]
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         told = next(name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = archive.read(told).decode()
-    wanted = {name.removeprefix("src/") for name in files_under(ROOT / "src")}
+    wanted = files_under(package, package.parent)
     faults = [f"{wheel.name} lacks {name}" for name in sorted(wanted - names)]
     faults += [f"{wheel.name} should not hold {name}" for name in sorted(names - wanted) if ".dist-info/" not in name]
-    for licence in ("LICENSE", "LICENSES.txt"):
+    for licence in licences:
         if not any(re.search(rf"\.dist-info/licenses/(.*/)?{re.escape(licence)}$", name) for name in names):
             faults.append(f"{wheel.name} has no {licence} among its licences")
-    return faults + metadata_faults(metadata)
+    return faults + (metadata_faults(metadata) if package.name == "arr_coc" else [])
 
 
 def metadata_faults(metadata: str) -> list[str]:
@@ -61,28 +71,51 @@ def metadata_faults(metadata: str) -> list[str]:
 def sdist_faults(sdist: Path) -> list[str]:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = set(ALONE).union(*(files_under(ROOT / folder) for folder in WHOLE))
+    if sdist.name.startswith("arr_coc_lab"):
+        wanted = files_under(ROOT / "lab" / "arr_coc_lab", ROOT / "lab")
+    else:
+        wanted = set(ALONE).union(*(files_under(ROOT / folder) for folder in WHOLE))
     return [f"{sdist.name} lacks {name}" for name in sorted(wanted - names)]
 
 
-def main(folder: Path) -> int:
+def check(folder: Path) -> int:
     wheels, sdists = sorted(folder.glob("*.whl")), sorted(folder.glob("*.tar.gz"))
-    faults = [] if len(wheels) == len(sdists) == 1 else [f"{folder} must hold one wheel and one sdist"]
+    faults = [] if len(wheels) == len(sdists) == 2 else [f"{folder} must hold two wheels and two sdists"]
     large = [one for one in (*wheels, *sdists) if one.stat().st_size > MOST_BYTES]
     faults += [f"{one.name} has {one.stat().st_size / 1e6:.0f} MB, more than an index takes" for one in large]
     if not faults:
-        faults = [*wheel_faults(wheels[0]), *sdist_faults(sdists[0])]
-    print("\n".join(faults) or f"{wheels[0].name} and {sdists[0].name} are whole")
+        faults = [fault for wheel in wheels for fault in wheel_faults(wheel)]
+        faults += [fault for sdist in sdists for fault in sdist_faults(sdist)]
+    print("\n".join(faults) or " and ".join(one.name for one in (*wheels, *sdists)) + " are whole")
     return bool(faults)
 
 
-def light(project: Path) -> str:
-    wanted = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
-    return " ".join(f"'{one}'" if " " in one else one for one in wanted if not re.match("torch|transformers", one))
+def try_alone() -> int:
+    """Run the product where neither torch nor the laboratory is installed."""
+    present = [name for name in ("torch", "transformers", "arr_coc_lab") if find_spec(name) is not None]
+    if present:
+        print(f"{', '.join(present)} is installed here; try the wheel in an environment of its own")
+        return 1
+    import arr_coc
+
+    picture, question = str(Path(arr_coc.__file__).parent / "examples" / "street.png"), "What does the pink sign say?"
+    arr_coc_command = [sys.executable, "-m", "arr_coc"]
+    faults = []
+    for words, code, told in (
+        (("--help",), 0, ""),
+        (("look", picture, question, "--relevance", "scorer", "--budget", "40", "--no-draw"), 0, ""),
+        (("ask", picture, question, "--budget", "40"), 0, "POLICE"),
+        (("ask", picture, question, "--passes", "2"), 2, "arr-coc[torch]"),
+        (("train", "mini"), 2, "arr-coc[lab]"),
+        (("doctor",), 0, ""),
+    ):
+        done = subprocess.run([*arr_coc_command, *words], capture_output=True, text=True, check=False)
+        print(f"arr-coc {' '.join(words[:1])}: {(done.stdout + done.stderr).strip().splitlines()[-1:]}")
+        if done.returncode != code or told not in done.stdout + done.stderr or "Traceback" in done.stderr:
+            faults.append(f"arr-coc {' '.join(words)} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    print("\n".join(faults) or "the wheel alone looks and answers")
+    return bool(faults)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--light":
-        print(light(Path(sys.argv[2])))
-    else:
-        sys.exit(main(Path(sys.argv[1])))
+    sys.exit(try_alone() if sys.argv[1] == "--try" else check(Path(sys.argv[1])))

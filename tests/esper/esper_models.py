@@ -11,7 +11,7 @@ from tiny_models import picture, tiny_model, tiny_processor
 from arr_coc.allocation.tree import build_tree
 from arr_coc.eye.eye import Eye
 from arr_coc.eye.pass_prompt import Prompts
-from arr_coc.eye.passes import Job
+from arr_coc.eye.passes import PassJob
 
 QUESTIONS = ("what colour is the red square", "how many", "where is the picture on the left")
 SIDE = 256
@@ -39,10 +39,10 @@ def normalised(pixels: torch.Tensor) -> torch.Tensor:
     return (pixels - 0.5) / 0.5
 
 
-def job_of(*numbers: int) -> Job:
+def job_of(*numbers: int) -> PassJob:
     """These pictures, with questions of different lengths."""
     eye, pixels = tiny_eye(), pixels_of(3)[list(numbers)]
     tree = build_tree(SIDE // 32, SIDE // 32, 3)
     maps = torch.from_numpy(np.stack([bright(one, "") for one in pixels]))
     prompts = Prompts.of(eye.processor, [QUESTIONS[number] for number in numbers])
-    return Job.of(eye.model, normalised(pixels), prompts, maps, tree)
+    return PassJob.of(eye.model, normalised(pixels), prompts, maps, tree)

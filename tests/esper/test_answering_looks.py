@@ -13,7 +13,7 @@ from arr_coc.eye.looks import Looks, first_look, look_again
 from arr_coc.eye.pass_answers import LookAnswer, Memory, answer_look, attention_layers
 from arr_coc.eye.pass_prompt import Prompts, leaf_row, text_row
 from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import Job, run_passes
+from arr_coc.eye.passes import PassJob, run_passes
 from arr_coc.eye.vision_memory import TowerMemory, encode_block
 from arr_coc.models.qwen3_vl.attention import vision_attention
 from arr_coc.models.qwen3_vl.encode import VisualTokens, encode_leaves, leaf_positions, run_language_model
@@ -24,7 +24,7 @@ GRID = (SIDE // 32, SIDE // 32)
 LAYERS = range(1, 3)
 
 
-def three_looks(job: Job) -> Looks:
+def three_looks(job: PassJob) -> Looks:
     generator = torch.Generator().manual_seed(4)
     looks = first_look(job.relevance, job.tree, 13)
     for budget in (torch.tensor([9, 12, 10]), 8):
@@ -33,7 +33,7 @@ def three_looks(job: Job) -> Looks:
     return looks
 
 
-def all_passes(model, job: Job, looks: Looks, most: int = 5) -> tuple[list[LookAnswer], Memory]:
+def all_passes(model, job: PassJob, looks: Looks, most: int = 5) -> tuple[list[LookAnswer], Memory]:
     memory, tower, spoken = Memory(GRID), TowerMemory(), []
     for leaves in looks.blocks:
         tokens = encode_block(model, job.pyramid, leaves, GRID, tower)
@@ -41,7 +41,7 @@ def all_passes(model, job: Job, looks: Looks, most: int = 5) -> tuple[list[LookA
     return spoken, memory
 
 
-def one_prompt(model, job: Job, looks: Looks, answer: torch.Tensor, **how):
+def one_prompt(model, job: PassJob, looks: Looks, answer: torch.Tensor, **how):
     """The whole chat in one row without any cache; only for one picture, without padding."""
     start = job.prompts.head.shape[1]
     row = text_row(job.prompts.head, torch.ones_like(job.prompts.head, dtype=torch.bool), 0.0)
@@ -55,7 +55,7 @@ def one_prompt(model, job: Job, looks: Looks, answer: torch.Tensor, **how):
     return run_language_model(model, row.ids, tokens, row.positions(), mask, use_cache=False, **how)
 
 
-def encoded_at_once(model, job: Job, blocks: list[torch.Tensor]) -> VisualTokens:
+def encoded_at_once(model, job: PassJob, blocks: list[torch.Tensor]) -> VisualTokens:
     """Another route through the tower: all looks of one picture in one row, every patch under one mask."""
     leaves = torch.cat(blocks, 1)
     batch = LeafBatch.equal(leaves, GRID, job.pyramid.levels)

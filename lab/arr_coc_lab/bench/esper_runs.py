@@ -19,7 +19,7 @@ from arr_coc.eye.decoding import end_tokens
 from arr_coc.eye.esper import salient_map
 from arr_coc.eye.pass_prompt import Prompts
 from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import Job, PassRecord, passes_needed, run_passes
+from arr_coc.eye.passes import PassJob, PassRecord, passes_needed, run_passes
 from arr_coc.eye.steering import smooth
 from arr_coc.models.bundled import Calibration, model_folder
 from arr_coc.pictures.load import load_picture
@@ -214,7 +214,7 @@ class QuestionSheet:
         at = slice(start, stop)
         pictures = self.scenes.pictures[at].float().div_(127.5).sub_(1)
         prompts = Prompts(self.prompts.head[at], self.prompts.tail[at], self.prompts.there[at])
-        job = Job.of(models.reader, pictures, prompts, self.relevance[at], models.tree)
+        job = PassJob.of(models.reader, pictures, prompts, self.relevance[at], models.tree)
         glance = None if self.glance is None else self.glance[at]
         return TemperingExamples(replace(job, glance=glance), self.answers[at])
 

@@ -35,7 +35,7 @@ from arr_coc.core.folders import MINI
 from arr_coc.eye.eye import Eye
 from arr_coc.eye.pass_prompt import Prompts
 from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import Job, PassRecord, run_passes
+from arr_coc.eye.passes import PassJob, PassRecord, run_passes
 from arr_coc.looking import prepare
 from arr_coc.models.qwen3_vl.adapter import Qwen3VL
 from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
@@ -56,7 +56,7 @@ CELL = 32
 class TemperingExamples:
     """Pictures with their questions, and the true answers' tokens (B, A) int64, 0 = padding."""
 
-    job: Job
+    job: PassJob
     answers: Tensor
 
     def repeated(self, times: int) -> TemperingExamples:
@@ -272,7 +272,7 @@ def own_examples(eye: Eye, records: Sequence[OwnRecord], options: OwnTemperingOp
     shown = eye.processor.image_processor
     mean, std = (torch.tensor(values)[:, None, None] for values in (shown.image_mean, shown.image_std))
     device = next(eye.model.parameters()).device
-    job = Job.of(
+    job = PassJob.of(
         eye.model,
         ((torch.stack(pictures).float() / 255 - mean) / std).to(device),
         Prompts.of(eye.processor, [record.query for record in records], device),

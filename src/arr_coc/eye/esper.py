@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from ..allocation.frame import Frame, to_cells
 from ..allocation.gains import node_sums
-from ..allocation.request import check_question, check_request
+from ..allocation.request import Budget, Request, Share, check_question, check_request
 from ..allocation.tree import check_budget, tree_for
 from ..core import arrays
 from ..core.errors import InputError
@@ -38,7 +39,7 @@ from ..relevance.scene import CHANNELS, SENSE_SIDE, Scene
 from .eye import Eye
 from .pass_prompt import Prompts
 from .pass_settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_settings
-from .passes import Job, PassRecord, run_passes
+from .passes import MemoryReader, PassJob, PassMaps, PassRecord, QuestionReader, pass_loop
 from .story import PassNote, Story
 from .vision_memory import picture_pyramid
 
@@ -105,15 +106,15 @@ class Esper:
         self._load_seconds = perf_counter() - started
         return self
 
-    def ask(self, query: str, budget: int | None = None, keep: float | None = None, **how: Any) -> Answer:
+    def ask(self, query: str, budget: Budget | None = None, keep: Share | None = None, **how: Any) -> Answer:
         """`examine`, for its answer alone; `pass_history` then holds the passes."""
         return self.examine(query, budget, keep, **how).answer
 
     def examine(
         self,
         query: str,
-        budget: int | None = None,
-        keep: float | None = None,
+        budget: Budget | None = None,
+        keep: Share | None = None,
         *,
         passes: int | None = None,
         relevance: Any = None,
@@ -123,82 +124,98 @@ class Esper:
     ) -> Story:
         """One question, with everything that led to its answer.
 
-        budget: visual tokens of all passes together (or keep, a share of the full count; 5/16). The first look gets
-        twice as many as each later one. passes: at most so many, instead of the settings'. failures: how often
-        questions went wrong of late, which alarms; None counts them in what the eye records, where it does.
+        budget: visual tokens of all passes together, or "25%" (or keep, a share of the full count; 5/16). The first
+        look gets twice as many as each later one. passes: at most so many, instead of the settings'. failures: how
+        often questions went wrong of late, which alarms; None counts them in what the eye records, where it does.
         """
         if self._picture is None:
             raise InputError("no picture yet: call esper.set_image(image) before esper.ask(query)")
         check_request([query], budget, keep)
         check_question(query)
         kept = self.eye.record
-        if failures is None:
-            failures = 0 if kept is None else kept.failures()
         settings = self.settings
         if passes is not None:
             settings = replace(settings, passes=passes, least=min(settings.least, passes))
-        source = relevance_source(self.eye, self.eye.relevance if relevance is None else relevance)
-        if self._pictured is None:
-            from .passes_without_memory import ask_again
-
-            how = (failures, max_new_tokens, stop_early)
-            story = ask_again(self, self._picture, query, budget, keep, settings, source, *how)
-        else:
-            share = (budget, keep, failures, max_new_tokens, stop_early)
-            story = self._incrementally(self._pictured, query, settings, source, *share)
+        if failures is None:
+            failures = 0 if kept is None else kept.failures()
+        examination = Examination(
+            query,
+            Request.of(budget, keep),
+            settings,
+            relevance_source(self.eye, self.eye.relevance if relevance is None else relevance),
+            failures,
+            max_new_tokens,
+            stop_early,
+        )
+        by_memory = self._pictured is not None
+        story = self._remembering(self._pictured, examination) if by_memory else self._asking_again(examination)
         self.pass_history = story.passes
         if kept is not None:
             story = replace(story, answer=kept.noted(story.answer, query, self._picture, model=self.eye.name))
         return story
 
-    def _incrementally(
-        self,
-        pictured: Pictured,
-        query: str,
-        settings: EsperSettings,
-        source: Any,
-        budget: int | None,
-        keep: float | None,
-        failures: int,
-        most: int,
-        stop_early: bool,
-    ) -> Story:
-        frame, model = pictured.frame, self.eye.model
-        seconds = {"load": self._load_seconds}
+    def _remembering(self, pictured: Pictured, asked: Examination) -> Story:
+        """The passes of a model that encodes only what is new."""
+        frame, model, settings = pictured.frame, self.eye.model, asked.settings
         started = perf_counter()
-        budgets = settings.shares(total_tokens(frame.full, budget, keep))
+        budgets = settings.shares(asked.tokens(frame.full))
         tree = tree_for(pictured.canvas, budgets[0], cell=pictured.cell, levels=self.eye.levels)
-        cells = relevance_cells(source, pictured.pixels, query, frame)
-        job = Job(
-            pictured.pyramid(model, tree.levels),
-            Prompts.of(self.eye.processor, [as_trained(query, self.eye.scorer)], model.device),
-            cells,
-            tree,
-            glance=relevance_cells(salient_map(pictured.picture), pictured.pixels, query, frame)
-            if self.glance == "salient"
-            else None,
-            stakes=self.arousal.stakes(query).detach().to(model.device),
-            failures=failures,
+        job = PassJob(
+            pyramid=pictured.pyramid(model, tree.levels),
+            prompts=Prompts.of(self.eye.processor, [as_trained(asked.query, self.eye.scorer)], model.device),
+            tree=tree,
+            failures=asked.failures,
+            **self._maps(pictured.picture, pictured.pixels, asked, frame),
         )
-        seconds["know"] = perf_counter() - started
+        seconds = {"load": self._load_seconds, "know": perf_counter() - started}
+        reader = MemoryReader(model, job, settings, self.eye.temperature, asked.most)
         with torch.no_grad():
-            records = run_passes(
-                model,
-                job,
-                budgets,
-                settings,
-                self.tempering.to(model.device),
-                temperature=self.eye.temperature,
-                most=most,
-                stop_early=stop_early,
-            )
-        notes = with_scanpaths([self._note(record, pictured) for record in records])
+            records = pass_loop(reader, job, budgets, settings, self.tempering.to(model.device), asked.stop_early)
         for stage in ("look", "encode", "answer"):
             seconds[stage] = sum(record.seconds[stage] for record in records)
-        last = notes[-1].step
-        steps, said = tuple(note.step for note in notes), pictured.picture.notes
-        answer = Answer(last.text, float(last.uncertainty or 0.0), steps, seconds, frame.full, said)
-        return Story(query, pictured.picture, answer, notes, settings.stop, settings.passes)
+        notes = with_scanpaths([self._note(record, pictured) for record in records])
+        return story_of(asked, pictured.picture, notes, seconds, frame.full)
+
+    def _asking_again(self, asked: Examination) -> Story:
+        """The passes of a model that cannot keep what it has seen: every pass asks again with more leaves."""
+        from PIL import Image
+
+        picture, settings = self._picture, asked.settings
+        assert picture is not None
+        eye = copy(self.eye).set_image(picture.pixels)
+        eye.record = None  # the passes are one answer
+        content = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": asked.query}]}]
+        chat = eye.processor.apply_chat_template(content, add_generation_prompt=True, tokenize=False)
+        inputs = dict(eye.processor(text=[chat], images=[Image.fromarray(picture.pixels)], return_tensors="pt"))
+        grids = eye.backbone.grids(eye.model, inputs)
+        if len(grids) != 1:
+            raise InputError(f"{eye.name} shows this picture as {len(grids)} tiles or views; Esper looks at one grid")
+        canvas = grids[0].height, grids[0].width
+        frame, given = Frame(canvas, grids[0].cell), Frame(picture.size, grids[0].cell, canvas)
+        (pixels,) = eye.backbone.pixels(eye.model, eye.processor, inputs)
+        # All trees together must fit: a first of two units and each later one a unit larger.
+        unit = 2 * asked.tokens(frame.full) // (settings.passes * (settings.passes + 3))
+        budgets = max(2 * unit, 1), unit
+        tree = tree_for(canvas, budgets[0], cell=frame.cell, levels=eye.levels)
+        maps = PassMaps(tree=tree, failures=asked.failures, **self._maps(picture, pixels, asked, frame))
+        reader = QuestionReader(eye, frame, asked.query, asked.most)
+        records = pass_loop(reader, maps, budgets, settings, self.tempering, asked.stop_early)
+        seconds: dict[str, float] = {}
+        for record in records:
+            answer = record.reading.answer
+            assert answer is not None
+            for stage, value in answer.seconds.items():
+                seconds[stage] = seconds.get(stage, 0.0) + value
+        return story_of(asked, picture, [asked_note(record, given) for record in records], seconds, frame.full)
+
+    def _maps(self, picture: Picture, pixels: Tensor, asked: Examination, frame: Frame) -> dict[str, Any]:
+        """Relevance, first glance and stakes of one picture, as `PassMaps` takes them."""
+        salient = self.glance == "salient"
+        return {
+            "relevance": relevance_cells(asked.source, pixels, asked.query, frame),
+            "glance": relevance_cells(salient_map(picture), pixels, asked.query, frame) if salient else None,
+            "stakes": self.arousal.stakes(asked.query).detach().to(pixels.device),
+        }
 
     def _note(self, record: PassRecord, pictured: Pictured) -> PassNote:
         """A record of one picture, in plain arrays and in pixels of the picture as given."""
@@ -214,17 +231,51 @@ class Esper:
             float(said.entropy(heat)[0]),
             float(said.margin(heat)[0]),
         )
-        row, col = record.point[0].tolist()
-        middle = frame.boxes(np.array([[row, col, 0]]))[0] if row >= 0 else None
         return PassNote(
             step,
             record.steered[0].float().cpu().numpy(),
-            record.traces.uncertainty[0].float().cpu().numpy(),
+            record.reading.traces.uncertainty[0].float().cpu().numpy(),
             frame.boxes(record.looks.blocks[-1][0].cpu().numpy()),
-            None if middle is None else (int(middle[0] + middle[2] // 2), int(middle[1] + middle[3] // 2)),
+            middle_of(record, frame),
             float(record.arousal[0]),
             record.seconds,
         )
+
+
+def middle_of(record: PassRecord, frame: Frame) -> tuple[int, int] | None:
+    """The point in pixels that a look was gathered around; None where it was not."""
+    row, col = record.point[0].tolist()
+    if row < 0:
+        return None
+    top, left, height, width = frame.boxes(np.array([[row, col, 0]]))[0]
+    return int(top + height // 2), int(left + width // 2)
+
+
+def asked_note(record: PassRecord, frame: Frame) -> PassNote:
+    """A record of a picture that an `Eye` was asked about."""
+    answer = record.reading.answer
+    assert answer is not None
+    exploration, (found, *_) = float(record.exploration[0]), answer.passes
+    words = (answer.text, answer.uncertainty, found.entropy, found.margin)
+    return PassNote(
+        Pass(answer.allocation, answer.tokens, exploration, *words),
+        record.steered[0].numpy(),
+        None,
+        frame.boxes(record.looks.blocks[-1][0].numpy()),
+        middle_of(record, frame),
+        float(record.arousal[0]),
+        record.seconds,
+    )
+
+
+def story_of(
+    asked: Examination, picture: Picture, notes: Sequence[PassNote], seconds: dict[str, float], full: int
+) -> Story:
+    """What happened, with the last pass's words as the answer."""
+    last = notes[-1].step
+    steps = tuple(note.step for note in notes)
+    answer = Answer(last.text, float(last.uncertainty or 0.0), steps, seconds, full, picture.notes)
+    return Story(asked.query, picture, answer, tuple(notes), asked.settings.stop, asked.settings.passes)
 
 
 def with_scanpaths(notes: Sequence[PassNote]) -> tuple[PassNote, ...]:
@@ -249,11 +300,23 @@ def seen_allocation(record: PassRecord, leaves: torch.Tensor, pictured: Pictured
     return pictured.frame.allocation(leaves[0].cpu().numpy(), scores.float().cpu().numpy(), budget, "esper")
 
 
-def total_tokens(full: int, budget: int | None, keep: float | None) -> int:
-    """Visual tokens that all passes together may spend."""
-    if budget is not None:
-        return check_budget(budget, full)
-    return max(1, int((DEFAULT_TOTAL if keep is None else keep) * full + 1e-9))
+@dataclass(frozen=True)
+class Examination:
+    """One question to Esper. source: a function of (picture, question). most: the longest answer, in tokens."""
+
+    query: str
+    request: Request
+    settings: EsperSettings
+    source: Any
+    failures: int
+    most: int
+    stop_early: bool
+
+    def tokens(self, full: int) -> int:
+        """Visual tokens that all passes together may spend on a picture that costs `full`."""
+        if self.request.budget is not None:
+            return check_budget(self.request.budget, full)
+        return max(1, int((self.request.keep or DEFAULT_TOTAL) * full + 1e-9))
 
 
 @dataclass

@@ -1,6 +1,8 @@
-"""The loop: look, answer, look again where it pays, for a batch of pictures of one size.
+"""The one loop of passes: look, answer, look again where it pays, for a batch of pictures of one size.
 
-`Esper` runs it for one picture, the bench for hundreds; both see the same numbers. Works from transformers 5.17 on.
+`pass_loop` decides where to look and when to stop. A reader answers: `MemoryReader` encodes only what a look added and
+keeps what was seen (Qwen3-VL); `QuestionReader` asks any `Eye` again with more leaves. `Esper` runs the loop for one
+picture, the bench for hundreds; both see the same numbers. Works from transformers 5.17 on.
 """
 
 from __future__ import annotations
@@ -8,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
 from ..allocation.tree import Tree
+from ..core.values import Answer
 from ..models.qwen3_vl.encode import VisualTokens
 from ..models.tokens.patches import LeafBatch, Pyramid, match_leaves
 from ..relevance.look.arousal import arousal_of, modulate
 from .decoding import Generated
 from .looks import Looks, first_look, look_again
-from .pass_answers import LookAnswer, Memory, answer_look, attention_layers
+from .pass_answers import Memory, answer_look, attention_layers
 from .pass_prompt import Prompts
 from .pass_settings import EsperSettings
 from .steering import Traces, glimpse, next_map, traces
@@ -28,33 +31,42 @@ from .vision_memory import TowerMemory, encode_block, interleave, picture_pyrami
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from ..allocation.frame import Frame
+    from .eye import Eye
+
 # (number of the pass, from 1; uncertainty after the pass before; its change) → exploration, each (B,)
 Explore = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class Job:
-    """B pictures of one size, each with its question.
+@dataclass(frozen=True, kw_only=True)
+class PassMaps:
+    """Where B pictures of one size may be looked at.
 
-    pyramid: of the pictures, normalised as the processor does it. relevance: (B, rows, cols) in [0, 1]. glance: the map
-    of the first look where it is another one, for example one that has not read the question. stakes: (B,), or None
-    where nobody is to be alarmed. failures: recent wrong answers.
+    relevance: (B, rows, cols) in [0, 1]. glance: the map of the first look where it is another one, for example one
+    that has not read the question. stakes: (B,), or None where nobody is to be alarmed. failures: recent wrong answers.
     """
 
-    pyramid: Pyramid
-    prompts: Prompts
     relevance: Tensor
     tree: Tree
     glance: Tensor | None = None
     stakes: Tensor | None = None
     failures: int = 0
 
-    @classmethod
-    def of(cls, model: PreTrainedModel, pictures: Tensor, prompts: Prompts, relevance: Tensor, tree: Tree) -> Job:
-        """pictures: (B, C, H, W), normalised."""
-        return cls(picture_pyramid(model, pictures, tree.levels), prompts, relevance, tree)
 
-    def repeated(self, times: int) -> Job:
+@dataclass(frozen=True, kw_only=True)
+class PassJob(PassMaps):
+    """B pictures of one size, each with its question. pyramid: of the pictures, normalised as the processor does it."""
+
+    pyramid: Pyramid
+    prompts: Prompts
+
+    @classmethod
+    def of(cls, model: PreTrainedModel, pictures: Tensor, prompts: Prompts, relevance: Tensor, tree: Tree) -> PassJob:
+        """pictures: (B, C, H, W), normalised."""
+        pyramid = picture_pyramid(model, pictures, tree.levels)
+        return cls(pyramid=pyramid, prompts=prompts, relevance=relevance, tree=tree)
+
+    def repeated(self, times: int) -> PassJob:
         """The same pictures several times over, one after the other; their pixels are kept once."""
         several = torch.arange(len(self.relevance), device=self.relevance.device).repeat(times)
         table = self.pyramid
@@ -71,35 +83,79 @@ class Job:
 
 
 @dataclass(frozen=True)
+class LookReading:
+    """What came of one look at B pictures. uncertainty, tokens: (B,), tokens being those that were read for it.
+    generated: from which the words are decoded; answer: where an `Eye` was asked instead."""
+
+    uncertainty: Tensor
+    traces: Traces
+    tokens: Tensor
+    generated: Generated | None = None
+    answer: Answer | None = None
+
+
+class LookReader(Protocol):
+    """Answers from all that was seen so far, and remembers what it needs for the next look."""
+
+    def read(self, looks: Looks, seconds: dict[str, float]) -> LookReading:
+        """The reading of the latest look; the seconds of its stages are written into `seconds`."""
+        ...
+
+
+@dataclass(frozen=True)
 class PassRecord:
     """One pass of B pictures.
 
-    looks: all that has been seen by then. tokens: (B,) visual tokens that this pass read. exploration, arousal,
-    uncertainty: (B,). steered: (B, rows, cols), the map that the look followed. point: (B, 2), the cell it was gathered
-    around, -1 where it was not. said, traces: what came out. seconds: by stage.
+    looks: all that has been seen by then. exploration, arousal: (B,). steered: (B, rows, cols), the map that the look
+    followed. point: (B, 2), the cell it was gathered around, -1 where it was not. reading: what came out. seconds: by
+    stage.
     """
 
     looks: Looks
-    tokens: Tensor
     exploration: Tensor
     arousal: Tensor
     steered: Tensor
     point: Tensor
-    generated: Generated
-    uncertainty: Tensor
-    traces: Traces
+    reading: LookReading
     seconds: dict[str, float]
+
+    @property
+    def generated(self) -> Generated:
+        """The answers; only of a reader that decodes them itself."""
+        assert self.reading.generated is not None
+        return self.reading.generated
+
+    @property
+    def uncertainty(self) -> Tensor:
+        return self.reading.uncertainty
+
+    @property
+    def tokens(self) -> Tensor:
+        return self.reading.tokens
 
 
 def run_passes(
     model: PreTrainedModel,
-    job: Job,
+    job: PassJob,
     budgets: tuple[int | Tensor, int],
     settings: EsperSettings,
     explore: Explore,
     *,
     temperature: float = 1.0,
     most: int = 64,
+    stop_early: bool = True,
+) -> list[PassRecord]:
+    """`pass_loop` with a model that remembers what it saw. most: the longest answer, in tokens."""
+    reader = MemoryReader(model, job, settings, temperature, most)
+    return pass_loop(reader, job, budgets, settings, explore, stop_early)
+
+
+def pass_loop(
+    reader: LookReader,
+    job: PassMaps,
+    budgets: tuple[int | Tensor, int],
+    settings: EsperSettings,
+    explore: Explore,
     stop_early: bool = True,
 ) -> list[PassRecord]:
     """All passes of a batch. budgets: tokens of the first look (one number or (B,)), and of each later one.
@@ -109,11 +165,9 @@ def run_passes(
     """
     tree, grid = job.tree, (job.tree.rows, job.tree.cols)
     batch, device = len(job.relevance), job.relevance.device
-    layers = attention_layers(model, settings.layers)
     uncertainty, trend = torch.ones(batch, device=device), torch.zeros(batch, device=device)
     fixated = torch.zeros_like(job.relevance)
     going = torch.ones(batch, dtype=torch.bool, device=device)
-    reader = _Reader(model, job, settings)
     records: list[PassRecord] = []
     for number in range(1, settings.passes + 1):
         started = perf_counter()
@@ -132,7 +186,7 @@ def run_passes(
         else:
             looks = records[-1].looks
             steered, point = next_map(
-                job.relevance, looks.levels(), records[-1].traces, exploration, arousal, fixated, settings
+                job.relevance, looks.levels(), records[-1].reading.traces, exploration, arousal, fixated, settings
             )
             looks = look_again(looks, steered, budgets[1] * going.long())
             if looks.blocks[-1].shape[1] == 0:
@@ -140,15 +194,9 @@ def run_passes(
             if settings.fovea is not None:
                 fixated = torch.maximum(fixated, glimpse(point, grid, settings.fovea) * going[:, None, None])
         seconds = {"look": perf_counter() - started}
-        spoken, tokens = reader.read(looks, most, layers, seconds)
-        found = traces(spoken, temperature, grid)
-        unsure = 1 - spoken.generated.confidence(temperature)
-        trend, uncertainty = (unsure - uncertainty if records else trend), unsure
-        records.append(
-            PassRecord(
-                looks, tokens, exploration, arousal, steered, point, spoken.generated, uncertainty, found, seconds
-            )
-        )
+        reading = reader.read(looks, seconds)
+        trend, uncertainty = (reading.uncertainty - uncertainty if records else trend), reading.uncertainty
+        records.append(PassRecord(looks, exploration, arousal, steered, point, reading, seconds))
         if stop_early:
             going = going & ~enough(torch.stack([record.uncertainty for record in records], 1), settings)[:, -1]
             if not bool(going.any()):
@@ -156,19 +204,23 @@ def run_passes(
     return records
 
 
-class _Reader:
+class MemoryReader:
     """Encodes what a look added and lets the model answer, in one of the layouts. State of one run only."""
 
-    def __init__(self, model: PreTrainedModel, job: Job, settings: EsperSettings) -> None:
+    def __init__(
+        self, model: PreTrainedModel, job: PassJob, settings: EsperSettings, temperature: float, most: int
+    ) -> None:
         self.model, self.job, self.layout = model, job, settings.layout
+        self.layers = attention_layers(model, settings.layers)
+        self.temperature, self.most = temperature, most
         self.grid = job.tree.rows, job.tree.cols
         self.memory = Memory(self.grid)
         self.tower = TowerMemory()
         self.encoded: list[VisualTokens] = []
 
     @torch.no_grad()
-    def read(self, looks: Looks, most: int, layers: range, seconds: dict[str, float]) -> tuple[LookAnswer, Tensor]:
-        """The answers, and the visual tokens (B,) that the language model had to read for them."""
+    def read(self, looks: Looks, seconds: dict[str, float]) -> LookReading:
+        """The answers, from the visual tokens that the layout lets the language model read anew."""
         started = perf_counter()
         if self.layout in ("append", "apart"):
             leaves = looks.blocks[-1]
@@ -179,9 +231,16 @@ class _Reader:
             self.memory = Memory(self.grid)
         seconds["encode"] = perf_counter() - started
         started = perf_counter()
-        spoken = answer_look(self.model, self.memory, leaves, tokens, self.job.prompts, most=most, layers=layers)
+        spoken = answer_look(
+            self.model, self.memory, leaves, tokens, self.job.prompts, most=self.most, layers=self.layers
+        )
         seconds["answer"] = perf_counter() - started
-        return spoken, (leaves[..., 2] >= 0).sum(1)
+        return LookReading(
+            1 - spoken.generated.confidence(self.temperature),
+            traces(spoken, self.temperature, self.grid),
+            (leaves[..., 2] >= 0).sum(1),
+            spoken.generated,
+        )
 
     def _encode(self, leaves: Tensor) -> VisualTokens:
         """New leaves, seeing those of earlier looks where the layout lets them."""
@@ -202,6 +261,29 @@ class _Reader:
         ]
         _, where = match_leaves(*batches)
         return VisualTokens(known.embeds[where], tuple(plane[where] for plane in known.planes))
+
+
+class QuestionReader:
+    """Asks an `Eye` again with all leaves seen so far: for models that cannot keep what they have seen.
+
+    Their attention is not shown here, so the next look goes by relevance, by the uncertainty of the whole answer and by
+    ground not examined. Every pass counts in full.
+    """
+
+    def __init__(self, eye: Eye, frame: Frame, query: str, most: int) -> None:
+        self.eye, self.frame, self.query, self.most = eye, frame, query, most
+
+    def read(self, looks: Looks, seconds: dict[str, float]) -> LookReading:
+        """One question about one picture, through `Eye.ask`."""
+        leaves = looks.leaves()[0].numpy()
+        allocation = self.frame.allocation(leaves, leaves[:, 2] * 0.0, len(leaves), "esper")
+        answer = self.eye.ask(self.query, keep=1.0, allocation=allocation, max_new_tokens=self.most)
+        seconds.update(answer.seconds)
+        # No place is known to be unsure or sure; halfway leaves the map as it is.
+        nothing = torch.zeros(1, *self.frame.grid)
+        unsure = torch.tensor([answer.uncertainty])
+        unknown = Traces(nothing + 0.35, nothing, nothing)
+        return LookReading(unsure, unknown, torch.tensor([answer.tokens]), answer=answer)
 
 
 def enough(uncertainty: Tensor, settings: EsperSettings) -> Tensor:
