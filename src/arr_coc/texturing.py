@@ -76,7 +76,7 @@ def sense(
     the semantic PCA; read where it exists, else fitted here and written there, so that pictures can be compared.
     """
     from .sensing.channels import MEMORY_CHANNELS
-    from .sensing.clusters import check_clusters, find_clusters
+    from .sensing.named_clusters import check_clusters, find_clusters
     from .sensing.one_picture import sense_one
     from .sensing.texture import get_layout
 

@@ -174,7 +174,7 @@ def best_clusters(view: np.ndarray, score: np.ndarray, saliency: np.ndarray) -> 
     """Cells (h, w) bool inside the best clusters: three coarse ones first where there are two scales, then ten."""
     import cv2
 
-    from arr_coc.sensing.clusters import find_clusters
+    from arr_coc.sensing.named_clusters import find_clusters
 
     found = find_clusters(view)
     size = score.shape[::-1]

@@ -241,7 +241,7 @@ def write_zoo(story: Any, out: Path) -> dict[str, str]:
     from PIL import Image
 
     from arr_coc.core.files import replacing
-    from arr_coc.eye.story import write_story
+    from arr_coc.eye.story_drawing import write_story
 
     with replacing(out / "zoo.png") as temporary:
         Image.fromarray(story.picture.pixels).save(temporary)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.files import replacing, write_json
 from ..core.values import Answer, Pass
 from ..pictures.load import Picture
 from ..relevance.look.arousal import mood
@@ -183,15 +181,3 @@ def story_table(story: Story, truth: str | None = None) -> Table:
     if truth is not None:
         table.add_row("", "the truth", "", "", "", f"{escape(truth)} ({'right' if answer.text == truth else 'wrong'})")
     return table
-
-
-def write_story(story: Story, out: Path) -> dict[str, str]:
-    """Write strip.png, convergence.png and story.json into a folder; returns their paths by name."""
-    from .story_drawing import convergence_plot, strip
-
-    paths = {name: out / name for name in ("strip.png", "convergence.png", "story.json")}
-    for name, picture in (("strip.png", strip(story)), ("convergence.png", convergence_plot(story))):
-        with replacing(paths[name]) as temporary:
-            picture.save(temporary)
-    write_json(paths["story.json"], story.to_json())
-    return {name: str(path) for name, path in paths.items()}

@@ -1,11 +1,14 @@
-"""A story in pictures: a strip with a column for each pass, and how the uncertainty fell, and what that cost."""
+"""A story in pictures and files: a strip with a column for each pass, how the uncertainty fell, and what that cost."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import cv2
 import numpy as np
 from PIL import Image
 
+from ..core.files import replacing, write_json
 from ..draw import foveated, heat, overlay
 from ..draw.layout import GAP, MARGIN, covered, fit, page, place, resize
 from ..draw.lettering import BOLD, line_height, shorten, wrap, write
@@ -127,3 +130,13 @@ def draw_convergence(canvas: np.ndarray, story: Story, x: int, y: int, width: in
     for (at, height), step in zip(points.tolist(), steps, strict=True):
         cv2.circle(canvas, (at, height), 5, SECOND, -1, cv2.LINE_AA)
         write(canvas, f"{step.uncertainty or 0.0:.2f}", at + half + 6, height - 26, size=TEXT, colour=INK, weight=BOLD)
+
+
+def write_story(story: Story, out: Path) -> dict[str, str]:
+    """Write strip.png, convergence.png and story.json into a folder; returns their paths by name."""
+    paths = {name: out / name for name in ("strip.png", "convergence.png", "story.json")}
+    for name, picture in (("strip.png", strip(story)), ("convergence.png", convergence_plot(story))):
+        with replacing(paths[name]) as temporary:
+            picture.save(temporary)
+    write_json(paths["story.json"], story.to_json())
+    return {name: str(path) for name, path in paths.items()}

@@ -105,7 +105,8 @@ class Scene:
             return {"edges": self.texture["sobel_magnitude"]}, ()
         if strategy != "clusters" or options.get("labels") is not None:
             return {}, ()
-        from ..sensing.clusters import find_clusters, lab_at, quality
+        from ..sensing.clusters import lab_at, quality
+        from ..sensing.named_clusters import find_clusters
 
         named = options.get("clusters", "slic")
         found = find_clusters(self.pixels, named)

@@ -16,8 +16,9 @@ from . import backend_torch as ops
 from . import flow, text_regions
 from .backend import BackendName, get_backend, opencv_installed
 from .channels import TextDetector, channel_tasks, check_detector, check_gaze, view_size, wants_ocr
-from .clusters import Clusters, cluster_channels_batch, labels_of
+from .clusters import Clusters, cluster_channels_batch
 from .inputs import picture_batch
+from .named_clusters import labels_of
 from .one_picture import NO_CLUSTERS, NO_PREVIOUS, sense_one
 from .pyramid import to_cells
 from .slic import slic_batch

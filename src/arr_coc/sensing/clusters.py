@@ -6,19 +6,14 @@ tables over clusters (sizes, centroids, colours, touching pairs), never pixel by
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..core.arrays import is_tensor
 from ..core.errors import InputError
-from .inputs import picture_array
-from .sam_files import sam_folder
-from .slic import compact, slic
+from .slic import compact
 
 SMALLEST_SHARE = 0.01
 MOST = 100
@@ -236,30 +231,6 @@ def _silhouette(labels: np.ndarray, colours: np.ndarray, sample: int, seed: int)
     return float(scores.mean())
 
 
-# ---- by name: slic, sam, the folder of a SAM ------------------------------------------------------------------------
-
-
-def check_clusters(clusters: Any) -> None:
-    """Refuse, before any picture is read, names that stand for nothing here."""
-    if isinstance(clusters, str | Path) and str(clusters) != "slic":
-        sam_folder(clusters)
-
-
-def find_clusters(picture: Any, clusters: Any = "slic") -> Clusters:
-    """Clusters of a picture, grouped, merged and, where few, in two scales. clusters: "slic", "sam", the folder of a
-    SAM, labels (h, w), or `Clusters`, which are as their maker left them."""
-    if isinstance(clusters, Clusters):
-        return clusters
-    array = picture_array(picture)
-    if isinstance(clusters, str | Path) and str(clusters) != "slic":
-        from .sam import load_masks, sam
-
-        generator = load_masks(str(sam_folder(clusters)))
-        return replace(sam(array, generator), note=generator.note)
-    labels = labels_of(clusters, array)
-    return tidy(labels, lab_at(array, (labels.shape[0], labels.shape[1])))
-
-
 def lab_at(array: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """(H, W, 3) RGB, uint8 or in [0, 1] → (*size, 3) L*a*b*."""
     import cv2
@@ -271,19 +242,6 @@ def lab_at(array: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 # ---- clusters as channels: cluster_id, cluster_distance, cluster_size -----------------------------------------------
-
-
-def labels_of(clusters: Any, array: np.ndarray) -> np.ndarray:
-    """What `clusters=` stands for, as labels (h, w): "slic" as it is found, all else tidied."""
-    if isinstance(clusters, Clusters):
-        return clusters.labels
-    if isinstance(clusters, str | Path):
-        return slic(array) if str(clusters) == "slic" else find_clusters(array, clusters).labels
-    labels = clusters.cpu().numpy() if is_tensor(clusters) else np.asarray(clusters)
-    labels = labels[0] if labels.ndim == 3 and len(labels) == 1 else labels
-    if labels.ndim != 2 or not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0:
-        raise InputError(f"cluster labels must be integers (h, w), 0 or more, got {labels.dtype} {labels.shape}")
-    return labels
 
 
 def cluster_channels(labels: np.ndarray, size: tuple[int, int]) -> dict[str, np.ndarray]:

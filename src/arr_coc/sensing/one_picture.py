@@ -94,7 +94,8 @@ def _write_channels(
     if "cluster_id" in layout and clusters is None:
         notes.append(NO_CLUSTERS)
     elif "cluster_id" in layout:
-        from .clusters import cluster_channels, labels_of
+        from .clusters import cluster_channels
+        from .named_clusters import labels_of
 
         # First, because it takes longest.
         tasks.insert(0, lambda: cluster_channels(labels_of(clusters, array), target))

@@ -216,7 +216,7 @@ def command(
                 files = {"homunculus.png": draw_page(out, name, picture, answer, query, scored)}
             files |= write_files(out, name, answer)
             if story is not None and explain:
-                from ...eye.story import write_story
+                from ...eye.story_drawing import write_story
 
                 files |= write_story(story, out)
     if as_json:

@@ -144,7 +144,7 @@ def check_clusters_of(strategies: Sequence[str | None], clusters: str) -> None:
     if clusters != "slic" and "clusters" not in strategies:
         raise InputError(f"--clusters {clusters} is for --strategy clusters; add that, or leave it out")
     if clusters != "slic":
-        from ...sensing.clusters import check_clusters
+        from ...sensing.named_clusters import check_clusters
 
         check_clusters(clusters)
 

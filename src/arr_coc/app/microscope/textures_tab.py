@@ -10,7 +10,8 @@ import numpy as np
 from ...draw import contact_sheet
 from ...draw.channels import channel_pixels, identifier_colours, range_words
 from ...pictures.load import Picture
-from ...sensing.clusters import ClusterQuality, Clusters, find_clusters, lab_at, quality
+from ...sensing.clusters import ClusterQuality, Clusters, lab_at, quality
+from ...sensing.named_clusters import find_clusters
 from ...sensing.one_picture import sense_one
 from ...sensing.pyramid import pyramid
 from ...sensing.texture import Texture
