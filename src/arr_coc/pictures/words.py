@@ -13,8 +13,10 @@ import numpy as np
 
 from ..core.errors import InputError
 
-# More words than any page has; a file with more is broken, and every pair of near words is compared.
+# More words than any page has; a file with more is broken.
 MOST_WORDS = 20_000
+# Up to so many boxes, each is compared with every other; beyond, with the nearest ones only.
+EVERY_PAIR = 2048
 LONGEST_WORD = 256
 # Two words of a line belong together where the gap between them is below so many of their heights; two figures, which
 # columns and axes set close, where it is no wider than a space.
@@ -75,8 +77,7 @@ def make_words(
     height, width = float(size[0]), float(size[1])
     if not (np.isfinite([height, width]).all() and height > 0 and width > 0):
         raise InputError(f"words of {source}: the page is {width} by {height}; give its width and height")
-    if len(texts) > MOST_WORDS:
-        raise InputError(f"words of {source}: {len(texts)} words are more than {MOST_WORDS}; give one page at a time")
+    check_number(len(texts), source)
     try:
         corners = np.asarray(boxes, dtype=np.float64).reshape(len(texts), 4)
     except (TypeError, ValueError) as error:
@@ -102,6 +103,11 @@ def make_words(
     return replace(words, lines=chains(neighbours_right(words.scaled, np.inf))) if lines is None else words
 
 
+def check_number(number: int, source: str) -> None:
+    if number > MOST_WORDS:
+        raise InputError(f"words of {source}: {number} words are more than {MOST_WORDS}; give one page at a time")
+
+
 def as_words(value: Any, size: tuple[float, float]) -> Words:
     """What a caller may give as `words=` for a picture of `size` (height, width): `Words`; a list of (text, box) or of
     {"text": …, "box": …}; or a file of words or its path (`words_files.read_words`). Boxes are x0, y0, x1, y1 in 0–1,
@@ -123,6 +129,7 @@ def listed_words(value: Any, size: tuple[float, float] | None, source: str) -> W
         value = value.get("words", ())
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise InputError(f"words of {source}: expected a list of words, got {type(value).__name__}")
+    check_number(len(value), source)
     pairs = [_pair(entry, source) for entry in value]
     boxes = np.array([box for _, box in pairs], dtype=np.float64).reshape(-1, 4)
     shares = not boxes.size or float(np.abs(boxes).max()) <= 1.5
@@ -162,24 +169,76 @@ def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
     distance = np.full(number, np.inf)
     x0, y0, x1, y1 = boxes.T
     high = y1 - y0
+    middle = (y0 + y1) / 2
+    near = Nearest(number, in_bands(middle, high, x0, x1), (x0, x1))
     for first in range(0, number, _AT_ONCE):  # blocks of words, so that a dense page needs no gigabyte
         part = slice(first, first + _AT_ONCE)
-        shared = np.minimum(y1[part, None], y1) - np.maximum(y0[part, None], y0)
-        least = np.minimum(high[part, None], high)
-        apart = x0 - x1[part, None]
+        other = near.of(part)
+        shared = np.minimum(y1[part, None], y1[other]) - np.maximum(y0[part, None], y0[other])
+        least = np.minimum(high[part, None], high[other])
+        apart = x0[other] - x1[part, None]
         # Letters of one size: a heading beside small print is not its line.
-        fits = (shared > 0.5 * least) & (least * 2.2 > np.maximum(high[part, None], high))
-        fits &= (x0 > x0[part, None]) & (apart > -0.6 * least) & (apart < gap * least)
+        fits = (shared > 0.5 * least) & (least * 2.2 > np.maximum(high[part, None], high[other]))
+        fits &= (x0[other] > x0[part, None]) & (apart > -0.6 * least) & (apart < gap * least)
         ranked = np.where(fits, apart + (1 - shared / np.maximum(least, 1e-9)) * least, np.inf)
         best = ranked.argmin(1)
         distance[part] = ranked[np.arange(len(best)), best]
-        following[part] = np.where(np.isfinite(distance[part]), best, -1)
+        following[part] = np.where(np.isfinite(distance[part]), chosen(other, best), -1)
     order = np.lexsort((distance, following))
     order = order[following[order] >= 0]
     claimed = following[order]
     later = np.r_[False, claimed[1:] == claimed[:-1]] if len(order) else np.zeros(0, bool)
     following[order[later]] = -1
     return following
+
+
+# ---- who is near ----------------------------------------------------------------------------------------------------
+
+# Boxes that each one is compared with: around its place in its band and in those beside it, and around its place on the
+# whole page.
+IN_BAND, ON_PAGE = 16, 48
+# What is sorted, and where each one looks in it.
+Lookup = tuple[np.ndarray, np.ndarray]
+
+
+class Nearest:
+    """Which boxes may be the neighbours of each: all of them on a page of up to `EVERY_PAIR`. On a larger one those
+    that lie next to it in bands and on the whole page, so that the work grows with the number of boxes, not with its
+    square.
+    """
+
+    def __init__(self, number: int, bands: Sequence[Lookup], page: Lookup) -> None:
+        self.number = number
+        self._found = None
+        if number > EVERY_PAIR:
+            parts = [_around(*lookup, IN_BAND) for lookup in bands]
+            self._found = np.concatenate([*parts, _around(*page, ON_PAGE)], axis=1)
+
+    def of(self, part: slice) -> np.ndarray:
+        """(1, N), or (those of `part`, candidates) int64."""
+        return np.arange(self.number)[None] if self._found is None else self._found[part]
+
+
+def in_bands(middle: np.ndarray, thickness: np.ndarray, along: np.ndarray, target: np.ndarray) -> list[Lookup]:
+    """Bands as thick as the median box. middle: (N,) across the bands. along: (N,) what is sorted in each. target: (N,)
+    where each box looks, in its own band and the two beside it."""
+    if len(middle) <= EVERY_PAIR:
+        return []
+    band = np.floor(middle.astype(np.float64) / max(float(np.median(thickness)), 1e-6))
+    apart = 2.0 * float(max(1.0, np.abs(along).max(), np.abs(target).max()))
+    return [(band * apart + along, (band + beside) * apart + target) for beside in (0, -1, 1)]
+
+
+def _around(values: np.ndarray, targets: np.ndarray, window: int) -> np.ndarray:
+    """(N, window) int64: the boxes whose values lie around each target."""
+    order = np.argsort(values, kind="stable")
+    place = np.searchsorted(values[order], targets) - window // 2
+    return order[np.clip(place, 0, len(values) - window)[:, None] + np.arange(window)]
+
+
+def chosen(other: np.ndarray, best: np.ndarray) -> np.ndarray:
+    """(B,) the candidate in column `best` of each row of `other`, which has one row for all or one for each."""
+    return other[0, best] if len(other) == 1 else other[np.arange(len(best)), best]
 
 
 def chains(following: np.ndarray) -> np.ndarray:

@@ -166,12 +166,14 @@ def kinds_of(text: str) -> tuple[bool, ...]:
     """Which of `KINDS` a word or a phrase is, as a whole."""
     plain = text.strip(" ,;:").lower()
     found = [bool(_COMPILED[kind].fullmatch(plain)) for kind in PATTERNS]
-    return (*found, bool(_NAME.fullmatch(text.strip(" ,;:"))), not any(letter.isdigit() for letter in plain))
+    return (*found, bool(_NAME.fullmatch(text.strip(" ,;:"))), not any(map(str.isdigit, plain)))
 
 
 def word_kinds(texts: Sequence[str]) -> np.ndarray:
     """(N, kinds) float32."""
-    return np.array([kinds_of(text[:64]) for text in texts], dtype=np.float32).reshape(len(texts), len(KINDS))
+    cut = [text[:64] for text in texts]
+    known = {text: kinds_of(text) for text in dict.fromkeys(cut)}
+    return np.array([known[text] for text in cut], dtype=np.float32).reshape(len(texts), len(KINDS))
 
 
 def asked_kinds(query: str) -> np.ndarray:

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 
-from ...pictures.words import Words
+from ...pictures.words import EVERY_PAIR, Nearest, Words, chosen, in_bands
 from .kinds import GROUPS, KINDS, number_of, parts_of, stem, word_kinds
 
 LEFT, RIGHT, UP, DOWN, ROW_HEAD, COLUMN_HEAD = range(6)
@@ -52,9 +52,12 @@ class WordPage:
         return len(self.texts)
 
 
-@lru_cache(maxsize=8)
 def word_page(words: Words) -> WordPage:
-    """The page of some words; there must be at least one."""
+    """The page of some words; there must be at least one. The last few are kept, unless they are too large for that."""
+    return _kept_page(words) if len(words) <= EVERY_PAIR else _word_page(words)
+
+
+def _word_page(words: Words) -> WordPage:
     order = np.lexsort((words.scaled[:, 0], words.phrases))
     phrase = words.phrases[order]
     first = np.flatnonzero(np.r_[True, phrase[1:] != phrase[:-1]])
@@ -66,8 +69,8 @@ def word_page(words: Words) -> WordPage:
         [np.minimum.reduceat(boxes[:, :2], first, axis=0), np.maximum.reduceat(boxes[:, 2:], first, axis=0)], axis=1
     )
     near, gaps = neighbours_of(spans)
-    found = word_kinds(texts)
-    kinds = np.maximum(word_kinds(joined), np.maximum.reduceat(found, first, axis=0) * 0.5)
+    found, whole = np.split(word_kinds([*texts, *joined]), [len(texts)])
+    kinds = np.maximum(whole, np.maximum.reduceat(found, first, axis=0) * 0.5)
     percentile, ticks = figures(joined, spans, kinds)
     lists = [parts_of(text) or ("",) for text in texts]
     flat = [part for parts in lists for part in parts]
@@ -95,15 +98,34 @@ def word_page(words: Words) -> WordPage:
     )
 
 
+_kept_page = lru_cache(maxsize=8)(_word_page)
+
+
 def letter_pairs(parts: tuple[str, ...]) -> np.ndarray:
     """(parts, HASHES) float32 of length 1: which pairs and triples of letters a part has, its ends marked, so that the
     product of two of them is how alike they are."""
     found = np.zeros((len(parts), HASHES), np.float32)
-    for row, part in enumerate(parts):
-        marked = f"^{part}$".encode()
-        grams = [marked[at : at + size] for size in (2, 3) for at in range(len(marked) - size + 1)]
-        found[row, [crc32(gram) % HASHES for gram in grams]] = 1
-    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
+    for start in range(0, len(parts), _AT_ONCE):
+        marked = [f"^{part}$".encode() for part in parts[start : start + _AT_ONCE]]
+        row = np.repeat(np.arange(start, start + len(marked)), [len(one) for one in marked])
+        letters = np.frombuffer(b"".join(marked), np.uint8).astype(np.uint32)
+        for size in (2, 3):
+            inside = np.flatnonzero(row[: len(row) - size + 1] == row[size - 1 :])
+            found[row[inside], _hashes(letters, inside, size)] = 1
+    found /= np.maximum(np.sqrt(found.sum(1, keepdims=True)), 1e-6)
+    return found
+
+
+# CRC-32 of one byte.
+_BYTES = np.array([crc32(bytes([byte]), 0xFFFFFFFF) ^ 0xFFFFFFFF for byte in range(256)], np.uint32)
+
+
+def _hashes(letters: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
+    """(n,) the CRC-32 of `size` letters from each place, as `zlib.crc32` counts it, below HASHES."""
+    state = np.full(len(places), 0xFFFFFFFF, np.uint32)
+    for step in range(size):
+        state = _BYTES[(state ^ letters[places + step]) & 0xFF] ^ (state >> np.uint32(8))
+    return (state ^ np.uint32(0xFFFFFFFF)) % HASHES
 
 
 def neighbours_of(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -113,28 +135,45 @@ def neighbours_of(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     high, wide = np.maximum(y1 - y0, 1e-6), np.maximum(x1 - x0, 1e-6)
     near = np.full((number, NEIGHBOURS), number)
     gaps = np.full((number, 4), 99.0)
+    middle_x, middle_y = (x0 + x1) / 2, (y0 + y1) / 2
+    # Of each side: in what order its phrases stand in bands and on the page, and where a phrase looks among them.
+    rows, columns = (middle_y, high), (middle_x, np.maximum(wide, high))
+    lookups = {
+        LEFT: Nearest(number, in_bands(*rows, x1, x0), (x1, x0)),
+        RIGHT: Nearest(number, in_bands(*rows, x0, x1), (x0, x1)),
+        UP: Nearest(number, in_bands(*columns, y1, y0), (y1, y0)),
+        DOWN: Nearest(number, in_bands(*columns, y0, y1), (y0, y1)),
+    }
     for start in range(0, number, _AT_ONCE):  # blocks, so that a dense page needs no gigabyte
         here = slice(start, start + _AT_ONCE)
-        rows = np.arange(number)[here]
-        beside = np.minimum(y1[here, None], y1) - np.maximum(y0[here, None], y0) > 0.4 * np.minimum(
-            high[here, None], high
-        )
-        over = np.minimum(x1[here, None], x1) - np.maximum(x0[here, None], x0)
-        aligned = (over > 0.3 * np.minimum(wide[here, None], wide)) | (
-            np.abs(x0[here, None] - x0) < 0.5 * high[here, None]
-        )
-        aligned |= (np.abs(x1[here, None] - x1) < 0.5 * high[here, None]) & (over > -0.5 * high[here, None])
-        middle_x, middle_y = (x0 + x1) / 2, (y0 + y1) / 2
-        for side, allowed, gap, before in (
-            (LEFT, beside, x0[here, None] - x1, middle_x < middle_x[here, None]),
-            (RIGHT, beside, x0 - x1[here, None], middle_x > middle_x[here, None]),
-            (UP, aligned & ~beside, y0[here, None] - y1, middle_y < middle_y[here, None]),
-            (DOWN, aligned & ~beside, y0 - y1[here, None], middle_y > middle_y[here, None]),
-        ):
-            ranked = np.where(allowed & before, np.maximum(gap, 0) + 1e-3 * np.abs(x0[here, None] - x0), np.inf)
+        for side, lookup in lookups.items():
+            other = lookup.of(here)
+            beside = np.minimum(y1[here, None], y1[other]) - np.maximum(y0[here, None], y0[other]) > 0.4 * np.minimum(
+                high[here, None], high[other]
+            )
+            if side in (LEFT, RIGHT):
+                allowed = beside
+                before = (
+                    middle_x[other] < middle_x[here, None] if side == LEFT else middle_x[other] > middle_x[here, None]
+                )
+                gap = x0[here, None] - x1[other] if side == LEFT else x0[other] - x1[here, None]
+            else:
+                over = np.minimum(x1[here, None], x1[other]) - np.maximum(x0[here, None], x0[other])
+                aligned = (over > 0.3 * np.minimum(wide[here, None], wide[other])) | (
+                    np.abs(x0[here, None] - x0[other]) < 0.5 * high[here, None]
+                )
+                aligned |= (np.abs(x1[here, None] - x1[other]) < 0.5 * high[here, None]) & (
+                    over > -0.5 * high[here, None]
+                )
+                allowed = aligned & ~beside
+                before = (
+                    middle_y[other] < middle_y[here, None] if side == UP else middle_y[other] > middle_y[here, None]
+                )
+                gap = y0[here, None] - y1[other] if side == UP else y0[other] - y1[here, None]
+            ranked = np.where(allowed & before, np.maximum(gap, 0) + 1e-3 * np.abs(x0[here, None] - x0[other]), np.inf)
             best = ranked.argmin(1)
-            least = ranked[np.arange(len(rows)), best]
-            near[here, side] = np.where(np.isfinite(least), best, number)
+            least = ranked[np.arange(len(best)), best]
+            near[here, side] = np.where(np.isfinite(least), chosen(other, best), number)
             gaps[here, side] = np.where(np.isfinite(least), least / high[here], 99.0)
     for side, head in ((LEFT, ROW_HEAD), (UP, COLUMN_HEAD)):
         step = np.append(near[:, side], number)
@@ -156,8 +195,8 @@ def figures(texts: tuple[str, ...], boxes: np.ndarray, kinds: np.ndarray) -> tup
         height = np.maximum(y1 - y0, 1e-6)
         for edges, along in ((((x1, x0, (x0 + x1) / 2)), (y0 + y1) / 2), (((y0 + y1) / 2,), (x0 + x1) / 2)):
             for edge in edges:
-                together = np.abs(edge[:, None] - edge) < 0.35 * height[:, None]
-                ticks[numeric] = np.maximum(ticks[numeric], _evenly(together, along, values[numeric]))
+                evenly = _evenly(edge, 0.35 * height, along, values[numeric])
+                ticks[numeric] = np.maximum(ticks[numeric], evenly)
     plain = np.isfinite(values) & (ticks < 0.5) & (kinds[:, _YEAR] < 1)
     percentile = np.full(len(texts), 0.5, np.float32)
     if plain.sum() > 1:
@@ -166,16 +205,24 @@ def figures(texts: tuple[str, ...], boxes: np.ndarray, kinds: np.ndarray) -> tup
     return percentile, ticks
 
 
-def _evenly(together: np.ndarray, along: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """(n,) 1 where the members of its group (n, n) grow with their place as on an axis: correlation above 0.999."""
-    weight = together.astype(float)
-    count = weight.sum(1)
-    centre_a, centre_v = weight @ along / count, weight @ values / count
+def _evenly(edge: np.ndarray, reach: np.ndarray, along: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """(n,) 1 where those whose edge lies within `reach` of one's own grow with their place as on an axis: correlation
+    above 0.999."""
+    near = Nearest(len(edge), (), (edge, edge))
     scale = max(1e-9, float(np.abs(values).max()))
-    a, v = along[None] - centre_a[:, None], (values[None] - centre_v[:, None]) / scale
-    shared = (weight * a * v).sum(1)
-    spread = np.sqrt((weight * a * a).sum(1) * (weight * v * v).sum(1))
-    return ((count >= 4) & (np.abs(shared) > 0.999 * np.maximum(spread, 1e-12))).astype(np.float32)
+    found = np.zeros(len(edge), np.float32)
+    for start in range(0, len(edge), EVERY_PAIR):
+        part = slice(start, start + EVERY_PAIR)
+        other = near.of(part)
+        weight = (np.abs(edge[part, None] - edge[other]) < reach[part, None]).astype(float)
+        count = weight.sum(1)
+        places, sizes = np.broadcast_to(along[other], weight.shape), np.broadcast_to(values[other], weight.shape)
+        centre_a, centre_v = (weight * places).sum(1) / count, (weight * sizes).sum(1) / count
+        a, v = places - centre_a[:, None], (sizes - centre_v[:, None]) / scale
+        shared = (weight * a * v).sum(1)
+        spread = np.sqrt((weight * a * a).sum(1) * (weight * v * v).sum(1))
+        found[part] = (count >= 4) & (np.abs(shared) > 0.999 * np.maximum(spread, 1e-12))
+    return found
 
 
 def _phrase_features(
