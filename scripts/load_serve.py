@@ -2,6 +2,7 @@
 
     python scripts/load_serve.py --clients 1,8,32 --rounds 6        requests per second, full against a quarter
     python scripts/load_serve.py --minutes 30 --overload 2          twice what it can take; exits with 1 unless it held
+    python scripts/load_serve.py --hostile                          ten good clients, alone and beside one hostile one
 
 The server is a process of its own, on `mini`. Ratios are taken between neighbours in time: each round asks the same
 questions in every way, one way after the other, in changing order; intervals are over the rounds. The server's own
@@ -284,6 +285,62 @@ def offer(
     return tally, tally.report(time.perf_counter() - started)
 
 
+# ---- a hostile client ------------------------------------------------------------------------------------------------
+
+
+def hostile_bodies() -> list[bytes]:
+    """The dearest requests that are answered: a page of 19 000 long words, and a large picture in full."""
+    letters = "abcdefghijklmnopqrstuvwxyz" * 8
+    words = [
+        {
+            "text": f"{n}{letters}"[:200],
+            "box": [n % 100 / 100, n // 100 / 190, (n % 100 + 0.7) / 100, n // 100 / 190 + 0.003],
+        }
+        for n in range(19_000)
+    ]
+    memory = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (1500, 2000, 3), np.uint8)).save(memory, "JPEG")
+    large = {"role": "user", "content": [shown(memory.getvalue()), {"type": "text", "text": say("pink")}]}
+    return [body_of([message(say("pink"), png())], {"words": words}), body_of([large], {"keep": 1.0})]
+
+
+def beside_a_hostile_one(clients: int, number: int) -> dict[str, Any]:
+    """The 95th percentile of good clients' seconds, alone and while one other keeps sending its worst."""
+    known = [body for body, *_ in cases(arr_coc.Eye.from_pretrained("mini"))]
+    found: dict[str, Any] = {}
+    with served("--queue", "256", "--seconds", "60") as server:
+        for body in known[:3]:
+            server.post(body)
+
+        def timed(turn: int) -> float:
+            sent = time.perf_counter()
+            status = server.post(known[turn % len(known)])[0]
+            if status != 200:
+                raise SystemExit(f"a good request got {status}")
+            return time.perf_counter() - sent
+
+        def good() -> list[float]:
+            with ThreadPoolExecutor(clients) as pool:
+                return list(pool.map(timed, range(number)))
+
+        statuses: Counter[int] = Counter()
+        found["alone"] = good()
+        for name, body in zip(("words", "large picture"), hostile_bodies(), strict=True):
+            ended = threading.Event()
+
+            def attack(body: bytes = body, ended: threading.Event = ended) -> None:
+                while not ended.is_set():
+                    statuses[server.post(body)[0]] += 1
+
+            attacker = threading.Thread(target=attack, daemon=True)
+            attacker.start()
+            found[name] = good()
+            ended.set()
+            attacker.join()
+    told = {name: round(float(np.percentile(seconds, 95)), 2) for name, seconds in found.items()}
+    return {"95th percentile, s": told, "statuses of the hostile one": dict(statuses)}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", default="1,8,32", help="how many ask at once")
@@ -291,8 +348,12 @@ def main() -> int:
     parser.add_argument("--number", type=int, default=16, help="requests of each way in a round, at least one a client")
     parser.add_argument("--minutes", type=float, help="overload for so long, instead of ratios")
     parser.add_argument("--overload", type=float, default=2, help="how many times what it can take")
+    parser.add_argument("--hostile", action="store_true", help="ten good clients beside one hostile one")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end, it takes its server along
+    if given.hostile:
+        print(json.dumps(beside_a_hostile_one(10, 100), indent=1))
+        return 0
     if given.minutes is None:
         head = ("clients", "tokens", "requests per second", "times full", "processor seconds a request", "times full")
         print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)

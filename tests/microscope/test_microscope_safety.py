@@ -68,6 +68,23 @@ def test_names_of_other_sites_are_not_answered(application):
     assert request(application, "POST", "/gradio_api/queue/join", headers=foreign, json={}).status_code == 403
 
 
+def test_a_page_of_another_site_cannot_ask_in_disguise(application):
+    """A form or a script may send text to any address without being asked; it says where it comes from."""
+    plain = {"content-type": "text/plain"}
+    join = "/gradio_api/queue/join"
+    assert request(application, "POST", join, headers=plain, content=b"{}").status_code == 415
+    assert request(application, "POST", join, content=b"{}").status_code == 415
+    evil = {"origin": "http://evil.example"}
+    files = {"files": ("a.png", png(8, 8))}
+    assert request(application, "POST", "/gradio_api/upload", headers=evil, files=files).status_code == 403
+    assert request(application, "GET", "/config", headers=evil).status_code == 403
+    named = Guard(application.application, "127.0.0.1", None, Limits(), origins=["http://evil.example"])
+    answer = request(named, "GET", "/config", headers=evil)
+    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "http://evil.example")
+    with pytest.raises(InputError, match="--allow-origin"):
+        Guard(application.application, "127.0.0.1", None, Limits(), origins=["evil.example/page"])
+
+
 # ---- what may be uploaded -------------------------------------------------------------------------------------------
 
 
@@ -90,7 +107,7 @@ def test_uploads_have_a_limit_told_or_not(application):
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("cancel", {"content": b'{"data": \xbe'}),
+        ("cancel", {"content": b'{"data": \xbe', "headers": {"content-type": "application/json"}}),
         ("upload", {"files": {"files": ("", b"data")}}),
     ],
 )

@@ -33,14 +33,19 @@ def serving(eye: Any) -> Callable[..., Any]:
 
     @contextmanager
     def start(
-        key: str | None = None, media: tuple[str, ...] = (), model: Any = None, default: Any = None, **limits: Any
+        key: str | None = None,
+        media: tuple[str, ...] = (),
+        model: Any = None,
+        default: Any = None,
+        origins: tuple[str, ...] = (),
+        **limits: Any,
     ) -> Iterator[Served]:
         import uvicorn
 
         from arr_coc.app.serve import Engine, Limits, build_api
 
         engine = Engine(copy(eye) if model is None else model, Limits(**limits))
-        api = build_api(engine, key=key, media=media, default=default)
+        api = build_api(engine, key=key, media=media, default=default, origins=origins)
         config = uvicorn.Config(api, port=0, log_level="warning")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)

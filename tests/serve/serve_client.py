@@ -18,6 +18,7 @@ import arr_coc
 
 EXAMPLES = Path(arr_coc.__file__).parent / "examples"
 STREET = EXAMPLES / "street.png"
+JSON = {"Content-Type": "application/json"}
 PINK, GRAY = "What does the pink sign say?", "What does the gray sign say?"
 
 

@@ -286,12 +286,15 @@ def test_a_client_that_hangs_up_while_it_is_told_ends_its_row(serving: Callable[
     sent = json.dumps({**body, "max_tokens": 100_000}).encode()
     with serving(model=endless, new_tokens=100_000) as served:
         place = urlsplit(served.address)
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Length: {len(sent)}\r\n\r\n"
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Length: {len(sent)}\r\n"
+        head += "Content-Type: application/json\r\n\r\n"
         with socket.create_connection((place.hostname or "", place.port or 0), timeout=60) as line:
             line.sendall(head.encode() + sent)
             heard = b""
             while heard.count(b"data: ") < 4:
-                heard += line.recv(4096)
+                piece = line.recv(4096)
+                assert piece, heard
+                heard += piece
         until(lambda: served.counted("arr_coc_batch_size_count") == 1)
         assert served.talk(body["messages"], {}, max_tokens=3).usage.completion_tokens == 3
 

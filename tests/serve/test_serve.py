@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from forked import Zygote
 from PIL import Image
-from serve_client import GRAY, PINK, SIGNS, STREET, Gate, Served, data_url, until
+from serve_client import GRAY, JSON, PINK, SIGNS, STREET, Gate, Served, data_url, until
 
 from arr_coc.relevance.registry import relevance_source, remove_source
 
@@ -151,10 +151,10 @@ def test_bodies_that_are_no_chat(server: Served) -> None:
 
     address = f"{server.address}/v1/chat/completions"
     for body in (b"", b"{", b"[]", b"[" * 100_000, b'{"model": "mini"}', b'{"model": "mini", "messages": [1]}'):
-        answer = httpx.post(address, content=body)
+        answer = httpx.post(address, content=body, headers=JSON)
         assert answer.status_code == 400, body[:20]
         assert answer.json()["error"]["message"]
-    assert httpx.post(address, content=iter([b"{}"])).status_code == 411
+    assert httpx.post(address, content=iter([b"{}"]), headers=JSON).status_code == 411
 
 
 def test_twelve_at_once_all_get_their_own_answer(server: Served, wanted: Callable[..., Any], gate: Gate) -> None:
@@ -211,14 +211,25 @@ def test_one_that_goes_wrong_takes_nobody_along(server: Served, wanted: Callable
 def test_limits_of_queue_and_time(serving: Callable[..., Any], gate: Gate) -> None:
     from openai import RateLimitError
 
-    with serving(queue=1, seconds=1.5) as served, ThreadPoolExecutor(3) as pool:
-        held = pool.submit(refusal, served, own={"budget": 12, "relevance": "gate"})
+    with serving(queue=1) as served, ThreadPoolExecutor(3) as pool:
+        held = pool.submit(served.ask, own={"budget": 12, "relevance": "gate"})
         assert gate.reached.wait(60)
-        queued = pool.submit(refusal, served)
+        queued = pool.submit(served.ask)
         until(lambda: served.engine.waiting == 1)
         with pytest.raises(RateLimitError) as raised:
             served.ask()
         assert int(raised.value.response.headers["retry-after"]) >= 1
+        gate.opened.set()
+        assert held.result().choices
+        assert queued.result().choices
+
+
+def test_the_time_of_a_request_is_over_whether_it_waits_or_is_looked_at(
+    serving: Callable[..., Any], gate: Gate
+) -> None:
+    with serving(seconds=1.5) as served, ThreadPoolExecutor(2) as pool:
+        held = pool.submit(refusal, served, own={"budget": 12, "relevance": "gate"})
+        queued = pool.submit(refusal, served, own={"budget": 12, "relevance": "gate"})
         assert held.result()[0] == 504
         assert queued.result()[0] == 504
         assert served.engine.waiting == 0  # nobody listens: its place is free

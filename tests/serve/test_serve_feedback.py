@@ -7,7 +7,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from serve_client import PINK, messages
+from serve_client import JSON, PINK, messages
 
 from arr_coc.eye.feedback import Feedback, entries_of
 from arr_coc_lab.train.own_data import read_own
@@ -28,7 +28,7 @@ def test_an_answer_is_recorded_and_judged_by_its_name(eye: Any, serving: Callabl
             refused = httpx.post(at, json=wrong)
             assert refused.status_code == 400
             assert "\n" not in refused.json()["error"]["message"]
-        assert httpx.post(at, content=b"{").status_code == 400
+        assert httpx.post(at, content=b"{", headers=JSON).status_code == 400
     first, judged = entries_of(tmp_path / "feedback.jsonl")
     assert (first["id"], first["query"], judged["judges"]) == (name, PINK, name)
     (record,) = read_own(tmp_path / "feedback.jsonl").records

@@ -82,7 +82,7 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     os.close(tell)
     with open(request["pid"], "w") as file:
         file.write(f"{pid}\n")
-    said, deadline, late = b"", time.monotonic() + request.get("seconds", 120), False
+    said, deadline, late = b"", time.monotonic() + request.get("seconds", 1200), False
     while not late:
         late = not select.select([heard], [], [], max(0.0, deadline - time.monotonic()))[0]
         part = os.read(heard, 100) if not late else b""

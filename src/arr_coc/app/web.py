@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import math
 import re
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
+from ..core.checks import positive
 from ..core.errors import InputError
 
 Scope = MutableMapping[str, Any]
@@ -18,6 +21,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOOPBACK = "127.0.0.1"
+OTHER_SITE = "a page of another site may not ask here; name its origin with --allow-origin"
 SHORTEST_SECRET = 8
 
 
@@ -41,6 +45,38 @@ def called_name(headers: Mapping[bytes, bytes]) -> str:
     return re.sub(rb":\d+$", b"", headers.get(b"host", b"")).decode("latin-1")
 
 
+class Origins:
+    """Whose pages may ask: those that this server sent itself, and those of the sites that were named."""
+
+    def __init__(self, named: Sequence[str] = ()) -> None:
+        for one in named:
+            parts = urlsplit(one)
+            if parts.scheme not in ("http", "https") or not parts.netloc or one != f"{parts.scheme}://{parts.netloc}":
+                raise InputError(f"--allow-origin {one} is no origin; give one such as https://example.org")
+        self.named = frozenset(one.lower().encode() for one in named)
+
+    def welcome(self, headers: Mapping[bytes, bytes]) -> bool:
+        """May this request be answered? What comes from no page, as from a program, says no origin."""
+        origin = headers.get(b"origin")
+        if origin is None:
+            return True
+        own = headers.get(b"host", b"").lower()
+        return origin.lower() in self.named or (bool(own) and origin.lower() in (b"http://" + own, b"https://" + own))
+
+    def told(self, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+        """The headers by which a browser lets a page of a named site read the answer."""
+        origin = headers.get(b"origin", b"")
+        if origin.lower() not in self.named:
+            return []
+        allowed = {b"origin": origin, b"methods": b"GET, POST", b"headers": b"authorization, content-type"}
+        return [(b"access-control-allow-" + name, value) for name, value in allowed.items()] + [(b"vary", b"Origin")]
+
+
+def is_json(headers: Mapping[bytes, bytes]) -> bool:
+    """A page of any site may send text or a form without being asked; JSON it may not."""
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower() == b"application/json"
+
+
 def check_exposure(host: str, secret: str | None, kind: str, remedy: str) -> None:
     """Beyond this machine only with a secret. kind: what it is called. remedy: how one is given."""
     if secret is not None and len(secret) < SHORTEST_SECRET:
@@ -61,10 +97,15 @@ def open_directly(request: Request, seconds: float) -> Any:
     return build_opener(_Stay, ProxyHandler({})).open(request, timeout=seconds)
 
 
+def whole_units(number: float, unit: float, name: str) -> int:
+    """A size of megabytes or megapixels as bytes or pixels, or one clear line."""
+    return int(positive(number, name) * unit)
+
+
 def check_limits(limits: Any) -> None:
     for name, value in vars(limits).items():
-        if value is not None and value < 1:
-            raise InputError(f"the limit {name}={value} lets nothing through; give at least 1")
+        if value is not None and not 1 <= value < math.inf:
+            raise InputError(f"the limit {name}={value} cannot be held; give a number of at least 1")
 
 
 def run(

@@ -20,6 +20,8 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 from ..core.checks import positive, whole
 from ..core.errors import InputError
+from ..core.stopping import Stopped
+from .svg import svg_png
 
 # Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
 MAX_PIXELS = 2 * 89_478_485
@@ -27,6 +29,8 @@ MOST_TIMES = 4
 # Rows converted at once. Decoders hold 4 bytes per pixel; converting in bands keeps the peak at one copy beside that.
 _BAND_PIXELS = 4_000_000
 _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
+# Formats that tell the number of their frames only by reading all of them, and how many bytes that may be.
+_COUNTED_BY_READING, _MOST_COUNTED = ("GIF", "TIFF", "MPO"), 1 << 18
 _WIDE_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 
 
@@ -140,7 +144,7 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
             f"{label} has too many pixels: {error}; resize it to at most {max_pixels // 1_000_000} megapixels"
         ) from error
     except UnidentifiedImageError as error:
-        converted = _foreign(file, label)
+        converted = _foreign(file, label, max_pixels)
         if converted is None:
             raise InputError(f"{label} is not a picture that can be read; convert it to PNG or JPEG") from error
         image = converted
@@ -153,7 +157,7 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
         return _from_pil(image, name, label, max_pixels, longest_side, reduce_while_decoding=True)
 
 
-def _foreign(file: Any, label: str) -> Image.Image | None:
+def _foreign(file: Any, label: str, max_pixels: int) -> Image.Image | None:
     """HEIC and SVG, which Pillow does not know, where the extra `[formats]` is installed; None for other files."""
     if isinstance(file, Path):
         with file.open("rb") as opened:
@@ -167,14 +171,18 @@ def _foreign(file: Any, label: str) -> Image.Image | None:
         return None
     package, kind = ("pillow_heif", "a HEIC") if heic else ("cairosvg", "an SVG")
     try:
-        library = import_module(package)
+        library: Any = import_module(package)
     except ImportError as error:
         raise InputError(f"{label} is {kind} picture; pip install 'arr-coc[formats]', or save it as PNG") from error
     data = data or file.read_bytes()
     try:
         if heic:
-            return library.open_heif(io.BytesIO(data)).to_pillow()
-        return Image.open(io.BytesIO(library.svg2png(bytestring=data, unsafe=False)))
+            opened_file = library.open_heif(io.BytesIO(data))
+            _check_size(*reversed(opened_file.size), label, max_pixels)
+            return opened_file.to_pillow()
+        return Image.open(io.BytesIO(svg_png(data, label, max_pixels)))
+    except (InputError, Stopped):
+        raise
     except Exception as error:  # as above: a decoder and hostile bytes
         raise InputError(f"{label} cannot be read ({_reason(error)}); save it again as PNG or JPEG") from error
 
@@ -192,12 +200,12 @@ def _from_pil(
     width, height = image.size
     _check_size(height, width, label, max_pixels)
     try:
-        frames = int(getattr(image, "n_frames", 1))
+        frames = _frames_of(image)
         # Not exif_transpose: that would copy the decoder's 4 bytes per pixel; turning the array is cheaper.
         orientation = int(image.getexif().get(ExifTags.Base.Orientation, 1))
     except Exception:  # damaged metadata must not cost the picture
         frames, orientation = 1, 1
-    notes = [f"frame {image.tell() + 1} of {frames}: the others are not looked at"] if frames > 1 else []
+    notes = [] if frames == 1 else [f"frame {image.tell() + 1} of {frames or 'many'}: the others are not looked at"]
     try:
         if reduce_while_decoding and longest_side is not None and max(image.size) > longest_side:
             # Decodes a JPEG at 1/2, 1/4 or 1/8, never below the size asked for; other formats ignore it.
@@ -217,6 +225,18 @@ def _from_pil(
         if orientation >= 5:
             height, width = width, height
     return _reduced(Picture(pixels, name, height, width, tuple(notes)), longest_side)
+
+
+def _frames_of(image: Image.Image) -> int:
+    """How many frames a file has; 0: more than are counted, because counting reads them all."""
+    if image.format in _COUNTED_BY_READING and getattr(image, "is_animated", False):
+        file: Any = getattr(image, "fp", None)
+        place = file.tell()
+        size = file.seek(0, io.SEEK_END)
+        file.seek(place)
+        if size > _MOST_COUNTED:
+            return 0
+    return int(getattr(image, "n_frames", 1))
 
 
 def _rgb_of(image: Image.Image, label: str) -> np.ndarray:

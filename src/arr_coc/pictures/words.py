@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.stopping import check_stop
 
 # More words than any page has; a file with more is broken.
 MOST_WORDS = 20_000
@@ -172,6 +173,7 @@ def neighbours_right(boxes: np.ndarray, gap: float) -> np.ndarray:
     middle = (y0 + y1) / 2
     near = Nearest(number, in_bands(middle, high, x0, x1), (x0, x1))
     for first in range(0, number, _AT_ONCE):  # blocks of words, so that a dense page needs no gigabyte
+        check_stop()
         part = slice(first, first + _AT_ONCE)
         other = near.of(part)
         shared = np.minimum(y1[part, None], y1[other]) - np.maximum(y0[part, None], y0[other])

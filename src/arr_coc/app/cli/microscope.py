@@ -33,6 +33,10 @@ def command(
     upload: Annotated[float, typer.Option(help="Largest upload, in megabytes.")] = 48,
     pixels: Annotated[float, typer.Option(help="Largest picture, in megapixels.")] = 120,
     queue: Annotated[int, typer.Option(help="Requests that may wait.")] = 64,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(help="Another site whose pages may ask, such as https://example.org. [default: none]"),
+    ] = None,
     numbers: Annotated[
         Path | None, typer.Option(help="Folder with needle.json and hypotheses.json for the tab Numbers.")
     ] = None,
@@ -67,6 +71,7 @@ def command(
     from ...looking import check_device
     from ..microscope.remote import Remote
     from ..microscope.serving import Limits, check_exposure, serve
+    from ..web import Origins, whole_units
     from .inputs import check_model
 
     check_port(port)
@@ -77,7 +82,9 @@ def command(
         check_model(name)
     if numbers is not None and not os.path.isdir(numbers):
         raise InputError(f"--numbers {numbers} is not a folder; give the --out of arr-coc bench needle")
-    limits = Limits(upload=int(upload * 2**20), pixels=int(pixels * 1e6), queue=queue)
+    Origins(allow_origin or ())
+    sizes = {"upload": whole_units(upload, 2**20, "--upload"), "pixels": whole_units(pixels, 1e6, "--pixels")}
+    limits = Limits(**sizes, queue=queue)
 
     def ready(address: str) -> None:
         print(f"The microscope is at {address} (Ctrl-C ends it)", flush=True)
@@ -96,6 +103,7 @@ def command(
         server=remote,
         numbers=numbers,
         limits=limits,
+        origins=allow_origin or (),
         ready=ready,
         relevance=relevance,
         record=Feedback.of(record),

@@ -32,6 +32,10 @@ def command(
         list[str] | None,
         typer.Option(help="A host that pictures may be fetched from; may be repeated. [default: none]"),
     ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(help="A site whose pages may ask, such as https://example.org; may be repeated. [default: none]"),
+    ] = None,
     batch: Annotated[int, typer.Option(help="Requests that are answered at once.")] = 8,
     queue: Annotated[int, typer.Option(help="Requests that may wait; others get 429.")] = 64,
     upload: Annotated[float, typer.Option(help="Largest request, in megabytes; others get 413.")] = 24,
@@ -72,6 +76,7 @@ def command(
     from ...eye.feedback import Feedback
     from ..serve.api import check_exposure, serve
     from ..serve.chat import Limits
+    from ..web import Origins, whole_units
     from .inputs import check_model
     from .microscope import check_port
 
@@ -79,7 +84,9 @@ def command(
     key = api_key or os.environ.get("ARR_COC_API_KEY") or None
     check_exposure(host, key)
     Request.of(budget)
-    sizes = {"upload": int(upload * 2**20), "pixels": int(pixels * 1e6), "pictures": pictures, "max_budget": max_budget}
+    Origins(allow_origin or ())
+    sizes: dict[str, Any] = {"upload": whole_units(upload, 2**20, "--upload"), "pictures": pictures}
+    sizes |= {"pixels": whole_units(pixels, 1e6, "--pixels"), "max_budget": max_budget}
     limits = Limits(**sizes, new_tokens=new_tokens, queue=queue, batch=batch, seconds=seconds)
     check_device(device)
     check_model(model)
@@ -96,6 +103,7 @@ def command(
         "device": device,
         "limits": limits,
         "media": allow_media or (),
+        "origins": allow_origin or (),
     }
     how |= {"relevance": relevance, "record": Feedback.of(record)}
     serve(model, **how, default={} if budget is None else {"budget": budget}, ready=ready)

@@ -13,7 +13,7 @@ import re
 import secrets
 import signal
 import threading
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -52,6 +52,7 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
 )
+UPLOAD = "/gradio_api/upload"
 UNUSABLE = "this request cannot be used; reload the page and try again"
 
 
@@ -83,8 +84,10 @@ class Guard:
         password: str | None,
         limits: Limits,
         uploaded: Callable[[], None] = lambda: None,
+        origins: Sequence[str] = (),
     ) -> None:
-        """uploaded: called before every upload, to make room for it."""
+        """uploaded: called before every upload, to make room for it. origins: sites whose pages may ask."""
+        self.origins = web.Origins(origins)
         self.application, self.limits, self.password = application, limits, password
         self.uploaded = uploaded
         self.hosts = web.own_names(host)
@@ -103,10 +106,12 @@ class Guard:
             await refuse(send, 401, "a password is needed", ((b"www-authenticate", b'Basic realm="microscope"'),))
         elif not ROUTES.fullmatch(path):
             await refuse(send, 404, "there is nothing here")
-        elif scope["method"] == "POST" and self._foreign(headers):
-            await refuse(send, 403, "this request comes from another page")
+        elif not self.origins.welcome(headers):
+            await refuse(send, 403, web.OTHER_SITE)
+        elif scope["method"] == "POST" and path != UPLOAD and not web.is_json(headers):
+            await refuse(send, 415, "a request must be JSON and say so; send Content-Type: application/json")
         else:
-            upload = path == "/gradio_api/upload"
+            upload = path == UPLOAD
             if upload:
                 self.uploaded()
             most = self.limits.upload + ENVELOPE if upload else MESSAGE
@@ -116,11 +121,6 @@ class Guard:
         expected = base64.b64encode(f"{USER}:{self.password}".encode())
         kind, _, given = header.partition(b" ")
         return kind.lower() == b"basic" and secrets.compare_digest(given.strip(), expected)
-
-    def _foreign(self, headers: dict[bytes, bytes]) -> bool:
-        """A form or script of another site; browsers say where a request comes from."""
-        origin = headers.get(b"origin")
-        return origin is not None and origin.partition(b"://")[2] != headers.get(b"host", b"")
 
     async def _limited(
         self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, bytes], most: int
@@ -147,7 +147,7 @@ class Guard:
                 if broken:
                     await refuse(send, 400, UNUSABLE)
                     return
-                message["headers"] = [*message.get("headers", ()), *HEADERS]
+                message["headers"] = [*message.get("headers", ()), *HEADERS, *self.origins.told(headers)]
             await send(message)
 
         try:
@@ -168,9 +168,14 @@ async def refuse(send: Send, status: int, words: str, more: tuple[tuple[bytes, b
 
 
 def build_app(
-    desk: Desk, *, host: str = LOOPBACK, password: str | None = None, limits: Limits | None = None
+    desk: Desk,
+    *,
+    host: str = LOOPBACK,
+    password: str | None = None,
+    limits: Limits | None = None,
+    origins: Sequence[str] = (),
 ) -> Application:
-    """The page behind its guard, as an ASGI application."""
+    """The page behind its guard, as an ASGI application. origins: other sites whose pages may ask."""
     limits = limits or Limits()
     check_exposure(host, password)
     silence_gradio()
@@ -201,7 +206,7 @@ def build_app(
     )
     # Gradio checks which files a request may name only in what it launched itself.
     blocks.has_launched = True
-    return Guard(application, host, password, limits, desk.sweep_uploads)
+    return Guard(application, host, password, limits, desk.sweep_uploads, origins)
 
 
 def silence_gradio() -> None:
@@ -220,6 +225,7 @@ def serve(
     server: Remote | None = None,
     numbers: Path | None = None,
     limits: Limits | None = None,
+    origins: Sequence[str] = (),
     ready: Callable[[str], None] = lambda address: None,
     **options: Any,
 ) -> None:
@@ -237,7 +243,7 @@ def serve(
     ended = threading.Event()
     threading.Thread(target=keep_swept, args=(desk, ended), daemon=True).start()
     try:
-        application = build_app(desk, host=host, password=password, limits=limits)
+        application = build_app(desk, host=host, password=password, limits=limits, origins=origins)
         warming.join()
         web.run(application, host, port, ready)
     finally:

@@ -4,167 +4,98 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import secrets
 import signal
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ...allocation.request import Request as Amount
+from ...core.checks import shown
 from ...core.errors import InputError
+from ...core.stopping import Stopped, stopping
 from ...eye.eye import Eye
 from .. import web
 from .chat import Asked, Limits, UnknownModel, read_chat
-from .engine import Closed, Done, Engine, Full, Job, Seen
+from .engine import Closed, Done, Engine, Full, Job, Late, Seen
+from .guard import CHAT, GONE, Guard, Metrics, Refused, answer_of
 
-log = logging.getLogger("arr_coc.serve")
 PORT = 8000
-CHAT = "/v1/chat/completions"
 FEEDBACK = "/v1/feedback"
 # Seconds that open answers have once the server is told to end.
 GRACE = 30
-GONE = 499
-
-
-class Refused(Exception):
-    """status: of HTTP. more: further headers."""
-
-    def __init__(self, status: int, words: str, more: Mapping[str, str] | None = None) -> None:
-        super().__init__(words)
-        # Words of the request may be among them, and hold half a character, which cannot be sent.
-        self.status, self.words, self.more = status, words.encode(errors="replace").decode(), dict(more or {})
-
-    def body(self) -> dict[str, Any]:
-        kind = "server_error" if self.status >= 500 else "invalid_request_error"
-        kind = "rate_limit_error" if self.status == 429 else kind
-        return {"error": {"message": self.words, "type": kind, "param": None, "code": self.status}}
-
-    @classmethod
-    def of(cls, error: Exception) -> Refused:
-        if isinstance(error, Refused):
-            return error
-        if isinstance(error, Full):
-            words = f"too many requests are waiting; try again in {error.seconds} s"
-            return cls(429, words, {"Retry-After": str(error.seconds)})
-        if isinstance(error, Closed):
-            return cls(503, "this server is ending")
-        if isinstance(error, InputError):
-            return cls(404 if isinstance(error, UnknownModel) else 400, str(error))
-        return cls(500, "something went wrong inside")
-
-
-class Metrics:
-    """Counters of one server; no picture and no word is in them."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.registry = CollectorRegistry()
-        own: dict[str, Any] = {"registry": self.registry}
-        self.requests = Counter("arr_coc_requests_total", "Chat completions by status.", ["status"], **own)
-        self.visual = Counter(
-            "arr_coc_visual_tokens_total", "Visual tokens: spent, and of whole pictures.", ["kind"], **own
-        )
-        self.said = Counter("arr_coc_completion_tokens_total", "Tokens of answers.", **own)
-        self.seconds = Histogram("arr_coc_request_seconds", "From arrival to the last byte.", **own)
-        self.batches = Histogram("arr_coc_batch_size", "Requests of a batch.", buckets=(1, 2, 4, 8, 16, 32), **own)
-        self.batch_seconds = Histogram("arr_coc_batch_seconds", "Seconds of a batch.", **own)
-        Gauge("arr_coc_waiting", "Requests in the queue.", **own).set_function(lambda: engine.waiting)
-
-    def batch(self, size: int, seconds: float) -> None:
-        self.batches.observe(size)
-        self.batch_seconds.observe(seconds)
-
-
-class Guard:
-    """Around the application: names of the host, the key, the size of a request; one line of log for each."""
-
-    def __init__(
-        self, application: web.Application, host: str, key: str | None, limits: Limits, metrics: Metrics
-    ) -> None:
-        self.application, self.key, self.limits, self.metrics = application, key, limits, metrics
-        self.hosts = web.own_names(host)
-        self.open = 0
-
-    async def __call__(self, scope: web.Scope, receive: web.Receive, send: web.Send) -> None:
-        if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self.application(scope, receive, send)
-            return
-        started, status, notes = time.perf_counter(), 500, {}
-        scope["arr_coc"] = notes
-
-        async def noting(message: MutableMapping[str, Any]) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        refusal = self._refusal(scope)
-        self.open += 1
-        try:
-            if refusal is None:
-                await self.application(scope, receive, noting)
-            else:
-                await answer_of(refusal)(scope, receive, noting)
-        finally:
-            self.open -= 1
-            seconds, status = time.perf_counter() - started, notes.pop("status", status)
-            if scope["path"] == CHAT:
-                self.metrics.requests.labels(str(status)).inc()
-                self.metrics.seconds.observe(seconds)
-            told = " ".join(f"{name}={value}" for name, value in notes.items())
-            path = scope["path"] if scope["path"].isprintable() else "?"
-            log.info("%s %s %d %.2fs %s", scope["method"], path, status, seconds, told)
-
-    def _refusal(self, scope: web.Scope) -> Refused | None:
-        headers = {key.lower(): value for key, value in scope["headers"]}
-        if self.hosts is not None and web.called_name(headers) not in self.hosts:
-            return Refused(403, "this server answers on its own machine only")
-        if self.key is not None and scope["path"] != "/health":
-            kind, _, given = headers.get(b"authorization", b"").partition(b" ")
-            if kind.lower() != b"bearer" or not secrets.compare_digest(given.strip(), self.key.encode()):
-                return Refused(401, "a key is needed: Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
-        if scope["method"] == "POST":
-            # Before a byte of a picture is taken in: what waits at all is bounded, and with it the memory.
-            if self.open >= 2 * (self.limits.queue + self.limits.batch):
-                return Refused.of(Full(1))
-            told = headers.get(b"content-length", b"")
-            if not told.isdigit():
-                return Refused(411, "a request must say how long it is")
-            if int(told) > self.limits.upload:
-                return Refused(413, f"a request may have {self.limits.upload / 2**20:g} MB; make the picture smaller")
-        return None
 
 
 class Call:
-    """One request while it is answered: what the engine tells, awaited, until its time is over."""
+    """One request from its arrival: it is read, then what the engine tells is awaited, all until its time is over."""
 
-    def __init__(self, asked: Asked, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
+    def __init__(self, seconds: float) -> None:
+        self.loop = asyncio.get_running_loop()
         self.told: asyncio.Queue[Any] = asyncio.Queue()
-        self.deadline, self.seconds = loop.time() + seconds, seconds
+        self.deadline, self.until, self.seconds = self.loop.time() + seconds, time.perf_counter() + seconds, seconds
+        self.reading = True
+        self.job: Job | None = None
+
+    async def body(self, request: Request) -> bytes:
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                return await request.body()
+        except TimeoutError as error:
+            raise Refused(408, f"the request did not arrive within {self.seconds:g} s") from error
+        except ClientDisconnect as error:
+            raise Refused(GONE, "the client has left") from error
+
+    async def read(self, read: Callable[[], Asked]) -> Asked:
+        """What a request asks, read in a thread: a large picture would hold up everybody else's words."""
+
+        def work() -> Asked:
+            with stopping(lambda: not self.reading or time.perf_counter() > self.until):
+                return read()
+
+        try:
+            return await self.within(asyncio.to_thread(work))
+        finally:
+            self.reading = False
+
+    async def within(self, work: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                return await work
+        except (TimeoutError, Stopped) as error:
+            raise self.late() from error
+
+    def late(self) -> Refused:
+        self.leave()
+        return Refused(504, f"no answer within {self.seconds:g} s; ask for fewer tokens, or later")
+
+    def submit(self, engine: Engine, asked: Asked) -> None:
+        """Raises `Full` or `Closed`."""
 
         def tell(item: Any) -> None:
             with suppress(RuntimeError):  # the loop has ended, and with it all who listened
-                loop.call_soon_threadsafe(self.told.put_nowait, item)
+                self.loop.call_soon_threadsafe(self.told.put_nowait, item)
 
-        self.job = Job(asked, tell)
+        self.job = Job(asked, tell, self.until)
+        engine.submit(self.job)
+
+    def leave(self) -> None:
+        """Nobody waits any more."""
+        if self.job is not None:
+            self.job.gone = True
 
     async def next(self) -> Any:
         """`Seen`, a text, or `Done`. Raises `Refused`."""
-        try:
-            async with asyncio.timeout_at(self.deadline):
-                item = await self.told.get()
-        except TimeoutError as error:
-            self.job.gone = True
-            raise Refused(504, f"no answer within {self.seconds:g} s; ask for fewer tokens, or later") from error
+        item = await self.within(self.told.get())
+        if isinstance(item, Late):
+            raise self.late()
         if isinstance(item, Exception):
             raise Refused.of(item)
         return item
@@ -186,10 +117,6 @@ class Call:
         done = [item async for item in self.rest()][-1]
         assert isinstance(done, Done)
         return seen, done
-
-
-def answer_of(refused: Refused) -> JSONResponse:
-    return JSONResponse(refused.body(), refused.status, refused.more)
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
@@ -228,7 +155,7 @@ def usage_of(seen: Seen, done: Done) -> dict[str, int]:
 
 
 async def streamed(
-    call: Call, seen: Seen, head: Mapping[str, Any], finished: Callable[[Done], None]
+    call: Call, asked: Asked, seen: Seen, head: Mapping[str, Any], finished: Callable[[Done], None]
 ) -> AsyncIterator[str]:
     """Server-sent events: the first tells where the tokens went, the last how sure the answer is."""
 
@@ -238,7 +165,6 @@ async def streamed(
     def delta(finish: str | None = None, **content: str) -> list[Any]:
         return [{"index": 0, "delta": content, "finish_reason": finish}]
 
-    asked = call.job.asked
     try:
         yield event(delta(role="assistant", content=""), arr_coc=told_of(seen))
         async for item in call.rest():
@@ -253,7 +179,7 @@ async def streamed(
     except Refused as refused:  # the status is out already
         yield f"data: {json.dumps(refused.body())}\n\n"
     finally:
-        call.job.gone = True
+        call.leave()
 
 
 def build_api(
@@ -263,10 +189,12 @@ def build_api(
     key: str | None = None,
     media: Sequence[str] = (),
     default: Mapping[str, Any] | None = None,
+    origins: Sequence[str] = (),
 ) -> web.Application:
     """The server behind its guard, as an ASGI application; its life starts and ends the engine.
 
-    media: hosts that pictures may be fetched from. default: budget or keep of requests that give neither.
+    media: hosts that pictures may be fetched from. default: budget or keep of requests that give neither. origins:
+    sites whose pages may ask, such as "https://example.org".
     """
     check_exposure(host, key)
     limits, name, metrics = engine.limits, engine.eye.name, Metrics(engine)
@@ -290,18 +218,12 @@ def build_api(
 
     async def completion(request: Request) -> Response:
         notes = request.scope["arr_coc"]
-        try:
-            async with asyncio.timeout(limits.seconds):
-                body = await request.body()
-        except TimeoutError as error:
-            raise Refused(408, f"the request did not arrive within {limits.seconds:g} s") from error
-        except ClientDisconnect as error:
-            raise Refused(GONE, "the client has left") from error
+        call = Call(limits.seconds)
+        body = await call.body(request)
         engine.check_room()
-        # Reading a large picture would hold up everybody else's words.
-        asked = await asyncio.to_thread(read_chat, body, name, limits, media, default)
-        call = Call(asked, limits.seconds)
-        engine.submit(call.job)
+        reading = call.read(lambda: read_chat(body, name, limits, media, default))
+        asked = await unless_gone(request, reading)
+        call.submit(engine, asked)
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
 
         def finished(done: Done) -> None:
@@ -319,10 +241,11 @@ def build_api(
                 seen = await unless_gone(request, call.seen())
                 looked(seen)
                 streaming = True
-                return StreamingResponse(streamed(call, seen, head, finished), media_type="text/event-stream")
+                return StreamingResponse(streamed(call, asked, seen, head, finished), media_type="text/event-stream")
             seen, done = await unless_gone(request, call.whole())
         finally:
-            call.job.gone = not streaming
+            if not streaming:
+                call.leave()
         looked(seen)
         finished(done)
         message = {"role": "assistant", "content": done.answer.text}
@@ -347,10 +270,24 @@ def build_api(
             return answer_of(Refused(400, f"this is no JSON of a judgement ({error})"))
         return JSONResponse({"id": told["id"], "judged": told["judged"]})
 
+    served = {"id": name, "object": "model", "created": since, "owned_by": "arr-coc"}
+
     @api.get("/v1/models")
     async def models() -> Response:
-        served = {"id": name, "object": "model", "created": since, "owned_by": "arr-coc"}
         return JSONResponse({"object": "list", "data": [served]})
+
+    @api.get("/v1/models/{wanted:path}")
+    async def model(wanted: str) -> Response:
+        if wanted == name:
+            return JSONResponse(served)
+        return answer_of(Refused.of(UnknownModel(f"model {shown(wanted)} is not served here; this is {name!r}")))
+
+    @api.exception_handler(HTTPException)
+    async def elsewhere(request: Request, error: HTTPException) -> Response:
+        """What no route serves, told as OpenAI's clients expect it."""
+        asked_for = f"{request.method} {shown(request.url.path)}"
+        words = f"{asked_for} is not served here; see /v1/models and POST {CHAT}"
+        return answer_of(Refused(error.status_code, words, error.headers))
 
     @api.get("/health")
     async def health() -> Response:
@@ -361,7 +298,7 @@ def build_api(
     async def numbers() -> Response:
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
-    return Guard(api, host, key, limits, metrics)
+    return Guard(api, host, key, limits, metrics, web.Origins(origins))
 
 
 def check_exposure(host: str, key: str | None) -> None:
@@ -378,6 +315,7 @@ def serve(
     limits: Limits | None = None,
     media: Sequence[str] = (),
     default: Mapping[str, Any] | None = None,
+    origins: Sequence[str] = (),
     ready: Callable[[str], None] = lambda address: None,
     **options: Any,
 ) -> None:
@@ -389,4 +327,5 @@ def serve(
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):  # by now everything has been answered
-        web.run(build_api(engine, host=host, key=key, media=media, default=default), host, port, ready, GRACE)
+        api = build_api(engine, host=host, key=key, media=media, default=default, origins=origins)
+        web.run(api, host, port, ready, GRACE)

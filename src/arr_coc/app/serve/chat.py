@@ -13,18 +13,27 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request
 
+from ...allocation.request import Request as Amount
 from ...allocation.request import check_question
-from ...core.checks import whole
+from ...core.checks import shown, whole
 from ...core.errors import InputError
+from ...core.stopping import check_stop
 from ...core.values import Allocation
 from ...eye.chat import ASSISTANT, SYSTEM, USER, Turn, check_turns
 from ...eye.decoding import LONGEST_ANSWER
 from ...pictures.load import MAX_PIXELS, Picture, load_picture
+from ...pictures.words import EVERY_PAIR, check_number
 from ...relevance.registry import source_names
 from .. import web
 
 FETCH_SECONDS = 10
-MOST_STOPS = 4
+FETCH_PIECE = 1 << 16
+MOST_STOPS, LONGEST_STOP = 4, 256
+MOST_MESSAGES, MOST_PARTS = 256, 256
+# Commas and brackets of a request, pictures aside: a page of words has some 200 000, and each is an object in memory.
+MOST_STRUCTURE = 400_000
+# A request that spends more visual tokens, or brings more words, is answered beside the others, not among them.
+HEAVY_TOKENS, HEAVY_WORDS, TOKEN_PIXELS, LARGEST_SEEN = 1536, EVERY_PAIR, 1024, 1 << 22
 # Of the field `arr_coc`.
 OPTIONS = ("budget", "keep", "query", "relevance", "strategy", "words", "allocation", "want")
 WANTED = ("allocation",)
@@ -32,7 +41,7 @@ WANTED = ("allocation",)
 HARMLESS = ("user", "seed", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
 # Fields that would change them, with the values that do not.
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
-    "temperature": (0,),
+    "temperature": (0, 1),
     "top_p": (1,),
     "n": (1,),
     "presence_penalty": (0,),
@@ -46,6 +55,18 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "parallel_tool_calls": (True, False),
     "modalities": (["text"],),
 }
+# Why other values are refused, where it is not that words are chosen greedily.
+REASONS: Mapping[str, str] = {
+    "tools": "no functions are called here, the model answers about pictures",
+    "tool_choice": "no functions are called here",
+    "n": "a request gets one answer",
+    "logprobs": "the probabilities of single tokens are not told",
+    "top_logprobs": "the probabilities of single tokens are not told",
+    "response_format": "answers are plain text",
+    "modalities": "answers are text",
+}
+# What many clients send unasked.
+UNUSED_TEMPERATURE = "temperature 1 was not used: answers are greedy, as with temperature 0"
 ROLES = {"system": SYSTEM, "developer": SYSTEM, "user": USER, "assistant": ASSISTANT}
 KNOWN = ("model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "stop", "arr_coc")
 
@@ -85,7 +106,8 @@ class Address:
 @dataclass(frozen=True, eq=False)
 class Asked:
     """One request, checked. turns: the conversation, its pictures decoded. how: keywords of `Eye.prepare`. want: what
-    the answer shall carry beside its numbers."""
+    the answer shall carry beside its numbers. notes: what the client should know of its request. heavy: it costs as
+    much as many others."""
 
     turns: tuple[Turn, ...]
     how: dict[str, Any] = field(default_factory=dict)
@@ -94,6 +116,8 @@ class Asked:
     stream: bool = False
     usage: bool = False
     want: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+    heavy: bool = False
 
 
 def read_chat(
@@ -101,6 +125,8 @@ def read_chat(
 ) -> Asked:
     """Raises `InputError`. hosts: those that pictures may be fetched from. default: budget or keep, where a request
     gives neither."""
+    if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_STRUCTURE:
+        raise InputError(f"the request has more than {MOST_STRUCTURE} values; send one page of words at a time")
     try:
         given = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -109,7 +135,7 @@ def read_chat(
         raise InputError("the request is not a JSON object; send one with model and messages")
     check_fields(given)
     if given.get("model") != model:
-        raise UnknownModel(f"model {given.get('model')!r} is not served here; this is {model!r}")
+        raise UnknownModel(f"model {shown(given.get('model'))} is not served here; this is {model!r}")
     own = options_of(given.get("arr_coc"))
     turns = loaded(turns_of(given.get("messages")), limits, hosts)
     pictures = [part for turn in turns for part in turn.parts if isinstance(part, Picture)]
@@ -123,7 +149,33 @@ def read_chat(
         flag(given.get("stream"), "stream"),
         flag(mapping(given.get("stream_options"), "stream_options").get("include_usage"), "include_usage"),
         frozenset(wants_of(own.get("want"))),
+        (UNUSED_TEMPERATURE,) if given.get("temperature") == 1 else (),
+        is_heavy(how, pictures),
     )
+
+
+def is_heavy(how: Mapping[str, Any], pictures: Sequence[Picture]) -> bool:
+    """Does this cost as much as many others? By what can be told before any work."""
+    words = how.get("words") or ()
+    several = words if isinstance(words, list) and len(pictures) > 1 else [words]
+    if max((len(words_in(one)) for one in several), default=0) > HEAVY_WORDS:
+        return True
+    if how.get("allocation") is not None:
+        return sum(one.tokens for one in how["allocation"]) > HEAVY_TOKENS
+    amount = {name: how[name] for name in ("budget", "keep") if name in how}
+    try:
+        request = Amount.of(**amount, ceiling=how.get("ceiling"))
+    except InputError:  # which is told when it is answered
+        return False
+    full = [max(1, min(one.height * one.width, LARGEST_SEEN) // TOKEN_PIXELS) for one in pictures]
+    budgets = request.budget if isinstance(request.budget, Sequence) else [request.tokens(one) for one in full]
+    return sum(map(min, budgets, full)) > HEAVY_TOKENS
+
+
+def words_in(given: Any) -> Sequence[Any]:
+    """The list inside one picture's words, as a client sends them."""
+    found = given.get("words") if isinstance(given, Mapping) else given
+    return found if isinstance(found, list) else ()
 
 
 def check_fields(given: Mapping[str, Any]) -> None:
@@ -131,25 +183,28 @@ def check_fields(given: Mapping[str, Any]) -> None:
         if name in KNOWN or name in HARMLESS or value is None:
             continue
         if name not in NEUTRAL:
-            raise InputError(f"the field {name!r} is unknown here; leave it out")
+            raise InputError(f"the field {shown(name)} is unknown here; leave it out")
         # JSON's true is no 1, nor false a 0.
         if not any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in NEUTRAL[name]):
             neutral = " or ".join(map(json.dumps, NEUTRAL[name]))
-            raise InputError(f"{name}={json.dumps(value)[:60]} is not served: answers are greedy; send {neutral}")
+            why = REASONS.get(name, "answers are greedy")
+            raise InputError(f"{name}={json.dumps(value)[:60]} is not served: {why}; leave it out, or send {neutral}")
 
 
 def turns_of(messages: Any) -> list[Turn]:
     """The conversation, with the addresses of its pictures."""
     if not isinstance(messages, list) or not messages:
         raise InputError("messages must be a list; send at least one message of the role user")
+    if len(messages) > MOST_MESSAGES:
+        raise InputError(f"the conversation has {len(messages)} messages; send the last {MOST_MESSAGES}")
     turns = []
     for message in messages:
         given = {name: value for name, value in mapping(message, "a message").items() if value is not None}
         role = ROLES.get(str(given.get("role")))
         if role is None:
-            raise InputError(f"a message of the role {given.get('role')!r} is not read; use {', '.join(ROLES)}")
+            raise InputError(f"a message of the role {shown(given.get('role'))} is not read; use {', '.join(ROLES)}")
         if unknown := sorted(given.keys() - {"role", "content", "name"}):
-            raise InputError(f"the field {unknown[0]!r} of a message is not read; leave it out")
+            raise InputError(f"the field {shown(unknown[0])} of a message is not read; leave it out")
         turns.append(Turn(role, parts_of(given.get("content"))))
     check_turns(turns)
     return turns
@@ -162,6 +217,8 @@ def parts_of(content: Any) -> tuple[str | Address, ...]:
         return (content,)
     if not isinstance(content, list):
         raise InputError("content must be a text, or a list of image_url and text")
+    if len(content) > MOST_PARTS:
+        raise InputError(f"a message has {len(content)} parts; send at most {MOST_PARTS}")
     parts: list[str | Address] = []
     for part in content:
         kind = mapping(part, "a part of content").get("type")
@@ -171,7 +228,7 @@ def parts_of(content: Any) -> tuple[str | Address, ...]:
         elif kind == "image_url":
             parts.append(Address(text_of(mapping(part.get("image_url"), "image_url").get("url"), "image_url.url")))
         else:
-            raise InputError(f"content of the type {kind!r} is not read; send image_url and text")
+            raise InputError(f"content of the type {shown(kind)} is not read; send image_url and text")
     if parts and isinstance(parts[-1], Address):
         parts.sort(key=lambda part: isinstance(part, str))
     return tuple(parts)
@@ -188,6 +245,7 @@ def loaded(turns: Sequence[Turn], limits: Limits, hosts: Sequence[str]) -> tuple
         nonlocal left
         if isinstance(part, str):
             return part
+        check_stop()
         if left < 1:
             raise InputError(f"the pictures have more than {limits.pixels} pixels together; make them smaller")
         picture = load_picture(picture_bytes(part.url, limits, hosts), max_pixels=left)
@@ -201,7 +259,7 @@ def options_of(given: Any) -> Mapping[str, Any]:
     own = mapping(given, "arr_coc")
     unknown = sorted(own.keys() - set(OPTIONS))
     if unknown:
-        raise InputError(f"arr_coc.{unknown[0]} is unknown; choose from {', '.join(OPTIONS)}")
+        raise InputError(f"arr_coc.{unknown[0][:60]} is unknown; choose from {', '.join(OPTIONS)}")
     return own
 
 
@@ -223,6 +281,8 @@ def how_of(own: Mapping[str, Any], pictures: Sequence[Picture], most: int | None
         words = for_each(own["words"], pictures, "words")
         if not all(one is None or isinstance(one, list | dict) for one in words):
             raise InputError("arr_coc.words must be a list of {text, box}; of several pictures, one such list for each")
+        for one in words:
+            check_number(len(words_in(one)), "the request")
         how["words"] = words[0] if len(pictures) == 1 else words
     if own.get("allocation") is not None:
         given = for_each(own["allocation"], pictures, "allocation")
@@ -274,6 +334,8 @@ def stops_of(given: Any) -> tuple[str, ...]:
     stops = [] if given is None else [given] if isinstance(given, str) else given
     if not isinstance(stops, list) or len(stops) > MOST_STOPS or not all(isinstance(s, str) and s for s in stops):
         raise InputError(f"stop must be a text or up to {MOST_STOPS} of them, none empty")
+    if max(map(len, stops), default=0) > LONGEST_STOP:
+        raise InputError(f"a stop may have {LONGEST_STOP} characters; give a shorter one")
     return tuple(stops)
 
 
@@ -314,7 +376,12 @@ def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> by
         raise InputError("image_url must be a data: URL; this server fetches nothing from that address")
     try:
         with web.open_directly(Request(address, headers={"User-Agent": "arr-coc"}), FETCH_SECONDS) as answer:
-            data = answer.read(limits.upload + 1)
+            held = bytearray()
+            # In pieces: a host that sends a byte at a time must not keep anybody waiting for ever.
+            while len(held) <= limits.upload and (piece := answer.read1(FETCH_PIECE)):
+                held += piece
+                check_stop()
+            data = bytes(held)
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
         raise InputError(f"the picture cannot be fetched from {host} ({reason}); send it as a data: URL") from error

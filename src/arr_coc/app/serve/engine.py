@@ -1,6 +1,8 @@
-"""One thread that owns the model: it takes what waits, looks at each, and answers all of them in one batch.
+"""What owns the model: it takes what waits, looks at each, and answers all of them in one batch.
 
-A batch is answered to its end before the next begins. What goes wrong with one picture ends one job.
+A batch is answered to its end before the next begins. What goes wrong with one picture ends one job. Requests that cost
+as much as many others have a worker of their own, so that the others go on. Every step asks whether somebody still
+waits; a worker that does not come back all the same is left behind, and another takes its place.
 """
 
 from __future__ import annotations
@@ -9,14 +11,16 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 import torch
 
 from ...core.errors import InputError
+from ...core.stopping import Stopped, check_stop, stopping
 from ...core.values import Answer
 from ...eye.chat import Looked, joined
 from ...eye.decoding import Spelling, Sureness, end_tokens, is_lean, steps
@@ -28,6 +32,12 @@ from .chat import Asked, Limits
 log = logging.getLogger("arr_coc.serve")
 # Seconds that the first of a batch waits for others.
 GATHER = 0.005
+# Seconds between two looks at the workers; and after the last of its readers has left, until one is given up.
+WATCH, PATIENCE = 0.25, 5.0
+# Workers that may be left behind at once: each may hold a processor and its memory.
+MOST_LEFT = 4
+# Tokens of padding that a batch may hold: one long prompt would make every other as long.
+MOST_PADDING = 4096
 
 
 class Full(Exception):
@@ -40,6 +50,10 @@ class Full(Exception):
 
 class Closed(Exception):
     """The engine takes nothing more."""
+
+
+class Late(Exception):
+    """The time of a request was over before its answer."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +79,28 @@ class Done:
 
 class Job:
     """One request on its way. tell: called from the engine's thread with `Seen`, then texts, then `Done`; or with an
-    exception. gone: nobody listens any more."""
+    exception. gone: nobody listens any more. until: when its time is over, by `perf_counter`."""
 
-    def __init__(self, asked: Asked, tell: Callable[[Any], None]) -> None:
-        self.asked, self.tell = asked, tell
+    def __init__(self, asked: Asked, tell: Callable[[Any], None], until: float = math.inf) -> None:
+        self.asked, self.tell, self.until = asked, tell, until
         self.arrived, self.gone = perf_counter(), False
+
+    @property
+    def over(self) -> bool:
+        return self.gone or perf_counter() > self.until
+
+
+@dataclass(eq=False)
+class Worker:
+    """A thread of the engine. heavy: the kind of jobs that it takes. batch: those that it is at. over: since when
+    nobody waits for them. left: it did not come back, another has its place. done: there was nothing left to do."""
+
+    heavy: bool
+    batch: Sequence[Job] = ()
+    over: float | None = None
+    left: bool = False
+    done: bool = False
+    thread: threading.Thread = field(init=False)
 
 
 @dataclass(eq=False)
@@ -83,6 +114,32 @@ class Row:
     open: bool = True
 
 
+def together(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows that are answered in one padded prompt, by their length: nobody's is made far longer by another's."""
+    groups: list[list[Row]] = []
+    lengths: list[int] = []
+    for row in sorted(rows, key=lambda row: sum(one.tokens for one in row.looked.plan.allocations)):
+        spent = sum(one.tokens for one in row.looked.plan.allocations)
+        if not groups or len(lengths) * spent - sum(lengths) > MOST_PADDING:
+            groups.append([])
+            lengths = []
+        groups[-1].append(row)
+        lengths.append(spent)
+    return groups
+
+
+@contextmanager
+def asking_layers(model: Any) -> Generator[None]:
+    """Every layer of a model asks, before it runs, whether its result is still wanted."""
+    layers = [one for several in model.modules() if isinstance(several, torch.nn.ModuleList) for one in several]
+    hooks = [layer.register_forward_pre_hook(lambda *_: check_stop()) for layer in layers]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
 class Engine(threading.Thread):
     """eye: never shown a picture itself. observe: called with the size and the seconds of every batch."""
 
@@ -94,7 +151,7 @@ class Engine(threading.Thread):
         self.ends = end_tokens(eye.model)
         self._jobs: deque[Job] = deque()
         self._changed = threading.Condition()
-        self._closing = False
+        self._closing = self._broken = False
         self._took = 1.0
 
     @property
@@ -106,7 +163,7 @@ class Engine(threading.Thread):
         with self._changed:
             self.check_room()
             self._jobs.append(job)
-            self._changed.notify()
+            self._changed.notify_all()
 
     def check_room(self) -> None:
         """Would a job be taken now? Raises `Full` or `Closed`."""
@@ -120,58 +177,112 @@ class Engine(threading.Thread):
         """Take nothing more, answer what waits, end."""
         with self._changed:
             self._closing = True
-            self._changed.notify()
+            self._changed.notify_all()
         if self.is_alive():
             self.join(seconds)
 
     def run(self) -> None:
-        batch: list[Job] = []
+        """Watch over the workers until there is nothing left to do, or one broke."""
+        workers, left = [self._hired(heavy) for heavy in (False, True)], []
         try:
-            while batch := self._take():
-                started = perf_counter()
-                self._answer(batch)
-                self._took = perf_counter() - started
-                self.observe(len(batch), self._took)
+            with asking_layers(self.eye.model):
+                for worker in workers:
+                    worker.thread.start()
+                while not self._broken and not all(worker.done for worker in workers):
+                    with self._changed:
+                        self._changed.wait_for(lambda: self._broken or all(one.done for one in workers), WATCH)
+                    left = [one for one in left if one.thread.is_alive()]
+                    for place, worker in enumerate(workers):
+                        if self._stuck(worker) and len(left) < MOST_LEFT:
+                            log.error("a worker does not answer: another takes its place")
+                            worker.left = True
+                            left.append(worker)
+                            workers[place] = self._hired(worker.heavy)
+                            workers[place].thread.start()
         finally:  # whatever ended it, nobody waits for ever
             with self._changed:
                 self._closing = True
-                for job in (*batch, *self._jobs):
+                for job in (*(job for worker in workers for job in worker.batch), *self._jobs):
                     job.tell(Closed())
                 self._jobs.clear()
 
-    def _take(self) -> list[Job]:
-        """The next batch; empty once there is nothing left to do."""
+    def _hired(self, heavy: bool) -> Worker:
+        worker = Worker(heavy)
+        worker.thread = threading.Thread(target=self._work, args=(worker,), name="arr-coc worker", daemon=True)
+        return worker
+
+    @staticmethod
+    def _stuck(worker: Worker) -> bool:
+        if not worker.batch or not all(job.over for job in worker.batch):
+            worker.over = None
+            return False
+        worker.over = worker.over or perf_counter()
+        return perf_counter() - worker.over > PATIENCE
+
+    def _work(self, worker: Worker) -> None:
+        try:
+            with stopping(lambda: worker.left):
+                while not worker.left and (batch := self._take(worker)):
+                    started = perf_counter()
+                    self._answer(batch)
+                    worker.batch = ()
+                    if not worker.left:
+                        self._took = perf_counter() - started
+                        self.observe(len(batch), self._took)
+            worker.done = True
+        finally:
+            with self._changed:
+                self._broken |= not worker.done and not worker.left
+                self._changed.notify_all()
+
+    def _take(self, worker: Worker) -> list[Job]:
+        """The next batch, which is then the worker's; empty once there is nothing left to do."""
+        most = 1 if worker.heavy else self.limits.batch
+
+        def own() -> list[Job]:
+            return [job for job in self._jobs if job.asked.heavy == worker.heavy]
+
         with self._changed:
             while True:
-                self._changed.wait_for(lambda: self._jobs or self._closing)
+                self._changed.wait_for(lambda: own() or self._closing)
                 if not self._closing:
-                    self._changed.wait_for(lambda: len(self._jobs) >= self.limits.batch or self._closing, GATHER)
+                    self._changed.wait_for(lambda: len(own()) >= most or self._closing, GATHER)
                 batch: list[Job] = []
-                while self._jobs and len(batch) < self.limits.batch:
-                    job = self._jobs.popleft()
+                for job in own():
+                    if len(batch) == most:
+                        break
+                    self._jobs.remove(job)
                     if not job.gone:
                         batch.append(job)
                 if batch or self._closing:
+                    worker.batch = tuple(batch)
                     return batch
 
     def _answer(self, batch: Sequence[Job]) -> None:
         rows = [row for job in batch if (row := self._attempt(job, self._look)) is not None]
-        if len(rows) > 1 and is_lean(self.eye.model):
-            try:
-                self._speak(rows, len(batch))
-                return
-            except Exception as error:
-                log.warning("a batch of %d is answered one by one: %s", len(rows), " ".join(f"{error!r}".split()))
-        for row in rows:
-            if row.open and not row.spelling.ids:
-                self._attempt(row.job, lambda job, row=row: self._speak([row], 1))
-            elif row.open:  # words are out that cannot be taken back
-                row.job.tell(RuntimeError("the answer broke off"))
+        lean = is_lean(self.eye.model)
+        for group in together(rows) if lean else [[row] for row in rows]:
+            if len(group) > 1:
+                try:
+                    self._speak(group, len(batch))
+                    continue
+                except Stopped:
+                    continue
+                except Exception as error:
+                    log.warning("a batch of %d is answered one by one: %s", len(group), " ".join(f"{error!r}".split()))
+            for row in group:
+                if row.open and not row.spelling.ids:
+                    self._attempt(row.job, lambda job, row=row: self._speak([row], 1))
+                elif row.open:  # words are out that cannot be taken back
+                    row.job.tell(RuntimeError("the answer broke off"))
 
     def _attempt(self, job: Job, work: Callable[[Job], Any]) -> Any:
         """What goes wrong with one job is told to that one."""
         try:
             return work(job)
+        except Stopped:
+            job.tell(Late())
+            return None
         except Exception as error:
             if not isinstance(error, InputError):
                 log.exception("a request failed")
@@ -180,13 +291,21 @@ class Engine(threading.Thread):
 
     def _look(self, job: Job) -> Row:
         started = perf_counter()
-        looked = self.eye.prepare(job.asked.turns, **job.asked.how)
+        with stopping(lambda: job.over):
+            check_stop()
+            looked = self.eye.prepare(job.asked.turns, **job.asked.how)
         looked.seconds["wait"] = started - job.arrived
+        if job.asked.notes:
+            looked = replace(looked, plan=replace(looked.plan, notes=(*looked.plan.notes, *job.asked.notes)))
         return Row(job, looked, Spelling(self.eye.processor.tokenizer, self.ends, job.asked.stop))
 
     @torch.inference_mode()
     def _speak(self, rows: list[Row], batch: int) -> None:
         """Encode, and tell every row its words step by step."""
+        with stopping(lambda: all(row.job.over for row in rows)):
+            self._spoken(rows, batch)
+
+    def _spoken(self, rows: list[Row], batch: int) -> None:
         eye, seconds = self.eye, {}
         with timed(seconds, "encode"):
             realized = eye.realize(joined([row.looked for row in rows]))
@@ -196,6 +315,7 @@ class Engine(threading.Thread):
         speaking = steps(eye.model, realized, max(row.job.asked.new_tokens for row in rows))
         step = next(speaking, None)
         while step is not None:
+            check_stop()
             within = [row.open for row in rows]
             sureness.add(*step, torch.tensor(within, device=eye.model.device))
             for number, (row, token) in enumerate(zip(rows, step.ids.tolist(), strict=True)):
@@ -221,7 +341,7 @@ class Engine(threading.Thread):
 
     def _word(self, row: Row, token: int) -> bool:
         """One token; True where it is the last."""
-        if row.job.gone:
+        if row.job.over:
             row.open = False
             return False
         if piece := row.spelling.add(token):

@@ -11,6 +11,7 @@ from zlib import crc32
 
 import numpy as np
 
+from ...core.stopping import check_stop
 from ...pictures.words import EVERY_PAIR, Nearest, Words, chosen, in_bands
 from .kinds import GROUPS, KINDS, number_of, parts_of, stem, word_kinds
 
@@ -106,6 +107,7 @@ def letter_pairs(parts: tuple[str, ...]) -> np.ndarray:
     product of two of them is how alike they are."""
     found = np.zeros((len(parts), HASHES), np.float32)
     for start in range(0, len(parts), _AT_ONCE):
+        check_stop()
         marked = [f"^{part}$".encode() for part in parts[start : start + _AT_ONCE]]
         row = np.repeat(np.arange(start, start + len(marked)), [len(one) for one in marked])
         letters = np.frombuffer(b"".join(marked), np.uint8).astype(np.uint32)
@@ -145,6 +147,7 @@ def neighbours_of(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         DOWN: Nearest(number, in_bands(*columns, y0, y1), (y0, y1)),
     }
     for start in range(0, number, _AT_ONCE):  # blocks, so that a dense page needs no gigabyte
+        check_stop()
         here = slice(start, start + _AT_ONCE)
         for side, lookup in lookups.items():
             other = lookup.of(here)
