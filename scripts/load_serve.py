@@ -325,6 +325,7 @@ def beside_a_hostile_one(clients: int, number: int) -> dict[str, Any]:
 
         statuses: Counter[int] = Counter()
         found["alone"] = good()
+        print("alone", np.round(np.percentile(found["alone"], (50, 95)), 2), flush=True)
         for name, body in zip(("words", "large picture"), hostile_bodies(), strict=True):
             ended = threading.Event()
 
@@ -335,6 +336,7 @@ def beside_a_hostile_one(clients: int, number: int) -> dict[str, Any]:
             attacker = threading.Thread(target=attack, daemon=True)
             attacker.start()
             found[name] = good()
+            print(name, np.round(np.percentile(found[name], (50, 95)), 2), flush=True)
             ended.set()
             attacker.join()
     told = {name: round(float(np.percentile(seconds, 95)), 2) for name, seconds in found.items()}
@@ -352,7 +354,7 @@ def main() -> int:
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end, it takes its server along
     if given.hostile:
-        print(json.dumps(beside_a_hostile_one(10, 100), indent=1))
+        print(json.dumps(beside_a_hostile_one(10, given.number), indent=1))
         return 0
     if given.minutes is None:
         head = ("clients", "tokens", "requests per second", "times full", "processor seconds a request", "times full")

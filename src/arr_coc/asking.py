@@ -6,7 +6,7 @@ from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from .allocation.request import Request, check_device, check_question, check_request
+from .allocation.request import Request, check_decided, check_device, check_question, check_request
 from .allocation.strategies import DEFAULT_STRATEGY
 from .core.checks import of_kind, whole
 from .core.folders import MINI, part_folder
@@ -48,6 +48,9 @@ def ask(
     """
     check_request([query], budget, keep)
     check_question(query)
+    if not hasattr(model, "set_image"):
+        model_folder(model)
+    check_decided(allocation, budget=budget, keep=keep, strategy=strategy, relevance=relevance)
     how: dict[str, Any] = {"levels": levels, "seed": seed}
     # Told before a model is loaded; options are those of a strategy that only the model may know.
     laid = {"strategy": DEFAULT_STRATEGY} if strategy is None else {"strategy": strategy, **options}
@@ -56,8 +59,6 @@ def ask(
     check_device(device)
     if allocation is not None:
         of_kind(allocation, Allocation, "allocation")
-    if not hasattr(model, "set_image"):
-        model_folder(model)
     chosen: dict[str, Any] = {"strategy": strategy, "relevance": relevance, "allocation": allocation}
     picture, known = load_page(image)
     picture = magnified(picture, magnify)

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from .allocation.request import Request, check_device
 from .allocation.request import check_request as check_request
 from .allocation.strategies import DEFAULT_STRATEGY, check_strategy, without_torch
-from .core.checks import of_kind
+from .core.checks import of_kind, shown
+from .core.errors import InputError
 from .core.values import DEFAULT_CELL, Allocation, Relevance
 from .pictures.load import Picture
 from .pictures.pdf import Page, PdfPlace, is_pdf, load_page
@@ -196,7 +197,10 @@ def request_of(queries: Sequence[str], budget: Any = None, keep: Any = None, **h
     relevance = how.get("relevance", "auto")
     check_relevance(relevance, ("pixels", "texture", *(("words",) if how.get("words") is not None else ())))
     how = {name: value for name, value in how.items() if name not in KEYWORDS}
-    return Request.of(budget, keep, keywords=KEYWORDS, **how)
+    request = Request.of(budget, keep, keywords=KEYWORDS, **how)
+    if isinstance(request.budget, Sequence):
+        raise InputError(f"budget={shown(request.budget)} is for several pictures; of one, give one number")
+    return request
 
 
 def check_strategies(strategies: Sequence[str], device: str = "cpu") -> None:

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .allocation.request import check_request
-from .core.checks import of_kind, whole
+from .core.checks import of_kind, shown, whole
 from .core.errors import InputError
 from .core.folders import CLASSIC_WEIGHTS
+from .models.bundled import HUB_NAME, model_folder
 from .pictures.load import load_picture
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ MIPS = ("average", "learned", "attention")
 # Texts that a projection is fitted on beside the question: things that pictures show.
 PLAIN_TEXTS = ("a photo", "a word", "a number", "a person", "an animal", "a car", "the ground", "the sky", "a sign")
 STREAM_ONLY = "a single picture has no history: give a clip and video=True for {}"
+CHANNEL = {"attention": "current_attention", "semantic": "semantic_0"}
 NO_MODEL = "no model: the attention channels are zero; give model="
 
 
@@ -82,12 +84,22 @@ def sense(
 
     check_request([query])
     of_kind(video, bool, "video")
+    whole(every, "every", 1)
+    whole(frames, "frames", 2)
+    if model is not None and not hasattr(model, "set_image"):
+        model_folder(model)
+    if encoder is not None and not (os.path.exists(of_kind(encoder, str, "encoder")) or HUB_NAME.fullmatch(encoder)):
+        raise InputError(f"encoder={shown(encoder)} is neither a folder nor a name on the hub; give a CLIP or a SigLIP")
     check_clusters(clusters)
     chosen = get_layout(layout)
     past, pixels = _frames_of(image, every, frames) if video else ([], load_picture(image).pixels)
     size = min(LONGEST, max(pixels.shape[:2])) if size is None else size
     eye = _eye_of(model, device)
-    notes: list[str] = []
+    notes = [
+        f"{name}= was not used: the layout {chosen.name} has no {lacks} channels"
+        for name, given, lacks in (("model", model, "attention"), ("encoder", encoder, "semantic"))
+        if given is not None and CHANNEL[lacks] not in chosen
+    ]
     memory = history(past, pixels, query) if past and set(MEMORY_CHANNELS) & set(chosen.names) else {}
     view: ModelView | None = None
     if eye is not None and ("current_attention" in chosen or "semantic_0" in chosen):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -44,6 +45,8 @@ def command(
     from arr_coc.relevance.registry import check_relevance
 
     wait_asleep()
+    if not os.path.exists(data):
+        raise InputError(f"--data {data} does not exist; give a folder with records.jsonl, a .jsonl or a .parquet file")
     if n < 1:
         raise InputError(f"--n {n} lists nothing; give at least 1")
     try:

@@ -7,6 +7,7 @@ Request.of(keep="25%").tokens(1024)                               → 256
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.checks import shown, whole, whole_size
 from ..core.errors import InputError
-from ..core.values import DEFAULT_CELL
+from ..core.values import DEFAULT_CELL, MOST_CELLS
 from .strategies import DEFAULT_STRATEGY, check_options, check_strategy
 
 if TYPE_CHECKING:
@@ -49,10 +50,14 @@ if TYPE_CHECKING:
 
 
 DEFAULT_KEEP = 0.25
+# The names of `realizing.depth.NAMED`.
+DEPTHS = ("stock", "spread", "early")
 # Characters of a question. A whole document does not belong into one: a language model reads it at every step.
 LONGEST_QUESTION = 4000
 # The keywords of `Eye.ask` beside those of the request.
 ASK_KEYWORDS = ("query", "relevance", "allocation", "words", "max_new_tokens", "model", "device")
+# Kinds of devices, told without torch.
+DEVICES = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu|mtia|xla|meta|privateuseone)(:\d{1,4})?")
 Budget = int | str
 Share = float | str
 
@@ -93,6 +98,8 @@ class Request:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        if self.canvas is not None and math.prod(-(-side // self.cell) for side in self.canvas) > MOST_CELLS:
+            raise InputError(f"canvas={self.canvas} has more than {MOST_CELLS} cells of {self.cell} pixels; give less")
 
     @classmethod
     def of(cls, budget: Any = None, keep: Any = None, *, keywords: Iterable[str] = (), **how: Any) -> Request:
@@ -164,16 +171,31 @@ def check_request(queries: Sequence[str], budget: Any = None, keep: Any = None) 
     check_amount(budget, keep)
 
 
+def check_decided(allocation: Any, **how: Any) -> None:
+    """Where tokens go is decided by an allocation or by the rest, not by both."""
+    given = [f"{name}=" for name, value in how.items() if value is not None]
+    if allocation is not None and given:
+        raise InputError(f"allocation= says all; leave out {', '.join(given)}, or the allocation")
+
+
 def check_question(query: str) -> None:
     """A question that a model would choke on is refused before anything is loaded or looked at."""
     if len(query) > LONGEST_QUESTION:
         raise InputError(f"the question has {len(query)} characters, more than {LONGEST_QUESTION}; shorten it")
 
 
+def check_depth(depth: Any) -> None:
+    """Is this a name of `realizing.depth`? Told without torch."""
+    if isinstance(depth, str) and depth not in DEPTHS:
+        raise InputError(f"depth {shown(depth)} is unknown; choose from {', '.join(DEPTHS)}")
+
+
 def check_device(device: str) -> None:
     """Can this device be used? Raises `InputError`."""
     if isinstance(device, str) and device == "cpu":
         return
+    if isinstance(device, str) and not DEVICES.fullmatch(device):
+        raise InputError(f"device {shown(device)} is unknown; give cpu, cuda, cuda:1 or mps")
     torch = import_module("torch")
     if not isinstance(device, str | torch.device):
         raise InputError(f"device must be a name such as cpu or cuda:1, got {shown(device)}")

@@ -24,6 +24,7 @@ from ..core.arrays import Array
 from ..core.checks import whole, whole_size
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL
+from .strategies import check_strategy
 
 DEFAULT_LEVELS = 3
 LARGEST_SIDE_IN_CELLS = 1 << 14
@@ -306,6 +307,7 @@ def tokens_for(
     >>> tokens_for((1024, 1024), 251, strategy="quadtree")
     250
     """
+    check_strategy(strategy)
     rows, cols = grid_of(image_size if canvas is None else canvas, cell)
     if levels is not None:
         whole(levels, "levels")

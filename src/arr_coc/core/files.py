@@ -35,6 +35,15 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def check_folder(place: str | os.PathLike[str], option: str = "--out") -> None:
+    """Could results be written there? Told before any work; the folder itself may still be missing."""
+    folder = Path(place)
+    while not os.path.lexists(folder) and folder != folder.parent:
+        folder = folder.parent
+    if not os.path.isdir(folder):
+        raise InputError(f"cannot write to {place} ({folder} is not a folder); choose another folder with {option}")
+
+
 @contextmanager
 def writing(place: str | os.PathLike[str], option: str = "--out") -> Generator[None]:
     """A full disk or a forbidden folder is the user's to mend, so it gets a line, not a traceback."""

@@ -51,6 +51,8 @@ class Feedback:
         self.path = Path(self.path)
         if os.path.isdir(self.path) or self.path.suffix != ".jsonl":
             raise InputError(f"cannot record to {self.path}: name a file that ends in .jsonl")
+        if not os.path.isdir(self.path.parent):
+            raise InputError(f"cannot record to {self.path}: there is no folder {self.path.parent}; make it first")
 
     @classmethod
     def of(cls, value: Feedback | str | os.PathLike[str] | None) -> Feedback | None:
@@ -130,7 +132,6 @@ class Feedback:
     def _append(self, entry: dict[str, Any]) -> None:
         line = (json.dumps(entry, ensure_ascii=False) + "\n").encode()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 os.write(handle, line)

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..allocation.frame import in_picture
-from ..allocation.request import ASK_KEYWORDS, Request, check_device, check_request
+from ..allocation.request import ASK_KEYWORDS, Request, check_decided, check_device, check_request
 from ..allocation.strategies import DEFAULT_STRATEGY, check_strategy
 from ..core.checks import of_kind, positive, whole
 from ..core.errors import InputError
@@ -101,13 +101,13 @@ class Sight:
 
         A calibration.json in the folder and a folder `scorer` beside it are used; options are those of the constructor.
         """
+        folder = model_folder(name)
+        check_device(device)
         from transformers import AutoModelForImageTextToText
         from transformers.utils import logging
 
         from ..models.qwen3_vl.processor import load_processor
 
-        folder = model_folder(name)
-        check_device(device)
         if os.path.isfile(folder / ADAPTERS):
             eye = cls.from_pretrained(adapted_model(folder), device=device, **options)
             eye.model, eye.name = with_adapters(eye.model, folder), str(name)
@@ -156,6 +156,7 @@ class Sight:
             query = (Turn(USER, (self._view, query)),)
         question = check_turns(query)
         check_request([question], budget, keep)
+        check_decided(allocation, budget=budget, keep=keep)
         own = {"levels": self.levels, "strategy": self.strategy}
         how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
         request = Request.of(budget, keep, keywords=ASK_KEYWORDS, **how)

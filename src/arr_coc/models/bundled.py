@@ -23,6 +23,7 @@ from ..pictures.load import Picture
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 
 CALIBRATION = "calibration.json"
+HUB_NAME = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
 # What the trainings of this library laid out where they do not say otherwise.
 TRAINED_STRATEGY = "overlay"
 
@@ -32,6 +33,9 @@ def model_folder(name: str | Path) -> Path:
     if not isinstance(name, str | os.PathLike) or not str(name).strip() or "\0" in str(name):
         raise InputError(f"a model is named by {MINI!r}, a folder or a name on the hub, got {shown(name)}")
     folder = part_folder(MINI) if name == MINI else Path(name)
+    if not os.path.exists(folder) and not HUB_NAME.fullmatch(str(name)):
+        raise InputError(f"{shown(str(name))} is neither a folder nor a name on the hub; give {MINI!r}, a folder, "
+                         "or owner/name")  # fmt: skip
     verify(folder)
     return folder
 

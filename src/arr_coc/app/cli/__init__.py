@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from ...core.errors import InputError
 from ...core.plugins import LAB, load_plugin, plugins
+from ...core.files import check_folder
 from .config import defaults_for
 from .console import INTERRUPTED, complain, flush, plain_streams, unwritten
 
@@ -116,13 +117,28 @@ def run(arguments: list[str]) -> Any:
     # A shell that wants completions calls the program without arguments and leaves its line in a variable.
     line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
     words = line.split()[1:] if completing else arguments
-    group: Any = get_command(build(words))
     chosen = chosen_of(words)
+    if not completing:
+        check_out(chosen, arguments)
+    group: Any = get_command(build(words))
     settings = {}
     known = summaries()
     if chosen in known and not completing:
         settings[chosen] = defaults_for(chosen, group.commands[chosen], {**IN_THE_LAB, **known}, arguments)
     return group(args=arguments, prog_name="arr-coc", standalone_mode=False, default_map=settings)
+
+
+# Commands whose --out is a file.
+TO_FILES = ("sense", "calibrate", "train")
+
+
+def check_out(command: str | None, arguments: Sequence[str]) -> None:
+    """A folder that cannot be one is told before anything is imported, not after all the work."""
+    for number, argument in enumerate(arguments):
+        name, sign, value = argument.partition("=")
+        place = value if sign else next(iter(arguments[number + 1 :]), "")
+        if name == "--out" and place and "\0" not in place:
+            check_folder(os.path.dirname(place) or "." if command in TO_FILES else place)
 
 
 def chosen_of(arguments: Sequence[str]) -> str | None:

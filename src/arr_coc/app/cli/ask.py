@@ -125,7 +125,8 @@ def command(
       arr-coc ask form.png "What is the date?" --record feedback.jsonl && arr-coc judge feedback.jsonl right
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
-    from ...allocation.request import check_amount, check_device, check_request
+    from ...allocation.request import check_amount, check_depth, check_device, check_request
+    from ...allocation.strategies import check_strategy
     from ...asking import QuickEye, can_be_quick
     from ...eye.feedback import Feedback
     from ...pictures.load import magnified
@@ -141,6 +142,9 @@ def command(
     if passes is not None and not 1 <= passes <= MOST_PASSES:
         raise InputError(f"--passes {passes} is not possible; give 1 to {MOST_PASSES}")
     check_clusters_of([strategy], clusters)
+    check_depth(depth)
+    if strategy is not None:
+        check_strategy(strategy)
     again = (passes or 1) > 1 or explain or preset is not None
     settings = None
     if preset is not None:
@@ -158,6 +162,8 @@ def command(
     if again and magnify != 1:
         raise InputError("--magnify is for one look; leave it out with --passes, --preset and --explain")
     kept = Feedback.of(record)
+    check_device(device)
+    check_model(model)
     source = open_source(image, allow_url)
     if page is not None or is_pdf(source.place):
         (source,) = expand([image], allow_url, None if page is None else str(page))
@@ -168,8 +174,6 @@ def command(
         picture, known = load_page(source.place)
     picture = magnified(picture, magnify)
     known = known if words is None else as_words(words, picture.size)
-    check_device(device)
-    check_model(model)
     with progress(["loading", "asking"], "", hidden=as_json or quiet) as advance:
         advance("loading")
         with uncollected():

@@ -152,12 +152,13 @@ def check_clusters_of(strategies: Sequence[str | None], clusters: str) -> None:
 def check_model(name: str) -> None:
     """A name on the hub: is it on this disk, or can the hub be reached? One line at once, not after five attempts."""
     from ...core.folders import MINI
+    from ...models.bundled import HUB_NAME
 
     if name == MINI or os.path.exists(name) or os.environ.get("HF_HUB_OFFLINE"):
         return
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-    if not re.fullmatch(r"[\w.-]{1,96}(/[\w.-]{1,96})?", name):
+    if not HUB_NAME.fullmatch(name):
         raise InputError(
             f"--model {name} is neither a folder nor a name on the hub; give mini, a folder, or owner/name"
         )

@@ -67,24 +67,26 @@ def command(
       arr-coc microscope --relevance my-scorer --record feedback.jsonl
       ARR_COC_PASSWORD=… arr-coc microscope --host 0.0.0.0
     """
+    from ...allocation.request import check_device
     from ...eye.feedback import Feedback
-    from ...looking import check_device
-    from ..microscope.remote import Remote
-    from ..microscope.serving import Limits, check_exposure, serve
+    from ..microscope.limits import Limits, check_exposure
     from ..web import Origins, whole_units
     from .inputs import check_model
 
     check_port(port)
     password = read_password(password_file)
     check_exposure(host, password)
-    check_device(device)
-    for name in model or ():
-        check_model(name)
     if numbers is not None and not os.path.isdir(numbers):
         raise InputError(f"--numbers {numbers} is not a folder; give the --out of arr-coc bench needle")
     Origins(allow_origin or ())
     sizes = {"upload": whole_units(upload, 2**20, "--upload"), "pixels": whole_units(pixels, 1e6, "--pixels")}
     limits = Limits(**sizes, queue=queue)
+    kept = Feedback.of(record)
+    check_device(device)
+    for name in model or ():
+        check_model(name)
+    from ..microscope.remote import Remote
+    from ..microscope.serving import serve
 
     def ready(address: str) -> None:
         print(f"The microscope is at {address} (Ctrl-C ends it)", flush=True)
@@ -106,7 +108,7 @@ def command(
         origins=allow_origin or (),
         ready=ready,
         relevance=relevance,
-        record=Feedback.of(record),
+        record=kept,
     )
 
 

@@ -74,8 +74,7 @@ def command(
         raise InputError(f"arr-coc serve needs {', '.join(missing)}; install: pip install 'arr-coc[serve]'")
     from ...allocation.request import Request, check_device
     from ...eye.feedback import Feedback
-    from ..serve.api import check_exposure, serve
-    from ..serve.chat import Limits
+    from ..serve.limits import Limits, check_exposure
     from ..web import Origins, whole_units
     from .inputs import check_model
     from .microscope import check_port
@@ -88,8 +87,11 @@ def command(
     sizes: dict[str, Any] = {"upload": whole_units(upload, 2**20, "--upload"), "pictures": pictures}
     sizes |= {"pixels": whole_units(pixels, 1e6, "--pixels"), "max_budget": max_budget}
     limits = Limits(**sizes, new_tokens=new_tokens, queue=queue, batch=batch, seconds=seconds)
+    kept = Feedback.of(record)
     check_device(device)
     check_model(model)
+    from ..serve.api import serve
+
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("arr_coc.serve").setLevel(logging.INFO)
 
@@ -105,5 +107,5 @@ def command(
         "media": allow_media or (),
         "origins": allow_origin or (),
     }
-    how |= {"relevance": relevance, "record": Feedback.of(record)}
+    how |= {"relevance": relevance, "record": kept}
     serve(model, **how, default={} if budget is None else {"budget": budget}, ready=ready)

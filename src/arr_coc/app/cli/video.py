@@ -61,6 +61,7 @@ def command(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results; made if missing.")] = Path("out"),
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; for the model.")] = "cpu",
+    allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch a clip that is a web address.")] = False,
     seed: Annotated[int, typer.Option(help="Nothing here draws lots; for scripts that pass it everywhere.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
 ) -> int:
@@ -80,12 +81,17 @@ def command(
       arr-coc video rtsp://camera.local/stream "Who is at the door?" --frames 300
     """
     from ...allocation.request import check_amount, check_device, check_request
-    from ...video.answering import READINGS
-    from .inputs import check_model
+    from .inputs import check_model, is_url
 
     tokens, share = check_amount(budget, keep)
     check_request([query], tokens, share)
+    if is_url(clip) and not allow_url:
+        raise InputError(f"{clip} is a web address; add --allow-url to fetch it, or download it and give its path")
     check_device(device)
+    if model is not None:
+        check_model(model)
+    from ...video.answering import READINGS
+
     if reading not in READINGS:
         raise InputError(f"--reading {reading} is unknown; choose {', '.join(READINGS)}")
     if passes < 1 or (passes > 1 and (model is None or reading == "video")):
@@ -97,7 +103,6 @@ def command(
         how["settings"] = load_settings(numbers)
     eye = None
     if model is not None:
-        check_model(model)
         from ...eye.eye import Eye
 
         eye = Eye.from_pretrained(model, device=device)

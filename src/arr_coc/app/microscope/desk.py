@@ -28,16 +28,15 @@ from ...core.files import replacing
 from ...core.folders import MINI
 from ...looking import VIEW_SIDE, Prepared
 from ...pictures.load import Picture, load_picture
+from .limits import MOST_PIXELS
 from .linking import FIRST_QUERY, FIRST_SOURCE, UPLOAD, Source, open_source
 
 if TYPE_CHECKING:
     from ...eye.esper import Esper
     from ...eye.eye import Eye
-    from .remote import Remote, RemoteEye
+from .remote import Remote, RemoteEye
 
 Found = TypeVar("Found")
-# A photo of the largest telephones; a larger one is told to be resized, before any pixel of it is decoded.
-MOST_PIXELS = 120_000_000
 # What a model is given of it: the longer side, in pixels. No question about a page needs more, and every pixel costs.
 LARGEST_SIDE = 4096
 # Pictures, maps and rendered sources that are kept for the next question about them.

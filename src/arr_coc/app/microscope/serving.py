@@ -14,15 +14,16 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from .. import web
 from ..web import LOOPBACK, Application, Receive, Scope, Send
-from .desk import MOST_PIXELS, Desk
+from .desk import Desk
 from .kit import gradio, log
+from .limits import Limits as Limits
+from .limits import check_exposure as check_exposure
 from .remote import Remote
 
 PORT = 7860
@@ -54,24 +55,6 @@ HEADERS = (
 )
 UPLOAD = "/gradio_api/upload"
 UNUSABLE = "this request cannot be used; reload the page and try again"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """upload: bytes of one upload. pixels: of one picture or frame. queue: visitors' requests that may wait."""
-
-    upload: int = 48 * 1024 * 1024
-    pixels: int = MOST_PIXELS
-    queue: int = 64
-
-    def __post_init__(self) -> None:
-        web.check_limits(self)
-
-
-def check_exposure(host: str, password: str | None) -> None:
-    """Beyond this machine only with a password. Raises `InputError`."""
-    remedy = "in the variable ARR_COC_PASSWORD or a file with --password-file"
-    web.check_exposure(host, password, "password", remedy)
 
 
 class Guard:

@@ -24,9 +24,10 @@ from ...core.errors import InputError
 from ...core.stopping import Stopped, stopping
 from ...eye.eye import Eye
 from .. import web
-from .chat import Asked, Limits, UnknownModel, read_chat
+from .chat import Asked, UnknownModel, read_chat
 from .engine import Closed, Done, Engine, Full, Job, Late, Seen
 from .guard import CHAT, GONE, Guard, Metrics, Refused, answer_of
+from .limits import Limits, check_exposure
 
 PORT = 8000
 FEEDBACK = "/v1/feedback"
@@ -299,10 +300,6 @@ def build_api(
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return Guard(api, host, key, limits, metrics, web.Origins(origins))
-
-
-def check_exposure(host: str, key: str | None) -> None:
-    web.check_exposure(host, key, "key", "in the variable ARR_COC_API_KEY or with --api-key")
 
 
 def serve(

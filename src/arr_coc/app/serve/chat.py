@@ -21,10 +21,11 @@ from ...core.stopping import check_stop
 from ...core.values import Allocation
 from ...eye.chat import ASSISTANT, SYSTEM, USER, Turn, check_turns
 from ...eye.decoding import LONGEST_ANSWER
-from ...pictures.load import MAX_PIXELS, Picture, load_picture
+from ...pictures.load import Picture, load_picture
 from ...pictures.words import EVERY_PAIR, check_number
 from ...relevance.registry import source_names
 from .. import web
+from .limits import Limits as Limits
 
 FETCH_SECONDS = 10
 FETCH_PIECE = 1 << 16
@@ -69,27 +70,6 @@ REASONS: Mapping[str, str] = {
 UNUSED_TEMPERATURE = "temperature 1 was not used: answers are greedy, as with temperature 0"
 ROLES = {"system": SYSTEM, "developer": SYSTEM, "user": USER, "assistant": ASSISTANT}
 KNOWN = ("model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "stop", "arr_coc")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """upload: bytes of one request. pixels: of all its pictures, refused by their headers. new_tokens: of one answer.
-    queue: requests that may wait. batch: those that are answered at once. seconds: from arrival to the last token.
-    pictures: of one request. max_budget: visual tokens that one picture may cost; None: any number."""
-
-    upload: int = 24 * 1024 * 1024
-    pixels: int = 20_000_000
-    new_tokens: int = 512
-    queue: int = 64
-    batch: int = 8
-    seconds: float = 120
-    pictures: int = 8
-    max_budget: int | None = None
-
-    def __post_init__(self) -> None:
-        web.check_limits(self)
-        if self.pixels > MAX_PIXELS:
-            raise InputError(f"the limit pixels={self.pixels} is not safe; give at most {MAX_PIXELS}")
 
 
 class UnknownModel(InputError):
@@ -140,6 +120,7 @@ def read_chat(
     turns = loaded(turns_of(given.get("messages")), limits, hosts)
     pictures = [part for turn in turns for part in turn.parts if isinstance(part, Picture)]
     amount = {name: own[name] for name in ("budget", "keep") if own.get(name) is not None}
+    default = None if own.get("allocation") is not None else default
     how = {**(amount or default or {}), **how_of(own, pictures, limits.max_budget)}
     return Asked(
         turns,

@@ -1,0 +1,158 @@
+"""What can be told without torch is told before it is imported, and odd numbers, closed and narrow terminals are no
+reason for a traceback. Nothing is timed: torch is taken away, and whoever wants it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import arr_coc
+from arr_coc import InputError, ask, look, sense, tokens_for
+from arr_coc.core.feedback import Feedback
+
+STREET = str(Path(arr_coc.__file__).parent / "examples" / "street.png")
+# Runs each line of arguments in one process whose torch and transformers are gone; prints code and lines of each.
+WITHOUT_TORCH = """
+import contextlib, io, json, sys
+class Gone:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers", "gradio", "scipy"):
+            raise AssertionError(f"{name} is being imported")
+sys.meta_path.insert(0, Gone())
+from arr_coc.app.cli import main
+found = []
+for arguments in json.loads(sys.argv[1]):
+    err = io.StringIO()
+    code = None
+    with contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            main(arguments)
+        except SystemExit as error:
+            code = error.code
+        except BaseException as error:
+            code = f"{type(error).__name__}: {error}"
+    found.append([code, err.getvalue()])
+print(json.dumps(found))
+"""
+WRONG: list[tuple[list[str], str]] = [
+    (["ask", STREET, "red", "--depth", "zzz"], "depth 'zzz'"),
+    (["ask", STREET, "red", "--model", "/nope"], "/nope"),
+    (["ask", STREET, "red", "--device", "zzz"], "zzz"),
+    (["ask", STREET, "red", "--record", "/nope/x.jsonl"], "/nope"),
+    (["ask", STREET, "red", "--out", "AFILE"], "AFILE"),
+    (["ask", STREET, "red", "--strategy", "zzz"], "zzz"),
+    (["look", STREET, "red", "--out", "AFILE"], "AFILE"),
+    (["look", STREET, "red", "--out=AFILE/deeper"], "AFILE"),
+    (["look", STREET, "red", "--strategy", "zzz"], "zzz"),
+    (["look", STREET, "red", "--device", "zzz"], "zzz"),
+    (["look", STREET, "red", "--relevance", "zzz"], "zzz"),
+    (["mine", "--data", "nope"], "nope"),
+    (["video", "http://127.0.0.1:9/a.mp4", "red"], "--allow-url"),
+    (["needle", "--out", "AFILE"], "AFILE"),
+    (["serve", "--upload", "nan"], "--upload"),
+    (["serve", "--upload", "inf"], "--upload"),
+    (["serve", "--pixels", "nan"], "--pixels"),
+    (["serve", "--seconds", "nan"], "seconds"),
+    (["serve", "--seconds", "inf"], "seconds"),
+    (["serve", "--upload", "0"], "--upload"),
+    (["serve", "--allow-origin", "example.org"], "--allow-origin"),
+    (["serve", "--model", "/nope"], "/nope"),
+    (["serve", "--record", "/nope/x.jsonl"], "/nope"),
+    (["microscope", "--upload", "nan"], "--upload"),
+    (["microscope", "--pixels", "nan"], "--pixels"),
+    (["microscope", "--pixels", "inf"], "--pixels"),
+    (["microscope", "--allow-origin", "example.org"], "--allow-origin"),
+    (["microscope", "--record", "/nope/x.jsonl"], "/nope"),
+]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, str]]:
+    folder = tmp_path_factory.mktemp("wrong")
+    (folder / "AFILE").write_text("not a folder")
+    given = json.dumps([arguments for arguments, _ in WRONG])
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, given], capture_output=True, text=True, cwd=folder, timeout=1200
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert not list(Path("/nope").parent.glob("nope")), "a folder was made"
+    return {" ".join(arguments): tuple(one) for (arguments, _), one in zip(WRONG, found, strict=True)}
+
+
+@pytest.mark.parametrize(("arguments", "part"), WRONG, ids=[" ".join(one[0][-2:]) for one in WRONG])
+def test_a_wrong_option_is_told_before_torch_is_imported(
+    told: dict[str, tuple[Any, str]], arguments: list[str], part: str
+) -> None:
+    code, err = told[" ".join(arguments)]
+    assert code == 2, (code, err)
+    assert len(err.strip().splitlines()) == 1
+    assert part in err
+
+
+# ---- nothing is swallowed -------------------------------------------------------------------------------------------
+
+
+def test_what_look_cannot_use_is_told() -> None:
+    for how, part in (({"budget": [5]}, "several pictures"), ({"canvas": (10**9, 10**9)}, "canvas")):
+        with pytest.raises(InputError, match=part) as raised:
+            look(STREET, "red", **how)  # type: ignore[arg-type]
+        assert "\n" not in str(raised.value)
+    with pytest.raises(InputError, match="zzz"):
+        tokens_for((64, 64), strategy="zzz")
+    with pytest.raises(InputError, match="zzz"):
+        tokens_for((64, 64), 2, strategy="zzz")
+
+
+@pytest.mark.parametrize("how", [{"budget": 5}, {"keep": 0.5}, {"strategy": "quadtree"}, {"relevance": "detail"}])
+def test_an_allocation_and_a_budget_are_one_too_many(how: dict[str, Any]) -> None:
+    allocation = look(STREET, "red", budget=12)
+    with pytest.raises(InputError, match="allocation= says all"):
+        ask(STREET, "red", allocation=allocation, **how)
+
+
+@pytest.mark.parametrize(
+    ("how", "part"),
+    [({"model": 5}, "model"), ({"model": "/nope"}, "/nope"), ({"encoder": "/nope"}, "/nope"), ({"every": 0}, "every")],
+)
+def test_what_sense_cannot_use_is_told(how: dict[str, Any], part: str) -> None:
+    with pytest.raises(InputError, match=part):
+        sense(STREET, **how)
+
+
+def test_a_record_makes_no_folders(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no folder"):
+        Feedback(tmp_path / "new" / "x.jsonl")
+    assert not list(tmp_path.iterdir())
+
+
+# ---- closed and narrow terminals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [[], ["--json"], ["--quiet"]])
+def test_a_closed_output_is_no_traceback(more: list[str], tmp_path: Path) -> None:
+    words = ["look", STREET, "red", "--budget", "8", "--relevance", "look", "--no-draw", "--out", str(tmp_path), *more]
+    command = ["sh", "-c", 'exec "$0" "$@" >&-', sys.executable, "-m", "arr_coc", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "street.allocation.json").exists()
+
+
+def test_a_narrow_terminal_gets_lines_instead_of_dots(tmp_path: Path) -> None:
+    words = ["look", STREET, "red", "--budget", "8", "--relevance", "look", "--no-draw", "--out", str(tmp_path)]
+    done = {}
+    for columns in ("20", "100"):
+        done[columns] = subprocess.run(
+            [sys.executable, "-m", "arr_coc", *words],
+            capture_output=True, text=True, timeout=1200, env={**os.environ, "COLUMNS": columns},
+        ).stdout  # fmt: skip
+    assert "…" not in done["20"]
+    assert "of tokens: " in done["20"]
+    assert "level: all" in done["20"]
+    assert "━" in done["100"]
