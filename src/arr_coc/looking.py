@@ -105,7 +105,8 @@ def look(
     """
     how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "levels": levels, "relevance": relevance}
     how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, **options}
-    return examine(image, query, budget, keep, **how).allocation
+    found = examine(image, query, budget, keep, **how)
+    return replace(found.allocation, notes=found.notes)
 
 
 def examine(

@@ -58,8 +58,7 @@ def test_detach_leaves_no_trace(model: Any, processor: Any, inputs: dict[str, An
     assert model.model.rope_deltas is not None, "set by the stock calls around"
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
     assert torch.equal(model.generate(**inputs, **GREEDY), expected)
-    with pytest.raises(InputError, match="not attached"):
-        detach(model)
+    detach(model)  # quiet
 
 
 def test_two_models_do_not_touch_each_other(processor: Any, inputs: dict[str, Any]) -> None:

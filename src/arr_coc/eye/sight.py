@@ -24,7 +24,7 @@ from ..core.folders import MINI
 from ..core.values import Answer, Pass, Relevance
 from ..models.attachment import adapter_options
 from ..models.attachment_plan import Settings, plan_prompt
-from ..models.base import backbone_for
+from ..models.base import backbone_for, check_processor, unwrapped
 from ..models.bundled import Calibration, as_trained, marked, model_folder
 from ..models.tokens.depth import DepthRouting
 from ..relevance.registry import check_relevance
@@ -75,7 +75,7 @@ class Sight:
         if isinstance(relevance, str):
             check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
         # Any: what a model can do depends on its class, and that is what the adapter knows.
-        self.model: Any = model
+        self.model: Any = unwrapped(model)
         self.processor: Any = processor
         self.relevance = relevance
         self.scorer = scorer
@@ -83,8 +83,9 @@ class Sight:
         self.levels = None if levels is None else whole(levels, "levels")
         self.strategy = check_strategy(DEFAULT_STRATEGY if strategy is None else strategy)
         self.name = of_kind(name, str, "name") or type(model).__name__
-        self.backbone = backbone_for(model)
-        self.backbone.check(model, processor)
+        self.backbone = backbone_for(self.model)
+        check_processor(processor)
+        self.backbone.check(self.model, processor)
         self.record = Feedback.of(record)
         self.depth = DepthRouting.named(depth) if isinstance(depth, str) else depth
         if self.depth is not None and "depth" not in adapter_options(self.backbone):
@@ -93,6 +94,20 @@ class Sight:
         self._view: View | None = None
         # What is awaited takes turns here; copies of an eye, which share its weights, share it too.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye")
+
+    def __copy__(self) -> Self:
+        """Another picture, the same weights, and the same turns for what is awaited."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what belongs to this process: the thread, and graphs of its device."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_thread", "_graphs")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _thread=ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye"))
+        self._graphs = self._captured(None)
 
     @classmethod
     def from_pretrained(cls, name: str = MINI, *, device: str = "cpu", **options: Any) -> Self:

@@ -9,34 +9,36 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import torch
+from arr_coc_lab.classic.compressor import check_merge
 from torch import Tensor
 
 from ..allocation.request import Request
 from ..allocation.strategies import DEFAULT_STRATEGY, meant
+from ..core.checks import of_kind, shown
 from ..core.errors import InputError
 from ..core.values import Allocation
 from ..relevance.registry import check_relevance
 from .attachment_memory import CachedPrompt, show_long_prompt
 from .attachment_plan import OVERRIDES, Plan, Settings, plan_prompt
-from .base import Backbone, Realized, backbone_for, require_pictures
+from .base import Backbone, Realized, backbone_for, check_processor, require_pictures, unwrapped, wrappers
+from .tokens.depth import DepthRouting
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin
     from typing_extensions import TypedDict, Unpack
 
     from ..allocation.request import Budget, Share
-    from .tokens.depth import DepthRouting
     from .tokens.merge import PatchCompressor
 
     class AdapterOptions(TypedDict, total=False, closed=True):
         """What the families' adapters take: see `adapter_options`."""
 
-        depth: DepthRouting | None
+        depth: DepthRouting | str | None
         merge: str | PatchCompressor  # average, pick, compressor, compressor:FOLDER, or a compressor
 
 
@@ -63,7 +65,8 @@ class Attachment:
         self.last: list[Allocation] = []
         self.notes: tuple[str, ...] = ()
         self._prompts: weakref.WeakKeyDictionary[Any, CachedPrompt] = weakref.WeakKeyDictionary()
-        self._hook: Any = None
+        self.around: tuple[str, ...] = ()
+        self._hooks: list[Any] = []
         self._earlier_generate: Any = None
 
     # ---------------------------------------------------------------- what a user may call
@@ -75,7 +78,7 @@ class Attachment:
         """The shortened prompt with its visual tokens, ready for the stock `forward` or `generate`."""
         plan = self.plan(inputs, **overrides)
         realized = self.backbone.realize(self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options)
-        self.last, self.notes = plan.allocations, plan.notes
+        self.last, self.notes = plan.allocations, (*self.around, *plan.notes)
         return realized
 
     def detach(self) -> None:
@@ -262,10 +265,13 @@ def attach(
     >>> with attach(model, processor, budget=256):  # doctest: +SKIP
     ...     out = model.generate(**inputs, max_new_tokens=64)
     """
+    around = wrappers(model)
+    model = around.pop()
     backbone = backbone_for(model)
-    if processor is None:
-        raise InputError("attach() needs the model's processor, got None; give AutoProcessor.from_pretrained(...)")
-    if videos:
+    check_processor(processor)
+    if options is not None and not (isinstance(options, Mapping) and all(isinstance(name, str) for name in options)):
+        raise InputError(f"options= are those of the strategy, by name, such as {{'level': 1}}, got {shown(options)}")
+    if of_kind(videos, bool, "videos"):
         from .qwen3_vl.video import video_backbone
 
         backbone = video_backbone(model)
@@ -277,6 +283,11 @@ def attach(
     for name in realize.keys() - takes:
         family = "/".join(backbone.model_types)
         raise InputError(f"{name}= is no option{meant(name, (*own, *takes))}: {family} takes {', '.join(takes)}")
+    if isinstance(realize.get("depth"), str):
+        realize["depth"] = DepthRouting.named(realize["depth"])
+    if realize.get("depth") is not None:
+        of_kind(realize["depth"], DepthRouting, "depth")
+    check_merge(realize.get("merge", "average"))
     if isinstance(relevance, str):
         check_relevance(relevance, ("pixels", "texture", "words", "model"))
     if budget is None and keep is None:
@@ -288,7 +299,13 @@ def attach(
         realize=realize,
     )
     attachment = Attachment(model, processor, backbone, settings)
-    attachment._hook = model.register_forward_pre_hook(attachment._before_forward, with_kwargs=True, prepend=True)
+    attachment.around = tuple(f"attached to the model inside {type(one).__name__}" for one in around)
+    attachment.notes = attachment.around
+    # A wrapper may call `forward` of what it wraps, past its hooks: what comes through it is shortened there.
+    attachment._hooks = [
+        one.register_forward_pre_hook(attachment._before_forward, with_kwargs=True, prepend=True)
+        for one in (*(one for one in around if hasattr(one, "peft_config")), model)
+    ]
     attachment._earlier_generate = model.__dict__.get("generate")
     object.__setattr__(model, "generate", attachment.generate)
     object.__setattr__(model, NAME, attachment)
@@ -303,11 +320,16 @@ def adapter_options(backbone: Backbone) -> tuple[str, ...]:
 
 
 def detach(model: PreTrainedModel) -> None:
-    """Undo `attach`; the model is then what it was, to the bit and to the attribute."""
-    attachment = getattr(model, "__dict__", {}).get(NAME)
+    """Undo `attach`; the model is then what it was, to the bit and to the attribute. One that is not attached stays as
+    it is."""
+    model = unwrapped(model)
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"detach() takes the model, got {shown(model)}")
+    attachment = model.__dict__.get(NAME)
     if attachment is None:
-        raise InputError("this model is not attached")
-    attachment._hook.remove()
+        return
+    for hook in attachment._hooks:
+        hook.remove()
     if attachment._earlier_generate is None:
         object.__delattr__(model, "generate")
     else:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..core.errors import InputError
@@ -159,13 +160,42 @@ def supported_families() -> tuple[str, ...]:
     return tuple(sorted(ADAPTERS))
 
 
+def wrappers(model: Any) -> list[Any]:
+    """What stands around a stock model, from outside to inside: that of `torch.compile`, a PeftModel."""
+    found = []
+    while True:
+        if "_orig_mod" in getattr(model, "_modules", {}):
+            found.append(model)
+            model = model._orig_mod
+        elif hasattr(model, "peft_config") and hasattr(model, "get_base_model"):
+            found.append(model)
+            model = model.get_base_model()
+        else:
+            return [*found, model]
+
+
+def unwrapped(model: Any) -> Any:
+    """The stock model itself, in which adapters stay active and what was compiled stays so."""
+    return wrappers(model)[-1]
+
+
+def check_processor(processor: Any) -> None:
+    """Is this a model's whole processor? Raises `InputError`."""
+    if hasattr(processor, "image_processor") and hasattr(processor, "tokenizer"):
+        return
+    kind = type(processor).__name__
+    if hasattr(processor, "config") and hasattr(processor, "generate"):
+        raise InputError("the model and the processor are swapped; write attach(model, processor)")
+    hint = "which has no image_processor" if hasattr(processor, "encode") else "which is none"
+    raise InputError(f"the model's processor is needed, got {kind}, {hint}; give AutoProcessor.from_pretrained(…)")
+
+
 def backbone_for(model: PreTrainedModel) -> Backbone:
     """The adapter of this model's family; the model is the whole stock model, with its language head."""
-    if hasattr(model, "peft_config") and hasattr(model, "get_base_model"):
-        raise InputError(
-            f"{type(model).__name__} wraps the model and calls it past everything that is attached; give "
-            "model.get_base_model(), in which the adapters stay active"
-        )
+    if isinstance(model, str | PathLike):
+        raise InputError(f"{str(model)!r} is a name, not a model; load it first: …from_pretrained({str(model)!r})")
+    if hasattr(model, "image_processor") and hasattr(model, "tokenizer"):
+        raise InputError("the model and the processor are swapped; write attach(model, processor)")
     model_type = getattr(getattr(model, "config", None), "model_type", None)
     if model_type not in ADAPTERS:
         raise InputError(

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import math
+import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
@@ -34,6 +36,8 @@ log = logging.getLogger("arr_coc.serve")
 GATHER = 0.005
 # Seconds between two looks at the workers; and after the last of its readers has left, until one is given up.
 WATCH, PATIENCE = 0.25, 5.0
+# How far the worker of dear requests steps back, as `nice` counts.
+BACK = 15
 # Workers that may be left behind at once: each may hold a processor and its memory.
 MOST_LEFT = 4
 # Tokens of padding that a batch may hold: one long prompt would make every other as long.
@@ -128,6 +132,13 @@ def together(rows: Sequence[Row]) -> list[list[Row]]:
     return groups
 
 
+def step_back() -> None:
+    """This thread takes what processor time the others leave; where threads have no priorities, it shares."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACK)
+
+
 @contextmanager
 def asking_layers(model: Any) -> Generator[None]:
     """Every layer of a model asks, before it runs, whether its result is still wanted."""
@@ -220,6 +231,8 @@ class Engine(threading.Thread):
         return perf_counter() - worker.over > PATIENCE
 
     def _work(self, worker: Worker) -> None:
+        if worker.heavy:
+            step_back()
         try:
             with stopping(lambda: worker.left):
                 while not worker.left and (batch := self._take(worker)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from os import PathLike
 from typing import Any
 
@@ -19,7 +20,22 @@ def load_processor(name: str | PathLike[str], **options: Any) -> Any:
     except (ImportError, AttributeError) as error:
         if "orchvision" not in str(error) and "video" not in str(error).lower():
             raise
-    from transformers import AutoImageProcessor, AutoTokenizer, Qwen3VLProcessor
+    from transformers import AutoImageProcessor, AutoTokenizer
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(name, **options)
+    return picture_processor(AutoImageProcessor.from_pretrained(name, **options), tokenizer, tokenizer.chat_template)
+
+
+def picture_processor(pictures: Any, tokenizer: Any, template: Any) -> Any:
+    """The stock processor of an image processor and a tokenizer, without one for videos."""
+    made = _picture_class()
+    return made(image_processor=pictures, tokenizer=tokenizer, video_processor=None, chat_template=template)
+
+
+@cache
+def _picture_class() -> Any:
+    """Made when it is first needed, because its parent is transformers'; it is pickled by what it is made of."""
+    from transformers import Qwen3VLProcessor
 
     class PictureProcessor(Qwen3VLProcessor):
         def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
@@ -28,8 +44,7 @@ def load_processor(name: str | PathLike[str], **options: Any) -> Any:
                 return type(argument)
             return super().check_argument_for_proper_class(argument_name, argument)
 
-    tokenizer: Any = AutoTokenizer.from_pretrained(name, **options)
-    pictures = AutoImageProcessor.from_pretrained(name, **options)
-    return PictureProcessor(
-        image_processor=pictures, tokenizer=tokenizer, video_processor=None, chat_template=tokenizer.chat_template
-    )
+        def __reduce__(self) -> Any:
+            return picture_processor, (self.image_processor, self.tokenizer, self.chat_template)
+
+    return PictureProcessor

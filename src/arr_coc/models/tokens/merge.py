@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from ...allocation.frame import token_grids
+from ...core.checks import shown
 from ...core.errors import InputError
 from ...core.plugins import LAB, load_plugin, plugins
 from ...core.values import Allocation
@@ -301,3 +302,10 @@ def find_compressor(merge: Any) -> PatchCompressor | None:
     if name == "compressor":
         raise InputError(f"merge={merge!r} is part of the laboratory; install it: {LAB}")
     return None
+
+
+def check_merge(merge: Any) -> None:
+    """Is this a way to merge? Raises `InputError`."""
+    named = isinstance(merge, str) and merge.partition(":")[0] in (*METHODS, *plugins(GROUP))
+    if not named and not hasattr(merge, "compress_patches"):
+        raise InputError(f"merge={shown(merge)} is unknown; choose {', '.join(METHODS)}, or a compressor")
