@@ -81,7 +81,7 @@ def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[Asked, d
     answer = eye.set_image(shown.pixels).ask(one.query, keep=keep)
     asked = Asked(shown, one.query, answer, one.truth)
     file = out / f"{one.name}.png"
-    page = homunculus(shown, answer.allocation, eye.scored(one.query), one.query)
+    page = homunculus(shown, answer.allocation, eye.scored(one.query), one.query, answer=answer, truth=one.truth)
     with writing(out):
         save_png(page, file)
     last = answer.passes[-1]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from ..core.errors import InputError
-from ..core.values import Allocation, Relevance
+from ..core.values import Allocation, Answer, Relevance
 from ..pictures.load import Picture, load_picture
+from ..pictures.words import Words
+from ..unsure import sureness_words
 from .layout import GAP, MARGIN, TALLEST, fit, page, place, resize
 from .legend import BAR_HEIGHT, budget_bar, level_legend, relevance_bar, share_words, spent_words
 from .lettering import BOLD, line_height, wrap, write
@@ -27,10 +30,15 @@ def homunculus(
     query: str = "",
     *,
     width: int = 1280,
+    answer: Answer | None = None,
+    truth: str | None = None,
+    words: Words | None = None,
 ) -> Image.Image:
     """One page, `width` pixels wide: question and numbers, the panes side by side, the legend of levels.
 
-    picture: anything `load_picture` takes; a reduced `Picture` will do. relevance: shown as a pane where given.
+    picture: anything `load_picture` takes; a reduced `Picture` will do. relevance: shown as a pane where given. answer,
+    truth: what was said, how sure that is, and what is right. words: of the picture; those that earned the finest
+    tokens are named.
     """
     picture = load_picture(picture)
     check_same_picture(picture.size, allocation)
@@ -45,12 +53,26 @@ def homunculus(
 
     closer = _closer(picture, allocation, inner)
     lines = wrap(query, inner - 300, TITLE, weight=BOLD, lines=2)
-    top = MARGIN + len(lines) * line_height(TITLE) + line_height(TEXT) + 14 + BAR_HEIGHT + 22
+    told = [] if answer is None else [answer_words(answer, truth)]
+    earned = [] if words is None else words_seen(allocation, words)
+    told += [f"Words with the finest tokens: {', '.join(earned)}"] if earned else []
+    told = [line for one in told for line in wrap(one, inner, TEXT, lines=1)]
+    top = (
+        len(told) * line_height(TEXT)
+        + MARGIN
+        + len(lines) * line_height(TITLE)
+        + line_height(TEXT)
+        + 14
+        + BAR_HEIGHT
+        + 22
+    )
     closer_top = top + rows * (caption_height + shown[0] + GAP)
     legend_top = closer_top + (caption_height + closer[0][1].shape[0] + GAP if closer else 0)
     canvas = page(legend_top + LEGEND_HEIGHT + MARGIN, width)
 
-    heading(canvas, lines, f"{picture.name}, {picture.width}×{picture.height} px, {allocation.strategy}", allocation)
+    heading(
+        canvas, lines, f"{picture.name}, {picture.width}×{picture.height} px, {allocation.strategy}", allocation, told
+    )
     pixels = resize(picture.pixels, shown)
     panes = [pixels]
     if relevance is not None:
@@ -81,8 +103,30 @@ def _closer(picture: Picture, allocation: Allocation, inner: int) -> list[tuple[
     return result
 
 
-def heading(canvas: np.ndarray, lines: list[str], details: str, allocation: Allocation) -> None:
-    """The question on the left, the numbers on the right, the budget bar beneath."""
+def answer_words(answer: Answer, truth: str | None = None) -> str:
+    """An answer, how sure it is, and whether it is right, in one line."""
+    right = "" if truth is None else f"; truth: {truth}"
+    return f"Answer: {answer.text or '(nothing)'} ({sureness_words(answer.uncertainty)}){right}"
+
+
+def words_seen(allocation: Allocation, words: Words, most: int = 8) -> list[str]:
+    """The words whose middle lies in a leaf of the finest level, those of the best-scored leaves first."""
+    middle = (words.boxes[:, :2] + words.boxes[:, 2:]) / 2 * (allocation.width, allocation.height)
+    found: dict[str, float] = {}
+    for (top, left, high, wide), level, score in zip(
+        allocation.boxes.tolist(), allocation.levels.tolist(), allocation.scores.tolist(), strict=True
+    ):
+        if level == allocation.levels.min():
+            inside = (middle >= (left, top)).all(1) & (middle < (left + wide, top + high)).all(1)
+            for place in np.flatnonzero(inside):
+                found[words.texts[place]] = max(score, found.get(words.texts[place], 0.0))
+    return sorted(found, key=lambda text: -found[text])[:most]
+
+
+def heading(
+    canvas: np.ndarray, lines: list[str], details: str, allocation: Allocation, told: Sequence[str] = ()
+) -> None:
+    """The question on the left, the numbers on the right, what was answered, the budget bar beneath."""
     width = canvas.shape[1]
     y = MARGIN - 6
     for line in lines:
@@ -91,6 +135,9 @@ def heading(canvas: np.ndarray, lines: list[str], details: str, allocation: Allo
     write(canvas, details, MARGIN, y, size=TEXT, colour=MUTED)
     write(canvas, share_words(allocation), width - MARGIN, MARGIN - 6, size=TITLE, weight=BOLD, align="right")
     write(canvas, spent_words(allocation), width - MARGIN, y, size=TEXT, colour=MUTED, align="right")
+    for line in told:
+        y += line_height(TEXT)
+        write(canvas, line, MARGIN, y, size=TEXT, weight=BOLD)
     budget_bar(canvas, allocation, MARGIN, y + line_height(TEXT) + 10, width - 2 * MARGIN)
 
 

@@ -113,7 +113,8 @@ def heat(relevance: Relevance | np.ndarray, size: tuple[int, int], pixels: np.nd
     if pixels is None:
         return colours
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY).astype(np.float32)[..., None] / 255
-    shaded = colours * (0.7 + 0.3 * grey) + 14 * grey
+    # Where little is relevant the picture shows through: a map of one small place is else a black pane.
+    shaded = colours * (0.7 + 0.3 * grey) + (14 + 100 * (1 - values[..., None])) * grey
     return np.clip(np.rint(shaded), 0, 255).astype(np.uint8)
 
 

@@ -9,7 +9,8 @@ import typer
 
 from ...core.errors import InputError
 from ...core.folders import MINI, part_folder
-from .console import print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
+from ...unsure import UNSURE, is_unsure, sureness_words
+from .console import complain, print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
 
 MOST_PASSES = 4
 
@@ -217,7 +218,7 @@ def command(
         with writing(out):
             (name,) = result_names([source])
             if draw:
-                files = {"homunculus.png": draw_page(out, name, picture, answer, query, scored)}
+                files = {"homunculus.png": draw_page(out, name, picture, answer, query, scored, known)}
             files |= write_files(out, name, answer)
             if story is not None and explain:
                 from ...eye.story_drawing import write_story
@@ -228,6 +229,8 @@ def command(
         return 0
     if quiet:
         say(answer.text)
+        if is_unsure(answer.uncertainty):
+            complain(f"unsure: {UNSURE}")
         return 0
     if story is not None and explain:
         from ...eye.story import story_table
@@ -246,12 +249,14 @@ def write_files(out: Path, name: str, answer: Any) -> dict[str, str]:
     return {suffix: str(out / f"{name}.{suffix}") for suffix in documents}
 
 
-def draw_page(out: Path, name: str, picture: Any, answer: Any, query: str, relevance: Any = None) -> str:
+def draw_page(
+    out: Path, name: str, picture: Any, answer: Any, query: str, relevance: Any = None, words: Any = None
+) -> str:
     from ...draw import homunculus
     from .looks import save_png
 
     page = out / f"{name}.homunculus.png"
-    save_png(homunculus(picture, answer.allocation, relevance, query), page)
+    save_png(homunculus(picture, answer.allocation, relevance, query, answer=answer, words=words), page)
     return str(page)
 
 
@@ -262,10 +267,15 @@ def print_answer(name: str, query: str, answer: Any, files: dict[str, str]) -> N
     details = f"entropy {last.entropy:.2f} nats, margin {last.margin:.2f}"
     rows = [
         ("answer", Text(answer.text or "(nothing)", style="bold")),
-        ("uncertainty", f"{answer.uncertainty:.2f} ({details})"),
+        (
+            "uncertainty",
+            f"{answer.uncertainty:.2f} ({sureness_words(answer.uncertainty).partition(',')[0]}; {details})",
+        ),
         ("tokens", f"{answer.tokens} of {answer.full} ({100 * answer.tokens / answer.full:.1f} %)"),
         ("seconds", seconds_line(answer.seconds)),
         *files.items(),
     ]
     show(table(f"{name}: {query}", {"what": "left", "value": "left"}, rows, headings=False))
     say(*(f"note: {note}" for note in answer.notes))
+    if is_unsure(answer.uncertainty):
+        say(f"unsure: {UNSURE}")

@@ -18,12 +18,14 @@ from .console import USAGE_ERROR, print_json, say, show, table
 
 @dataclass(frozen=True)
 class Feature:
-    """packages: distribution by the module that it brings. core: whether the library is broken without it."""
+    """packages: distribution by the module that it brings. core: whether the library is broken without it. adds: what
+    one could do with it."""
 
     name: str
     packages: dict[str, str]
     remedy: str
     core: bool = False
+    adds: str = ""
 
 
 def extra(name: str) -> str:
@@ -40,25 +42,42 @@ FEATURES = (
     Feature(
         "ask, attach, batches",
         {"torch": "torch", "transformers": "transformers", "safetensors": "safetensors", "scipy": "scipy"},
-        "pip install arr-coc",
-        core=True,
+        'pip install "arr-coc[torch]"',
+        adds="other models than mini, attach, serve and the trainings",
     ),
-    Feature("clips", {"av": "av", "matplotlib": "matplotlib"}, extra("video")),
-    Feature("microscope", {"gradio": "gradio", "matplotlib": "matplotlib", "av": "av"}, extra("microscope")),
+    Feature("clips", {"av": "av", "matplotlib": "matplotlib"}, extra("video"), adds="arr-coc video"),
+    Feature(
+        "microscope",
+        {"gradio": "gradio", "matplotlib": "matplotlib", "av": "av"},
+        extra("microscope"),
+        adds="the web page, arr-coc microscope",
+    ),
     Feature(
         "serve",
         {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"},
         extra("serve"),
+        adds="a server for OpenAI's clients, arr-coc serve",
     ),
-    Feature("parquet", {"pyarrow": "pyarrow"}, extra("batch")),
+    Feature("parquet", {"pyarrow": "pyarrow"}, extra("batch"), adds="tables of pictures for arr-coc batch and bench"),
     Feature("batch --engine ray", {"ray": "ray", "pyarrow": "pyarrow"}, extra("ray")),
     Feature("lmms-eval", {"lmms_eval": "lmms-eval"}, "make test-lmms, or docs/vqa.md: an environment of its own"),
     Feature("inside vLLM", {"vllm": "vllm"}, f"in an environment of its own: {extra('vllm')}"),
-    Feature("text by OCR", {"rapidocr": "rapidocr", "onnxruntime": "onnxruntime"}, extra("ocr")),
+    Feature(
+        "PDF", {"pypdfium2": "pypdfium2"}, extra("pdf"), adds="pages of a PDF, and their words, which say where to look"
+    ),
+    Feature(
+        "text by OCR",
+        {"rapidocr": "rapidocr", "onnxruntime": "onnxruntime"},
+        extra("ocr"),
+        adds="the words of scans and screenshots, for --relevance words",
+    ),
     Feature("trainings", {"accelerate": "accelerate", "matplotlib": "matplotlib"}, extra("train")),
-    Feature("HEIC pictures", {"pillow_heif": "pillow-heif"}, extra("formats")),
-    Feature("SVG pictures", {"cairosvg": "cairosvg"}, extra("formats")),
+    Feature("HEIC pictures", {"pillow_heif": "pillow-heif"}, extra("formats"), adds="photos of telephones as they are"),
+    Feature("SVG pictures", {"cairosvg": "cairosvg"}, extra("formats"), adds="drawings and charts of the web"),
 )
+
+
+PHOTOS_ADD = "things in photographs found by their names, for look and --relevance photos"
 
 
 @dataclass(frozen=True)
@@ -103,7 +122,8 @@ def command(
 def examine(feature: Feature) -> Finding:
     missing = [package for module, package in feature.packages.items() if find_spec(module) is None]
     if missing:
-        return Finding(feature.name, False, f"without {', '.join(missing)}", feature.remedy, feature.core)
+        would = f"; would add {feature.adds}" if feature.adds else ""
+        return Finding(feature.name, False, f"without {', '.join(missing)}{would}", feature.remedy, feature.core)
     installed = [f"{package} {number(package)}".strip() for package in feature.packages.values()]
     return Finding(feature.name, True, ", ".join(installed), core=feature.core)
 
@@ -138,7 +158,8 @@ def photo_parts() -> Sequence[Finding]:
     findings = []
     for name, part in PARTS.items():
         found = find_part(name)
-        detail = f"without {part.package} {part.version}" if found is None else str(next(iter(found.values())).parent)
+        lacks = f"without {part.package} {part.version}; would add {PHOTOS_ADD}"
+        detail = lacks if found is None else str(next(iter(found.values())).parent)
         findings.append(Finding(f"photos: {name}", found is not None, detail, REMEDY if found is None else ""))
     return findings
 
