@@ -25,6 +25,22 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 ZYGOTE = pytest.StashKey[Zygote]()
+# Names of tests that take long, one a line, as FILE.py::test_name: `pytest -m "not slow"` leaves them out. Chosen by
+# `pytest --durations=0`.
+SLOW = Path(__file__).parent / "slow.txt"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes long; only `make test-all` runs it")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """First of all hooks that choose: whoever deselects by the marker must find it."""
+    named = {line.strip() for line in SLOW.read_text(encoding="utf-8").splitlines() if line.strip()}
+    for item in items:
+        if f"{item.path.name}::{getattr(item, 'originalname', item.name)}" in named:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .allocation.request import Request, check_decided, check_device, check_question, check_request
 from .allocation.strategies import DEFAULT_STRATEGY
 from .core.checks import of_kind, whole
+from .core.errors import naming_extras
 from .core.folders import MINI, part_folder
 from .core.values import Allocation, Answer
 from .eye.light import QuickEye, can_be_quick
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .eye.eye import Eye
 
 
+@naming_extras()
 def ask(
     image: Any,
     query: str,

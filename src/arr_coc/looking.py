@@ -22,7 +22,7 @@ from .allocation.request import Request, check_device
 from .allocation.request import check_request as check_request
 from .allocation.strategies import DEFAULT_STRATEGY, check_strategy, without_torch
 from .core.checks import of_kind, shown
-from .core.errors import InputError
+from .core.errors import InputError, naming_extras
 from .core.values import DEFAULT_CELL, Allocation, Relevance
 from .pictures.load import Picture
 from .pictures.pdf import Page, PdfPlace, is_pdf, load_page
@@ -109,6 +109,7 @@ def look(
     return replace(found.allocation, notes=found.notes)
 
 
+@naming_extras()
 def examine(
     image: Any,
     query: str,
@@ -144,6 +145,7 @@ class Prepared:
     def scene(self) -> Scene:
         return Scene(self.picture.pixels)
 
+    @naming_extras()
     def look(
         self,
         query: str,

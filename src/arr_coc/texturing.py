@@ -25,7 +25,7 @@ import numpy as np
 
 from .allocation.request import check_request
 from .core.checks import of_kind, shown, whole
-from .core.errors import InputError
+from .core.errors import InputError, naming_extras
 from .core.folders import CLASSIC_WEIGHTS
 from .models.bundled import HUB_NAME, model_folder
 from .pictures.load import load_picture
@@ -51,6 +51,7 @@ CHANNEL = {"attention": "current_attention", "semantic": "semantic_0"}
 NO_MODEL = "no model: the attention channels are zero; give model="
 
 
+@naming_extras()
 def sense(
     image: Any,
     query: str = QUESTION,

@@ -25,7 +25,7 @@ from arr_coc.core.checks import shown
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.core.values import Allocation
-from arr_coc.models.tokens.merge import METHODS, Members, new_numbers, region_slots
+from arr_coc.models.tokens.merge import Members, new_numbers, region_slots
 
 from .scale import CLASSIC_GRIDS, CLASSIC_TOKENS
 

@@ -6,6 +6,11 @@ The command line prints that line and exits with code 2; a library caller may ca
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
+# Packages that come with an extra, by the name under which they are imported.
+EXTRAS = {"torch": "torch", "transformers": "torch", "safetensors": "torch", "scipy": "torch", "accelerate": "train"}
 LONGEST = 1000  # characters of a line
 
 
@@ -17,3 +22,22 @@ class InputError(ValueError):
         line = " ".join(str(message).encode(errors="replace").decode().split())
         # A name of thousands of letters must not hide what is wrong with it; the remedy is at the end.
         super().__init__(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[3 - LONGEST // 2 :]}")
+
+
+class MissingPackage(InputError, ImportError):
+    """A package that is not installed, with the command that installs it."""
+
+
+@contextmanager
+def naming_extras() -> Generator[None]:
+    """A package that is missing inside is told in one line, with the extra that brings it."""
+    try:
+        yield
+    except MissingPackage:
+        raise
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        line = f'this needs {package}, which is not installed; install it: pip install "arr-coc[{EXTRAS[package]}]"'
+        raise MissingPackage(line) from error

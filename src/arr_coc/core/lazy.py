@@ -13,6 +13,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from .errors import naming_extras
+
 
 class LazyPackage(ModuleType):
     """A package that resolves its public names when they are asked for."""
@@ -23,7 +25,8 @@ class LazyPackage(ModuleType):
         place = self._public.get(name)
         if place is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f".{place}", self.__name__), name)
+        with naming_extras():
+            value = getattr(import_module(f".{place}", self.__name__), name)
         super().__setattr__(name, value)
         return value
 

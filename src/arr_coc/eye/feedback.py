@@ -132,7 +132,9 @@ class Feedback:
     def _append(self, entry: dict[str, Any]) -> None:
         line = (json.dumps(entry, ensure_ascii=False) + "\n").encode()
         try:
-            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            # Windows would write two characters for the end of a line, unless told that these are bytes.
+            binary = getattr(os, "O_BINARY", 0)
+            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | binary, 0o600)
             try:
                 os.write(handle, line)
             finally:

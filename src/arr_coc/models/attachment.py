@@ -14,7 +14,6 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import torch
-from arr_coc_lab.classic.compressor import check_merge
 from torch import Tensor
 
 from ..allocation.request import Request
@@ -27,6 +26,7 @@ from .attachment_memory import CachedPrompt, show_long_prompt
 from .attachment_plan import OVERRIDES, Plan, Settings, plan_prompt
 from .base import Backbone, Realized, backbone_for, check_processor, require_pictures, unwrapped, wrappers
 from .tokens.depth import DepthRouting
+from .tokens.merge import check_merge
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin

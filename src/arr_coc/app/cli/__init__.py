@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple, cast
 import typer
 from typer.main import get_command
 
-from ...core.errors import InputError
+from ...core.errors import InputError, naming_extras
 from ...core.plugins import LAB, load_plugin, plugins
 from ...core.files import check_folder
 from .config import defaults_for
@@ -90,7 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
     plain_streams()
     try:
-        code = run(arguments)
+        with naming_extras():
+            code = run(arguments)
     except InputError as error:
         code = complain(str(error))
     except usage_error as error:
