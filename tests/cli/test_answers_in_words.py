@@ -10,12 +10,12 @@ import pytest
 from arr_coc.allocation.allocate import allocate
 from arr_coc.app.cli import doctor
 from arr_coc.app.cli.ask import print_answer
+from arr_coc.core.unsure import is_unsure, sureness_words
 from arr_coc.core.values import Answer, Pass
 from arr_coc.draw import homunculus
 from arr_coc.draw.homunculus import answer_words, words_seen
 from arr_coc.draw.panes import heat
 from arr_coc.pictures.words import make_words
-from arr_coc.unsure import is_unsure, sureness_words
 
 
 def answered(text: str, uncertainty: float) -> Answer:

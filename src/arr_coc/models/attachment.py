@@ -283,10 +283,11 @@ def attach(
     for name in realize.keys() - takes:
         family = "/".join(backbone.model_types)
         raise InputError(f"{name}= is no option{meant(name, (*own, *takes))}: {family} takes {', '.join(takes)}")
-    if isinstance(realize.get("depth"), str):
-        realize["depth"] = DepthRouting.named(realize["depth"])
-    if realize.get("depth") is not None:
-        of_kind(realize["depth"], DepthRouting, "depth")
+    depth = realize.get("depth")
+    if isinstance(depth, str):
+        realize["depth"] = depth = DepthRouting.named(depth)
+    if depth is not None:
+        of_kind(depth, DepthRouting, "depth")
     check_merge(realize.get("merge", "average"))
     if isinstance(relevance, str):
         check_relevance(relevance, ("pixels", "texture", "words", "model"))

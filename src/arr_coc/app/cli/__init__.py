@@ -19,8 +19,8 @@ import typer
 from typer.main import get_command
 
 from ...core.errors import InputError, naming_extras
-from ...core.plugins import LAB, load_plugin, plugins
 from ...core.files import check_folder
+from ...core.plugins import LAB, load_plugin, plugins
 from .config import defaults_for
 from .console import INTERRUPTED, complain, flush, plain_streams, unwritten
 

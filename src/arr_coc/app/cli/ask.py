@@ -9,7 +9,7 @@ import typer
 
 from ...core.errors import InputError
 from ...core.folders import MINI, part_folder
-from ...unsure import UNSURE, is_unsure, sureness_words
+from ...core.unsure import UNSURE, is_unsure, sureness_words
 from .console import complain, print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
 
 MOST_PASSES = 4
