@@ -42,7 +42,7 @@ from torch import Tensor
 from arr_coc.allocation.allocate_batch import allocate_batch
 from arr_coc.allocation.request import Request
 from arr_coc.eye.decoding import Prefilled, greedy_steps, prefill
-from arr_coc.models.attachment_plan import Plan, Settings, plan_prompt
+from arr_coc.models.attachment_plan import PromptPlan, Settings, plan_prompt
 from arr_coc.models.base import Realized
 from arr_coc.models.glance import Glance
 from arr_coc.models.qwen3_vl.adapter import Qwen3VL, VisualTokens, dense_vision_attention, encode_leaves
@@ -174,14 +174,14 @@ class Case:
         ids[:, 4 : 4 + tokens] = self.image
         return ids
 
-    def plan(self, source: Any, tokens: int) -> Plan:
+    def plan(self, source: Any, tokens: int) -> PromptPlan:
         settings = Settings(Request(tokens), query=QUESTION, relevance=source)
         return plan_prompt(self.backbone, self.model, PROCESSOR, self.inputs, settings)
 
-    def realize(self, plan: Plan, tower: Any = None) -> Realized:
+    def realize(self, plan: PromptPlan, tower: Any = None) -> Realized:
         return self.backbone.realize(self.model, self.inputs, plan.allocations, **plan.options, tower=tower)
 
-    def realize_by_depth(self, plan: Plan) -> Realized:
+    def realize_by_depth(self, plan: PromptPlan) -> Realized:
         routing = {"relevance": plan.relevance, "depth": DepthRouting(early=True)}
         return self.backbone.realize(self.model, self.inputs, plan.allocations, **plan.options, **routing)
 

@@ -25,7 +25,7 @@ from .core.checks import of_kind, shown
 from .core.errors import InputError, naming_extras
 from .core.values import DEFAULT_CELL, Allocation, Relevance
 from .pictures.load import Picture
-from .pictures.pdf import Page, PdfPlace, is_pdf, load_page
+from .pictures.pdf import PdfPage, PdfPlace, is_pdf, load_page
 from .pictures.words import Words, as_words
 from .pictures.words_files import words_beside
 from .relevance.registry import as_relevance, resolve
@@ -97,9 +97,9 @@ def look(
     to. levels: the coarsest level of detail. relevance: "auto" takes the words of the picture where they are known, the
     learned scorer for pages and whatever else is drawn, the photo map for photographs where its weights are there
     (`arr-coc setup photos`), else "look", plain words and what stands out; the first note says which, and why. Or any
-    name of `knowing.source_names()`, the folder of a trained scorer, a function of (picture (H, W, 3) uint8, question),
+    name of `registry.source_names()`, the folder of a trained scorer, a function of (picture (H, W, 3) uint8, question),
     or a map. photos: whether the photo map may take part in "auto" and "look". words: of the picture, with their boxes
-    (`sensing.as_words`: a list, a file, `Words`), which relevance="words" else reads by OCR. A page of a PDF brings its
+    (`as_words`: a list, a file, `Words`), which relevance="words" else reads by OCR. A page of a PDF brings its
     own, and so does a picture with a file of words beside it (page.png, page.hocr). options: what a strategy takes by
     name, such as `criterion` (quadtree) or `boxes` (oracle).
     """
@@ -118,7 +118,7 @@ def examine(
     **how: Unpack[LookOptions],
 ) -> Look:
     """`look` with everything that led to it; the arguments are those of `look`."""
-    if how.get("words") is None and (isinstance(image, Page | PdfPlace) or is_pdf(image)):
+    if how.get("words") is None and (isinstance(image, PdfPage | PdfPlace) or is_pdf(image)):
         return prepare(image).look(query, budget, keep, **how)  # its words may be what the relevance needs
     request_of([query], budget, keep, **how)  # what is wrong whatever the picture is told before it is read
     return prepare(image).look(query, budget, keep, **how)

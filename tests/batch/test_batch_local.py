@@ -27,9 +27,9 @@ from PIL import Image
 
 from arr_coc import look
 from arr_coc.app.batch.local import look_locally
-from arr_coc.app.batch.looker import COLUMNS, Looker, Ways, failed
+from arr_coc.app.batch.looker import COLUMNS, Looker, LookerOptions, failed
 from arr_coc.app.batch.store import Store
-from arr_coc.app.batch.todo import Keys, Row, Todo, key_of, read_questions
+from arr_coc.app.batch.todo import BatchRow, Keys, Todo, key_of, read_questions
 from arr_coc.app.cli import main
 from arr_coc.core.errors import InputError
 
@@ -65,7 +65,7 @@ def test_parquet_and_lines_hold_the_same_rows(tmp_path: Path) -> None:
     parquet: Any = pytest.importorskip("pyarrow.parquet")
     store = Store(tmp_path, {})
     street = Path(__file__).parents[2] / "src" / "arr_coc" / "examples" / "street.png"
-    looker = Looker(Ways(budget=64))
+    looker = Looker(LookerOptions(budget=64))
     store.add(looker({"path": [str(street), "nowhere.png"], "query": ["the red sign", "what?"]}))
     store.close()
     (good, bad), lines = parquet.read_table(tmp_path / "part-000001.parquet").to_pylist(), written(tmp_path)
@@ -89,7 +89,7 @@ def test_asking_answers_as_ask_does(tmp_path: Path) -> None:
 
     street = Path(__file__).parents[2] / "src" / "arr_coc" / "examples" / "street.png"
     query = "What does the pink sign say?"
-    found = Looker(Ways(ask=True, budget=192))({"path": [str(street)], "query": [query]})
+    found = Looker(LookerOptions(ask=True, budget=192))({"path": [str(street)], "query": [query]})
     alone = ask(street, query, 192)
     assert found["text"][0] == alone.text
     assert found["tokens"][0] == alone.tokens
@@ -104,7 +104,7 @@ def test_rows_are_made_on_the_threads_that_were_asked_for_and_the_others_come_ba
     monkeypatch.setattr(Looker, "row", lambda *_: seen.append(torch.get_num_threads()) or failed("p", "q", "no"))
     torch.set_num_threads(before + 1)
     try:
-        Looker(Ways(budget=4, threads=before))({"path": ["p"], "query": ["q"]})
+        Looker(LookerOptions(budget=4, threads=before))({"path": ["p"], "query": ["q"]})
         assert (seen, torch.get_num_threads()) == ([before], before + 1)
     finally:
         torch.set_num_threads(before)
@@ -123,8 +123,8 @@ def test_a_picture_that_kills_is_a_row_with_an_error(tmp_path: Path, monkeypatch
     names = ["a.png", "lethal.png", "b.png", "c.png"]
     for name in names:
         Image.new("RGB", (64, 64), "red").save(tmp_path / name)
-    rows = iter([Row(str(tmp_path / name), "what?") for name in names])
-    found = [dict(zip(one, values, strict=True)) for one in look_locally(rows, Ways(), 1, 4)
+    rows = iter([BatchRow(str(tmp_path / name), "what?") for name in names])
+    found = [dict(zip(one, values, strict=True)) for one in look_locally(rows, LookerOptions(), 1, 4)
              for values in zip(*one.values(), strict=True)]  # fmt: skip
     assert sorted(Path(row["path"]).name for row in found) == sorted(names)
     assert [Path(row["path"]).name for row in found if row["error"]] == ["lethal.png"]
@@ -137,9 +137,9 @@ def test_memory_does_not_grow_with_the_number_of_pictures(tmp_path: Path) -> Non
     Image.effect_noise((768, 768), 60).convert("RGB").save(picture, compress_level=0)
     script = (
         "import resource, sys\n"
-        "from arr_coc.app.batch.looker import Looker, Ways\n"
+        "from arr_coc.app.batch.looker import Looker, LookerOptions\n"
         "from pathlib import Path\n"
-        "data, looker = Path(sys.argv[1]).read_bytes(), Looker(Ways(budget=16, relevance='look'))\n"
+        "data, looker = Path(sys.argv[1]).read_bytes(), Looker(LookerOptions(budget=16, relevance='look'))\n"
         "for n in range(1, 21):\n"
         "    looker({'path': [str(n)], 'query': ['what?'], 'data': [data]})\n"
         "    if n in (5, 20):\n"

@@ -20,9 +20,9 @@ from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingConfig, Tempe
 from arr_coc_lab.train.own_data import read_own
 from arr_coc_lab.train.train_tempering import (
     OwnTemperingOptions,
-    Task,
     TemperingExamples,
     TemperingOptions,
+    TemperingTask,
     Trial,
     answers_right,
     attempt,
@@ -111,7 +111,7 @@ def test_a_step_of_training_on_a_real_loop_moves_the_policy(tmp_path):
     trial = attempt(model, examples, policy, (13, 12), settings, 1.0, generator, most=2)
     assert trial.drawn.shape == (3, 3)
     assert ((trial.reward >= 0) & (trial.reward <= 1)).all()
-    task = Task(model, lambda step: examples, (13, 12), settings, {"most": 2})
+    task = TemperingTask(model, lambda step: examples, (13, 12), settings, {"most": 2})
     options = TemperingOptions(steps=2, group=3, spread=2.0, folder=tmp_path)
     learned, curve = train_tempering(task, options, policy)
     assert len(curve) == 2

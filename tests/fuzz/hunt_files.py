@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "sensing"))
 from small_pdf import small_pdf
 
 import arr_coc
-from arr_coc.app.cli.inputs import Source, quiet_decoder
+from arr_coc.app.cli.inputs import PictureSource, quiet_decoder
 from arr_coc.pictures.pdf import load_page, pdf_pages
 from arr_coc.pictures.words_files import read_words
 
@@ -99,7 +99,7 @@ def pictures(folder: Path) -> Draw:
         def call() -> None:
             path.write_bytes(data)
             source = path if by_path else io.BytesIO(data)
-            with quiet_decoder(Source("case", path)):
+            with quiet_decoder(PictureSource("case", path)):
                 picture = arr_coc.load_picture(source, longest_side=chance.choice((None, 64)))
             assert picture.pixels.dtype == np.uint8
             assert picture.pixels.shape[2] == 3

@@ -15,7 +15,7 @@ from hunt_files import LISTED, coloured
 from PIL import Image
 from spoiling import TEXTS, spoil_bytes, spoil_json
 
-from arr_coc.app.batch.looker import Looker, Ways
+from arr_coc.app.batch.looker import Looker, LookerOptions
 from arr_coc.app.batch.store import Store, read_results
 from arr_coc.app.batch.todo import Todo, read_questions
 from arr_coc_lab.train.own_data import OwnRecord, read_own, split_by_picture, write_records
@@ -79,7 +79,7 @@ def known(record: OwnRecord) -> tuple[Any, ...]:
 
 def batch(folder: Path) -> Draw:
     """Tables of pictures and questions, looked at and stored; a row is a result or one line, and none is lost."""
-    names, looker = pictures_in(folder), Looker(Ways(budget=4, relevance="look"))
+    names, looker = pictures_in(folder), Looker(LookerOptions(budget=4, relevance="look"))
 
     def draw(chance: random.Random) -> Case:
         rows = []

@@ -192,7 +192,7 @@ def test_a_file_without_an_end(tmp_path: Path) -> None:
 
 def test_rows_of_a_batch_whose_names_and_questions_are_no_text(tmp_path: Path) -> None:
     """A name of a file may hold any byte; JSON may hold half a character."""
-    from arr_coc.app.batch.looker import Looker, Ways
+    from arr_coc.app.batch.looker import Looker, LookerOptions
     from arr_coc.app.batch.store import Store, read_results
 
     name = os.fsdecode(bytes(tmp_path) + b"/\xff.png")
@@ -200,7 +200,7 @@ def test_rows_of_a_batch_whose_names_and_questions_are_no_text(tmp_path: Path) -
     asked = [(name, "red"), (name, "\ud800")]
     store = Store(tmp_path / "out", {"budget": 4}, rows=1)
     for path, query in asked:
-        store.add(Looker(Ways(budget=4, relevance="look"))({"path": [path], "query": [query], "data": [b""]}))
+        store.add(Looker(LookerOptions(budget=4, relevance="look"))({"path": [path], "query": [query], "data": [b""]}))
     store.close()
     assert [(row["path"], row["query"]) for row in read_results(tmp_path / "out")] == asked
     assert Store(tmp_path / "out", {"budget": 4}).keys.array().size == 2

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from arr_coc import InputError
 from arr_coc.looking import examine
 from arr_coc.relevance.photos import source as photos
-from arr_coc.relevance.photos.source import Seen, couple, distinct, overlap, painted, photos_installed
+from arr_coc.relevance.photos.source import PhotoSight, couple, distinct, overlap, painted, photos_installed
 from arr_coc.relevance.photos.thesaurus import CLASSES, GROUNDS, GROUPS, NAMES, PARTS
 from arr_coc.relevance.photos.things import WHOLE, asked, known
 from arr_coc.sensing.photo_nets import Anchors, detect
@@ -20,14 +20,14 @@ real = pytest.mark.skipif(not photos_installed(), reason="the detector is not th
 NUMBER = {name: place for place, name in enumerate(CLASSES)}
 
 
-def seen(*things: tuple[str, tuple[float, float, float, float], float], pixels: np.ndarray | None = None) -> Seen:
+def seen(*things: tuple[str, tuple[float, float, float, float], float], pixels: np.ndarray | None = None) -> PhotoSight:
     """A picture in which a detector has found these: class, box, score."""
     scores, boxes = np.full((len(things) + 1, len(CLASSES)), 0.001, np.float32), np.zeros((len(things) + 1, 4))
     boxes[-1] = 0.45, 0.45, 0.55, 0.55
     for place, (name, box, score) in enumerate(things):
         scores[place, NUMBER[name]] = score
         boxes[place] = box
-    found = Seen(np.full((300, 400, 3), 128, np.uint8) if pixels is None else pixels)
+    found = PhotoSight(np.full((300, 400, 3), 128, np.uint8) if pixels is None else pixels)
     found.__dict__.update({"square": Anchors(scores, boxes), "close": Anchors(scores, boxes), "salient": None})
     return found
 

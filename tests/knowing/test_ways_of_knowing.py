@@ -15,7 +15,7 @@ from arr_coc.relevance.look.perspectival import perspectival
 from arr_coc.relevance.look.propositional import propositional
 from arr_coc.sensing.batch import sense
 from arr_coc.sensing.texture import Texture
-from arr_coc_lab.classic.participatory import Calibration, fit_calibration, participatory
+from arr_coc_lab.classic.participatory import CosineCalibration, fit_calibration, participatory
 from arr_coc_lab.classic.query_aware_lod import CLASSIC_TOKENS
 from arr_coc_lab.classic.sources import EdgeLOD, edge_density
 
@@ -115,7 +115,7 @@ def test_participatory_is_zero_without_semantics_and_refuses_wrong_widths(textur
 def test_calibration_learns_the_slope_and_the_threshold():
     generator = torch.Generator().manual_seed(0)
     cosine = torch.rand(4000, generator=generator) * 2 - 1
-    true = Calibration(8.0, -2.0)
+    true = CosineCalibration(8.0, -2.0)
     relevant = (torch.rand(4000, generator=generator) < true(cosine)).float()
     found = fit_calibration(cosine, relevant)
     assert found.scale == pytest.approx(8, rel=0.15)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from arr_coc.app.microscope.ask_tab import REMEMBERED, Asked, remembered, show_answer, tell_answer
+from arr_coc.app.microscope.ask_tab import REMEMBERED, PastQuestion, remembered, show_answer, tell_answer
 from arr_coc.app.microscope.compare_tab import OFFERED, show_comparison
 from arr_coc.app.microscope.kit import json_file, lines_file, png_file
 from arr_coc.app.microscope.linking import PageState
@@ -133,7 +133,7 @@ def test_an_uploaded_picture_is_named_by_its_file(desk, tmp_path, monkeypatch):
 def test_questions_of_a_session_are_remembered_once_and_not_without_end(desk, drawn):
     path, state = drawn
     shown = show_answer(desk, path, state, 20)
-    asked: list[Asked] = []
+    asked: list[PastQuestion] = []
     for number in range(REMEMBERED + 5):
         common = (path, state.picture, f"question {number}", 20, 25, "mini", 1)
         asked = remembered(asked, shown, common)

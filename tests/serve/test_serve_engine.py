@@ -11,25 +11,25 @@ from serve_client import GRAY, PINK, SIGNS
 
 
 def asked_of(question: str, how: dict[str, Any], picture: Any = SIGNS, **more: Any) -> Any:
-    from arr_coc.app.serve.chat import Asked
+    from arr_coc.app.serve.chat import ChatRequest
     from arr_coc.eye.chat import Turn
 
-    return Asked((Turn("user", (picture, question)),), how, **more)
+    return ChatRequest((Turn("user", (picture, question)),), how, **more)
 
 
 def answered(eye: Any, asked: list[Any], leave: int | None = None) -> list[list[Any]]:
     """What the engine tells of requests that it takes as one batch. leave: the one whose reader goes at a word."""
     from arr_coc.app.serve import Engine
-    from arr_coc.app.serve.engine import Job
+    from arr_coc.app.serve.engine import ServeJob
 
     told: list[list[Any]] = [[] for _ in asked]
-    jobs: list[Job] = []
+    jobs: list[ServeJob] = []
 
     def tell(number: int, item: Any) -> None:
         told[number].append(item)
         jobs[number].gone = number == leave and isinstance(item, str)
 
-    jobs += [Job(one, lambda item, number=number: tell(number, item)) for number, one in enumerate(asked)]
+    jobs += [ServeJob(one, lambda item, number=number: tell(number, item)) for number, one in enumerate(asked)]
     engine = Engine(eye)
     engine._jobs.extend(jobs)
     engine.start()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.allocation.allocate import allocate
-from arr_coc.app.vllm.places import Shown, halved_table, prompt_places, rotations, tower_places
+from arr_coc.app.vllm.places import PromptPicture, halved_table, prompt_places, rotations, tower_places
 from arr_coc.core.errors import InputError
 from arr_coc.models.qwen3_vl.encode import leaf_positions
 from arr_coc.models.tokens.patches import LeafBatch, leaves_of
@@ -33,7 +33,7 @@ def test_rows_of_the_table_are_the_positions_of_the_library(seed, grids, texts):
     batch = pictures(seed, grids)
     ids, shown = [0] * texts[0], []
     for number, part in enumerate(batch.leaves.split(batch.counts)):
-        shown.append(Shown(len(ids), part, batch.grid[number]))
+        shown.append(PromptPicture(len(ids), part, batch.grid[number]))
         ids += [1] * len(part) + [0] * texts[number + 1]
     expected, after = leaf_positions(torch.tensor([ids]), batch, 1)
     table = halved_table(rotations(torch.arange(ROWS), BASE, SIZE), BASE, ROWS)
@@ -45,7 +45,7 @@ def test_rows_of_the_table_are_the_positions_of_the_library(seed, grids, texts):
 
 def test_nobody_leaves_the_table_however_many_pictures_there_are():
     leaves, grid, longest, room = torch.tensor([[0, 0, 6]]), torch.tensor([64, 64]), 100, 28
-    shown = [Shown(1 + 2 * number, leaves, grid) for number in range(40)]
+    shown = [PromptPicture(1 + 2 * number, leaves, grid) for number in range(40)]
     places, beyond = prompt_places(longest, shown, longest + room, room)
     assert int((places % (longest + room)).max()) + 1 <= longest + room
     assert beyond <= room

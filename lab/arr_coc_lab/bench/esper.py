@@ -26,7 +26,7 @@ from arr_coc.eye.pass_settings import SETTINGS_NAME, EsperSettings
 from arr_coc.relevance.look.tempering import TemperingPolicy
 
 from ..train.checkpoints import forget_state
-from ..train.train_tempering import Task, TemperingExamples, TemperingOptions, train_tempering
+from ..train.train_tempering import TemperingExamples, TemperingOptions, TemperingTask, train_tempering
 from .esper_rows import COLUMNS, Row, ablation_rows, arousal_rows, cost_rows, hard_rows, zoo_rows
 from .esper_runs import (
     BLUR,
@@ -142,7 +142,7 @@ def train(
         watch(policy, rewards)
 
     how = {"temperature": models.temperature, "most": LONGEST_ANSWER}
-    task = Task(models.reader, examples, (FIRST, LATER), settings, how)
+    task = TemperingTask(models.reader, examples, (FIRST, LATER), settings, how)
     with measuring(models), torch.enable_grad():
         return train_tempering(task, options, watch=after)
 

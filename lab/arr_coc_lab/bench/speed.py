@@ -281,7 +281,7 @@ STEPS = (
 
 
 def heap_quadtree(relevance: np.ndarray, budget: int, levels: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Pop the node with most relevance inside, push its four children, repeat: what `attending.quadtree` computes.
+    """Pop the node with most relevance inside, push its four children, repeat: what `quadtree` computes.
 
     relevance: (rows, cols) of level-0 cells, both sides divisible by 2**levels. Returns (N, 3) row, column and level of
     the leaves in raster order, and (N,) their mean relevance.

@@ -21,7 +21,7 @@ FLAT = 1e-4
 
 
 @dataclass(frozen=True)
-class Calibration:
+class CosineCalibration:
     """cosine → probability that the place is what was asked for: sigmoid(scale · cosine + shift)."""
 
     scale: float
@@ -31,7 +31,7 @@ class Calibration:
         return torch.sigmoid(self.scale * cosine + self.shift)
 
 
-def fit_calibration(cosines: torch.Tensor, relevant: torch.Tensor, steps: int = 50) -> Calibration:
+def fit_calibration(cosines: torch.Tensor, relevant: torch.Tensor, steps: int = 50) -> CosineCalibration:
     """Logistic regression of relevance (0 or 1) on the cosine, by Newton's method with a little shrinkage."""
     if cosines.shape != relevant.shape or cosines.ndim != 1 or not len(cosines):
         raise InputError(f"calibration needs two equal lists of numbers, got {cosines.shape} and {relevant.shape}")
@@ -47,14 +47,14 @@ def fit_calibration(cosines: torch.Tensor, relevant: torch.Tensor, steps: int = 
         step = torch.linalg.solve(curvature, slope)
         # Newton overshoots where the classes separate cleanly; half steps keep it on the road.
         weights = weights - step * min(1.0, 20.0 / float(step.norm().clamp_min(1e-9)))
-    return Calibration(float(weights[0]), float(weights[1]))
+    return CosineCalibration(float(weights[0]), float(weights[1]))
 
 
 def participatory(
     texture: Texture,
     query: torch.Tensor,
     mask: torch.Tensor | None = None,
-    calibration: Calibration | None = None,
+    calibration: CosineCalibration | None = None,
     sharpness: float = 4.0,
 ) -> torch.Tensor:
     """(H, W) or (B, H, W) in [0, 1]; zero where the texture has no semantic channels.

@@ -19,7 +19,7 @@ from arr_coc.core.pretrained import Pretrained
 
 from .patch_trunk import PatchTrunk, TrunkConfig
 
-# The five classic levels of detail, coarse to fine; `attending.classic`, a room above, lays them out.
+# The five classic levels of detail, coarse to fine; `classic.scale` lays them out.
 CLASSIC_TOKENS = (64, 100, 160, 256, 400)
 LEVELS = len(CLASSIC_TOKENS)
 LEAST, MOST = CLASSIC_TOKENS[0], CLASSIC_TOKENS[-1]

@@ -84,7 +84,7 @@ def position_waves(rows: int, cols: int, waves: int, device: torch.device | str 
     return torch.cat([down[:, :, None].expand(-1, -1, cols), across[:, None, :].expand(-1, rows, -1)])
 
 
-class ConvBlock(nn.Module):
+class TextureConvBlock(nn.Module):
     """A residual block: depth-wise 5×5, then two 1×1, with the question scaling the features in between."""
 
     def __init__(self, width: int, query_width: int, dilation: int = 1) -> None:
@@ -134,7 +134,7 @@ def join_heads(item: Tensor) -> Tensor:
     return item.transpose(1, 2).flatten(2)
 
 
-class Coupling(nn.Module):
+class TextureCoupling(nn.Module):
     """Every place asks the question, then looks at every other place; both with residuals."""
 
     def __init__(self, width: int, query_width: int, heads: int) -> None:
@@ -162,7 +162,7 @@ def on_places(module: nn.Module, features: Tensor, words: Tensor, padding: Tenso
     return places.transpose(1, 2).unflatten(2, features.shape[2:])
 
 
-class QuestionReader(nn.Module):
+class TextureQuestionReader(nn.Module):
     """Characters → a vector for each of them (words) and one for the whole question."""
 
     def __init__(self, alphabet: int, width: int) -> None:
@@ -190,15 +190,15 @@ class Scorer(Pretrained):
     def __init__(self, config: ScorerConfig | None = None) -> None:
         super().__init__(config or ScorerConfig())
         width, query_width = self.config.width, self.config.query_width
-        self.question = QuestionReader(self.config.alphabet, query_width)
+        self.question = TextureQuestionReader(self.config.alphabet, query_width)
         self.stem = nn.Sequential(
             nn.Conv2d(len(self.config.channels), width // 4, 4, stride=2, padding=1),
             nn.GELU(),
             nn.Conv2d(width // 4, width // 2, 4, stride=2, padding=1),
         )
-        self.fine = nn.ModuleList([ConvBlock(width // 2, query_width) for _ in range(self.config.blocks)])
+        self.fine = nn.ModuleList([TextureConvBlock(width // 2, query_width) for _ in range(self.config.blocks)])
         self.down = nn.Conv2d(width // 2, width, 2, stride=2)
-        self.middle = nn.ModuleList([ConvBlock(width, query_width) for _ in range(self.config.blocks)])
+        self.middle = nn.ModuleList([TextureConvBlock(width, query_width) for _ in range(self.config.blocks)])
         # Words are found where they are still several places wide; what they mean for their neighbours comes after.
         self.match = Matching(width, query_width, self.config.heads)
         self.reduce = nn.Conv2d(width, width, 2, stride=2)
@@ -206,8 +206,8 @@ class Scorer(Pretrained):
             # Nothing at first: where a cell is must not drown what is in it.
             self.place = nn.Conv2d(4 * self.config.waves, width, 1, bias=False)
             nn.init.zeros_(self.place.weight)
-        self.couple = nn.ModuleList([Coupling(width, query_width, self.config.heads) for _ in range(2)])
-        self.spread = nn.ModuleList([ConvBlock(width, query_width) for _ in range(self.config.blocks)])
+        self.couple = nn.ModuleList([TextureCoupling(width, query_width, self.config.heads) for _ in range(2)])
+        self.spread = nn.ModuleList([TextureConvBlock(width, query_width) for _ in range(self.config.blocks)])
         self.head = nn.Conv2d(width, 1, 1)
         # Most cells do not matter: start there, so that the first steps do not unlearn a map of halves.
         assert self.head.bias is not None

@@ -8,8 +8,8 @@ and "participatory".
 - participatory: what the question couples to, by the cosine of learned semantic channels with each of its words.
 
 All see the v0.1 texture: thirteen channels, 32 cells along the longer side, two by two a patch. They were taught on the
-drawn worlds (`lab.train.train_classic`) with one small table of words; weights/classic holds them. One picture is seen
-by OpenCV; a batch on any device by torch (`picture_maps`).
+drawn worlds (`train.train_classic`) with one small table of words; weights/classic holds them. One picture is seen by
+OpenCV; a batch on any device by torch (`picture_maps`).
 """
 
 from __future__ import annotations

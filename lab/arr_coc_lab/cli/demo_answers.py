@@ -12,7 +12,7 @@ from arr_coc.app.cli.looks import save_png
 from arr_coc.app.microscope.linking import EXAMPLES, example_questions
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
-from arr_coc.draw import Asked, answer_sheet, homunculus
+from arr_coc.draw import AnswerPanel, answer_sheet, homunculus
 from arr_coc.eye.eye import Eye
 from arr_coc.looking import check_device, check_request
 from arr_coc.pictures.load import Picture, load_picture
@@ -76,10 +76,10 @@ def run(*, keep: float, questions: int, seed: int, out: Path, device: str, quiet
         print_answers(document, perf_counter() - started)
 
 
-def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[Asked, dict[str, Any]]:
+def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[AnswerPanel, dict[str, Any]]:
     shown: Picture = load_picture(one.image)
     answer = eye.set_image(shown.pixels).ask(one.query, keep=keep)
-    asked = Asked(shown, one.query, answer, one.truth)
+    asked = AnswerPanel(shown, one.query, answer, one.truth)
     file = out / f"{one.name}.png"
     page = homunculus(shown, answer.allocation, eye.scored(one.query), one.query, answer=answer, truth=one.truth)
     with writing(out):

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from arr_coc.app.microscope.desk import Desk
-from arr_coc.app.microscope.kit import PRIVATE, QUICK, Page, Sheet, Shown, program
+from arr_coc.app.microscope.kit import PRIVATE, QUICK, MicroscopePage, SheetContent, TabSheet, program
 from arr_coc.app.microscope.linking import PageState
 from arr_coc.app.microscope.markup import (
     BAD,
@@ -48,7 +48,7 @@ def find_numbers(name: str, folder: Path | None) -> Path | None:
     return next((place / one for place in places for one in names if (place / one).is_file()), None)
 
 
-def show_numbers(desk: Desk, state: PageState) -> Shown:
+def show_numbers(desk: Desk, state: PageState) -> SheetContent:
     parts, plots, document, paths = [], [], {}, {}
     for name, show in ((NEEDLE, show_needle), (HYPOTHESES, show_hypotheses)):
         path = find_numbers(name, desk.numbers)
@@ -64,7 +64,7 @@ def show_numbers(desk: Desk, state: PageState) -> Shown:
         parts.append(html)
         plots += graphs
         document[name], paths[name] = data, path
-    return Shown(
+    return SheetContent(
         "numbers",
         "".join(parts),
         lambda: stacked([as_picture(plot) for plot in plots]),
@@ -270,8 +270,8 @@ def forest(labels: Sequence[str], rows: Sequence[dict[str, Any]], verdicts: Sequ
     return figure
 
 
-def numbers_tab(page: Page) -> None:
-    sheet = Sheet(page, "numbers")
+def numbers_tab(page: MicroscopePage) -> None:
+    sheet = TabSheet(page, "numbers")
     sheet.exports()
 
     def measured() -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ along the tree (one step a level), and the k smallest times, in order, are a sam
 compared among the open nodes, would not do: what a waiting node's key has already lost against is not forgotten.)
 
 Node logits are log relevance mass: log of the sum of sigmoid(cell logit) inside the node, over a temperature. Mass is
-also what `attending.quadtree` splits by, so the most likely next split is always the one that the allocator in use
+also what `quadtree` splits by, so the most likely next split is always the one that the allocator in use
 would make, and training moves the very numbers that are used.
 """
 
@@ -164,7 +164,7 @@ def open_span(order: Tensor, tree: Tree) -> tuple[Tensor, Tensor]:
 
 def most_likely_splits(logits: Tensor, tree: Tree, budget: int) -> Tensor:
     """(B, M) → (B, k): the draws when each takes the likeliest open node. Needs logits no child exceeds its parent in,
-    as `node_logits` makes them; then it is one sort, and equal to `attending.quadtree` by mass."""
+    as `node_logits` makes them; then it is one sort, and equal to `quadtree` by mass."""
     return logits.argsort(dim=1, descending=True, stable=True)[:, : number_of_splits(tree, budget)]
 
 

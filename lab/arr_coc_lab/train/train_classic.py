@@ -68,7 +68,7 @@ KEEP = 0.25
 
 
 @dataclass(frozen=True)
-class Laid:
+class ClassicBatch:
     """Pictures of one shape as the selectors see them. patches: (N, P, 52) float16. words: (N, 24) rows of the table.
     truth: (N, rows, columns) in {0, 1}. edges: (N, rows, columns) of EdgeLOD."""
 
@@ -80,7 +80,7 @@ class Laid:
 
 
 @torch.no_grad()
-def lay_out(shape: tuple[int, int], number: int, seed: int, split: str, words: QuestionWords) -> Laid:
+def lay_out(shape: tuple[int, int], number: int, seed: int, split: str, words: QuestionWords) -> ClassicBatch:
     """`number` pictures in equal parts of every family, drawn and sensed."""
     grid, parts = patch_grid(shape), []
     each = -(-number // len(FAMILIES))
@@ -93,7 +93,7 @@ def lay_out(shape: tuple[int, int], number: int, seed: int, split: str, words: Q
             edges = (EdgeLOD().levels(density) + density) / LEVELS
             rows = words.rows([decode(ids) for ids in batch.question_ids])
             parts.append((as_patches(cells).half(), rows, target_cells(batch, *grid).to(torch.uint8), edges))
-    return Laid(*(torch.cat(items) for items in zip(*parts, strict=True)), grid)
+    return ClassicBatch(*(torch.cat(items) for items in zip(*parts, strict=True)), grid)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +168,7 @@ class ClassicTraining(Training[ClassicOptions]):
         return torch.stack(list(parts.values())).sum(), parts
 
     @torch.no_grad()
-    def maps(self, laid: Laid, at_once: int = 64) -> dict[str, Tensor]:
+    def maps(self, laid: ClassicBatch, at_once: int = 64) -> dict[str, Tensor]:
         """What each selector says about pictures that were laid out: (N, rows, columns) in [0, 1]."""
         found: dict[str, list[Tensor]] = {}
         for start in range(0, len(laid.patches), at_once):
@@ -180,7 +180,7 @@ class ClassicTraining(Training[ClassicOptions]):
                     found.setdefault(name, []).append(one.cpu())
         return {**{name: torch.cat(parts) for name, parts in found.items()}, "edge_lod": laid.edges}
 
-    def coverage(self, laid: Laid) -> dict[str, np.ndarray]:
+    def coverage(self, laid: ClassicBatch) -> dict[str, np.ndarray]:
         """Share of the needed patches that an overlay of a quarter of the tokens sees at level 0, by picture."""
         rows, cols = laid.grid
         budget = max(1, round(KEEP * rows * cols))

@@ -48,7 +48,7 @@ KEEP = 0.25
 
 
 @dataclass(frozen=True)
-class Laid:
+class MipBatch:
     """cells: (N, C, 128, 128) uint8, channels in 255ths of their range, identifiers as they are. words: (N, 24) rows of
     the words' table. truth: (N, 16, 16) uint8."""
 
@@ -107,7 +107,7 @@ class MipsTraining(Training[MipsOptions]):
         self.noise = self.generator("noise", options.seed, torch.device("cpu"))
 
     @torch.no_grad()
-    def lay_out(self, number: int, split: str, rows: Any) -> Laid:
+    def lay_out(self, number: int, split: str, rows: Any) -> MipBatch:
         parts, side = [], self.options.size
         each = -(-number // len(FAMILIES))
         for family in FAMILIES:
@@ -120,7 +120,7 @@ class MipsTraining(Training[MipsOptions]):
                 cells = (texture.data * self.steps_of()).round().clamp(0, 255).to(torch.uint8)
                 asked = rows([decode(ids) for ids in batch.question_ids.cpu()])
                 parts.append((cells.cpu(), asked, target_cells(batch, *GRID).cpu()))
-        return Laid(*(torch.cat(items) for items in zip(*parts, strict=True)))
+        return MipBatch(*(torch.cat(items) for items in zip(*parts, strict=True)))
 
     def steps_of(self) -> Tensor:
         """(C, 1, 1): how many steps of a byte a channel's unit has; identifiers are whole numbers already."""
@@ -154,7 +154,7 @@ class MipsTraining(Training[MipsOptions]):
         return torch.stack(list(notes.values())).sum(), notes
 
     @torch.no_grad()
-    def coverage(self, laid: Laid, at_once: int = 32) -> dict[str, np.ndarray]:
+    def coverage(self, laid: MipBatch, at_once: int = 32) -> dict[str, np.ndarray]:
         """Share of the needed patches that an overlay of a quarter of the tokens sees at level 0, by picture."""
         budget, found = round(KEEP * GRID[0] * GRID[1]), {name: [] for name in ARMS}
         for start in range(0, len(laid.cells), at_once):

@@ -28,7 +28,7 @@ from .run import Moment, Notes, Schedule, Training, command, door
 from .scorer_worlds import Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf
 
 
-class Stage(NamedTuple):
+class ReadingStage(NamedTuple):
     """until: share of the training. canvas: side in pixels. batch: pictures a step, half of each world. zoom: of pages,
     whose type is smaller than Needle World's. laid_up: Needle pictures."""
 
@@ -40,10 +40,10 @@ class Stage(NamedTuple):
 
 
 STAGES = (
-    Stage(0.08, 128, 512, (1.1, 2.4), 28_000),
-    Stage(0.26, 256, 160, (0.95, 2.0), 14_000),
-    Stage(0.60, 512, 48, (0.75, 1.6), 5_600),
-    Stage(1.01, 768, 24, (0.70, 1.35), 2_100),
+    ReadingStage(0.08, 128, 512, (1.1, 2.4), 28_000),
+    ReadingStage(0.26, 256, 160, (0.95, 2.0), 14_000),
+    ReadingStage(0.60, 512, 48, (0.75, 1.6), 5_600),
+    ReadingStage(1.01, 768, 24, (0.70, 1.35), 2_100),
 )
 NEEDLE_ZOOM = (0.9, 1.25)
 # One step in so many goes back to an earlier canvas.
@@ -167,7 +167,7 @@ class ReadingTraining(Training[ReadingOptions]):
     def parameters(self) -> Any:
         return self.scorer.parameters()
 
-    def lessons(self, stage: Stage) -> Lessons:
+    def lessons(self, stage: ReadingStage) -> Lessons:
         number = max(2, int(stage.batch * self.options.scale))
         of_needle = number if self.pages is None else max(1, round(number * self.options.needle_share))
         shelf, parts = self.needles[stage.canvas], []
@@ -179,7 +179,7 @@ class ReadingTraining(Training[ReadingOptions]):
             parts.append(draw_lessons(self.pages, pool, count, stage.canvas, stage.zoom, self.draws, grey=PAGE_GREY))
         return joined(parts)
 
-    def stage_at(self, at: Moment) -> Stage:
+    def stage_at(self, at: Moment) -> ReadingStage:
         now = next(index for index, stage in enumerate(STAGES) if at.progress < stage.until)
         if at.since % AGAIN == AGAIN - 1 and now:
             return STAGES[self.chance["chance"].randrange(max(0, now - 2), now)]

@@ -166,7 +166,7 @@ class TemperingOptions(RunOptions):
 
 
 @dataclass(frozen=True)
-class Task:
+class TemperingTask:
     """What the policy is trained on. examples: by number of the step. budgets: of the first pass and of later ones.
     how: what `run_passes` is told beside."""
 
@@ -186,7 +186,7 @@ class TemperingTraining(Training[TemperingOptions]):
         self,
         options: TemperingOptions,
         devices: Devices,
-        task: Task,
+        task: TemperingTask,
         policy: TemperingPolicy | None = None,
         watch: Callable[[TemperingPolicy, list[float]], object] = lambda policy, rewards: None,
     ) -> None:
@@ -216,7 +216,7 @@ class TemperingTraining(Training[TemperingOptions]):
 
 
 def train_tempering(
-    task: Task,
+    task: TemperingTask,
     options: TemperingOptions,
     policy: TemperingPolicy | None = None,
     watch: Callable[[TemperingPolicy, list[float]], object] = lambda policy, rewards: None,
@@ -304,7 +304,7 @@ class OwnTemperingTraining(TemperingTraining):
         how = {"temperature": self.eye.temperature, "most": options.new_tokens}
         settings = EsperSettings(passes=options.passes)
         super().__init__(
-            options, devices, Task(self.eye.model, examples, (options.first, options.later), settings, how)
+            options, devices, TemperingTask(self.eye.model, examples, (options.first, options.later), settings, how)
         )
         self.done |= {"records": len(data.records), "skipped": len(data.bad), "held_out": len(self.held)}
 

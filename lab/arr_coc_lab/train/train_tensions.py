@@ -46,7 +46,7 @@ ARMS = ("hand-set", "tension", "adaptive")
 
 
 @dataclass(frozen=True)
-class Laid:
+class TensionBatch:
     """ways: (N, 3, 24, 24). words: (N, 24) rows of the table. truth: (N, 12, 12) in {0, 1}."""
 
     ways: Tensor
@@ -55,7 +55,7 @@ class Laid:
 
 
 @torch.no_grad()
-def lay_out(number: int, seed: int, split: str, words: QuestionWords) -> Laid:
+def lay_out(number: int, seed: int, split: str, words: QuestionWords) -> TensionBatch:
     """The three ways of `look` about drawn pictures of every family."""
     parts, layout = [], Layout.of("look", CHANNELS)
     for family in FAMILIES:
@@ -68,7 +68,7 @@ def lay_out(number: int, seed: int, split: str, words: QuestionWords) -> Laid:
             parts.append((small, words.rows([query])[0]))
         parts[-1] = (*parts[-1], target_cells(batch, CELLS, CELLS))
     truth = torch.cat([part[2] for part in parts if len(part) == 3])
-    return Laid(torch.stack([part[0] for part in parts]), torch.stack([part[1] for part in parts]), truth)
+    return TensionBatch(torch.stack([part[0] for part in parts]), torch.stack([part[1] for part in parts]), truth)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class TensionTraining(Training[TensionOptions]):
         self.laid = lay_out(options.pictures, options.seed, "train", words)
         self.held = lay_out(options.judged, options.seed, "validation", words)
 
-    def maps(self, laid: Laid, chosen: Tensor | slice) -> dict[str, Tensor]:
+    def maps(self, laid: TensionBatch, chosen: Tensor | slice) -> dict[str, Tensor]:
         ways = laid.ways[chosen].to(self.device).unbind(1)
         query = self.words.mean(laid.words[chosen].to(self.device))
         return {

@@ -1,4 +1,4 @@
-"""Train the ranker of words (`knowing.word_ranker`): the bundled one on drawn pages and Needle World, no real page; and
+"""Train the ranker of words (`words.ranker`): the bundled one on drawn pages and Needle World, no real page; and
 `--data` goes on from there on one's own records, half of every batch drawn.
 
     arr-coc train words --pages PACK … --aside PACK … --out src/arr_coc/weights/words --cpu
@@ -35,7 +35,7 @@ WORD_WIDTH = 24
 
 
 class Ranker(nn.Module):
-    """The network of `knowing.word_ranker` in torch; `export` gives its weights to numpy."""
+    """The network of `words.ranker` in torch; `export` gives its weights to numpy."""
 
     mean: Tensor
     scale: Tensor

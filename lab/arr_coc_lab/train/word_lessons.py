@@ -43,7 +43,7 @@ MISREAD = {
 MISREAD |= {"t": "f", "n": "u", "a": "o", "i": "l", ".": ",", ",": ".", ":": "", "g": "q", "h": "b", "6": "G", "-": ""}
 
 
-class Asked(NamedTuple):
+class WordLesson(NamedTuple):
     """A question about a page: the boxes of its answer and of what names it, (n, 4) in 0–1."""
 
     query: str
@@ -55,7 +55,7 @@ class Lesson(NamedTuple):
     """page: its words. questions: what is asked about it. family: where it comes from."""
 
     words: Words
-    questions: tuple[Asked, ...]
+    questions: tuple[WordLesson, ...]
     family: str
 
 
@@ -70,7 +70,7 @@ def needle_lessons(number: int, seed: int, split: str = "train") -> Iterator[Les
             advance, lines = text.advances().numpy(), text.boxes().numpy()
             for row in range(number):
                 words = _glyph_words(text.ids[row], advance[row], lines[row], size)
-                asked = Asked(
+                asked = WordLesson(
                     decode(scene.question[row]),
                     scene.boxes[row][scene.box_mask[row]].numpy() / extent,
                     scene.context[row][scene.context_mask[row]].numpy() / extent,
@@ -161,7 +161,7 @@ def page_lessons(packs: Sequence[str | Path], questions: int, seed: int) -> Iter
             words = make_words(page.words, page.word_boxes, size=(page.height, page.width), source=page.name)
             chosen = source.permutation(len(page.questions))[:questions]
             asked = [page.questions[place] for place in chosen.tolist()]
-            found = tuple(Asked(one.text, one.boxes / extent, one.context / extent) for one in asked)
+            found = tuple(WordLesson(one.text, one.boxes / extent, one.context / extent) for one in asked)
             yield Lesson(words, found, page.family)
 
 
@@ -174,7 +174,7 @@ def own_lessons(records: Iterable[OwnRecord]) -> Iterator[Lesson]:
         picture, known = several[0].load(), next((one.words for one in several if one.words is not None), None)
         words = ocr_words(picture.pixels) if known is None else as_words(known, picture.size)
         if len(words):
-            yield Lesson(words, tuple(Asked(one.query, one.boxes, one.context) for one in several), OWN)
+            yield Lesson(words, tuple(WordLesson(one.query, one.boxes, one.context) for one in several), OWN)
 
 
 def examples(lessons: Iterable[Lesson], seed: int, noisy: float = 0.5) -> Iterator[Example]:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_KEEP = 0.25
-# The names of `realizing.depth.NAMED`.
+# The names of `tokens.depth.NAMED`.
 DEPTHS = ("stock", "spread", "early")
 # Characters of a question. A whole document does not belong into one: a language model reads it at every step.
 LONGEST_QUESTION = 4000
@@ -185,7 +185,7 @@ def check_question(query: str) -> None:
 
 
 def check_depth(depth: Any) -> None:
-    """Is this a name of `realizing.depth`? Told without torch."""
+    """Is this a name of `tokens.depth`? Told without torch."""
     if isinstance(depth, str) and depth not in DEPTHS:
         raise InputError(f"depth {shown(depth)} is unknown; choose from {', '.join(DEPTHS)}")
 

@@ -1,6 +1,6 @@
 """Packages whose public names are imported on first use (PEP 562, and one step further).
 
-One step further, because a room may have a function named like the file it lives in (`attending.quadtree`). Importing
+One step further, because a room may have a function named like the file it lives in (`serve.serve`). Importing
 that file makes Python bind the module under this name in the package; here the function is bound in its place, so that
 `from arr_coc.allocation.quadtree import quadtree` is the function whoever came first.
 """

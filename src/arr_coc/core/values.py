@@ -91,7 +91,7 @@ class Allocation:
     boxes: (N, 4) int32: y, x, height, width in pixels of the picture as given, clipped to it. Regions may lie on one
         another: what is seen of a place is the finest region over it.
     levels: (N,) int32. Level 0 is full resolution; a region of one token of level l is seen at 1 / 2**l of it.
-    counts: (N,) int32: tokens of each region; more than one lie in it as a grid (`attending.frame.token_grids`).
+    counts: (N,) int32: tokens of each region; more than one lie in it as a grid (`frame.token_grids`).
     scores: (N,) float32: the relevance that earned the region its place.
     height, width: the picture as given. budget: the tokens allowed. full: the tokens level 0 everywhere would cost.
     sparse: True where ground is left uncovered.

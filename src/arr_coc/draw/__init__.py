@@ -10,10 +10,10 @@ from __future__ import annotations
 from .comparison import comparison, difference_map
 from .homunculus import homunculus
 from .panes import foveated, heat, overlay
-from .sheets import Asked, answer_sheet, contact_sheet
+from .sheets import AnswerPanel, answer_sheet, contact_sheet
 
 __all__ = [
-    "Asked",
+    "AnswerPanel",
     "answer_sheet",
     "comparison",
     "contact_sheet",

@@ -52,7 +52,7 @@ TITLE = 24
 
 
 @dataclass(frozen=True)
-class Asked:
+class AnswerPanel:
     """One question about one picture, the answer to it, and the truth."""
 
     picture: Picture
@@ -65,7 +65,7 @@ class Asked:
         return self.answer.text == self.truth
 
 
-def answer_sheet(asked: Sequence[Asked], title: str, *, columns: int = 4, width: int = 1440) -> Image.Image:
+def answer_sheet(asked: Sequence[AnswerPanel], title: str, *, columns: int = 4, width: int = 1440) -> Image.Image:
     """One tile for each question: the leaves over the picture, then question, answer, truth and cost in words."""
     if not asked:
         raise InputError("a page of answers needs at least one of them; none was given")
@@ -85,7 +85,7 @@ def answer_sheet(asked: Sequence[Asked], title: str, *, columns: int = 4, width:
     return Image.fromarray(canvas)
 
 
-def _words(canvas: np.ndarray, one: Asked, x: int, y: int, pane: int) -> None:
+def _words(canvas: np.ndarray, one: AnswerPanel, x: int, y: int, pane: int) -> None:
     for line in wrap(one.query, pane, QUESTION, weight=BOLD, lines=2):
         write(canvas, line, x, y, size=QUESTION, weight=BOLD)
         y += line_height(QUESTION)

@@ -18,7 +18,7 @@ from ..allocation.request import check_question
 from ..core.checks import shown
 from ..core.errors import InputError
 from ..core.values import Allocation, Answer
-from ..models.attachment_plan import Plan
+from ..models.attachment_plan import PromptPlan
 from ..models.query import PLACE, tokenize_prompt, without_markers
 from ..pictures.load import Picture, processed
 from ..pictures.pdf import load_page
@@ -98,12 +98,12 @@ class Turn:
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class ChatLook:
     """A conversation that was looked at and is not yet answered. inputs: its whole prompt, (1, L). views: its pictures,
     in order. seconds: so far. question: the text of its last turn."""
 
     inputs: dict[str, Any]
-    plan: Plan
+    plan: PromptPlan
     seconds: dict[str, float]
     views: tuple[View, ...]
     question: str = ""
@@ -191,7 +191,7 @@ def chat_text(processor: Any, turns: Sequence[Turn]) -> str:
     return chat
 
 
-def joined(looked: Sequence[Looked]) -> Looked:
+def joined(looked: Sequence[ChatLook]) -> ChatLook:
     """Prompts of one row each as one prompt of several, padded on the left."""
     import torch
     from torch.nn.functional import pad
@@ -211,8 +211,8 @@ def joined(looked: Sequence[Looked]) -> Looked:
         )
         for name in inputs[0]
     }
-    plan = Plan.joined([one.plan for one in looked])
-    return Looked(together, plan, {}, tuple(view for one in looked for view in one.views))
+    plan = PromptPlan.joined([one.plan for one in looked])
+    return ChatLook(together, plan, {}, tuple(view for one in looked for view in one.views))
 
 
 class Chat:

@@ -72,7 +72,7 @@ class Generated:
         return cls(ids, torch.stack(output.logits, dim=1).float(), until_end(ids, ends))
 
 
-class Step(NamedTuple):
+class DecodingStep(NamedTuple):
     """One token of every row. ids: (B,) int64. logits: (B, vocabulary) float32, of which each is the greatest."""
 
     ids: Tensor
@@ -190,7 +190,7 @@ def token_logits(model: PreTrainedModel, hidden: Tensor) -> Tensor:
 @torch.no_grad()
 def greedy_steps(
     model: PreTrainedModel, prefilled: Prefilled, most: int = LONGEST_ANSWER, check_every: int = 1
-) -> Generator[Step, Tensor | None]:
+) -> Generator[DecodingStep, Tensor | None]:
     """The likeliest token of every row, one step after the other, until all rows have ended or `most` steps are made.
 
     A consumer may `send` (B,) bool: rows that it wants no more of. check_every: whether all have ended is asked only
@@ -203,7 +203,7 @@ def greedy_steps(
     for number in range(most):
         logits = token_logits(model, hidden)
         ids = logits.argmax(-1)
-        dropped = yield Step(ids, logits)
+        dropped = yield DecodingStep(ids, logits)
         over = over | torch.isin(ids, ending)
         if dropped is not None:
             over = over | dropped
@@ -291,7 +291,7 @@ def generate(model: PreTrainedModel, realized: Realized, most: int, graphs: Grap
     return Generated.of_generate(output, realized.inputs["input_ids"].shape[1], end_tokens(model))
 
 
-def steps(model: PreTrainedModel, realized: Realized, most: int) -> Generator[Step, Tensor | None]:
+def steps(model: PreTrainedModel, realized: Realized, most: int) -> Generator[DecodingStep, Tensor | None]:
     """As `greedy_steps`; where that does not give the model's words, all is said before the first step, and to end a
     row saves nothing."""
     if is_lean(model):
@@ -299,4 +299,4 @@ def steps(model: PreTrainedModel, realized: Realized, most: int) -> Generator[St
         return
     said = generate(model, realized, most)
     for ids, logits in zip(said.ids.unbind(1), said.logits.unbind(1), strict=True):
-        yield Step(ids, logits)
+        yield DecodingStep(ids, logits)

@@ -30,7 +30,7 @@ from ..core.values import Allocation, Answer, Pass
 from ..models.attachment_plan import plain_map
 from ..models.bundled import as_trained, marked
 from ..models.qwen3_vl.adapter import Qwen3VL
-from ..models.tokens.patches import Pyramid
+from ..models.tokens.patches import PatchPyramid
 from ..pictures.load import Picture, load_picture, processed
 from ..relevance.look.learned import ArousalEstimator
 from ..relevance.look.tempering import TemperingPolicy
@@ -39,7 +39,7 @@ from ..relevance.scene import CHANNELS, SENSE_SIDE, Scene
 from .eye import Eye
 from .pass_prompt import Prompts
 from .pass_settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_settings
-from .passes import MemoryReader, PassJob, PassMaps, PassRecord, QuestionReader, pass_loop
+from .passes import AskingReader, MemoryReader, PassJob, PassMaps, PassRecord, pass_loop
 from .story import PassNote, Story
 from .vision_memory import picture_pyramid
 
@@ -198,7 +198,7 @@ class Esper:
         budgets = max(2 * unit, 1), unit
         tree = tree_for(canvas, budgets[0], cell=frame.cell, levels=eye.levels)
         maps = PassMaps(tree=tree, failures=asked.failures, **self._maps(picture, pixels, asked, frame))
-        reader = QuestionReader(eye, frame, asked.query, asked.most)
+        reader = AskingReader(eye, frame, asked.query, asked.most)
         records = pass_loop(reader, maps, budgets, settings, self.tempering, asked.stop_early)
         seconds: dict[str, float] = {}
         for record in records:
@@ -330,7 +330,7 @@ class Pictured:
     pixels: Tensor
     normalised: Tensor
     cell: int
-    pyramids: dict[int, Pyramid] = field(default_factory=dict)
+    pyramids: dict[int, PatchPyramid] = field(default_factory=dict)
 
     @classmethod
     def of(cls, eye: Eye, picture: Picture) -> Pictured:
@@ -350,7 +350,7 @@ class Pictured:
     def frame(self) -> Frame:
         return Frame(self.picture.size, self.cell, self.canvas)
 
-    def pyramid(self, model: Any, levels: int) -> Pyramid:
+    def pyramid(self, model: Any, levels: int) -> PatchPyramid:
         if levels not in self.pyramids:
             self.pyramids[levels] = picture_pyramid(model, self.normalised, levels)
         return self.pyramids[levels]

@@ -6,7 +6,7 @@ eye.ask("What does the red sign say?", budget=64)     many times: every question
 for piece in eye.stream("What does it say?"): …       the same answer while it is spoken
 answer = await eye.aask("What does it say?")          in a thread; several at once take turns
 eye.ask_many(pictures, questions, budget=64)          one batch, the answers of one by one
-eye.chat()                                            several turns: see `chatting`
+eye.chat()                                            several turns: see `chat`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.checks import shown, whole
 from ..core.errors import InputError
 from ..core.values import Allocation, Answer
-from .chat import SYSTEM, USER, Chat, Looked, Turn, View, joined
+from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, joined
 from .sight import Sight, timed
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Eye(Sight):
     levels: the coarsest level of detail; None leaves it to the allocator. strategy: what `ask` takes unless told; None
     is the library's default. graphs: single prompts run as CUDA graphs, captured when first needed; None does so where
     it is safe (a dense Qwen3-VL on one CUDA device). record: a file that keeps what was asked and decided (`feedback`).
-    depth: route leaves to DeepStack depths (`realizing.DepthRouting`, or "stock", "spread", "early"); Qwen3-VL only.
+    depth: route leaves to DeepStack depths (`DepthRouting`, or "stock", "spread", "early"); Qwen3-VL only.
     """
 
     def ask(
@@ -157,7 +157,7 @@ class Eye(Sight):
         begins = view is not None and (image is not None or not any(turn.role == USER for turn in turns))
         return Chat(copy(self), said, (view,) if view is not None and begins else ())
 
-    def _answers(self, looked: Sequence[Looked], realized: Realized, said: Generated) -> list[Answer]:
+    def _answers(self, looked: Sequence[ChatLook], realized: Realized, said: Generated) -> list[Answer]:
         """The answers to the rows of a batch."""
         spent = (realized.inputs["input_ids"] == self.backbone.image_token_id(self.model)).sum(1).tolist()
         sure = {"confidence": said.confidence, "entropy": said.entropy, "margin": said.margin}
@@ -184,7 +184,7 @@ class Eye(Sight):
             realized = self.realize(looked)
         return self._spoken(looked, realized, most)
 
-    def _spoken(self, looked: Looked, realized: Realized, most: int) -> Generator[str, None, Answer]:
+    def _spoken(self, looked: ChatLook, realized: Realized, most: int) -> Generator[str, None, Answer]:
         from .decoding import Spelling, Sureness, end_tokens, steps
 
         spelling = Spelling(self.processor.tokenizer, end_tokens(self.model))

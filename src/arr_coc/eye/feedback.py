@@ -31,7 +31,7 @@ from ..pictures.load import Picture
 from ..pictures.pdf import is_pdf
 
 JUDGEMENTS = ("right", "wrong", "better")
-# Failures are counted among so many judgements, the last ones; as many of them as `balancing.arousal` counts as all.
+# Failures are counted among so many judgements, the last ones; as many as `arousal` counts as all.
 RECENT = 10
 RECORDED = "recorded as "
 # Of what was seen finely; an answer that needed more cells than this says little about where to look.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # Numpy's attention is slower than torch's once there is much to attend to; then torch is worth its import.
 MOST_TOKENS = 256
-# Where the question goes while a chat is written, as in `backbones.query`.
+# Where the question goes while a chat is written, as in `models.query`.
 PLACE = "\ue000"
 
 

@@ -1,7 +1,7 @@
 """The one loop of passes: look, answer, look again where it pays, for a batch of pictures of one size.
 
 `pass_loop` decides where to look and when to stop. A reader answers: `MemoryReader` encodes only what a look added and
-keeps what was seen (Qwen3-VL); `QuestionReader` asks any `Eye` again with more leaves. `Esper` runs the loop for one
+keeps what was seen (Qwen3-VL); `AskingReader` asks any `Eye` again with more leaves. `Esper` runs the loop for one
 picture, the bench for hundreds; both see the same numbers. Works from transformers 5.17 on.
 """
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from ..allocation.tree import Tree
 from ..core.values import Answer
 from ..models.qwen3_vl.encode import VisualTokens
-from ..models.tokens.patches import LeafBatch, Pyramid, match_leaves
+from ..models.tokens.patches import LeafBatch, PatchPyramid, match_leaves
 from ..relevance.look.arousal import arousal_of, modulate
 from .decoding import Generated
 from .looks import Looks, first_look, look_again
@@ -57,7 +57,7 @@ class PassMaps:
 class PassJob(PassMaps):
     """B pictures of one size, each with its question. pyramid: of the pictures, normalised as the processor does it."""
 
-    pyramid: Pyramid
+    pyramid: PatchPyramid
     prompts: Prompts
 
     @classmethod
@@ -263,7 +263,7 @@ class MemoryReader:
         return VisualTokens(known.embeds[where], tuple(plane[where] for plane in known.planes))
 
 
-class QuestionReader:
+class AskingReader:
     """Asks an `Eye` again with all leaves seen so far: for models that cannot keep what they have seen.
 
     Their attention is not shown here, so the next look goes by relevance, by the uncertainty of the whole answer and by

@@ -1,6 +1,6 @@
 """Everything of an `Eye` but its words: the model, the picture, where the tokens of a question go, what they cost.
 
-`asking.Eye` adds the ways to ask; the server's engine prepares and concludes here and speaks by itself.
+`eye.Eye` adds the ways to ask; the server's engine prepares and concludes here and speaks by itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..models.bundled import Calibration, as_trained, marked, model_folder
 from ..models.tokens.depth import DepthRouting
 from ..relevance.registry import check_relevance
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
-from .chat import USER, Looked, Turn, View, chat_inputs, check_turns, words_of
+from .chat import USER, ChatLook, Turn, View, chat_inputs, check_turns, words_of
 from .feedback import Feedback
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ OFFERS = ("pixels", "texture", "model", "words")
 
 
 class Sight:
-    """A model, and the picture that it was shown last; the arguments are told at `asking.Eye`."""
+    """A model, and the picture that it was shown last; the arguments are told at `eye.Eye`."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class Sight:
         words: Any = None,
         look_for: str | None = None,
         **how: Any,
-    ) -> Looked:
+    ) -> ChatLook:
         """All of `ask` before the picture is encoded. look_for: what tokens are spent on, where that is not the
         question."""
         if isinstance(query, str):
@@ -197,7 +197,7 @@ class Sight:
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
         if len(turns) > 1 and self._taught_single_questions:
             plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
-        return Looked(inputs, plan, seconds, views, question)
+        return ChatLook(inputs, plan, seconds, views, question)
 
     @property
     def _taught_single_questions(self) -> bool:
@@ -218,7 +218,7 @@ class Sight:
         parts = (as_trained(part, self.scorer) if isinstance(part, str) else part for part in turn.parts)
         return replace(turn, parts=tuple(parts))
 
-    def realize(self, looked: Looked, **tower: Any) -> Realized:
+    def realize(self, looked: ChatLook, **tower: Any) -> Realized:
         """The shortened prompt with its visual tokens."""
         plan = looked.plan
         return self.backbone.realize(
@@ -226,7 +226,7 @@ class Sight:
         )
 
     def conclude(
-        self, looked: Looked, text: str, spent: int, *, confidence: float, entropy: float, margin: float
+        self, looked: ChatLook, text: str, spent: int, *, confidence: float, entropy: float, margin: float
     ) -> Answer:
         """The answer to what was looked at. spent: what the prompt holds counts, not what was planned."""
         uncertainty, planned = 1.0 - confidence, looked.plan.allocations
@@ -280,7 +280,7 @@ class Sight:
         return None if wanted is False or not safe else Graphs(self.model)
 
     @contextmanager
-    def _own_graphs(self, looked: Looked) -> Generator[Graphs | None]:
+    def _own_graphs(self, looked: ChatLook) -> Generator[Graphs | None]:
         """The graphs, of single pictures, while nobody else uses them; None where there are none, or another thread is
         at them."""
         if self._graphs is None or len(looked.views) > 1 or not self._graphs.busy.acquire(blocking=False):

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from ..models.qwen3_vl.attention import vision_attention
 from ..models.qwen3_vl.encode import VisualTokens, encode_leaves
-from ..models.tokens.patches import LeafBatch, Pyramid, gather_leaf_patches, mip_pyramid
+from ..models.tokens.patches import LeafBatch, PatchPyramid, gather_leaf_patches, mip_pyramid
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -64,7 +64,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Look:
+class LookBlock:
     """One look on its way through the tower. mask: (B, 1, 1, P) bool over all patches that may be attended; None where
     all may."""
 
@@ -73,7 +73,7 @@ class Look:
     mask: Tensor | None
 
     @classmethod
-    def of(cls, memory: TowerMemory, there: Tensor, patches: int) -> Look:
+    def of(cls, memory: TowerMemory, there: Tensor, patches: int) -> LookBlock:
         """there: (B, N) bool, the leaves that are not padding; patches: of one leaf. The memory then knows of them."""
         mask = there.repeat_interleave(patches, 1)
         rows = Rows.of(mask)
@@ -99,7 +99,7 @@ def look_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     *,
-    look: Look,
+    look: LookBlock,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Attention of a look's patches over themselves and all that was seen before; query: (1, heads, M, head size)."""
@@ -112,7 +112,7 @@ def look_attention(
     return look.pack(mixed), None
 
 
-def picture_pyramid(model: PreTrainedModel, pictures: Tensor, levels: int) -> Pyramid:
+def picture_pyramid(model: PreTrainedModel, pictures: Tensor, levels: int) -> PatchPyramid:
     """Pictures (B, C, H, W), normalised as the processor does it → mip levels up to `levels`, once for all looks."""
     vision = model.config.vision_config
     cell = vision.spatial_merge_size * vision.patch_size
@@ -120,7 +120,11 @@ def picture_pyramid(model: PreTrainedModel, pictures: Tensor, levels: int) -> Py
 
 
 def encode_block(
-    model: PreTrainedModel, pyramid: Pyramid, leaves: Tensor, grid: tuple[int, int], tower: TowerMemory | None = None
+    model: PreTrainedModel,
+    pyramid: PatchPyramid,
+    leaves: Tensor,
+    grid: tuple[int, int],
+    tower: TowerMemory | None = None,
 ) -> VisualTokens:
     """A block of leaves (B, N, 3), -1 for padding → visual tokens, packed picture after picture.
 
@@ -135,7 +139,7 @@ def encode_block(
         batch = batch.select(there.flatten())
     patches = gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=merge, temporal=vision.temporal_patch_size)
     with vision_attention(model, LOOKING_AGAIN, look_attention):
-        return encode_leaves(model, patches, batch, look=Look.of(tower or TowerMemory(), there, merge**2))
+        return encode_leaves(model, patches, batch, look=LookBlock.of(tower or TowerMemory(), there, merge**2))
 
 
 def interleave(blocks: tuple[VisualTokens, ...], there: tuple[Tensor, ...]) -> VisualTokens:

@@ -23,7 +23,7 @@ from ..core.errors import InputError
 from ..core.values import Allocation
 from ..relevance.registry import check_relevance
 from .attachment_memory import CachedPrompt, show_long_prompt
-from .attachment_plan import OVERRIDES, Plan, Settings, plan_prompt
+from .attachment_plan import OVERRIDES, PromptPlan, Settings, plan_prompt
 from .base import Backbone, Realized, backbone_for, check_processor, require_pictures, unwrapped, wrappers
 from .tokens.depth import DepthRouting
 from .tokens.merge import check_merge
@@ -70,7 +70,7 @@ class Attachment:
         self._earlier_generate: Any = None
 
     # ---------------------------------------------------------------- what a user may call
-    def plan(self, inputs: dict[str, Any], **overrides: Any) -> Plan:
+    def plan(self, inputs: dict[str, Any], **overrides: Any) -> PromptPlan:
         """Where the tokens of a prompt would go; the model's language side is not run, unless by a glance."""
         return plan_prompt(self.backbone, self.model, self.processor, inputs, self.settings.override(**overrides))
 
@@ -256,7 +256,7 @@ def attach(
 
     budget: tokens a picture may cost, 256 unless told; or keep: the share of its full count. relevance: "glance" (the
     model's own attention on a coarse first look), "detail" (what looking coarsely would lose, whatever is asked),
-    "look" (that of `arr_coc.look`), "scorer" (the learned one), any other name of `knowing.source_names()`, the
+    "look" (that of `arr_coc.look`), "scorer" (the learned one), any other name of `registry.source_names()`, the
     folder of a scorer, a function (picture (3, H, W) in [0, 1], question) -> map, or maps; by default a glance where
     the family can, else "detail". options: for the strategy. videos: the prompts show videos (Qwen3-VL): what is said
     of a picture then holds for each group of frames. words: of each picture, for sources that read them. realize: for

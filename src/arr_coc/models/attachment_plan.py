@@ -36,7 +36,7 @@ class Settings:
     """What `attach` was told, and what a single call may override.
 
     request: how much may be spent, and how. query: the question; found in the chat where it is None. allocation:
-    decided by the caller. relevance: any of `knowing.find_source`, a `Glance`, or the maps themselves. scorer: the one
+    decided by the caller. relevance: any of `registry.find_source`, a `Glance`, or the maps themselves. scorer: the one
     that was trained with the model. words: of each picture, for sources that read them. realize: for the adapter.
     """
 
@@ -55,7 +55,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Prompt:
+class PicturePrompt:
     """A model's prompt, for sources of relevance that ask the model: see `Scene.prompt`. budgets: of each picture."""
 
     backbone: Backbone
@@ -71,7 +71,7 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PromptPlan:
     """allocations and relevance, one per picture; options: what the adapter needs beside them. notes: where the
     relevance comes from, and what a reader should know about the budget."""
 
@@ -81,7 +81,7 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def joined(cls, plans: Sequence[Plan]) -> Plan:
+    def joined(cls, plans: Sequence[PromptPlan]) -> PromptPlan:
         """Of prompts that become rows of one batch, foveated before its encoder."""
         from .qwen3_vl.encode import join_known
 
@@ -100,26 +100,26 @@ def plan_prompt(
     processor: ProcessorMixin,
     inputs: Mapping[str, Any],
     settings: Settings,
-) -> Plan:
+) -> PromptPlan:
     """Decide, for every picture of a prompt, where its tokens go. Nothing is encoded, unless by a glance."""
     require_pictures(backbone, inputs)
     if inputs.get("input_ids") is None:
         raise InputError("pictures can only be placed in a prompt of input_ids; inputs_embeds hide the placeholders")
     if settings.allocation is not None:
-        return Plan(given_allocations(settings.allocation), None, dict(settings.realize))
+        return PromptPlan(given_allocations(settings.allocation), None, dict(settings.realize))
     grids = backbone.grids(model, inputs)
     budgets = token_budgets(grids, settings.request, backbone.tiled)
     queries = questions_for(backbone, processor, inputs, settings)
     relevance, glance = settings.relevance, None
     if isinstance(relevance, Glance):
         relevance, glance = "glance", relevance
-    prompt = Prompt(backbone, model, processor, inputs, budgets, glance)
+    prompt = PicturePrompt(backbone, model, processor, inputs, budgets, glance)
     scenes = scenes_of(prompt, grids, settings)
     with torch.no_grad():
         found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
     levels = [settings.request.levels if level is None else level for level in found.levels]
     allocations = allocate_pictures(found.relevance, grids, budgets, levels, settings.request, scenes)
-    return Plan(
+    return PromptPlan(
         allocations,
         [plain_map(item) for item in found.relevance],
         {**settings.realize, **found.realize},
@@ -136,7 +136,7 @@ def given_allocations(given: Any) -> list[Allocation]:
     return several
 
 
-def scenes_of(prompt: Prompt, grids: Sequence[VisualGrid], settings: Settings) -> list[Scene]:
+def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Settings) -> list[Scene]:
     """What can be offered about each picture; pixels are rebuilt from the inputs if somebody wants them."""
 
     @cache
@@ -169,7 +169,7 @@ def glance_maps(scenes: Sequence[Scene], queries: Sequence[str], option: str = "
     early, middle and late layers, for depth routing."""
     if option not in ("", "three"):
         raise InputError(f"relevance='glance:{option}' is unknown; use 'glance' or 'glance:three'")
-    prompt: Prompt = scenes[0].prompt
+    prompt: PicturePrompt = scenes[0].prompt
     backbone = prompt.backbone
     if not backbone.can_glance:
         raise InputError(f"{'/'.join(backbone.model_types)} cannot glance; give relevance= another source or maps")

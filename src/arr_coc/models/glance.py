@@ -119,7 +119,7 @@ class Glimpse:
 
 
 @dataclass(frozen=True)
-class View:
+class GlanceView:
     """Pictures at one coarse level each, as the model saw them.
 
     weights: (B, layers, heads, 2, K) attention of the last token of each prompt, and of the first one behind its
@@ -185,7 +185,7 @@ def read_view(
     inputs: Mapping[str, Any],
     levels: Sequence[int],
     layers: Sequence[int] | None = None,
-) -> View:
+) -> GlanceView:
     """Show every picture at its coarse level and write down where each prompt looks; layers: None reads all."""
     grids = backbone.grids(model, inputs)
     coarse = [coarse_allocation(grid, level) for grid, level in zip(grids, levels, strict=True)]
@@ -202,7 +202,7 @@ def read_view(
     with reading_attention(model, keys, layers, by_head=True) as record:
         record.queries = torch.stack([last, behind], 1)
         backbone.read_prompt(model, realized)
-    return View(record.weights(), tuple(sorted(record.calls)), shown, cells, realized.notes["known"])
+    return GlanceView(record.weights(), tuple(sorted(record.calls)), shown, cells, realized.notes["known"])
 
 
 @torch.no_grad()
@@ -234,7 +234,7 @@ def glance_relevance(
 
 
 def painted_maps(
-    scores: Tensor, view: View, grids: Sequence[VisualGrid], levels: Sequence[int], tiled: bool
+    scores: Tensor, view: GlanceView, grids: Sequence[VisualGrid], levels: Sequence[int], tiled: bool
 ) -> list[np.ndarray]:
     """Scores (B, K) of the coarse tokens → one map (rows, cols) for each grid, 1 at each picture's highest place."""
     sizes = [(grid.rows, grid.cols) for grid in grids]
@@ -248,7 +248,7 @@ def painted_maps(
     return [(part / peaks[one]).astype(np.float32) for part, one in zip(parts, whole, strict=True)]
 
 
-def banded(view: View) -> list[Tensor]:
+def banded(view: GlanceView) -> list[Tensor]:
     """(B, K) for the early, the middle and the late third of the layers that were read; of few layers, some twice."""
     looked = view.weights[..., 0, :].mean(2)  # (B, layers, K)
     number = looked.shape[1]
@@ -288,7 +288,7 @@ def glance_layers(model: PreTrainedModel, glance: Glance) -> list[int]:
     return wanted
 
 
-def pointed_at(view: View, glance: Glance) -> Tensor:
+def pointed_at(view: GlanceView, glance: Glance) -> Tensor:
     """(B, K): how much each visual token is looked at by the last token of its prompt, from 0 on."""
     looked = view.weights[..., 0, :]  # (B, layers, heads, K)
     if glance.heads is None:

@@ -24,7 +24,7 @@ LARGEST_SIDE = 4096
 WORD_GAP = 0.6  # of the type's size
 
 
-class Page(NamedTuple):
+class PdfPage(NamedTuple):
     """number: from 1. picture: as drawn. words: of the text layer; none where the page was scanned."""
 
     number: int
@@ -44,13 +44,13 @@ class PdfPlace(NamedTuple):
 
 
 def load_page(source: Any, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
-    """Any picture, as `load_picture` takes it, and its words where they come with it: a `Page` or a `PdfPlace`; of the
-    path of a PDF the first page."""
+    """Any picture, as `load_picture` takes it, and its words where they come with it: a `PdfPage` or a `PdfPlace`;
+    of the path of a PDF the first page."""
     if isinstance(source, PdfPlace):
         (source,) = pdf_pages(source.path, source.number)
     elif is_pdf(source):
         (source,) = pdf_pages(source)
-    if not isinstance(source, Page):
+    if not isinstance(source, PdfPage):
         return load_picture(source, longest_side=longest_side), None
     picture = load_picture(source.picture, longest_side=longest_side)
     return picture, source.words if len(source.words) else None
@@ -87,7 +87,7 @@ def page_numbers(pages: int | str | Sequence[int] | None, count: int, name: str)
 
 def pdf_pages(
     path: str | os.PathLike[str], pages: int | str | Sequence[int] | None = None, *, dpi: float = DPI
-) -> Iterator[Page]:
+) -> Iterator[PdfPage]:
     """Draw pages of a PDF one after another, each with the words of its text layer. pages: as for `page_numbers`."""
     if not 18 <= dpi <= 600:
         raise InputError(f"dpi {dpi} is not between 18 and 600; {DPI} suits most pages")
@@ -125,7 +125,7 @@ def _opened(path: str | os.PathLike[str]) -> Generator[Any]:
         document.close()
 
 
-def _page(document: Any, number: int, name: str, dpi: float) -> Page:
+def _page(document: Any, number: int, name: str, dpi: float) -> PdfPage:
     page = document[number - 1]
     width, height = page.get_size()
     scale = min(dpi / 72, LARGEST_SIDE / max(width, height, 1e-3))
@@ -136,7 +136,7 @@ def _page(document: Any, number: int, name: str, dpi: float) -> Page:
     words = page_words(page, (float(height), float(width)), f"the text layer of {name}, page {number}")
     rows, cols = pixels.shape[:2]
     page.close()
-    return Page(number, Picture(pixels, f"{Path(name).stem}-{number}", rows, cols), words)
+    return PdfPage(number, Picture(pixels, f"{Path(name).stem}-{number}", rows, cols), words)
 
 
 def page_words(page: Any, size: tuple[float, float], source: str) -> Words:

@@ -369,7 +369,7 @@ def _by_words_where_known(scenes: Sequence[Scene], queries: Sequence[str]) -> Ma
 
 
 def is_map(value: Any) -> bool:
-    """A `Relevance`, an array or tensor (rows, cols), or the three maps of a `realizing.HierarchicalRelevance`."""
+    """A `Relevance`, an array or tensor (rows, cols), or the three maps of a `HierarchicalRelevance`."""
     return isinstance(value, Relevance) or hasattr(value, "high") or getattr(value, "ndim", None) == 2
 
 

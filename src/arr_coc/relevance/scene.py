@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from ..sensing.texture import Texture
-    from .photos.source import Seen
+    from .photos.source import PhotoSight
 
 # The longer side at which a picture is held for sensing and drawing. Boxes are in pixels as given all the same.
 VIEW_SIDE = 1600
@@ -34,7 +34,7 @@ class Scene:
 
     picture: (H, W, 3) uint8, or a tensor (3, H, W) in [0, 1], or a function that gives one of them. words: those of a
     page, with their boxes. prompt: the model's prompt that shows the picture, for sources that ask the model
-    (`backbones.attachment_plan.Prompt`). scorer: the one that was trained with that model, a function of (tensor,
+    (`models.attachment_plan.PicturePrompt`). scorer: the one that was trained with that model, a function of (tensor,
     question). previous: (h, w) relevance of the frame before, where there is one. photos: may the photo map take part?
     choosing: False where everything is kept anyway. fallback: what "auto" takes where nothing better is offered.
     """
@@ -89,11 +89,11 @@ class Scene:
         return texture, perf_counter() - started
 
     @cached_property
-    def seen(self) -> Seen:
+    def seen(self) -> PhotoSight:
         """What the networks for photographs say of it, each when it is first asked."""
-        from .photos.source import Seen
+        from .photos.source import PhotoSight
 
-        return Seen(self.pixels)
+        return PhotoSight(self.pixels)
 
     @property
     def texture(self) -> Texture:

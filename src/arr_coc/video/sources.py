@@ -26,7 +26,7 @@ RelevanceFunction = Callable[[np.ndarray, str], "Relevance | np.ndarray | Any"]
 MARGIN = 1 / 32
 
 
-class Source(Protocol):
+class StreamSource(Protocol):
     """planes: how many maps are carried. windowed: whether `part` can be asked for less than the whole frame.
 
     everywhere_planes: those of them that are so cheap that they are found anew in every frame, everywhere.
@@ -158,7 +158,7 @@ class Whole:
         return planes[0]
 
 
-def source_of(relevance: Any, query: str, photos: bool = True, scorer: Any = None) -> Source:
+def source_of(relevance: Any, query: str, photos: bool = True, scorer: Any = None) -> StreamSource:
     """What `relevance=` stands for in a stream. scorer: of the model that will answer."""
     # Nothing was before the first frame; a source that needs a frame before is given a map of zeros there.
     offered = Scene(lambda: None, scorer=scorer, photos=photos, previous=np.zeros((1, 1), dtype=np.float32))
@@ -178,7 +178,7 @@ def everything(size: tuple[int, ...]) -> tuple[slice, slice]:
 
 
 def planes_of(
-    source: Source,
+    source: StreamSource,
     pixels: np.ndarray,
     view: np.ndarray,
     windows: Sequence[tuple[slice, slice]],
@@ -199,13 +199,13 @@ def planes_of(
     return current
 
 
-def first_planes(source: Source, pixels: np.ndarray, view: np.ndarray) -> np.ndarray:
+def first_planes(source: StreamSource, pixels: np.ndarray, view: np.ndarray) -> np.ndarray:
     """(planes, h, w): what a scene begins with: the whole frame, nothing carried."""
     size = map_size((pixels.shape[0], pixels.shape[1]))
     return planes_of(source, pixels, view, [everything(size)], np.zeros((source.planes, *size)), True)
 
 
-def relevance_alone(source: Source, pixels: np.ndarray) -> np.ndarray:
+def relevance_alone(source: StreamSource, pixels: np.ndarray) -> np.ndarray:
     """Relevance (h, w) of a frame (H, W, 3) uint8 on its own, as a stream finds it in the first frame of a scene."""
     return source.combine(first_planes(source, pixels, view_of(pixels)))
 

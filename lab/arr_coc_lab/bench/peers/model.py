@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.models.tokens.patches import Pyramid, gather_leaf_patches, mip_pyramid
+from arr_coc.models.tokens.patches import PatchPyramid, gather_leaf_patches, mip_pyramid
 from arr_coc.models.tokens.positions import language_positions, position_taps, vision_positions
 
 from ...train.mini_model import VISION_END
@@ -103,8 +103,8 @@ class Scene:
             self._made[name] = make()
         return self._made[name]
 
-    def pyramid(self) -> Pyramid:
-        def make() -> Pyramid:
+    def pyramid(self) -> PatchPyramid:
+        def make() -> PatchPyramid:
             pixels = self.batch.pictures.to(torch.float32).div_(127.5).sub_(1).to(self.dtype)
             return mip_pyramid(pixels, LEVELS + 1, cell=CELL, patch_size=CELL // 2)
 

@@ -15,31 +15,31 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from ...core.errors import InputError
-from .looker import COLUMNS, Columns, Looker, Ways, column, failed
-from .todo import Row
+from .looker import COLUMNS, Columns, Looker, LookerOptions, column, failed
+from .todo import BatchRow
 
 # Deaths on one picture after which it is its fault, and deaths at the start after which it is the machine's.
 MOST_DEATHS = 2
 
 
-class Batch(NamedTuple):
-    rows: tuple[Row, ...]
+class RowBatch(NamedTuple):
+    rows: tuple[BatchRow, ...]
     deaths: int = 0
 
 
 class Worker:
     """A fresh interpreter: what a fork shares with its parent does not survive threads."""
 
-    def __init__(self, ways: Ways) -> None:
+    def __init__(self, ways: LookerOptions) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=work, args=(theirs, ways), daemon=True)
         self.process.start()
         theirs.close()  # so that its death is the end of the pipe
-        self.batch: Batch | None = None
+        self.batch: RowBatch | None = None
         self.ready = False
 
-    def give(self, batch: Batch) -> None:
+    def give(self, batch: RowBatch) -> None:
         self.batch = batch
         self.pipe.send([tuple(row) for row in batch.rows])
 
@@ -50,7 +50,7 @@ class Worker:
         self.process.join()
 
 
-def work(pipe: Connection, ways: Ways) -> None:
+def work(pipe: Connection, ways: LookerOptions) -> None:
     """A worker's life: until the pipe ends, which it does when the driver ends, however that came about."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
     try:
@@ -67,16 +67,16 @@ def work(pipe: Connection, ways: Ways) -> None:
         return
 
 
-def look_locally(rows: Iterator[Row], ways: Ways, workers: int, at_once: int) -> Iterator[Columns]:
+def look_locally(rows: Iterator[BatchRow], ways: LookerOptions, workers: int, at_once: int) -> Iterator[Columns]:
     """Columns of results, batch by batch, in the order in which they are done."""
-    again: deque[Batch] = deque()
+    again: deque[RowBatch] = deque()
     crew = [Worker(ways) for _ in range(workers)]
     stillborn = 0
     try:
         while True:
             for worker in crew:
                 if worker.ready and worker.batch is None:
-                    batch = again.popleft() if again else Batch(tuple(islice(rows, at_once)))
+                    batch = again.popleft() if again else RowBatch(tuple(islice(rows, at_once)))
                     if batch.rows:
                         give(worker, batch, again)
             if not again and not any(worker.batch for worker in crew) and any(worker.ready for worker in crew):
@@ -105,7 +105,7 @@ def look_locally(rows: Iterator[Row], ways: Ways, workers: int, at_once: int) ->
             worker.end()
 
 
-def give(worker: Worker, batch: Batch, again: deque[Batch]) -> None:
+def give(worker: Worker, batch: RowBatch, again: deque[RowBatch]) -> None:
     try:
         worker.give(batch)
     except OSError:  # dead already; the end of its pipe will be noticed
@@ -114,13 +114,13 @@ def give(worker: Worker, batch: Batch, again: deque[Batch]) -> None:
         worker.ready = False
 
 
-def mourned(worker: Worker, again: deque[Batch]) -> Iterator[Columns]:
+def mourned(worker: Worker, again: deque[RowBatch]) -> Iterator[Columns]:
     """What a dead worker had is done again, one by one; a picture that kills again and again is a row with an error."""
     if worker.batch is None:
         return
     rows, deaths = worker.batch.rows, worker.batch.deaths + (len(worker.batch.rows) == 1)
     if deaths < MOST_DEATHS:
-        again.extend(Batch((row,), deaths) for row in rows)
+        again.extend(RowBatch((row,), deaths) for row in rows)
         return
     yield as_columns([failed(row.path, row.query, f"workers died {deaths} times on this picture") for row in rows])
 

@@ -27,7 +27,7 @@ Columns = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Ways:
+class LookerOptions:
     """How all rows of a job are looked at. ask: let a model answer, too. threads: of each worker."""
 
     ask: bool = False
@@ -55,7 +55,7 @@ class Looker:
     float32 in bytes. A picture that cannot be used is a row with an error.
     """
 
-    def __init__(self, ways: Ways) -> None:
+    def __init__(self, ways: LookerOptions) -> None:
         # Before anything is imported that makes a pool of them.
         os.environ.setdefault("OMP_NUM_THREADS", str(ways.threads))
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

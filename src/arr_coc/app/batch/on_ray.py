@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError
-from .looker import Columns, Looker, Ways
+from .looker import Columns, Looker, LookerOptions
 from .todo import Keys, Todo
 
 # Readers for each worker: shares of the input that are gone through side by side.
@@ -48,7 +48,7 @@ def connect(address: str | None) -> Any:
 
 
 def look_on_ray(
-    todo: Todo, done: np.ndarray, ways: Ways, workers: int | None, at_once: int, address: str | None = None
+    todo: Todo, done: np.ndarray, ways: LookerOptions, workers: int | None, at_once: int, address: str | None = None
 ) -> Iterator[Columns]:
     """Columns of results, batch by batch. done: (n,) uint64, keys of rows that are written already."""
     ray = connect(address)

@@ -21,7 +21,7 @@ PATHS, QUERIES, IMAGES = ("path", "file"), ("query", "question"), ("image", "byt
 RECENT = 1 << 16
 
 
-class Row(NamedTuple):
+class BatchRow(NamedTuple):
     """data: of a picture that lies in a table; empty where it is to be read from its path."""
 
     path: str
@@ -82,7 +82,7 @@ class Todo:
                 f"{self.place} holds no picture with a question; give --questions or --query, and pictures"
             )
 
-    def rows(self, share: Share = WHOLE) -> Iterator[Row]:
+    def rows(self, share: Share = WHOLE) -> Iterator[BatchRow]:
         """share: which of several readers this is; together they go through everything once."""
         tables = self._tables()
         if tables:
@@ -94,7 +94,7 @@ class Todo:
             # By name, not by number: two machines may list a folder in two orders.
             if key_of(path, "") % parts == part:
                 for query in self._asked(path, ()):
-                    yield Row(path, query)
+                    yield BatchRow(path, query)
 
     def count(self) -> int:
         """Rows, those that are there twice counted twice; tables by their lines, where each is one."""
@@ -134,7 +134,7 @@ class Todo:
         own = (*self.own.get(path, ()), *self.own.get(os.path.basename(path), ())) if self.own else ()
         return tuple(dict.fromkeys((*(given or self.queries), *own)))
 
-    def _table(self, path: Path, share: Share) -> Iterator[Row]:
+    def _table(self, path: Path, share: Share) -> Iterator[BatchRow]:
         for number, row in read_rows(path, share):
             named, image = first_of(row, PATHS), image_of(first_of(row, IMAGES), path.parent)
             if isinstance(image, bytes):
@@ -149,7 +149,7 @@ class Todo:
                 name, data = str(found), b""
             query: Any = first_of(row, QUERIES)
             for asked in self._asked(name, (query,) if isinstance(query, str) and query.strip() else ()):
-                yield Row(name, asked, data)
+                yield BatchRow(name, asked, data)
 
 
 def read_questions(path: Path) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:

@@ -80,7 +80,7 @@ def command(
       cat clocks/part-*.jsonl | jq -c 'select(.error == "") | [.path, .tokens]'
     """
     from ..batch.local import look_locally
-    from ..batch.looker import Ways
+    from ..batch.looker import LookerOptions
     from ..batch.on_ray import look_on_ray
     from ..batch.store import Store
     from ..batch.todo import Todo, read_questions
@@ -93,7 +93,7 @@ def command(
     todo = Todo(place, (*everywhere, *(query or ())), own, SUFFIXES)
     made = checked(budget, keep, relevance, strategy, engine, address, ask, model, device)
     threads = max(1, (os.cpu_count() or 1) // (workers or 1)) if ask else 1
-    ways = Ways(ask, device=device, seed=seed, new_tokens=new_tokens, threads=threads, **made)
+    ways = LookerOptions(ask, device=device, seed=seed, new_tokens=new_tokens, threads=threads, **made)
     todo.check()
     with writing(out):
         store = Store(out, ways.settings(), seconds=every)

@@ -29,7 +29,7 @@ URL_SECONDS, URL_BYTES = 15, 64 << 20
 HUB_SECONDS = 4
 
 
-class Source(NamedTuple):
+class PictureSource(NamedTuple):
     """name: as the user wrote it. place: a path, a page of a PDF, or the bytes that came through a pipe or from the
     web."""
 
@@ -42,26 +42,26 @@ class Source(NamedTuple):
         return self.place.name
 
 
-def expand(inputs: Sequence[str], allow_url: bool = False, pages: str | None = None) -> list[Source]:
+def expand(inputs: Sequence[str], allow_url: bool = False, pages: str | None = None) -> list[PictureSource]:
     """Files, folders (their pictures, by name), globs (`**` goes into sub-folders), `-` and addresses, each once.
 
     A name that is neither an existing path nor a pattern is kept: reading it later says what is wrong with it. pages:
     which of every PDF (`page_numbers`); the first where None.
     """
-    sources: dict[str, Source] = {}
+    sources: dict[str, PictureSource] = {}
     for text in inputs:
         if text == STDIN or is_url(text):
             sources.setdefault(text, open_source(text, allow_url))
             continue
         for path in paths_of(text):
-            for source in pages_of(path, pages) if is_pdf(path) else [Source(str(path), path)]:
+            for source in pages_of(path, pages) if is_pdf(path) else [PictureSource(str(path), path)]:
                 sources.setdefault(source.name, source)
     if pages is not None and not any(isinstance(source.place, PdfPlace) for source in sources.values()):
         raise InputError(f"page {pages} was asked for, and no input is a PDF; leave out --page and --pages")
     return list(sources.values())
 
 
-def pages_of(path: Path, pages: str | None) -> list[Source]:
+def pages_of(path: Path, pages: str | None) -> list[PictureSource]:
     """The pages of a PDF, each a picture with words; one that cannot be opened is kept: reading it says why."""
     try:
         places = pdf_places(path, pages)
@@ -70,20 +70,20 @@ def pages_of(path: Path, pages: str | None) -> list[Source]:
         if not numbers and pages not in (None, "all"):
             raise
         places = [PdfPlace(path, max(numbers, default=1))]
-    return [Source(f"{path} page {place.number}", place) for place in places]
+    return [PictureSource(f"{path} page {place.number}", place) for place in places]
 
 
-def open_source(text: str, allow_url: bool = False) -> Source:
+def open_source(text: str, allow_url: bool = False) -> PictureSource:
     """One picture: a path, `-` for the standard input, or, where that is allowed, an address."""
     if text == STDIN:
-        return Source(text, _named("stdin", _read_stdin()))
+        return PictureSource(text, _named("stdin", _read_stdin()))
     if is_url(text):
         if not allow_url:
             raise InputError(f"{text} is a web address; add --allow-url to fetch it, or download it and give its path")
-        return Source(text, _named(Path(unquote(urlsplit(text).path)).name or "picture", _fetch(text)))
+        return PictureSource(text, _named(Path(unquote(urlsplit(text).path)).name or "picture", _fetch(text)))
     if not text.strip() or "\0" in text:
         raise InputError(f"{text!r} is not the path of a picture; give a file, a folder or - for the standard input")
-    return Source(text, Path(text))
+    return PictureSource(text, Path(text))
 
 
 def paths_of(text: str) -> list[Path]:
@@ -190,7 +190,7 @@ def unreachable(address: str) -> str:
     return ""
 
 
-def result_names(sources: Sequence[Source]) -> list[str]:
+def result_names(sources: Sequence[PictureSource]) -> list[str]:
     """A name for each picture's results: its stem, or its whole name and a number where that would not be unique."""
     paths = [Path(source.file) for source in sources]
     stems = Counter(path.stem for path in paths)
@@ -203,7 +203,7 @@ def result_names(sources: Sequence[Source]) -> list[str]:
 
 
 @contextmanager
-def quiet_decoder(source: Source) -> Generator[None]:
+def quiet_decoder(source: PictureSource) -> Generator[None]:
     """libtiff writes about damaged files by itself, past Python; one line that names the file is enough."""
     if not source.file.lower().endswith((".tif", ".tiff")):
         yield

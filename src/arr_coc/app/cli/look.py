@@ -14,7 +14,7 @@ from .console import print_json, say, seconds_line, show, table
 
 if TYPE_CHECKING:
     from ...looking import Look
-    from .inputs import Source
+    from .inputs import PictureSource
     from .looks import Report
 
 
@@ -91,14 +91,14 @@ def command(
     """
     from ...allocation.request import check_amount
     from .inputs import check_clusters_of, expand
-    from .looks import Job, look_at_all, look_entry
+    from .looks import LookJob, look_at_all, look_entry
 
     images, queries = split_inputs(inputs, query)
     strategies = parse_compare(compare) if compare is not None else [strategy]
     if len(queries) > 1 and len(strategies) > 1:
         raise InputError("--compare takes one question; leave out --compare or all but one --query")
     tokens, share = check_amount(budget, keep)
-    job = Job(
+    job = LookJob(
         sources=expand(images, allow_url, chosen_pages(page, pages)),
         queries=queries,
         strategies=strategies,
@@ -188,7 +188,7 @@ def print_look(name: str, look: Look, files: Mapping[str, str]) -> None:
     )
 
 
-def summary_row(source: Source, look: Look, files: Mapping[str, str]) -> tuple[str, ...]:
+def summary_row(source: PictureSource, look: Look, files: Mapping[str, str]) -> tuple[str, ...]:
     """A line of the table of many pictures: nothing but texts, so that no picture is kept for it."""
     from ...draw.legend import level_rows
 

@@ -15,18 +15,18 @@ from ...core.files import replacing, write_json
 from ...looking import Look, Prepared, check_relevance, check_request, check_strategies, import_rooms, prepare
 from ...pictures.pdf import PdfPlace
 from .console import INTERRUPTED, USAGE_ERROR, complain, progress, writing
-from .inputs import Source, quiet_decoder, result_names
+from .inputs import PictureSource, quiet_decoder, result_names
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
 @dataclass(frozen=True)
-class Job:
+class LookJob:
     """draw: whether pages are drawn beside the allocations. words: a file of words, of the one picture. clusters: of
     the strategy of that name."""
 
-    sources: list[Source]
+    sources: list[PictureSource]
     queries: list[str]
     strategies: list[str]
     budget: int | None
@@ -50,7 +50,7 @@ class Report:
     """
 
     pictures: int
-    keep: Callable[[Source, Look, dict[str, str]], Any] | None = None
+    keep: Callable[[PictureSource, Look, dict[str, str]], Any] | None = None
     tell: Callable[[dict[str, Any]], None] | None = None
     number: int = 0
     kept: list[Any] = field(default_factory=list)
@@ -64,13 +64,13 @@ class Report:
             return INTERRUPTED
         return USAGE_ERROR if self.errors else 0
 
-    def failed(self, source: Source, error: InputError) -> None:
+    def failed(self, source: PictureSource, error: InputError) -> None:
         self.errors.append((source.name, str(error)))
         complain(str(error))
         if self.tell is not None:
             self.tell(error_entry(*self.errors[-1]))
 
-    def succeeded(self, source: Source, look: Look, files: dict[str, str]) -> None:
+    def succeeded(self, source: PictureSource, look: Look, files: dict[str, str]) -> None:
         self.number += 1
         if self.keep is not None:
             self.kept.append(self.keep(source, look, files))
@@ -86,7 +86,7 @@ class Report:
         }
 
 
-def look_entry(source: Source, look: Look, files: dict[str, str]) -> dict[str, Any]:
+def look_entry(source: PictureSource, look: Look, files: dict[str, str]) -> dict[str, Any]:
     return {
         "image": source.name,
         "query": look.relevance.query,
@@ -108,10 +108,10 @@ def error_entry(name: str, line: str) -> dict[str, str]:
 
 
 def look_at_all(
-    job: Job,
+    job: LookJob,
     *,
     quiet: bool = False,
-    keep: Callable[[Source, Look, dict[str, str]], Any] | None = None,
+    keep: Callable[[PictureSource, Look, dict[str, str]], Any] | None = None,
     tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> Report:
     """Look at every picture of `job`. quiet: no progress bar. keep, tell: see `Report`."""
@@ -135,7 +135,7 @@ def look_at_all(
     return report
 
 
-def _one_picture(job: Job, source: Source, name: str, report: Report) -> None:
+def _one_picture(job: LookJob, source: PictureSource, name: str, report: Report) -> None:
     """Look, draw and write; a picture that cannot be used is reported, a job that cannot be done stops everything."""
     try:
         with quiet_decoder(source):
@@ -157,7 +157,7 @@ def _one_picture(job: Job, source: Source, name: str, report: Report) -> None:
     _write_results(job, source, name, looks, report)
 
 
-def _write_results(job: Job, source: Source, name: str, looks: list[Look], report: Report) -> None:
+def _write_results(job: LookJob, source: PictureSource, name: str, looks: list[Look], report: Report) -> None:
     """Named after the picture, so that a second picture does not take the place of the first."""
     for number, look in enumerate(looks, start=1):
         # Several questions are told apart by number, several strategies by name.
@@ -196,7 +196,7 @@ def _write_results(job: Job, source: Source, name: str, looks: list[Look], repor
         report.pages.append(str(page))
 
 
-def _looks(job: Job, prepared: Prepared) -> list[Look]:
+def _looks(job: LookJob, prepared: Prepared) -> list[Look]:
     """Every question with every strategy; strategies that are compared get what the first of them spent."""
     looks: list[Look] = []
     for query in job.queries:

@@ -69,7 +69,7 @@ def command(
     """
     from ...allocation.request import check_device
     from ...eye.feedback import Feedback
-    from ..microscope.limits import Limits, check_exposure
+    from ..microscope.limits import PageLimits, check_exposure
     from ..web import Origins, whole_units
     from .inputs import check_model
 
@@ -80,7 +80,7 @@ def command(
         raise InputError(f"--numbers {numbers} is not a folder; give the --out of arr-coc bench needle")
     Origins(allow_origin or ())
     sizes = {"upload": whole_units(upload, 2**20, "--upload"), "pixels": whole_units(pixels, 1e6, "--pixels")}
-    limits = Limits(**sizes, queue=queue)
+    limits = PageLimits(**sizes, queue=queue)
     kept = Feedback.of(record)
     check_device(device)
     for name in model or ():

@@ -15,11 +15,11 @@ from ...core.lazy import resolve_lazily
 
 if TYPE_CHECKING:
     from .desk import Desk as Desk
+    from .limits import PageLimits as PageLimits
     from .page import build_page as build_page
-    from .serving import Limits as Limits
     from .serving import build_app as build_app
     from .serving import serve as serve
 
 __all__ = resolve_lazily(
-    __name__, {"Desk": "desk", "Limits": "serving", "build_app": "serving", "build_page": "page", "serve": "serving"}
+    __name__, {"Desk": "desk", "PageLimits": "limits", "build_app": "serving", "build_page": "page", "serve": "serving"}
 )

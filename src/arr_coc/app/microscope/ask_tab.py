@@ -24,9 +24,9 @@ from .kit import (
     MODEL,
     PRIVATE,
     QUICK,
-    Page,
-    Sheet,
-    Shown,
+    MicroscopePage,
+    SheetContent,
+    TabSheet,
     gradio,
     in_a_sentence,
     literal,
@@ -51,7 +51,7 @@ STAGES = {
 SPOKEN_EVERY = 0.25
 
 
-def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> Shown:
+def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> SheetContent:
     """Ask the chosen model, in one pass or several, and show what led to the answer."""
     growing = tell_answer(desk, path, state, tokens)
     while True:
@@ -61,7 +61,7 @@ def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
             return ended.value
 
 
-def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> Generator[str, None, Shown]:
+def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> Generator[str, None, SheetContent]:
     """`show_answer`, which first yields what has been said so far."""
     check_request([state.q])
     picture = desk.prepared(path).picture
@@ -79,7 +79,7 @@ def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
             notes(list(dict.fromkeys([*picture.notes, *answer.notes, *said]))),
         ]
     )
-    return Shown(
+    return SheetContent(
         "ask",
         html,
         lambda: homunculus(picture, answer.allocation, relevance, state.q),
@@ -134,7 +134,7 @@ def show_full(desk: Desk, path: str | None, state: PageState, answer: Answer | N
     return stages(answer, eye.set_image(desk.whole(path)).ask(state.q, keep=1.0))
 
 
-def judge_answer(desk: Desk, shown: Shown | None, judged: str, place: str = "", right: str = "") -> str:
+def judge_answer(desk: Desk, shown: SheetContent | None, judged: str, place: str = "", right: str = "") -> str:
     """Say of the answer that is shown whether it was right; into the owner's record, where there is one."""
     record = desk.options.get("record")
     name = "" if shown is None else name_of(shown.kept)
@@ -246,8 +246,8 @@ def answer_lines(state: PageState, tokens: int, file_name: str, desk: Desk) -> s
     return program(imports, lines)
 
 
-def ask_tab(page: Page) -> None:
-    sheet = Sheet(page, "ask")
+def ask_tab(page: MicroscopePage) -> None:
+    sheet = TabSheet(page, "ask")
     if page.desk.options.get("record") is not None:
         judge_row(page, sheet)
     sheet.exports()
@@ -257,15 +257,15 @@ def ask_tab(page: Page) -> None:
         for values in sheet.growing(lambda: tell_answer(page.desk, common[0], state, tokens_of(common))):
             yield *values, ""
 
-    def remember(shown: Shown | None, asked: list[Asked] | None, *common: Any) -> tuple[Any, ...]:
+    def remember(shown: SheetContent | None, asked: list[PastQuestion] | None, *common: Any) -> tuple[Any, ...]:
         kept = remembered(asked or [], of_this(shown, common), common)
         return kept, gradio().Dataset(samples=[[one.told] for one in kept], visible=bool(kept))
 
-    def of_this(shown: Shown | None, common: tuple[Any, ...]) -> Shown | None:
+    def of_this(shown: SheetContent | None, common: tuple[Any, ...]) -> SheetContent | None:
         """What is shown, if it answers what is asked; after a question that was called off it answers another."""
         return shown if shown is not None and shown.link == page.state("ask", common).link() else None
 
-    def against_full(shown: Shown | None, *common: Any) -> str:
+    def against_full(shown: SheetContent | None, *common: Any) -> str:
         shown = of_this(shown, common)
         if shown is None:
             return ""
@@ -289,7 +289,7 @@ def ask_tab(page: Page) -> None:
     )
 
 
-def judge_row(page: Page, sheet: Sheet) -> None:
+def judge_row(page: MicroscopePage, sheet: TabSheet) -> None:
     """Was it right? Only where the owner of the page keeps a record (`--record`)."""
     gr = gradio()
     with gr.Row(elem_classes="export-row", elem_id="judge"):
@@ -302,7 +302,7 @@ def judge_row(page: Page, sheet: Sheet) -> None:
     told = gr.HTML(elem_id="judged", padding=False)
     for judged, button in buttons.items():
 
-        def judge(shown: Shown | None, where: str, words: str, judged: str = judged) -> str:
+        def judge(shown: SheetContent | None, where: str, words: str, judged: str = judged) -> str:
             html, trouble = in_a_sentence(lambda: judge_answer(page.desk, shown, judged, where or "", words or ""))
             return html or trouble
 
@@ -314,18 +314,18 @@ REMEMBERED = 20
 
 
 @dataclass(frozen=True)
-class Asked:
+class PastQuestion:
     """A question of this session: told, as it is listed; common, the inputs of the sidebar that ask it again."""
 
     told: str
     common: tuple[Any, ...]
 
 
-def remembered(asked: list[Asked], shown: Shown | None, common: tuple[Any, ...]) -> list[Asked]:
+def remembered(asked: list[PastQuestion], shown: SheetContent | None, common: tuple[Any, ...]) -> list[PastQuestion]:
     """The questions of a session, the newest first, each once, no more than `REMEMBERED`."""
     if shown is None:
         return asked
     query, tokens = str(common[2]).strip(), common[3]
     name = Path(str(common[0])).stem
     told = f"{query} → {shown.kept.text or '(nothing)'} ({name}, {tokens} tokens)"
-    return [Asked(told, common), *(one for one in asked if one.common != common)][:REMEMBERED]
+    return [PastQuestion(told, common), *(one for one in asked if one.common != common)][:REMEMBERED]

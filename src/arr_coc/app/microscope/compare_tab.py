@@ -14,7 +14,19 @@ from ...looking import Look, check_request
 from ...pictures.load import Picture
 from ...relevance.registry import names_for
 from .desk import Desk
-from .kit import LIVE, PRIVATE, QUICK, Page, Sheet, Shown, gradio, literal, picture_lines, program, tokens_of
+from .kit import (
+    LIVE,
+    PRIVATE,
+    QUICK,
+    MicroscopePage,
+    SheetContent,
+    TabSheet,
+    gradio,
+    literal,
+    picture_lines,
+    program,
+    tokens_of,
+)
 from .linking import PageState
 from .markup import Figure, figures, notes, shown_pixels, shown_size, table
 
@@ -36,7 +48,7 @@ def pairs_of(state: PageState) -> list[tuple[str, str]]:
     return [(state.q, state.first), (state.q, state.second)]
 
 
-def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int) -> Shown:
+def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int) -> SheetContent:
     prepared = desk.prepared(path)
     picture = prepared.picture
     spend = min(tokens, tokens_for(picture.size))
@@ -60,7 +72,7 @@ def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int)
         + "</div>"
         + notes([note for look in looks for note in look.notes])
     )
-    return Shown(
+    return SheetContent(
         "compare",
         html,
         lambda: comparison(picture, [first, second], titles, "" if state.by == "questions" else state.q),
@@ -118,7 +130,7 @@ def compare_lines(state: PageState, tokens: int, file_name: str) -> str:
     return program(imports, lines)
 
 
-def compare_tab(page: Page) -> None:
+def compare_tab(page: MicroscopePage) -> None:
     gr = gradio()
     with gr.Row():
         by = gr.Radio(["strategies", "questions"], value="strategies", label="Compare two", elem_id="by", min_width=200)
@@ -133,7 +145,7 @@ def compare_tab(page: Page) -> None:
             label="Right question", elem_id="other-question", max_length=400, min_width=220, visible=False
         )
     page.settings |= {"by": by, "first": first, "second": second, "q2": other, "relevance": relevance}
-    sheet = Sheet(page, "compare")
+    sheet = TabSheet(page, "compare")
     sheet.exports()
 
     def beside(*values: Any) -> tuple[Any, ...]:

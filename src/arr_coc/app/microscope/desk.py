@@ -29,7 +29,7 @@ from ...core.folders import MINI
 from ...looking import VIEW_SIDE, Prepared
 from ...pictures.load import Picture, load_picture
 from .limits import MOST_PIXELS
-from .linking import FIRST_QUERY, FIRST_SOURCE, UPLOAD, Source, open_source
+from .linking import FIRST_QUERY, FIRST_SOURCE, UPLOAD, ExamplePicture, open_source
 
 if TYPE_CHECKING:
     from ...eye.esper import Esper
@@ -167,7 +167,7 @@ class Desk:
         reduced = reduced_name(Path(str(path)))
         return str(reduced if reduced.is_file() else path)
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> ExamplePicture:
         return self.remember(("source", name), lambda: open_source(name, self.folder))
 
     def truth(self, source: str, query: str) -> str | None:

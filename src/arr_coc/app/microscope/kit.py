@@ -99,7 +99,7 @@ def checked_path(given: Any, folder: str) -> str:
 
 
 @dataclass
-class Page:
+class MicroscopePage:
     """What the tabs share: the desk, the inputs of the sidebar, and the hidden field behind the address."""
 
     desk: Desk
@@ -144,10 +144,10 @@ def tokens_of(common: Sequence[Any]) -> int:
     return int(value)
 
 
-class Sheet:
+class TabSheet:
     """A tab's view, its exports, and the Python lines that make it again."""
 
-    def __init__(self, page: Page, tab: str) -> None:
+    def __init__(self, page: MicroscopePage, tab: str) -> None:
         gr = gradio()
         self.page, self.tab = page, tab
         # What a visitor does not press: the page's script does, when this tab is open and something changed.
@@ -184,12 +184,12 @@ class Sheet:
     def outputs(self) -> list[Any]:
         return [self.view, self.code, self.shown, self.page.address]
 
-    def filled(self, make: Callable[[], Shown]) -> tuple[Any, ...]:
+    def filled(self, make: Callable[[], SheetContent]) -> tuple[Any, ...]:
         """Values for `outputs`: the view, or a sentence in its place."""
         shown, trouble = in_a_sentence(make)
         return (trouble, "", None, gradio().skip()) if shown is None else (shown.html, shown.lines, shown, shown.link)
 
-    def growing(self, make: Callable[[], Generator[str, None, Shown]]) -> Iterator[tuple[Any, ...]]:
+    def growing(self, make: Callable[[], Generator[str, None, SheetContent]]) -> Iterator[tuple[Any, ...]]:
         """Values for `outputs`, again and again while a view grows: its HTML as it is by then, at last the view."""
         gr, parts = gradio(), None
         while True:
@@ -218,8 +218,8 @@ async () => {
 """
 
 
-def _export(make: Callable[[Shown | None], str]) -> Callable[[Shown | None], tuple[str, str]]:
-    def export(shown: Shown | None) -> tuple[str, str]:
+def _export(make: Callable[[SheetContent | None], str]) -> Callable[[SheetContent | None], tuple[str, str]]:
+    def export(shown: SheetContent | None) -> tuple[str, str]:
         message, trouble = in_a_sentence(lambda: make(shown))
         return message or "", trouble
 
@@ -230,7 +230,7 @@ def _export(make: Callable[[Shown | None], str]) -> Callable[[Shown | None], tup
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class SheetContent:
     """What a tab shows now. name: of its files. picture: drawn when it is wanted. document: JSON-ready. lines: Python.
     link: the query of the address that brings it back. kept: what the tab needs for its next step."""
 
@@ -243,7 +243,7 @@ class Shown:
     kept: Any = None
 
 
-def png_file(shown: Shown | None) -> str:
+def png_file(shown: SheetContent | None) -> str:
     """The view as a PNG, as `file_message`."""
     shown = _something(shown)
     memory = io.BytesIO()
@@ -251,13 +251,13 @@ def png_file(shown: Shown | None) -> str:
     return file_message(f"{shown.name}.png", "image/png", memory.getvalue())
 
 
-def json_file(shown: Shown | None) -> str:
+def json_file(shown: SheetContent | None) -> str:
     shown = _something(shown)
     text = json.dumps(shown.document(), indent=1, ensure_ascii=False) + "\n"
     return file_message(f"{shown.name}.json", "application/json", text.encode())
 
 
-def lines_file(shown: Shown | None) -> str:
+def lines_file(shown: SheetContent | None) -> str:
     shown = _something(shown)
     return file_message(f"{shown.name}.py", "text/x-python", shown.lines.encode())
 
@@ -267,7 +267,7 @@ def file_message(name: str, kind: str, data: bytes) -> str:
     return json.dumps({"name": name, "kind": kind, "data": base64.b64encode(data).decode()})
 
 
-def _something(shown: Shown | None) -> Shown:
+def _something(shown: SheetContent | None) -> SheetContent:
     if shown is None:
         raise InputError("there is nothing to export yet: make a view first")
     return shown

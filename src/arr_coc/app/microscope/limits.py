@@ -11,7 +11,7 @@ MOST_PIXELS = 120_000_000
 
 
 @dataclass(frozen=True)
-class Limits:
+class PageLimits:
     """upload: bytes of one upload. pixels: of one picture or frame. queue: visitors' requests that may wait."""
 
     upload: int = 48 * 1024 * 1024

@@ -123,7 +123,7 @@ MOST_SEED = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Source:
+class ExamplePicture:
     """path: the file in the page's own folder. questions: suggestions, with the truth where it is known."""
 
     name: str
@@ -144,7 +144,7 @@ def example_questions() -> dict[str, tuple[tuple[str, str], ...]]:
     return {name: tuple((entry["query"], entry["answer"]) for entry in asked) for name, asked in pictures.items()}
 
 
-def open_source(name: str, folder: Path) -> Source:
+def open_source(name: str, folder: Path) -> ExamplePicture:
     """The picture behind a source's name, copied or drawn into `folder`, the only place the page serves from."""
     check_source(name)
     kind, _, rest = name.partition(":")
@@ -153,7 +153,7 @@ def open_source(name: str, folder: Path) -> Source:
         if not path.is_file():
             with replacing(path) as temporary:
                 temporary.write_bytes((EXAMPLES / rest).read_bytes())
-        return Source(name, path, example_questions()[rest])
+        return ExamplePicture(name, path, example_questions()[rest])
     return _drawn(name, rest, folder)
 
 
@@ -176,11 +176,11 @@ def needle_parts(rest: str) -> tuple[str, int]:
     return family, int(seed)
 
 
-def _drawn(name: str, rest: str, folder: Path) -> Source:
+def _drawn(name: str, rest: str, folder: Path) -> ExamplePicture:
     family, seed = needle_parts(rest)
     drawn = needle().picture(family, seed, NEEDLE_SIZE)
     path = folder / "needle" / f"{family}-{seed}.png"
     if not path.is_file():
         with replacing(path) as temporary:
             drawn.image.save(temporary)
-    return Source(name, path, ((drawn.question, drawn.answer),))
+    return ExamplePicture(name, path, ((drawn.question, drawn.answer),))

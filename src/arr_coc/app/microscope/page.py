@@ -13,10 +13,21 @@ from ... import __version__
 from ...core.errors import InputError
 from ...core.plugins import load_plugin, plugins
 from ...draw import foveated
-from .ask_tab import Asked, ask_tab, uniform_of
+from .ask_tab import PastQuestion, ask_tab, uniform_of
 from .compare_tab import compare_tab
 from .desk import Desk
-from .kit import LIVE, MEMORY_SECONDS, PRIVATE, QUICK, RUN, RUN_BY_ITSELF, Page, gradio, in_a_sentence, only_uploads
+from .kit import (
+    LIVE,
+    MEMORY_SECONDS,
+    PRIVATE,
+    QUICK,
+    RUN,
+    RUN_BY_ITSELF,
+    MicroscopePage,
+    gradio,
+    in_a_sentence,
+    only_uploads,
+)
 from .linking import LONGEST_QUERY, UPLOAD, example_questions, read_link
 from .markup import Figure, figures, sentence, shown_size
 from .passes_tab import passes_tab
@@ -27,7 +38,7 @@ from .worlds import families
 
 PICTURE_KINDS = [".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"]
 # key of the link → what the tab is called, and what builds it
-TABS: dict[str, tuple[str, Callable[[Page], None]]] = {
+TABS: dict[str, tuple[str, Callable[[MicroscopePage], None]]] = {
     "ask": ("Ask", ask_tab),
     "ways": ("Three ways", ways_tab),
     "textures": ("Textures", textures_tab),
@@ -41,7 +52,7 @@ TABS: dict[str, tuple[str, Callable[[Page], None]]] = {
 GROUP = "arr_coc.microscope"
 
 
-def all_tabs() -> dict[str, tuple[str, Callable[[Page], None]]]:
+def all_tabs() -> dict[str, tuple[str, Callable[[MicroscopePage], None]]]:
     """The page's own tabs, then those of other packages."""
     return {**TABS, **{name: load_plugin(point) for name, point in plugins(GROUP).items()}}
 
@@ -49,7 +60,7 @@ def all_tabs() -> dict[str, tuple[str, Callable[[Page], None]]]:
 def build_page(desk: Desk) -> Any:
     """The whole page as Gradio blocks; `serving.build_app` puts it behind its limits."""
     gr = gradio()
-    page = Page(desk)
+    page = MicroscopePage(desk)
     with gr.Blocks(
         analytics_enabled=False, title="ARR-COC microscope", fill_width=True, delete_cache=(600, 3600)
     ) as blocks:
@@ -93,7 +104,7 @@ STATUS = '<p id="working" role="status"><span id="doing"></span> <span id="clock
 class Sidebar:
     """Picture, question, budget, model and passes."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: MicroscopePage) -> None:
         gr, desk = gradio(), page.desk
         self.page = page
         page.source = gr.State(UPLOAD)
@@ -214,7 +225,7 @@ class Sidebar:
         )
 
 
-def _pick(page: Page, name: str) -> tuple[Any, ...]:
+def _pick(page: MicroscopePage, name: str) -> tuple[Any, ...]:
     """A picture by its source, with its first question."""
     gr = gradio()
     source, trouble = in_a_sentence(lambda: page.desk.source(name))
@@ -223,17 +234,17 @@ def _pick(page: Page, name: str) -> tuple[Any, ...]:
     return str(source.path), name, source.questions[0][0], ""
 
 
-def _asked_again(place: int, history: list[Asked]) -> list[Any]:
+def _asked_again(place: int, history: list[PastQuestion]) -> list[Any]:
     """The inputs of an earlier question; its picture may be gone, and is then asked for."""
     path, *others = history[place].common
     return [path if path and Path(path).is_file() else None, *others]
 
 
-def _picker(page: Page, name: str) -> Any:
+def _picker(page: MicroscopePage, name: str) -> Any:
     return lambda: _pick(page, name)
 
 
-def _describer(page: Page) -> Any:
+def _describer(page: MicroscopePage) -> Any:
     gr = gradio()
 
     def describe(path: str | None, source: str, share: float, model: str) -> tuple[Any, ...]:
@@ -247,7 +258,7 @@ def _describer(page: Page) -> Any:
     return describe
 
 
-def _budget(page: Page, by_share: bool) -> Any:
+def _budget(page: MicroscopePage, by_share: bool) -> Any:
     """Per cent and tokens follow each other; which one was moved decides."""
     gr = gradio()
 
@@ -281,7 +292,7 @@ def readout(desk: Desk, path: str, share: float | None, tokens: int | None, mode
     return round(100 * tokens / full, 4), tokens, html
 
 
-def _opener(page: Page) -> Any:
+def _opener(page: MicroscopePage) -> Any:
     """Read the address that the page was opened with."""
     gr, desk = gradio(), page.desk
 

@@ -9,7 +9,18 @@ from ...core.errors import InputError
 from ...draw import foveated, heat, overlay
 from ...looking import check_request
 from .desk import Desk
-from .kit import MODEL, PRIVATE, Page, Sheet, Shown, gradio, literal, picture_lines, program, tokens_of
+from .kit import (
+    MODEL,
+    PRIVATE,
+    MicroscopePage,
+    SheetContent,
+    TabSheet,
+    gradio,
+    literal,
+    picture_lines,
+    program,
+    tokens_of,
+)
 from .linking import PageState
 from .markup import Figure, budget, figures, meter, notes, shown_pixels, shown_size
 
@@ -18,7 +29,7 @@ PASS_SIDE = 360
 FEWEST_PASSES = 2
 
 
-def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> Shown:
+def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> SheetContent:
     try:
         from ...eye.story import place_words
         from ...eye.story_drawing import mark_look, strip
@@ -62,7 +73,7 @@ def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
         return {"model": state.model, **story.to_json()}
 
     lines = passes_lines(state, tokens, passes, picture.name)
-    return Shown("passes", html, lambda: strip(story), document, lines, state.link(), story)
+    return SheetContent("passes", html, lambda: strip(story), document, lines, state.link(), story)
 
 
 def passes_lines(state: PageState, tokens: int, passes: int, file_name: str) -> str:
@@ -78,14 +89,14 @@ def passes_lines(state: PageState, tokens: int, passes: int, file_name: str) -> 
     return program(imports, lines)
 
 
-def passes_tab(page: Page) -> None:
+def passes_tab(page: MicroscopePage) -> None:
     gr = gradio()
     gr.HTML(
         '<p class="note">Esper looks, answers, and looks again where it pays. The budget is for all passes together; '
         "set how many there may be on the left.</p>",
         padding=False,
     )
-    sheet = Sheet(page, "passes")
+    sheet = TabSheet(page, "passes")
     sheet.exports()
 
     def again(*common: Any) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from .. import web
 from ..web import LOOPBACK, Application, Receive, Scope, Send
 from .desk import Desk
 from .kit import gradio, log
-from .limits import Limits as Limits
+from .limits import PageLimits as PageLimits
 from .limits import check_exposure as check_exposure
 from .remote import Remote
 
@@ -57,7 +57,7 @@ UPLOAD = "/gradio_api/upload"
 UNUSABLE = "this request cannot be used; reload the page and try again"
 
 
-class Guard:
+class PageGuard:
     """Around the whole application: names of the host, password, routes, sizes, and headers against the outside."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Guard:
         application: Application,
         host: str,
         password: str | None,
-        limits: Limits,
+        limits: PageLimits,
         uploaded: Callable[[], None] = lambda: None,
         origins: Sequence[str] = (),
     ) -> None:
@@ -155,11 +155,11 @@ def build_app(
     *,
     host: str = LOOPBACK,
     password: str | None = None,
-    limits: Limits | None = None,
+    limits: PageLimits | None = None,
     origins: Sequence[str] = (),
 ) -> Application:
     """The page behind its guard, as an ASGI application. origins: other sites whose pages may ask."""
-    limits = limits or Limits()
+    limits = limits or PageLimits()
     check_exposure(host, password)
     silence_gradio()
     os.environ["GRADIO_TEMP_DIR"] = str(desk.folder)
@@ -189,7 +189,7 @@ def build_app(
     )
     # Gradio checks which files a request may name only in what it launched itself.
     blocks.has_launched = True
-    return Guard(application, host, password, limits, desk.sweep_uploads, origins)
+    return PageGuard(application, host, password, limits, desk.sweep_uploads, origins)
 
 
 def silence_gradio() -> None:
@@ -207,7 +207,7 @@ def serve(
     device: str = "cpu",
     server: Remote | None = None,
     numbers: Path | None = None,
-    limits: Limits | None = None,
+    limits: PageLimits | None = None,
     origins: Sequence[str] = (),
     ready: Callable[[str], None] = lambda address: None,
     **options: Any,

@@ -16,7 +16,7 @@ from ...sensing.one_picture import sense_one
 from ...sensing.pyramid import pyramid
 from ...sensing.texture import Texture
 from .desk import Desk
-from .kit import LIVE, PRIVATE, QUICK, Page, Sheet, Shown, gradio, picture_lines, program
+from .kit import LIVE, PRIVATE, QUICK, MicroscopePage, SheetContent, TabSheet, gradio, picture_lines, program
 from .linking import PageState
 from .markup import Figure, figures, notes, shown_pixels, shown_size, table
 
@@ -48,7 +48,7 @@ def clustered(desk: Desk, path: str | None, clusters: str = "slic") -> tuple[Clu
     return desk.remember(("clusters", path, clusters), find)
 
 
-def show_textures(desk: Desk, path: str | None, state: PageState) -> Shown:
+def show_textures(desk: Desk, path: str | None, state: PageState) -> SheetContent:
     picture = desk.prepared(path).picture
     textures = sensed(desk, path, state.layout, state.clusters)
     texture = textures[state.level]
@@ -64,7 +64,7 @@ def show_textures(desk: Desk, path: str | None, state: PageState) -> Shown:
         f"<h3>{heading}</h3>{notes(texture.notes)}{figures(channels, 'small')}<h3>Clusters</h3>"
         f'<div class="beside">{figures([cluster_figure(picture, clusters)], "one")}{quality_table(report)}</div>'
     )
-    return Shown(
+    return SheetContent(
         "textures",
         html,
         lambda: contact_sheet(
@@ -144,14 +144,14 @@ def texture_lines(state: PageState, file_name: str) -> str:
     return program(imports, lines)
 
 
-def textures_tab(page: Page) -> None:
+def textures_tab(page: MicroscopePage) -> None:
     gr = gradio()
     with gr.Row():
         layout = gr.Radio(["mvp13", "full40"], value="mvp13", label="Layout", elem_id="layout", min_width=180)
         clusters = gr.Radio(["slic", "sam"], value="slic", label="Clusters", elem_id="clusters", min_width=180)
         level = gr.Slider(0, LEVELS - 1, 0, step=1, label="Mip level (0 is finest)", elem_id="level", min_width=180)
     page.settings |= {"layout": layout, "clusters": clusters, "level": level}
-    sheet = Sheet(page, "textures")
+    sheet = TabSheet(page, "textures")
     sheet.exports()
 
     def sense(*values: Any) -> tuple[Any, ...]:

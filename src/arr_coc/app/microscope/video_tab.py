@@ -21,9 +21,9 @@ from .kit import (
     MODEL,
     PRIVATE,
     QUICK,
-    Page,
-    Sheet,
-    Shown,
+    MicroscopePage,
+    SheetContent,
+    TabSheet,
     gradio,
     in_a_sentence,
     literal,
@@ -169,7 +169,7 @@ def show_clip(clip: Clip, truth: str | None) -> str:
     return f'{said}<p class="summary">{escape("; ".join(facts))}</p>{film}{notes(watched.notes)}'
 
 
-def show_frame(clip: Clip, number: int, state: PageState, query: str, keep: float) -> Shown:
+def show_frame(clip: Clip, number: int, state: PageState, query: str, keep: float) -> SheetContent:
     """One frame under the scrubber, and the coherence plot with a mark at it."""
     watched = clip.watched
     number = min(max(int(number), 0), len(watched.frames) - 1)
@@ -197,7 +197,7 @@ def show_frame(clip: Clip, number: int, state: PageState, query: str, keep: floa
     )
     drawn = as_svg(plot, "coherence of the clip")
     html = f'<p class="summary">{escape(", ".join(words))}</p>{figures(panes, "thirds")}{drawn}'
-    return Shown(
+    return SheetContent(
         "video",
         html,
         lambda: as_picture(plot),
@@ -253,7 +253,7 @@ def coherence(
     return figure
 
 
-def video_tab(page: Page) -> None:
+def video_tab(page: MicroscopePage) -> None:
     gr = gradio()
     with gr.Row():
         with gr.Column(min_width=280):
@@ -271,7 +271,7 @@ def video_tab(page: Page) -> None:
     trouble = gr.HTML(padding=False, elem_id="video-trouble")
     film = gr.HTML(padding=False, elem_id="film")
     scrubber = gr.Slider(0, 1, 0, step=1, label="Frame", elem_id="scrubber", visible=False)
-    sheet = Sheet(page, "video")
+    sheet = TabSheet(page, "video")
     sheet.exports()
 
     def example(name: str, number: float) -> tuple[Any, ...]:

@@ -22,9 +22,9 @@ from .kit import (
     PRIVATE,
     QUICK,
     RUN_BY_ITSELF,
-    Page,
-    Sheet,
-    Shown,
+    MicroscopePage,
+    SheetContent,
+    TabSheet,
     gradio,
     in_a_sentence,
     literal,
@@ -59,7 +59,7 @@ def balanced(look: Look, state: PageState, tokens: int) -> tuple[Relevance, Allo
     return tuned, allocate(tuned, spend, image_size=look.picture.size)
 
 
-def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> tuple[str, Shown]:
+def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> tuple[str, SheetContent]:
     """The three ways, which no slider moves, and the balanced map."""
     look = looked(desk, path, state.q)
     size = shown_size(look.picture.size, WAY_SIDE)
@@ -71,14 +71,14 @@ def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> tu
     return figures(panes, "thirds") + notes(look.notes), show_balance(desk, path, state, tokens)
 
 
-def show_balance(desk: Desk, path: str | None, state: PageState, tokens: int) -> Shown:
+def show_balance(desk: Desk, path: str | None, state: PageState, tokens: int) -> SheetContent:
     """What the tensions make of the three ways: quick enough to follow a slider."""
     look = looked(desk, path, state.q)
     relevance, allocation = balanced(look, state, tokens)
     panes = balance_figures(look.picture, relevance, allocation)
     words = "".join(f"<li>{sentence}</li>" for sentence in explain_tensions(state.tensions))
     html = figures(panes, "pairs") + f'<ul class="words">{words}</ul>' + budget(allocation)
-    return Shown(
+    return SheetContent(
         "three-ways",
         html,
         lambda: ways_page(look.picture, relevance, allocation),
@@ -126,7 +126,7 @@ def ways_lines(state: PageState, tokens: int, file_name: str) -> str:
     return program(imports, lines)
 
 
-def ways_tab(page: Page) -> None:
+def ways_tab(page: MicroscopePage) -> None:
     gr = gradio()
     gr.HTML(
         '<p class="note">Three maps of the same picture, and three tensions that weigh them. Move a slider.</p>',
@@ -151,7 +151,7 @@ def ways_tab(page: Page) -> None:
             )
     reset = gr.Button("Set the tensions back", size="sm", elem_id="tension-reset", variant="secondary")
     page.settings |= dict(zip(keys, sliders, strict=True))
-    sheet = Sheet(page, "ways")
+    sheet = TabSheet(page, "ways")
     three = gr.HTML(elem_id="ways-three", padding=False)
     sheet.exports()
 
@@ -160,7 +160,7 @@ def ways_tab(page: Page) -> None:
         return page.state("ways", common, **dict(zip(keys, map(float, tensions), strict=True)))
 
     def everything(*values: Any) -> tuple[Any, ...]:
-        def make() -> tuple[str, Shown]:
+        def make() -> tuple[str, SheetContent]:
             return show_ways(page.desk, values[0], state(values), tokens_of(values))
 
         both, trouble = in_a_sentence(make)

@@ -24,8 +24,8 @@ from ...core.errors import InputError
 from ...core.stopping import Stopped, stopping
 from ...eye.eye import Eye
 from .. import web
-from .chat import Asked, UnknownModel, read_chat
-from .engine import Closed, Done, Engine, Full, Job, Late, Seen
+from .chat import ChatRequest, UnknownModel, read_chat
+from .engine import Closed, Done, Engine, Full, Late, ReadPrompt, ServeJob
 from .guard import CHAT, GONE, Guard, Metrics, Refused, answer_of
 from .limits import Limits, check_exposure
 
@@ -43,7 +43,7 @@ class Call:
         self.told: asyncio.Queue[Any] = asyncio.Queue()
         self.deadline, self.until, self.seconds = self.loop.time() + seconds, time.perf_counter() + seconds, seconds
         self.reading = True
-        self.job: Job | None = None
+        self.job: ServeJob | None = None
 
     async def body(self, request: Request) -> bytes:
         try:
@@ -54,10 +54,10 @@ class Call:
         except ClientDisconnect as error:
             raise Refused(GONE, "the client has left") from error
 
-    async def read(self, read: Callable[[], Asked]) -> Asked:
+    async def read(self, read: Callable[[], ChatRequest]) -> ChatRequest:
         """What a request asks, read in a thread: a large picture would hold up everybody else's words."""
 
-        def work() -> Asked:
+        def work() -> ChatRequest:
             with stopping(lambda: not self.reading or time.perf_counter() > self.until):
                 return read()
 
@@ -77,14 +77,14 @@ class Call:
         self.leave()
         return Refused(504, f"no answer within {self.seconds:g} s; ask for fewer tokens, or later")
 
-    def submit(self, engine: Engine, asked: Asked) -> None:
+    def submit(self, engine: Engine, asked: ChatRequest) -> None:
         """Raises `Full` or `Closed`."""
 
         def tell(item: Any) -> None:
             with suppress(RuntimeError):  # the loop has ended, and with it all who listened
                 self.loop.call_soon_threadsafe(self.told.put_nowait, item)
 
-        self.job = Job(asked, tell, self.until)
+        self.job = ServeJob(asked, tell, self.until)
         engine.submit(self.job)
 
     def leave(self) -> None:
@@ -93,7 +93,7 @@ class Call:
             self.job.gone = True
 
     async def next(self) -> Any:
-        """`Seen`, a text, or `Done`. Raises `Refused`."""
+        """`ReadPrompt`, a text, or `Done`. Raises `Refused`."""
         item = await self.within(self.told.get())
         if isinstance(item, Late):
             raise self.late()
@@ -101,19 +101,19 @@ class Call:
             raise Refused.of(item)
         return item
 
-    async def seen(self) -> Seen:
+    async def seen(self) -> ReadPrompt:
         return await self.next()
 
     async def rest(self) -> AsyncIterator[str | Done]:
         """Texts and, last, `Done`."""
         while True:
             item = await self.next()
-            if not isinstance(item, Seen):  # a batch that broke is looked at again, row by row
+            if not isinstance(item, ReadPrompt):  # a batch that broke is looked at again, row by row
                 yield item
             if isinstance(item, Done):
                 return
 
-    async def whole(self) -> tuple[Seen, Done]:
+    async def whole(self) -> tuple[ReadPrompt, Done]:
         seen = await self.seen()
         done = [item async for item in self.rest()][-1]
         assert isinstance(done, Done)
@@ -138,7 +138,7 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
         leaving.cancel()
 
 
-def told_of(seen: Seen, done: Done | None = None, want: frozenset[str] = frozenset()) -> dict[str, Any]:
+def told_of(seen: ReadPrompt, done: Done | None = None, want: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The field `arr_coc` of an answer; before the last word, what is known by then."""
     told: dict[str, Any] = {"tokens": seen.tokens, "full": seen.full, "relevance": seen.relevance}
     if done is not None:
@@ -150,13 +150,13 @@ def told_of(seen: Seen, done: Done | None = None, want: frozenset[str] = frozens
     return told
 
 
-def usage_of(seen: Seen, done: Done) -> dict[str, int]:
+def usage_of(seen: ReadPrompt, done: Done) -> dict[str, int]:
     counts = {"prompt_tokens": seen.prompt, "completion_tokens": done.count}
     return {**counts, "total_tokens": seen.prompt + done.count}
 
 
 async def streamed(
-    call: Call, asked: Asked, seen: Seen, head: Mapping[str, Any], finished: Callable[[Done], None]
+    call: Call, asked: ChatRequest, seen: ReadPrompt, head: Mapping[str, Any], finished: Callable[[Done], None]
 ) -> AsyncIterator[str]:
     """Server-sent events: the first tells where the tokens went, the last how sure the answer is."""
 
@@ -231,7 +231,7 @@ def build_api(
             metrics.said.inc(done.count)
             notes["said"] = done.count
 
-        def looked(seen: Seen) -> None:
+        def looked(seen: ReadPrompt) -> None:
             metrics.visual.labels("spent").inc(seen.tokens)
             metrics.visual.labels("full").inc(seen.full)
             notes.update(tokens=seen.tokens, full=seen.full, batch=seen.batch)

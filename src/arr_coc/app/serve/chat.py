@@ -1,5 +1,7 @@
-"""The body of a chat completion → `Asked`, every field checked. What would change the words and is not done here is
-refused, never ignored."""
+"""The body of a chat completion → `ChatRequest`, every field checked.
+
+What would change the words and is not done here is refused, never ignored.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,7 @@ class Address:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class ChatRequest:
     """One request, checked. turns: the conversation, its pictures decoded. how: keywords of `Eye.prepare`. want: what
     the answer shall carry beside its numbers. notes: what the client should know of its request. heavy: it costs as
     much as many others."""
@@ -102,7 +104,7 @@ class Asked:
 
 def read_chat(
     body: bytes, model: str, limits: Limits, hosts: Sequence[str] = (), default: Mapping[str, Any] | None = None
-) -> Asked:
+) -> ChatRequest:
     """Raises `InputError`. hosts: those that pictures may be fetched from. default: budget or keep, where a request
     gives neither."""
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_STRUCTURE:
@@ -122,7 +124,7 @@ def read_chat(
     amount = {name: own[name] for name in ("budget", "keep") if own.get(name) is not None}
     default = None if own.get("allocation") is not None else default
     how = {**(amount or default or {}), **how_of(own, pictures, limits.max_budget)}
-    return Asked(
+    return ChatRequest(
         turns,
         how,
         new_tokens_of(given, limits.new_tokens),

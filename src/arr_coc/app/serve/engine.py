@@ -24,12 +24,12 @@ import torch
 from ...core.errors import InputError
 from ...core.stopping import Stopped, check_stop, stopping
 from ...core.values import Answer
-from ...eye.chat import Looked, joined
+from ...eye.chat import ChatLook, joined
 from ...eye.decoding import Spelling, Sureness, end_tokens, is_lean, steps
 from ...eye.eye import Eye
 from ...eye.sight import timed
 from ...models.base import Realized
-from .chat import Asked, Limits
+from .chat import ChatRequest, Limits
 
 log = logging.getLogger("arr_coc.serve")
 # Seconds that the first of a batch waits for others.
@@ -61,7 +61,7 @@ class Late(Exception):
 
 
 @dataclass(frozen=True)
-class Seen:
+class ReadPrompt:
     """Where the tokens of a picture went, before a word is said. prompt: tokens of the shortened prompt with its text.
     full: visual tokens of the untouched one. batch: requests that are answered together."""
 
@@ -81,11 +81,11 @@ class Done:
     count: int
 
 
-class Job:
-    """One request on its way. tell: called from the engine's thread with `Seen`, then texts, then `Done`; or with an
-    exception. gone: nobody listens any more. until: when its time is over, by `perf_counter`."""
+class ServeJob:
+    """One request on its way. tell: called from the engine's thread with `ReadPrompt`, then texts, then `Done`; or with
+    an exception. gone: nobody listens any more. until: when its time is over, by `perf_counter`."""
 
-    def __init__(self, asked: Asked, tell: Callable[[Any], None], until: float = math.inf) -> None:
+    def __init__(self, asked: ChatRequest, tell: Callable[[Any], None], until: float = math.inf) -> None:
         self.asked, self.tell, self.until = asked, tell, until
         self.arrived, self.gone = perf_counter(), False
 
@@ -95,12 +95,12 @@ class Job:
 
 
 @dataclass(eq=False)
-class Worker:
+class EngineWorker:
     """A thread of the engine. heavy: the kind of jobs that it takes. batch: those that it is at. over: since when
     nobody waits for them. left: it did not come back, another has its place. done: there was nothing left to do."""
 
     heavy: bool
-    batch: Sequence[Job] = ()
+    batch: Sequence[ServeJob] = ()
     over: float | None = None
     left: bool = False
     done: bool = False
@@ -108,19 +108,19 @@ class Worker:
 
 
 @dataclass(eq=False)
-class Row:
+class ServeRow:
     """A job in a batch: what was looked at, and what was said so far."""
 
-    job: Job
-    looked: Looked
+    job: ServeJob
+    looked: ChatLook
     spelling: Spelling
     spent: int = 0
     open: bool = True
 
 
-def together(rows: Sequence[Row]) -> list[list[Row]]:
+def together(rows: Sequence[ServeRow]) -> list[list[ServeRow]]:
     """Rows that are answered in one padded prompt, by their length: nobody's is made far longer by another's."""
-    groups: list[list[Row]] = []
+    groups: list[list[ServeRow]] = []
     lengths: list[int] = []
     for row in sorted(rows, key=lambda row: sum(one.tokens for one in row.looked.plan.allocations)):
         spent = sum(one.tokens for one in row.looked.plan.allocations)
@@ -160,7 +160,7 @@ class Engine(threading.Thread):
         super().__init__(name="arr-coc engine", daemon=True)
         self.eye, self.limits, self.observe = eye, limits or Limits(), observe
         self.ends = end_tokens(eye.model)
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[ServeJob] = deque()
         self._changed = threading.Condition()
         self._closing = self._broken = False
         self._took = 1.0
@@ -169,7 +169,7 @@ class Engine(threading.Thread):
     def waiting(self) -> int:
         return sum(not job.gone for job in list(self._jobs))
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: ServeJob) -> None:
         """Raises `Full` or `Closed`."""
         with self._changed:
             self.check_room()
@@ -217,20 +217,20 @@ class Engine(threading.Thread):
                     job.tell(Closed())
                 self._jobs.clear()
 
-    def _hired(self, heavy: bool) -> Worker:
-        worker = Worker(heavy)
+    def _hired(self, heavy: bool) -> EngineWorker:
+        worker = EngineWorker(heavy)
         worker.thread = threading.Thread(target=self._work, args=(worker,), name="arr-coc worker", daemon=True)
         return worker
 
     @staticmethod
-    def _stuck(worker: Worker) -> bool:
+    def _stuck(worker: EngineWorker) -> bool:
         if not worker.batch or not all(job.over for job in worker.batch):
             worker.over = None
             return False
         worker.over = worker.over or perf_counter()
         return perf_counter() - worker.over > PATIENCE
 
-    def _work(self, worker: Worker) -> None:
+    def _work(self, worker: EngineWorker) -> None:
         if worker.heavy:
             step_back()
         try:
@@ -248,11 +248,11 @@ class Engine(threading.Thread):
                 self._broken |= not worker.done and not worker.left
                 self._changed.notify_all()
 
-    def _take(self, worker: Worker) -> list[Job]:
+    def _take(self, worker: EngineWorker) -> list[ServeJob]:
         """The next batch, which is then the worker's; empty once there is nothing left to do."""
         most = 1 if worker.heavy else self.limits.batch
 
-        def own() -> list[Job]:
+        def own() -> list[ServeJob]:
             return [job for job in self._jobs if job.asked.heavy == worker.heavy]
 
         with self._changed:
@@ -260,7 +260,7 @@ class Engine(threading.Thread):
                 self._changed.wait_for(lambda: own() or self._closing)
                 if not self._closing:
                     self._changed.wait_for(lambda: len(own()) >= most or self._closing, GATHER)
-                batch: list[Job] = []
+                batch: list[ServeJob] = []
                 for job in own():
                     if len(batch) == most:
                         break
@@ -271,7 +271,7 @@ class Engine(threading.Thread):
                     worker.batch = tuple(batch)
                     return batch
 
-    def _answer(self, batch: Sequence[Job]) -> None:
+    def _answer(self, batch: Sequence[ServeJob]) -> None:
         rows = [row for job in batch if (row := self._attempt(job, self._look)) is not None]
         lean = is_lean(self.eye.model)
         for group in together(rows) if lean else [[row] for row in rows]:
@@ -289,7 +289,7 @@ class Engine(threading.Thread):
                 elif row.open:  # words are out that cannot be taken back
                     row.job.tell(RuntimeError("the answer broke off"))
 
-    def _attempt(self, job: Job, work: Callable[[Job], Any]) -> Any:
+    def _attempt(self, job: ServeJob, work: Callable[[ServeJob], Any]) -> Any:
         """What goes wrong with one job is told to that one."""
         try:
             return work(job)
@@ -302,7 +302,7 @@ class Engine(threading.Thread):
             job.tell(error)
             return None
 
-    def _look(self, job: Job) -> Row:
+    def _look(self, job: ServeJob) -> ServeRow:
         started = perf_counter()
         with stopping(lambda: job.over):
             check_stop()
@@ -310,15 +310,15 @@ class Engine(threading.Thread):
         looked.seconds["wait"] = started - job.arrived
         if job.asked.notes:
             looked = replace(looked, plan=replace(looked.plan, notes=(*looked.plan.notes, *job.asked.notes)))
-        return Row(job, looked, Spelling(self.eye.processor.tokenizer, self.ends, job.asked.stop))
+        return ServeRow(job, looked, Spelling(self.eye.processor.tokenizer, self.ends, job.asked.stop))
 
     @torch.inference_mode()
-    def _speak(self, rows: list[Row], batch: int) -> None:
+    def _speak(self, rows: list[ServeRow], batch: int) -> None:
         """Encode, and tell every row its words step by step."""
         with stopping(lambda: all(row.job.over for row in rows)):
             self._spoken(rows, batch)
 
-    def _spoken(self, rows: list[Row], batch: int) -> None:
+    def _spoken(self, rows: list[ServeRow], batch: int) -> None:
         eye, seconds = self.eye, {}
         with timed(seconds, "encode"):
             realized = eye.realize(joined([row.looked for row in rows]))
@@ -342,7 +342,7 @@ class Engine(threading.Thread):
             except StopIteration:
                 step = None
 
-    def _tell_seen(self, rows: Sequence[Row], realized: Realized, batch: int) -> None:
+    def _tell_seen(self, rows: Sequence[ServeRow], realized: Realized, batch: int) -> None:
         visual = realized.inputs["input_ids"] == self.eye.backbone.image_token_id(self.eye.model)
         counts = visual.sum(1).tolist(), (realized.index >= 0).sum(1).tolist()
         for row, tokens, prompt in zip(rows, *counts, strict=True):
@@ -350,9 +350,9 @@ class Engine(threading.Thread):
             notes = row.looked.plan.notes
             relevance = notes[0] if notes and notes[0].startswith("relevance") else "the caller's allocation"
             full = self.eye.visual_tokens(row.looked.inputs)
-            row.job.tell(Seen(tokens, full, prompt, relevance, batch))
+            row.job.tell(ReadPrompt(tokens, full, prompt, relevance, batch))
 
-    def _word(self, row: Row, token: int) -> bool:
+    def _word(self, row: ServeRow, token: int) -> bool:
         """One token; True where it is the last."""
         if row.job.over:
             row.open = False
@@ -362,7 +362,7 @@ class Engine(threading.Thread):
         row.open = not row.spelling.ended and len(row.spelling.ids) < row.job.asked.new_tokens
         return not row.open
 
-    def _conclude(self, row: Row, sure: dict[str, float]) -> None:
+    def _conclude(self, row: ServeRow, sure: dict[str, float]) -> None:
         spelling = row.spelling
         if piece := spelling.rest():
             row.job.tell(piece)

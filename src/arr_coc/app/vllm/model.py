@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .places import LEAST_ROOM, Shown, halved_table, prompt_places, tower_places
+from .places import LEAST_ROOM, PromptPicture, halved_table, prompt_places, tower_places
 from .processor import FoveatedInfo, FoveatedProcessor
 
 qwen3_vl: Any = import_module("vllm.model_executor.models.qwen3_vl")
@@ -74,7 +74,7 @@ class ArrCocQwen3VL(qwen3_vl.Qwen3VLForConditionalGeneration):
             return super().get_mrope_input_positions(input_tokens, mm_features)
         merge = self.config.vision_config.spatial_merge_size
         pictures = [
-            Shown(
+            PromptPicture(
                 feature.mm_position.offset,
                 feature.data["leaves"].data,
                 feature.data["image_grid_thw"].data[1:] // merge,

@@ -21,7 +21,7 @@ LEAST_ROOM = 4096
 
 
 @dataclass(frozen=True)
-class Shown:
+class PromptPicture:
     """A picture in a prompt. offset: of its first token. leaves: (N, 3), one token each. grid: (2,) rows and cols."""
 
     offset: int
@@ -56,7 +56,7 @@ def halved_table(table: Tensor, base: float, rows: int) -> Tensor:
     return torch.cat([table, more, halves])
 
 
-def prompt_places(length: int, pictures: Sequence[Shown], half: int, room: int) -> tuple[Tensor, int]:
+def prompt_places(length: int, pictures: Sequence[PromptPicture], half: int, room: int) -> tuple[Tensor, int]:
     """(3, length) int64 rows of the table for every token of a prompt, and how far its end lies beyond its length.
 
     pictures: in any order. half: the row at which the halves begin. room: rows beyond the longest prompt. Should gaps

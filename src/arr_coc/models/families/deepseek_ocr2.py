@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from .generic import Layout, MergingBackbone, denormalize, fit, inner, square_grid
+from .generic import MergingBackbone, TokenLayout, denormalize, fit, inner, square_grid
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -53,7 +53,7 @@ class DeepseekOcr2(MergingBackbone):
         counts = torch.as_tensor(inputs["num_local_patches"]).tolist()
         return [view for page, group in zip(pages, tiles.split(counts), strict=True) for view in (*group, page)]
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> Layout:
+    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
         pages, tiles = inputs["pixel_values"], inputs.get("pixel_values_local")
         local = torch.zeros(len(pages), dtype=torch.int64)
         if tiles is not None:
@@ -68,7 +68,7 @@ class DeepseekOcr2(MergingBackbone):
         separator = torch.zeros(len(cells), dtype=torch.bool)
         separator[ends + torch.arange(len(pages))] = True
         cells[~separator] = torch.arange(int(sizes.sum()))
-        return Layout(grids, cells)
+        return TokenLayout(grids, cells)
 
     def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[Tensor]:
         views, grids = self.views(inputs), self.layout(model, inputs).grids

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .generic import Layout, MergingBackbone, dense_layout, square_grids
+from .generic import MergingBackbone, TokenLayout, dense_layout, square_grids
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -22,7 +22,7 @@ class Gemma3(MergingBackbone):
     turn_start: ClassVar[str] = "<start_of_turn>user"
     turn_ends: ClassVar[tuple[str, ...]] = ("<end_of_turn>",)
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> Layout:
+    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
         pixels = inputs["pixel_values"]
         side = math.isqrt(model.config.mm_tokens_per_image)
         return dense_layout(square_grids(len(pixels), side, pixels.shape[-1]))

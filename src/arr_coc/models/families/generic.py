@@ -36,7 +36,7 @@ FILLS = {"labels": -100}  # what padding holds in the tensors that run along the
 
 
 @dataclass(frozen=True)
-class Layout:
+class TokenLayout:
     """Where the visual tokens of a batch come from, in the order in which the prompts show them.
 
     grids: one per picture or tile. cells: (N,) int64: the level-0 cell of each token, counted through all grids in
@@ -56,9 +56,9 @@ class Layout:
         return torch.where(self.cells[:, None] >= 0, places[self.cells.clamp_min(0)], 0)
 
 
-def dense_layout(grids: Sequence[VisualGrid]) -> Layout:
+def dense_layout(grids: Sequence[VisualGrid]) -> TokenLayout:
     """Every token lies in a grid, grid after grid, row by row."""
-    return Layout(tuple(grids), torch.arange(sum(grid.tokens for grid in grids)))
+    return TokenLayout(tuple(grids), torch.arange(sum(grid.tokens for grid in grids)))
 
 
 def square_grid(side: int, pixels: int) -> VisualGrid:
@@ -84,7 +84,7 @@ class MergingBackbone(Backbone):
     tensor_features: ClassVar[bool] = False
 
     @abstractmethod
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> Layout:
+    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
         """Where the tokens lie; the `row` of the grids need not be set."""
 
     def check(self, model: PreTrainedModel, processor: ProcessorMixin) -> None:
@@ -169,7 +169,7 @@ class MergingBackbone(Backbone):
 
     def plan(
         self,
-        layout: Layout,
+        layout: TokenLayout,
         allocations: Sequence[Allocation],
         merge: str = "average",
         relevance: Sequence[np.ndarray | Relevance] | None = None,
@@ -256,7 +256,7 @@ def flat_tokens(features: Any, tensor: bool) -> Tensor:
     return pooled.flatten(0, -2) if tensor else torch.cat(list(pooled))
 
 
-def token_of_cells(layout: Layout, plan: MergePlan) -> Tensor:
+def token_of_cells(layout: TokenLayout, plan: MergePlan) -> Tensor:
     """(C,) int64: the merged token that shows each level-0 cell of all grids; -1 for a cell that none does."""
     cells = torch.full((sum(grid.tokens for grid in layout.grids),), -1)
     member = layout.cells[plan.members]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .generic import Layout, MergingBackbone, dense_layout, square_grids
+from .generic import MergingBackbone, TokenLayout, dense_layout, square_grids
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -16,7 +16,7 @@ class InternVL(MergingBackbone):
     tiled: ClassVar[bool] = True
     tensor_features: ClassVar[bool] = True
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> Layout:
+    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
         pixels = inputs["pixel_values"]
         patch = model.config.vision_config.patch_size
         patch = patch if isinstance(patch, int) else patch[0]

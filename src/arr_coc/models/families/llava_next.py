@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..base import VisualGrid
-from .generic import Layout, MergingBackbone, denormalize, fit, inner, whole_patches
+from .generic import MergingBackbone, TokenLayout, denormalize, fit, inner, whole_patches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -54,7 +54,7 @@ class LlavaNext(MergingBackbone):
         tiles = [torch.zeros(count, tokens, 1) for count in self.tile_counts(model, inputs)]
         return [packed[:, 0] == LINE_BREAK for packed in self.pack(model, inputs, tiles)]
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> Layout:
+    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
         side, patch = self.side(model), model.config.vision_config.patch_size
         breaks = self.packed_breaks(model, inputs)
         grids: list[VisualGrid] = []
@@ -65,7 +65,7 @@ class LlavaNext(MergingBackbone):
             if cols:  # a picture of one view ends in a single line break and has no second grid
                 grids.append(VisualGrid(rows, cols, rows * patch, cols * patch))
         is_break = torch.cat(breaks)
-        return Layout(tuple(grids), torch.where(is_break, -1, (~is_break).cumsum(0) - 1))
+        return TokenLayout(tuple(grids), torch.where(is_break, -1, (~is_break).cumsum(0) - 1))
 
     def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[Tensor]:
         pixels = whole_patches(denormalize(inputs["pixel_values"], processor), model.config.vision_config.patch_size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .generic import Layout, MergingBackbone, dense_layout, square_grids
+from .generic import MergingBackbone, TokenLayout, dense_layout, square_grids
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -20,7 +20,7 @@ class Ovis2(MergingBackbone):
     tiled: ClassVar[bool] = True
     tensor_features: ClassVar[bool] = True
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> Layout:
+    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
         pixels = inputs["pixel_values"]
         vision = model.config.vision_config
         side = -(-(pixels.shape[-1] // vision.patch_size) // vision.hidden_stride)

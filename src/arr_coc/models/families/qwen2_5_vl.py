@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...core.errors import InputError
 from ..base import VisualGrid
-from .generic import Layout, MergingBackbone, denormalize, dense_layout, inner
+from .generic import MergingBackbone, TokenLayout, denormalize, dense_layout, inner
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -23,7 +23,7 @@ class Qwen25VL(MergingBackbone):
     model_types: ClassVar[tuple[str, ...]] = ("qwen2_5_vl",)
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_grid_thw")
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> Layout:
+    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
         vision = model.config.vision_config
         grid = inputs["image_grid_thw"]
         if bool((grid[:, 0] != 1).any()):

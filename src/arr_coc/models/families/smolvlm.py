@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
-from .generic import Layout, MergingBackbone, denormalize, dense_layout, fit, square_grids, whole_patches
+from .generic import MergingBackbone, TokenLayout, denormalize, dense_layout, fit, square_grids, whole_patches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -31,7 +31,7 @@ class SmolVLM(MergingBackbone):
     turn_start: ClassVar[str] = "User:"
     turn_ends: ClassVar[tuple[str, ...]] = ("<end_of_utterance>",)
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> Layout:
+    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
         pixels = inputs["pixel_values"]
         patch = model.config.vision_config.patch_size
         patches = pixels.shape[-1] // patch

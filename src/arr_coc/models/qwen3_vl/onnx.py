@@ -24,7 +24,7 @@ TANH_GELU = "FastGelu"  # the runtime's name for GELU by the hyperbolic tangent,
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class VisualFeatures:
     """What the tower made of N leaves. embeds: (N, D). planes: the DeepStack planes, each (N, D)."""
 
     embeds: np.ndarray
@@ -70,7 +70,7 @@ class OnnxQwen3VL:
         """Pixels on the side of a token of level 0."""
         return self.merge * self.vision["patch_size"]
 
-    def see(self, picture: np.ndarray, leaves: np.ndarray) -> Seen:
+    def see(self, picture: np.ndarray, leaves: np.ndarray) -> VisualFeatures:
         """picture: (3, H, W) float32 as the processor normalises it, sides multiples of a cell. leaves: (N, 3) row, col
         and level, in the order of the tokens."""
         size = self.vision["patch_size"]
@@ -83,10 +83,10 @@ class OnnxQwen3VL:
             "sine": sine,
         }
         embeds, *planes = self.tower.run(None, feed)
-        return Seen(embeds, tuple(planes))
+        return VisualFeatures(embeds, tuple(planes))
 
     def speak(
-        self, ids: Sequence[int], seen: Seen, leaves: np.ndarray, grid: tuple[int, int], most: int
+        self, ids: Sequence[int], seen: VisualFeatures, leaves: np.ndarray, grid: tuple[int, int], most: int
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Greedy tokens with the logits (vocabulary,) of each, up to the one that ends, or `most`.
 
@@ -241,7 +241,7 @@ def speaker_of(config: dict[str, Any], weights: dict[str, np.ndarray]) -> Any:
     return graph.session(graph.linear(normed(states, "norm"), head), *cache)
 
 
-# ---- where leaves are: `realizing.positions` and `realizing.patches` for one picture ---------------------------------
+# ---- where leaves are: `tokens.positions` and `tokens.patches` for one picture ---------------------------------
 
 
 def leaf_patches(picture: np.ndarray, leaves: np.ndarray, merge: int, size: int, temporal: int) -> np.ndarray:

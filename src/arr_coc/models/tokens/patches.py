@@ -2,7 +2,7 @@
 
 A leaf (row, col, level) covers 2**level × 2**level level-0 cells and becomes one token: the cell's pixels at
 1 / 2**level of full resolution, cut into merge × merge patches. All leaves of all pictures, of any size and level, are
-fetched by one gather from one table (`Pyramid`), because every patch row is P neighbouring pixels of some mip level.
+fetched by one gather from one table (`PatchPyramid`): every patch row is P neighbouring pixels of some mip level.
 Tokens of the classic scale are boxes of fractional size; theirs are cut by area (`area_patches`).
 """
 
@@ -29,7 +29,7 @@ PictureGroups = Mapping[tuple[int, int], tuple[list[int], Tensor]]
 
 
 @dataclass(frozen=True)
-class Pyramid:
+class PatchPyramid:
     """The mip levels of a batch of pictures as one table of patch rows.
 
     rows: (S, P) every run of P neighbouring pixels of every level, channel and picture.
@@ -154,7 +154,7 @@ def unpatchify(
     return groups
 
 
-def mip_pyramid(pictures: Tensor | PictureGroups, levels: int, cell: int = 32, patch_size: int = 16) -> Pyramid:
+def mip_pyramid(pictures: Tensor | PictureGroups, levels: int, cell: int = 32, patch_size: int = 16) -> PatchPyramid:
     """Levels 0 … levels-1 of all pictures, each level the 2×2 average of the one below; edges are replicated.
 
     pictures: (B, C, H, W), or groups of several sizes as `unpatchify` gives them.
@@ -179,11 +179,11 @@ def mip_pyramid(pictures: Tensor | PictureGroups, levels: int, cell: int = 32, p
             filled += len(tables[-1])
     rows = torch.cat(tables)
     layout = torch.from_numpy(np.stack([start, height, width])).to(rows.device, non_blocking=True)
-    return Pyramid(rows, layout[0], layout[1], layout[2], cell, channels)
+    return PatchPyramid(rows, layout[0], layout[1], layout[2], cell, channels)
 
 
 def gather_leaf_patches(
-    pyramid: Pyramid, leaves: Tensor, owner: Tensor | None = None, *, merge: int = 2, temporal: int = 2
+    pyramid: PatchPyramid, leaves: Tensor, owner: Tensor | None = None, *, merge: int = 2, temporal: int = 2
 ) -> Tensor:
     """Patches of all leaves, in merge-block order, by one gather.
 

@@ -69,7 +69,7 @@ def by_tensions(
 
 
 def photo_map(picture: Any, query: str) -> Any:
-    """What the photo map couples to the question in pixels, or in a `Scene.seen`: a `knowing.Coupling`; None where it
+    """What the photo map couples to the question in pixels, or in a `Scene.seen`: a `Coupling`; None where it
     is not there or has nothing to say, and then nothing heavy was loaded."""
     from ..photos.source import photo_coupling
 

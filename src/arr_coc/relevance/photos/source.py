@@ -26,7 +26,7 @@ from ...sensing.photo_nets import Anchors, detect, stands_out
 from ...sensing.photo_parts import REMEDY, find_part
 from ..language.lexical import COLOURS, Coupling
 from ..language.senses import coupled_words
-from .things import WHOLE, Asked, Ground, Wanted, asked
+from .things import WHOLE, Ground, PhotoTargets, Wanted, asked
 
 if TYPE_CHECKING:
     from ..scene import Scene
@@ -58,7 +58,7 @@ def photos_missing(offers: frozenset[str] = frozenset()) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class PhotoSight:
     """A photograph, (H, W, 3) uint8, and what the networks say of it, each asked once."""
 
     pixels: np.ndarray
@@ -115,10 +115,10 @@ def photos_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
     return Relevance(np.asarray(found.map), query=query, participatory=np.asarray(found.map), notes=found.notes)
 
 
-def photo_coupling(picture: np.ndarray | Seen, query: str) -> Coupling | None:
+def photo_coupling(picture: np.ndarray | PhotoSight, query: str) -> Coupling | None:
     """The same for `look`, which has maps of its own beside it; None where the question names nothing that is known,
     and where the picture is no photograph."""
-    seen = picture if isinstance(picture, Seen) else Seen(picture)
+    seen = picture if isinstance(picture, PhotoSight) else PhotoSight(picture)
     if not worth_asking(query) or not is_photograph(seen.pixels):
         return None
     return couple(seen, query, alone=False)
@@ -130,7 +130,7 @@ def worth_asking(query: str) -> bool:
     return photos_installed() and not coupled_words(query).reading and bool(asked(query))
 
 
-def couple(seen: Seen, query: str, *, fast: bool = False, alone: bool = True) -> Coupling:
+def couple(seen: PhotoSight, query: str, *, fast: bool = False, alone: bool = True) -> Coupling:
     """Where what the question names is: a map (h, w) in [0, 1] and a line that says how it was found. alone: False
     leaves out what stands out, where others see to that."""
     named = asked(query)
@@ -170,7 +170,7 @@ def couple(seen: Seen, query: str, *, fast: bool = False, alone: bool = True) ->
 # ---- things ----------------------------------------------------------------------------------------------------------
 
 
-def things_map(looks: Sequence[Anchors], named: Asked, shape: tuple[int, int]) -> tuple[np.ndarray, float]:
+def things_map(looks: Sequence[Anchors], named: PhotoTargets, shape: tuple[int, int]) -> tuple[np.ndarray, float]:
     """(h, w) in [0, 1], its surest place 1 where a box is no worse than `DOUBT`, and the surest box's score."""
     found, surest = np.zeros(shape, np.float32), 0.0
     for wanted in named.things:
@@ -192,7 +192,7 @@ def strongest(anchors: Anchors, wanted: Wanted) -> tuple[np.ndarray, np.ndarray]
     return scores[order], np.clip(anchors.boxes[order], 0, 1)
 
 
-def chosen(boxes: np.ndarray, scores: np.ndarray, named: Asked) -> tuple[np.ndarray, np.ndarray]:
+def chosen(boxes: np.ndarray, scores: np.ndarray, named: PhotoTargets) -> tuple[np.ndarray, np.ndarray]:
     """Those that sides, ordinals and sizes leave: one counted thing, or all of them weighted by where they lie."""
     if named.ordinal is not None or named.size:
         alone = distinct(boxes, scores)
@@ -274,7 +274,7 @@ def painted(boxes: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> np
 # ---- ground, colours, and what stands out ----------------------------------------------------------------------------
 
 
-def ground_map(seen: Seen, ground: Ground) -> np.ndarray:
+def ground_map(seen: PhotoSight, ground: Ground) -> np.ndarray:
     """(h, w) in [0, 1] by height, busyness, upright edges and colour: a guess."""
     rows, cols = seen.shape
     y = (np.arange(rows) + 0.5) / rows
@@ -302,7 +302,7 @@ def colour_map(small: np.ndarray, colours: Sequence[str]) -> np.ndarray:
     return np.exp(-0.5 * far / COLOUR_REACH**2)
 
 
-def unnamed_map(seen: Seen, fast: bool = False) -> np.ndarray:
+def unnamed_map(seen: PhotoSight, fast: bool = False) -> np.ndarray:
     """(h, w) in [0, 1]: what looks like any thing at all, and what stands out, where that network is there."""
     scores = seen.square.scores.max(1)
     order = np.argsort(-scores, kind="stable")[:MOST_BOXES]

@@ -55,7 +55,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PhotoTargets:
     """What a question names. words: those that were understood. side: (−1 left – 1 right, −1 top – 1 bottom). ordinal:
     which of several, counted from the left, from the right where from_right; size: the largest (1), smallest (−1)."""
 
@@ -132,7 +132,7 @@ def known(word: str) -> tuple[tuple[Wanted, ...], tuple[Ground, ...]] | None:
     return None
 
 
-def asked(query: str) -> Asked:
+def asked(query: str) -> PhotoTargets:
     """What a question names in a photograph."""
     words = re.findall(r"[a-z]+(?:-[a-z]+)*", query.lower().replace("'s", ""))
     found: list[str] = []
@@ -161,7 +161,7 @@ def asked(query: str) -> Asked:
         kept = {key: weight for key, weight in kept.items() if key[1] != WHOLE or key[0] not in parts}
     sides = [PLACES[word] for word in words if word in PLACES]
     side = (sum(x for x, _ in sides), sum(y for _, y in sides)) if sides else None
-    return Asked(
+    return PhotoTargets(
         words=tuple(found),
         things=tuple(Wanted(number, weight, part) for (number, part), weight in kept.items()),
         grounds=tuple(grounds),

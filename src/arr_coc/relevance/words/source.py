@@ -39,7 +39,7 @@ _ALIKE = 0.45  # likeness of letters from which two words may be the same one mi
 
 
 @dataclass(frozen=True)
-class Asked:
+class WordQuestion:
     """The parts of a question that may stand on a page, with weights (Q,), and what kinds it asks for (asks,)."""
 
     parts: tuple[str, ...]
@@ -49,7 +49,7 @@ class Asked:
 
 
 @lru_cache(maxsize=256)
-def asked(query: str) -> Asked:
+def asked(query: str) -> WordQuestion:
     """A question taken apart. Words in capitals or in quotes are names of what stands on the page."""
     quoted = " ".join(re.findall(r"[\"“”‘']([^\"“”‘']{2,})[\"“”’']", query))
     named = set(parts_of(quoted))
@@ -63,10 +63,10 @@ def asked(query: str) -> Asked:
             found[part] = max(found.get(part, 0.0), weight)
     parts = tuple(found)[-MOST_PARTS:]
     weights = np.array([found[part] for part in parts], dtype=np.float32)
-    return Asked(parts, weights, asked_kinds(query), letter_pairs(parts))
+    return WordQuestion(parts, weights, asked_kinds(query), letter_pairs(parts))
 
 
-def matches(page: WordPage, question: Asked) -> tuple[np.ndarray, np.ndarray]:
+def matches(page: WordPage, question: WordQuestion) -> tuple[np.ndarray, np.ndarray]:
     """(N, Q) how surely each word is that part of the question, and (N, Q) whether it means about the same, 0–1."""
     alike = page.pairs @ question.pairs.T
     same = np.where(alike > _ALIKE, alike * alike, 0.0).astype(np.float32)
@@ -92,7 +92,7 @@ def features(page: WordPage, query: str) -> tuple[np.ndarray, np.ndarray]:
     """(S, ·) of the phrases and (N, ·) of the words in the page's order, float32: all that the ranker reads."""
     question = asked(query)
     if not question.parts:
-        question = Asked(("",), np.ones(1, np.float32), question.kinds, letter_pairs(("",)))
+        question = WordQuestion(("",), np.ones(1, np.float32), question.kinds, letter_pairs(("",)))
     exact, related = matches(page, question)
     weights, first = question.weights, page.first
     phrase = np.maximum.reduceat(exact, first, axis=0)
