@@ -26,8 +26,8 @@ from .core.errors import InputError, naming_extras
 from .core.values import DEFAULT_CELL, Allocation, Relevance
 from .pictures.load import Picture
 from .pictures.pdf import PdfPage, PdfPlace, is_pdf, load_page
-from .pictures.words import Words, as_words
-from .pictures.words_files import words_beside
+from .pictures.words import Words
+from .pictures.words_files import as_words, words_beside
 from .relevance.registry import as_relevance, resolve
 from .relevance.registry import check_relevance as check_relevance
 from .relevance.scene import VIEW_SIDE, Scene
@@ -97,8 +97,8 @@ def look(
     to. levels: the coarsest level of detail. relevance: "auto" takes the words of the picture where they are known, the
     learned scorer for pages and whatever else is drawn, the photo map for photographs where its weights are there
     (`arr-coc setup photos`), else "look", plain words and what stands out; the first note says which, and why. Or any
-    name of `registry.source_names()`, the folder of a trained scorer, a function of (picture (H, W, 3) uint8, question),
-    or a map. photos: whether the photo map may take part in "auto" and "look". words: of the picture, with their boxes
+    name of `registry.source_names()`, the folder of a trained scorer, a function of (picture (H, W, 3), question), or
+    a map. photos: whether the photo map may take part in "auto" and "look". words: of the picture, with their boxes
     (`as_words`: a list, a file, `Words`), which relevance="words" else reads by OCR. A page of a PDF brings its
     own, and so does a picture with a file of words beside it (page.png, page.hocr). options: what a strategy takes by
     name, such as `criterion` (quadtree) or `boxes` (oracle).

@@ -17,7 +17,7 @@ from arr_coc.core.plugins import plugins
 from arr_coc.eye.esper import Esper
 from arr_coc.looking import examine
 from arr_coc.pictures.ocr import ocr_missing
-from arr_coc.pictures.words import as_words
+from arr_coc.pictures.words_files import as_words
 from arr_coc.relevance import registry
 from arr_coc.relevance.photos.source import photos_installed
 from arr_coc.relevance.registry import (

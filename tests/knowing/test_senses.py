@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arr_coc.pictures.words import as_words
+from arr_coc.pictures.words_files import as_words
 from arr_coc.relevance.language import chinese
 from arr_coc.relevance.language.lexical import COLOURS, lexical
 from arr_coc.relevance.language.lexicon import LANGUAGES

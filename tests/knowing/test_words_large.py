@@ -10,7 +10,8 @@ import pytest
 
 from arr_coc import InputError
 from arr_coc.pictures import words as sensed
-from arr_coc.pictures.words import MOST_WORDS, Nearest, as_words, in_bands, make_words, neighbours_right
+from arr_coc.pictures.words import MOST_WORDS, Nearest, in_bands, make_words, neighbours_right
+from arr_coc.pictures.words_files import as_words
 from arr_coc.relevance.words import page as pages
 from arr_coc.relevance.words.page import HASHES, letter_pairs, neighbours_of
 from arr_coc.relevance.words.source import words_map

@@ -27,7 +27,8 @@ from arr_coc.core.files import replacing, write_text
 from arr_coc.core.records import PARQUET, image_of, read_rows
 from arr_coc.pictures.load import Picture, load_picture
 from arr_coc.pictures.ocr import ocr_words
-from arr_coc.pictures.words import Words, as_words
+from arr_coc.pictures.words import Words
+from arr_coc.pictures.words_files import as_words
 from arr_coc.relevance.scorer.onnx_scorer import MOST_PIXELS
 
 RECORDS = "records.jsonl"

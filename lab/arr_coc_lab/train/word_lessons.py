@@ -13,7 +13,8 @@ from torch import Tensor
 
 from arr_coc.core.alphabet import decode
 from arr_coc.pictures.ocr import ocr_words
-from arr_coc.pictures.words import Words, as_words, make_words
+from arr_coc.pictures.words import Words, make_words
+from arr_coc.pictures.words_files import as_words
 from arr_coc.relevance.words.page import word_page
 from arr_coc.relevance.words.source import features
 

@@ -22,7 +22,8 @@ from ..models.attachment_plan import PromptPlan
 from ..models.query import PLACE, tokenize_prompt, without_markers
 from ..pictures.load import Picture, processed
 from ..pictures.pdf import load_page
-from ..pictures.words import Words, as_words
+from ..pictures.words import Words
+from ..pictures.words_files import as_words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

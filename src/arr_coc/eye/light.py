@@ -28,7 +28,8 @@ from ..models.bundled import Calibration, as_trained, marked
 from ..models.qwen3_vl.onnx import OnnxQwen3VL
 from ..pictures.load import Picture
 from ..pictures.pdf import load_page
-from ..pictures.words import Words, as_words
+from ..pictures.words import Words
+from ..pictures.words_files import as_words
 from ..relevance.registry import find_source, relevances_for
 from ..relevance.scene import Scene
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside

@@ -109,19 +109,6 @@ def check_number(number: int, source: str) -> None:
         raise InputError(f"words of {source}: {number} words are more than {MOST_WORDS}; give one page at a time")
 
 
-def as_words(value: Any, size: tuple[float, float]) -> Words:
-    """What a caller may give as `words=` for a picture of `size` (height, width): `Words`; a list of (text, box) or of
-    {"text": …, "box": …}; or a file of words or its path (`words_files.read_words`). Boxes are x0, y0, x1, y1 in 0–1,
-    or in pixels where one of them is above 1.5."""
-    if isinstance(value, Words):
-        return value
-    if isinstance(value, Mapping) or (isinstance(value, Sequence) and not isinstance(value, str | bytes)):
-        return listed_words(value, size, "the caller")
-    from .words_files import read_words
-
-    return read_words(value, size=size)
-
-
 def listed_words(value: Any, size: tuple[float, float] | None, source: str) -> Words:
     """Words from plain lists and mappings, as JSON has them. {"words": […], "width": …, "height": …} tells its size."""
     if isinstance(value, Mapping):

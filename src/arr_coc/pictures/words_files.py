@@ -27,6 +27,17 @@ _LINES = frozenset({"ocr_line", "ocrx_line", "ocr_header", "ocr_caption", "ocr_t
 _DEEPEST = 64
 
 
+def as_words(value: Any, size: tuple[float, float]) -> Words:
+    """What a caller may give as `words=` for a picture of `size` (height, width): `Words`; a list of (text, box) or of
+    {"text": …, "box": …}; or a file of words or its path (`read_words`). Boxes are x0, y0, x1, y1 in 0–1,
+    or in pixels where one of them is above 1.5."""
+    if isinstance(value, Words):
+        return value
+    if isinstance(value, Mapping) or (isinstance(value, Sequence) and not isinstance(value, str | bytes)):
+        return listed_words(value, size, "the caller")
+    return read_words(value, size=size)
+
+
 def read_words(path: str | os.PathLike[str], *, page: int = 1, size: tuple[float, float] | None = None) -> Words:
     """The words of one page of a file. page: from 1. size: (height, width) of the picture, where the file has none."""
     if not isinstance(path, str | os.PathLike):

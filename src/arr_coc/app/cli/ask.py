@@ -132,7 +132,7 @@ def command(
     from ...eye.feedback import Feedback
     from ...pictures.load import magnified
     from ...pictures.pdf import is_pdf, load_page
-    from ...pictures.words import as_words
+    from ...pictures.words_files import as_words
     from .inputs import check_clusters_of, check_model, expand, open_source, quiet_decoder, result_names
 
     wait_asleep()

@@ -27,7 +27,7 @@ from ...models.attachment_plan import allocate_pictures
 from ...models.base import VisualGrid
 from ...models.bundled import Calibration
 from ...models.tokens.patches import check_grid, leaves_of, ordered_leaves
-from ...pictures.words import as_words
+from ...pictures.words_files import as_words
 from ...relevance.registry import check_relevance, relevance_for, source_names
 from ...relevance.scene import Scene
 from ...relevance.scorer.source import ScorerRelevance, scorer_beside

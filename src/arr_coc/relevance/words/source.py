@@ -18,7 +18,8 @@ import numpy as np
 
 from ...core.values import Relevance
 from ...pictures.ocr import ocr_missing, ocr_words
-from ...pictures.words import Words, as_words
+from ...pictures.words import Words
+from ...pictures.words_files import as_words
 from ..language.senses import coupled_words
 from ..look.propositional import scene_detail
 from ..scene import Scene
