@@ -10,6 +10,7 @@ import csv
 import json
 import os
 import re
+from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
