@@ -1,4 +1,4 @@
-"""Make `src/arr_coc/knowing/assets/kinds.json`: nouns that are kinds of a thing the detector knows, from WordNet.
+"""Make `src/arr_coc/relevance/photos/kinds.json`: nouns that are kinds of a thing the detector knows, from WordNet.
 
     python scripts/make_kinds.py /usr/share/wordnet          # Debian's package wordnet-base
 
@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from arr_coc.core.files import write_text
-from arr_coc.relevance.photos.thesaurus import NAMES
+from arr_coc.relevance.photos.thesaurus import thesaurus
 from arr_coc.relevance.photos.things import vocabulary
 
 OUT = Path(__file__).parents[1] / "src" / "arr_coc" / "relevance" / "photos" / "kinds.json"
@@ -55,7 +55,7 @@ def main() -> None:
     other = {line.split(" ")[0] for kind in ("adj", "adv", "verb") for line in _lines(folder / f"index.{kind}")}
     known = vocabulary().keys()
     table: dict[str, list[str]] = {}
-    for name in NAMES:
+    for name in thesaurus().names:
         lemma, _, sense = SENSES.get(name, name.replace(" ", "_")).partition("%")
         if lemma not in senses:
             continue

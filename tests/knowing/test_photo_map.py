@@ -12,11 +12,12 @@ from arr_coc import InputError
 from arr_coc.looking import examine
 from arr_coc.relevance.photos import source as photos
 from arr_coc.relevance.photos.source import PhotoSight, couple, distinct, overlap, painted, photos_installed
-from arr_coc.relevance.photos.thesaurus import CLASSES, GROUNDS, GROUPS, NAMES, PARTS
-from arr_coc.relevance.photos.things import WHOLE, asked, known
+from arr_coc.relevance.photos.thesaurus import thesaurus
+from arr_coc.relevance.photos.things import WHOLE, known, photo_question
 from arr_coc.sensing.photo_nets import Anchors, detect
 
 real = pytest.mark.skipif(not photos_installed(), reason="the detector is not there: arr-coc setup photos")
+CLASSES, NAMES, GROUPS, PARTS, GROUNDS, _ = thesaurus()
 NUMBER = {name: place for place, name in enumerate(CLASSES)}
 
 
@@ -61,19 +62,19 @@ def test_the_thesaurus_names_only_what_is_there():
     ],
 )
 def test_words_become_classes(query, things):
-    assert {CLASSES[wanted.place] for wanted in asked(query).things} == things
+    assert {CLASSES[wanted.place] for wanted in photo_question(query).things} == things
 
 
 def test_parts_places_and_ordinals():
-    shoes = asked("Where are the woman's shoes?")
+    shoes = photo_question("Where are the woman's shoes?")
     assert {CLASSES[one.place] for one in shoes.things} == {"person"}
     assert all(one.part[1] > 0.7 for one in shoes.things), "at the foot, and the rest of her is not asked for"
-    assert asked("the person on the left").side == (-1, 0)
-    assert asked("the second car from the right").ordinal == 1
-    assert asked("the second car from the right").from_right
-    assert asked("the smallest dog").size == -1
-    assert asked("Where is the sky?").grounds
-    main, context = asked("the dog on the couch").things
+    assert photo_question("the person on the left").side == (-1, 0)
+    assert photo_question("the second car from the right").ordinal == 1
+    assert photo_question("the second car from the right").from_right
+    assert photo_question("the smallest dog").size == -1
+    assert photo_question("Where is the sky?").grounds
+    main, context = photo_question("the dog on the couch").things
     assert main.weight > context.weight
     assert known("zzz") is None
 
@@ -196,7 +197,7 @@ def test_the_real_map_is_a_map_for_every_kind_of_question():
 
 
 def test_whole_and_part_differ():
-    assert asked("person").things[0].part == WHOLE
+    assert photo_question("person").things[0].part == WHOLE
 
 
 @real

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.pictures.words_files import as_words
-from arr_coc.relevance.language import chinese
+from arr_coc.relevance.language.chinese import chinese_words
 from arr_coc.relevance.language.lexical import COLOURS, lexical
-from arr_coc.relevance.language.lexicon import LANGUAGES
+from arr_coc.relevance.language.lexicon import languages
 from arr_coc.relevance.language.senses import coupled_words, without_quotes
 from arr_coc.relevance.scene import Scene
 from arr_coc.relevance.words.source import counted_line, words_relevance
@@ -134,12 +134,13 @@ def test_words_of_one_language_do_not_couple_in_another():
 
 
 def test_every_table_speaks_of_colours_and_places_that_are_known():
-    for language in LANGUAGES:
+    for language in languages():
         assert set(language.colours.values()) <= COLOURS.keys()
         assert set(language.places.values()) <= SIDES
         assert all(word and word == word.lower() for word in [*language.colours, *language.places])
-    assert set(chinese.COLOURS.values()) <= COLOURS.keys()
-    assert {part for kind in chinese.PLACES.values() for part in kind.split()} <= SIDES
+    chinese = chinese_words().values()
+    assert {meaning for kind, meaning in chinese if kind == "colour"} <= COLOURS.keys()
+    assert {part for kind, meaning in chinese if kind == "place" for part in meaning.split()} <= SIDES
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.values import Relevance
-from .photos.things import ASKING
+from .photos.thesaurus import thesaurus
 
 if TYPE_CHECKING:
     import torch
@@ -56,7 +56,7 @@ def load_encoder(name: str, device: str = "cpu") -> Any:
 
 def phrase(query: str) -> str:
     """What a question names, for a text encoder: "Where is the red car?" → "a photo of red car"."""
-    words = [word for word in re.findall(r"[\w'-]+", query.lower()) if word not in ASKING]
+    words = [word for word in re.findall(r"[\w'-]+", query.lower()) if word not in thesaurus().asking]
     return TEMPLATE.format(" ".join(words) if words else query.strip() or "something")
 
 

@@ -304,9 +304,9 @@ def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
     if missing is not None:
         return look, f"the picture is a photograph, and {missing}"
     from .language.senses import coupled_words
-    from .photos.things import asked
+    from .photos.things import photo_question
 
-    plain, named = coupled_words(query), asked(query)
+    plain, named = coupled_words(query), photo_question(query)
     if set(plain.reading) - {part for word in named.words for part in word.split("-")}:  # a number plate is a thing
         return look, "the picture is a photograph, and the question is about something written"
     if not named and plain:

@@ -51,8 +51,6 @@ COLOUR_REACH = 30.0  # L*a*b* units within which a colour still goes by the name
 LIGHTNESS_WEIGHT = 0.5  # a shaded red is still red: lightness counts half of hue and saturation
 VIEW = 512
 
-PLACES = lexicon.ENGLISH.places
-
 
 @dataclass(frozen=True, eq=False)
 class Coupling:

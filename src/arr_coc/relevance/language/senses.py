@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from .chinese import with_chinese
-from .lexicon import ENGLISH, FRENCH, GERMAN, LANGUAGES, SPANISH, CoupledWords, Language, Ordinal, plain, words_in
+from .lexicon import CoupledWords, Language, Ordinal, languages
+from .tables import DATA, plain, read_table, words_in
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,32 @@ class _Word:
     raw: str
     before: str
     after: str
+
+
+_s = words_in
+
+
+@cache
+def _words(name: str) -> frozenset[str]:
+    """One of the sets of `data/senses.toml`, where it is said what each is for."""
+    return words_in(read_table(DATA / "senses.toml")[name])
+
+
+@cache
+def _after_colour() -> dict[str, frozenset[str]]:
+    return {colour: words_in(words) for colour, words in read_table(DATA / "senses.toml")["after_colour"].items()}
+
+
+@cache
+def _before_colour(language: str) -> dict[str, frozenset[str]]:
+    table = read_table(DATA / "senses.toml")["before_colour"]
+    return {colour: words_in(words) for colour, words in table[language].items()}
+
+
+@cache
+def _counted() -> re.Pattern[str]:
+    """ "how many dogs": it asks for no text."""
+    return re.compile(rf"\bhow many (?:\w+ ){{0,2}}?(?:{'|'.join(sorted(_words('counted')))})\b")
 
 
 # ---- the words of a question ----------------------------------------------------------------------------------------
@@ -55,8 +82,8 @@ def _words_of(text: str) -> list[_Word]:
 
 def language_of(words: Sequence[str]) -> Language | None:
     """The language that most of the words speak for; English where two are equal; None where no word is known."""
-    votes = [language.votes(list(words)) for language in LANGUAGES]
-    return LANGUAGES[votes.index(max(votes))] if any(votes) else None
+    votes = [language.votes(list(words)) for language in languages()]
+    return languages()[votes.index(max(votes))] if any(votes) else None
 
 
 @lru_cache(maxsize=512)
@@ -78,8 +105,8 @@ def _of_language(words: list[_Word], language: Language) -> CoupledWords:
     places = {one.text: kind for one in around if not _counts_from(one) and (kind := _place(one))}
     joined = " ".join(word.text for word in words)
     phrases = [phrase for phrase in language.phrases if re.search(rf"\b{phrase}\b", joined)]
-    if language is ENGLISH:
-        phrases = [one for one in phrases if one != "how many" or not _COUNTED.search(joined)]
+    if language.name == "English":
+        phrases = [one for one in phrases if one != "how many" or not _counted().search(joined)]
     reading = [*phrases, *(one.text for one in around if _reads(one))]
     return CoupledWords(
         colours=tuple(colours),
@@ -126,7 +153,7 @@ class _Around:
         small = [raw for raw in raws if raw[0].islower() and len(raw) > 3]
         if not small or not self.raw[0].isupper() or (self.raw.isupper() and len(self.raw) > 1):
             return False
-        if self.language is GERMAN:  # there every noun has a capital: the adjective decides
+        if self.language.name == "German":  # there every noun has a capital: the adjective decides
             return self.place > 0 and bool(self.after) and self.text not in ("mitte", "ecke", "zentrum")
         near = [self.place + step for step in (-1, 1) if 0 <= self.place + step < len(raws)]
         beside = [raws[other] for other in near if other > 0 and self.at(other - self.place)]
@@ -135,56 +162,24 @@ class _Around:
 
 # ---- colours --------------------------------------------------------------------------------------------------------
 
-_s = words_in
-# "colour: words that follow it in another sense"; * for any colour. Things that have the colour are not listed.
-_COLOUR_COMPOUNDS = {
-    "orange": _s("juice juices tree trees peel zest soda marmalade county flavour flavor flavored flavoured"),
-    "green": _s("party energy tea beans bean onion onions economy deal bay policy policies technology building belt"),
-    "white": _s(
-        "paper papers house noise collar wine lie pages hat label russian bread rice chocolate space supremacy"
-    ),
-    "black": _s("market friday hole holes mail pepper tea coffee list swan sea lives people americans belt"),
-    "red": _s("cross tape herring sox hat wine meat sea alert bull eye army planet"),
-    "blue": _s("chip cheese print collar tooth ribbon shield moon ocean"),
-    "brown": _s("sugar rice bread bear university"),
-    "grey": _s("matter area market"),
-    "gray": _s("matter area market"),
-    "yellow": _s("pages fever"),
-    "pink": _s("slip floyd"),
-    "gold": _s("medal medals standard price prices rush reserve reserves mine mining plan member membership coast"),
-    "golden": _s("gate age rule retriever globe ratio state parachute"),
-    "silver": _s("medal medals lining price prices plan member screen"),
-}
-_TITLES = _s("mr mrs ms miss dr prof professor sir lady president senator madame monsieur herr frau don senor senora")
-_BEFORE_COLOUR = {  # what stands before a colour in another sense
-    FRENCH.name: {"orange": _s("d jus une l"), "rose": _s("une la les des l"), "rouge": _s("vin croix"),
-                  "blanc": _s("vin livre"), "blanche": _s("nuit"), "vert": _s("numero"), "noir": _s("marche"),
-                  "bleue": _s("carte")},
-    SPANISH.name: {"naranja": _s("de una la las"), "naranjas": _s("de las"), "rosa": _s("una la"),
-                   "rosas": _s("las de"),
-                   "blanco": _s("vino libro"), "negro": _s("mercado"), "rojos": _s("numeros"), "negra": _s("caja")},
-    GERMAN.name: {"weiss": _s("ich er sie man wer niemand jemand es")},
-    ENGLISH.name: {"orange": _s("agent"), "gold": _s("of"), "silver": _s("of"), "green": _s("go going")},
-}  # fmt: skip
-
 
 def _colour(word: _Around) -> str | None:
     meaning = word.language.colours.get(word.text)
-    if meaning is None and word.language is GERMAN:  # hellblau, dunkelrotes
+    if meaning is None and word.language.name == "German":  # hellblau, dunkelrotes
         tail = re.sub(r"^(hell|dunkel|knall|gras|himmel|zitronen|feuer)", "", word.text)
         meaning = word.language.colours.get(tail)
-    if meaning is None or word.named or (word.place and word.words[word.place - 1].text in _TITLES):
+    if meaning is None or word.named or (word.place and word.words[word.place - 1].text in _words("titles")):
         return None
-    if word.before in _BEFORE_COLOUR[word.language.name].get(word.text, ()):
+    if word.before in _before_colour(word.language.name).get(word.text, ()):
         return None
     if (
-        word.language is GERMAN
+        word.language.name == "German"
         and word.text == "weiss"
         and word.after in _s("er sie man ich jemand niemand es ob dass")
     ):
         return None
-    if word.language is ENGLISH:
-        if word.after in _COLOUR_COMPOUNDS.get(word.text, ()):
+    if word.language.name == "English":
+        if word.after in _after_colour().get(word.text, ()):
             return None
         if word.text in ("red", "black") and (word.at(-2), word.before, word.after) == ("in", "the", ""):
             return None  # a firm in the red
@@ -193,57 +188,23 @@ def _colour(word: _Around) -> str | None:
 
 # ---- places ---------------------------------------------------------------------------------------------------------
 
-# What has a left and a right, a top and a bottom, in a picture or of it: after it a side is a place.
-_PARTS = _s("""
-side sides half halves corner corners edge edges part parts portion section third quarter quadrant column columns row
-rows margin border panel pane bar bars box boxes image picture photo chart charts graph graphs figure table axis plot
-sign signs page line field cell button icon logo label shelf window wing door lane hand most area region end
-of and or
-""")
-_LEAD = _s(
-    "the on to at in from far top bottom upper lower middle center centre central extreme very and or near its this"
-)
-_BODY = _s("hand hands arm arms leg legs foot feet eye eyes ear ears shoulder knee cheek wrist ankle thumb elbow")
-_WHOSE = _s("his her their my your our whose s")
-_RIGHTLY = _s("""
-answer answers weight way amount choice time person people word words thing things size order option kind track now away
-here there after before to angle angles triangle match spelling place price tool tools job moment balance mix stuff
-decision question questions direction type temperature approach solution attitude idea fit data information format
-""")
-_RANKED = _s("""
-speed speeds score scores scorer scorers player players seller sellers selling ten three five two four six seven eight
-twenty hundred priority priorities secret quality gear brand brands country countries company companies state states
-rated ranked rank ranking performing performer performers management executive executives hat hats model models dollar
-prize prizes class university universities city cities reason reasons exporter exporters importer importers producer
-producers tier notch earner earners rate rates choice choices most earning song songs team teams tip tips causes
-industries industry products product categories category
-""")
-_MIDDLE = _s("name names class school schools east age aged ages initial finger income management ground ages man")
-_CENTRAL = _s("bank banks heating government park station asia america europe command nervous african intelligence air")
-_INSTITUTIONS = _s("""
-shopping call data medical health community visitor visitors service services convention fitness cultural research
-training trade day care art arts sports learning support job garden conference cancer city town world control education
-""")
-_ABSTRACT = _s("year month week day night century decade season game life war crisis attention excellence gravity")
-_HIGHER = _s("case class limit limits bound arm body house management secondary lip jaw respiratory")
-
 
 def _place(word: _Around) -> str | None:
     kind = word.language.places.get(word.text)
-    if kind is None or (word.named and word.language is not GERMAN):
+    if kind is None or (word.named and word.language.name != "German"):
         return None
-    if word.before in _WHOSE and word.after in _BODY and word.at(2) != "side":
+    if word.before in _words("whose") and word.after in _words("body") and word.at(2) != "side":
         return None  # his left hand is on the right as often as not
     check = {
-        ENGLISH.name: _english_place, GERMAN.name: _german_place,
-        FRENCH.name: _french_place, SPANISH.name: _spanish_place,
+        "English": _english_place, "German": _german_place,
+        "French": _french_place, "Spanish": _spanish_place,
     }[word.language.name]  # fmt: skip
     return kind if check(word) else None
 
 
 def _english_place(word: _Around) -> bool:
     text, before, after = word.text, word.before, word.after
-    sides = ENGLISH.places.keys()
+    sides = word.language.places.keys()
     if text == "left":
         remains = after not in ("of", "side", "and", "or") or word.at(-2) in ("much", "many")
         if remains and before in _s("is are was were s"):
@@ -251,30 +212,38 @@ def _english_place(word: _Around) -> bool:
         if (before in _s("to in on") and after in _s("do go")) or after in _s("over behind out off handed alone wing"):
             return False
         fragment = len(word.words) <= 3 and not word.any_before(_s("who he she they it i we you"), 1)
-        if after in _s("the his her their home school work early a an it him them us me") and before not in _LEAD:
+        if after in _s("the his her their home school work early a an it him them us me") and before not in _words(
+            "lead"
+        ):
             return False
-        return before in _LEAD or before in sides or after in _PARTS or after in sides or fragment
+        return before in _words("lead") or before in sides or after in _words("parts") or after in sides or fragment
     if text == "right":
-        if after in _RIGHTLY or (before == "the" and after == "to") or after in _s("wing handed"):
+        if after in _words("rightly") or (before == "the" and after == "to") or after in _s("wing handed"):
             return False
-        if before in _s("is s all that are was not be") and after not in _PARTS:
+        if before in _s("is s all that are was not be") and after not in _words("parts"):
             return False
         opening = word.place == 0 and bool(after)
-        return before in _LEAD or before in sides or after in _PARTS or after in sides or opening
+        return before in _words("lead") or before in sides or after in _words("parts") or after in sides or opening
     if text in ("top", "bottom"):
-        if after in _RANKED or after.isdigit() or (before == "on" and after == "of"):
+        if after in _words("ranked") or after.isdigit() or (before == "on" and after == "of"):
             return False
-        dressed = before in ENGLISH.colours or before in _s("tank crop a an her his wearing sleeveless striped halter")
-        return not (dressed and (not after or after not in _PARTS))
+        dressed = before in word.language.colours or before in _s(
+            "tank crop a an her his wearing sleeveless striped halter"
+        )
+        return not (dressed and (not after or after not in _words("parts")))
     if text == "upper":
-        return after not in _HIGHER and bool(after)
+        return after not in _words("higher") and bool(after)
     if text in ("lower", "lowermost"):
-        return after in _PARTS - {"and", "or", "of", "most", "hand"} or after in sides
+        return after in _words("parts") - {"and", "or", "of", "most", "hand"} or after in sides
     if text in ("middle", "central", "centre", "center"):
-        if before in _INSTITUTIONS or after in _MIDDLE | _CENTRAL or (after == "for" and text != "middle"):
+        if (
+            before in _words("institutions")
+            or after in _words("middle") | _words("central")
+            or (after == "for" and text != "middle")
+        ):
             return False
         near = {word.at(distance) for distance in range(1, 5)}
-        return not (after == "of" and near & _ABSTRACT)
+        return not (after == "of" and near & _words("abstract"))
     if text in ("corner", "corners"):
         return not (after in _s("shop store kick kicks office stone deli") or word.at(-2) == "around"
                     or (word.at(-2) == "on" and after == "of" and before == "the"))  # fmt: skip
@@ -316,24 +285,15 @@ def _spanish_place(word: _Around) -> bool:
 
 # ---- reading --------------------------------------------------------------------------------------------------------
 
-_COUNTED = re.compile(
-    r"\bhow many (?:\w+ ){0,2}?(?:people|persons|men|women|children|kids|boys|girls|players|dogs|cats|birds|animals"
-    r"|horses|cows|sheep|elephants|giraffes|zebras|cars|buses|trucks|bikes|bicycles|motorcycles|boats|planes|trees|flowers"
-    r"|windows|doors|chairs|tables|bottles|cups|glasses|plates|wheels|legs|eyes|apples|oranges|bananas|umbrellas)\b"
-)
-_KINDS_OF_THINGS = _s("""
-bird animal plant flower tree breed fruit vegetable color colour shape sport instrument insect fish dish food toy game
-""")
-
 
 def _reads(word: _Around) -> bool:
     text, before, after = word.text, word.before, word.after
-    if word.language is GERMAN:
+    if word.language.name == "German":
         ends = ("nummer", "preis", "betrag", "datum", "summe", "adresse", "steuer", "titel", "name")
-        return text in GERMAN.reading or text.endswith(ends)
+        return text in word.language.reading or text.endswith(ends)
     if text not in word.language.reading:
         return False
-    if word.language is not ENGLISH:
+    if word.language.name != "English":
         return True
     if text in ("phone", "telephone"):
         return after in _s("number numbers no bill") or before not in _s(
@@ -347,7 +307,9 @@ def _reads(word: _Around) -> bool:
         return before not in idle or (text == "read" and after in _s("the this it what that"))
     if text in ("name", "names", "named"):
         ahead = {word.at(distance) for distance in range(2, 5)}
-        return not (word.place == 0 and text == "name" and after) and not (after == "of" and ahead & _KINDS_OF_THINGS)
+        return not (word.place == 0 and text == "name" and after) and not (
+            after == "of" and ahead & _words("kinds_of_things")
+        )
     if text == "figure":
         return after not in _s("skating skater skaters skate") and before not in _s(
             "human stick action the this father"
@@ -361,19 +323,6 @@ def _reads(word: _Around) -> bool:
 
 # ---- ordinals -------------------------------------------------------------------------------------------------------
 
-_COUNTABLE = _s("""
-line row column chart graph table picture image photo figure item entry bar sign button icon box person man woman car
-paragraph word letter panel page shelf window door bullet field step slide question section card cell
-zeile reihe spalte bild diagramm tabelle schild wort absatz balken auto
-ligne rangee colonne image graphique tableau panneau mot barre
-linea renglon fila columna imagen grafico tabla cartel palabra barra
-""")
-
-
-_WHOLE = _s("""
-text page picture image document sign receipt screen letter seite textes bildes texte image document texto pagina imagen
-""")
-
 
 def _ordinal(word: _Around) -> Ordinal | None:
     """ "third line", "second chart"; "first name" and "second hand" are none: nobody counts names."""
@@ -382,10 +331,10 @@ def _ordinal(word: _Around) -> Ordinal | None:
         return None
     for distance in (1, 2):  # "the second red chart"
         noun = word.at(distance)
-        if noun in _COUNTABLE or noun.removesuffix("s") in _COUNTABLE:
+        if noun in _words("countable") or noun.removesuffix("s") in _words("countable"):
             said = " ".join([word.text, *(word.at(step) for step in range(1, distance + 1))])
             whole = word.at(distance + 1) not in _s("of von der des du de del") or any(
-                word.at(distance + step) in _WHOLE for step in (2, 3)
+                word.at(distance + step) in _words("whole") for step in (2, 3)
             )  # the third line of the address is not the third of the page
             return Ordinal(number, said, noun in word.language.lines and whole)
     return Ordinal(number, f"{word.text} from", False) if word.after == "from" else None

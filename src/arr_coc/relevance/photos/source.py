@@ -26,7 +26,7 @@ from ...sensing.photo_nets import Anchors, detect, stands_out
 from ...sensing.photo_parts import REMEDY, find_part
 from ..language.lexical import COLOURS, Coupling
 from ..language.senses import coupled_words
-from .things import WHOLE, Ground, PhotoTargets, Wanted, asked
+from .things import WHOLE, Ground, PhotoQuestion, Wanted, photo_question
 
 if TYPE_CHECKING:
     from ..scene import Scene
@@ -127,13 +127,13 @@ def photo_coupling(picture: np.ndarray | PhotoSight, query: str) -> Coupling | N
 def worth_asking(query: str) -> bool:
     """Whether the photo map has something to say: it is there, the question names something that it knows, and does not
     ask for something written, which it cannot read."""
-    return photos_installed() and not coupled_words(query).reading and bool(asked(query))
+    return photos_installed() and not coupled_words(query).reading and bool(photo_question(query))
 
 
 def couple(seen: PhotoSight, query: str, *, fast: bool = False, alone: bool = True) -> Coupling:
     """Where what the question names is: a map (h, w) in [0, 1] and a line that says how it was found. alone: False
     leaves out what stands out, where others see to that."""
-    named = asked(query)
+    named = photo_question(query)
     looks = [seen.square] if fast else [seen.square, seen.close]
     found, surest = things_map(looks, named, seen.shape)
     note = f"photo map: {', '.join(named.words)}" if named.words else "photo map: nothing named that it knows"
@@ -170,7 +170,7 @@ def couple(seen: PhotoSight, query: str, *, fast: bool = False, alone: bool = Tr
 # ---- things ----------------------------------------------------------------------------------------------------------
 
 
-def things_map(looks: Sequence[Anchors], named: PhotoTargets, shape: tuple[int, int]) -> tuple[np.ndarray, float]:
+def things_map(looks: Sequence[Anchors], named: PhotoQuestion, shape: tuple[int, int]) -> tuple[np.ndarray, float]:
     """(h, w) in [0, 1], its surest place 1 where a box is no worse than `DOUBT`, and the surest box's score."""
     found, surest = np.zeros(shape, np.float32), 0.0
     for wanted in named.things:
@@ -192,7 +192,7 @@ def strongest(anchors: Anchors, wanted: Wanted) -> tuple[np.ndarray, np.ndarray]
     return scores[order], np.clip(anchors.boxes[order], 0, 1)
 
 
-def chosen(boxes: np.ndarray, scores: np.ndarray, named: PhotoTargets) -> tuple[np.ndarray, np.ndarray]:
+def chosen(boxes: np.ndarray, scores: np.ndarray, named: PhotoQuestion) -> tuple[np.ndarray, np.ndarray]:
     """Those that sides, ordinals and sizes leave: one counted thing, or all of them weighted by where they lie."""
     if named.ordinal is not None or named.size:
         alone = distinct(boxes, scores)

@@ -3,7 +3,7 @@
 A thesaurus, written by hand: the 80 things of COCO with the words people use for them; words for several of them
 together (animal, vehicle); parts that lie at a known place of a thing (shoes at the foot of a person, a tap above a
 sink); ground that has no outline (sky, road), which is told by colour and place. Words that it does not know are
-looked up in a table of kinds made from WordNet (`assets/kinds.json`: a dachshund is a dog). Needs no weights.
+looked up in a table of kinds made from WordNet (`kinds.json`: a dachshund is a dog). Needs no weights.
 """
 
 from __future__ import annotations
@@ -15,19 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from .thesaurus import CLASSES, GROUNDS, GROUPS, NAMES, PARTS, Ground
+from .thesaurus import Box, Ground, thesaurus
 
-# Words that ask but do not name, and adjectives that are nouns elsewhere.
-ASKING = frozenset(
-    {
-        *("a", "all", "an", "and", "any", "are", "at", "be", "by", "can", "could", "do", "does", "find"),
-        *("follow", "for", "from", "have", "how", "i", "in", "is", "it", "its", "locate", "look", "many", "me"),
-        *("of", "on", "one", "or", "please", "see", "show", "some", "spot", "that", "the", "their", "there"),
-        *("these", "this", "those", "to", "track", "was", "what", "when", "where", "which", "who", "whose"),
-        *("why", "with", "you", "your", "colour", "color", "number", "kind", "type", "shape", "size", "object"),
-        *("thing", "things", "something", "being"),
-    }
-)
 PLACES = {
     **dict.fromkeys(("left", "leftmost"), (-1, 0)),
     **dict.fromkeys(("right", "rightmost"), (1, 0)),
@@ -51,11 +40,11 @@ class Wanted:
 
     place: int
     weight: float
-    part: tuple[float, float, float, float] = WHOLE
+    part: Box = WHOLE
 
 
 @dataclass(frozen=True)
-class PhotoTargets:
+class PhotoQuestion:
     """What a question names. words: those that were understood. side: (−1 left – 1 right, −1 top – 1 bottom). ordinal:
     which of several, counted from the left, from the right where from_right; size: the largest (1), smallest (−1)."""
 
@@ -74,24 +63,25 @@ class PhotoTargets:
 @cache
 def vocabulary() -> dict[str, tuple[tuple[Wanted, ...], tuple[Ground, ...]]]:
     """Word, or words joined by hyphens → what it stands for."""
-    number = {name: place for place, name in enumerate(CLASSES)}
-    things: dict[str, dict[tuple[int, tuple[float, float, float, float]], float]] = {}
+    table = thesaurus()
+    number = {name: place for place, name in enumerate(table.classes)}
+    things: dict[str, dict[tuple[int, Box], float]] = {}
     grounds: dict[str, list[Ground]] = {}
 
-    def add(words: str, name: str, weight: float = 1.0, part: tuple[float, float, float, float] = WHOLE) -> None:
+    def add(words: str, name: str, weight: float = 1.0, part: Box = WHOLE) -> None:
         for word in words.split():
             held = things.setdefault(word, {})
             key = number[name], part
             held[key] = max(weight, held.get(key, 0.0))
 
-    for name, others in NAMES.items():
+    for name, others in table.names.items():
         add(f"{name.replace(' ', '-')} {others}", name)
-    for words, names in GROUPS.items():
+    for words, names in table.groups.items():
         for name in names.split():
             add(words, name.replace("_", " "), 0.8)
-    for words, name, part in PARTS:
+    for words, name, part in table.parts:
         add(words, name, 0.7, part)
-    for words, ground in GROUNDS.items():
+    for words, ground in table.grounds.items():
         for word in words.split():
             grounds.setdefault(word, []).append(ground)
     return {
@@ -132,11 +122,11 @@ def known(word: str) -> tuple[tuple[Wanted, ...], tuple[Ground, ...]] | None:
     return None
 
 
-def asked(query: str) -> PhotoTargets:
+def photo_question(query: str) -> PhotoQuestion:
     """What a question names in a photograph."""
     words = re.findall(r"[a-z]+(?:-[a-z]+)*", query.lower().replace("'s", ""))
     found: list[str] = []
-    things: dict[tuple[int, tuple[float, float, float, float]], float] = {}
+    things: dict[tuple[int, Box], float] = {}
     grounds: list[Ground] = []
     place = 0
     while place < len(words):
@@ -161,7 +151,7 @@ def asked(query: str) -> PhotoTargets:
         kept = {key: weight for key, weight in kept.items() if key[1] != WHOLE or key[0] not in parts}
     sides = [PLACES[word] for word in words if word in PLACES]
     side = (sum(x for x, _ in sides), sum(y for _, y in sides)) if sides else None
-    return PhotoTargets(
+    return PhotoQuestion(
         words=tuple(found),
         things=tuple(Wanted(number, weight, part) for (number, part), weight in kept.items()),
         grounds=tuple(grounds),
@@ -175,6 +165,6 @@ def asked(query: str) -> PhotoTargets:
 def known_at(words: list[str], place: int, length: int) -> bool:
     """Do these words name something? Words that ask, and places, never do."""
     several = words[place : place + length]
-    if len(several) < length or (length == 1 and (several[0] in ASKING or several[0] in PLACES)):
+    if len(several) < length or (length == 1 and (several[0] in thesaurus().asking or several[0] in PLACES)):
         return False
     return known("-".join(several)) is not None

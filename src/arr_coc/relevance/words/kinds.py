@@ -1,6 +1,7 @@
 """What kind of value a word is (a date, an amount, …), what kind a question asks for, and which words mean the same.
 
-No vectors and no download: plain patterns and a short table. Everything is written for numpy arrays of flags.
+No vectors and no download: plain patterns, and the tables of `kinds.toml`. Everything is written for numpy arrays of
+flags.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
+
+from ..language.tables import read_table
 
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _NUMBER = r"\d{1,3}(?:[,.' ]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
@@ -39,108 +43,19 @@ _NAME = re.compile(
     r"(?:(?:Mr|Mrs|Ms|Dr|Prof)\.? )?[A-Z][\w'’-]*\.?(?:,? (?:[A-Z][\w'’.-]*|de|van|von|der|la|&|and|of))*"
 )
 
-# What a question asks for: words that ask for it, whole words; phrases with a space are searched for as they are.
-_ASKED = """
-date: when, date, dated, day, birth, birthday, born, due, expiry, expires, issued, deadline, on which day
-year: year, years, when, in what year, which year, what year
-time: time, hour, clock, when, departure, arrival, opens, closes, what time
-money: amount, price, cost, costs, total, subtotal, sum, paid, pay, fee, balance, salary, budget, tax, charge,
-  charged, expensive, revenue, sales, value, how much, cash, change, tip, discount, wage, income, payment, expense
-number: many, number, quantity, count, value, figure, population, how many, how much, how high, amount, score, rank,
-  size, volume, length, average, maximum, minimum, highest, lowest, difference, pages
-percent: percent, percentage, share, rate, proportion, how much, how many, growth, fraction
-phone: phone, telephone, tel, fax, mobile, cell, call, contact
-mail: email, mail, e-mail, website, web, url, site, internet
-code: number, no, code, id, reference, ref, serial, invoice, account, order, no., policy, case, file, model, sku,
-  plate, batch, lot, zip
-measure: size, weight, height, width, length, long, tall, heavy, temperature, distance, dose, volume, duration, how
-  long, circulation
-yes: is, are, was, does, did, approved, required
-name: who, whom, whose, name, person, by, manager, author, signed, company, brand, client, customer, patient,
-  sender, recipient, country, city, place, where, which, address, from, to, attention, supervisor, source,
-  published, operator
-words: what, which, title, subject, description, comments, remarks, purpose, say, says, heading, called, status,
-  type, category
-title: title, heading, headline, called, about, topic, caption, chart show, graph show, table show, this document,
-  this form
-most: highest, most, largest, biggest, maximum, max, top, leads, leading, peak, greatest, best, tallest, longest,
-  first, topped, more, higher, larger, major, majority, popular, dominated
-least: lowest, least, smallest, minimum, min, fewest, bottom, worst, shortest, last, less, lower, fewer, smaller
-click: click, press, tap, select, open, choose, go, button, hit, activate, where
-source: source, published, publisher, data come, conducted, provided by
-"""
-ASKED = {
-    kind: tuple(said.replace(", ", ",").split(","))
-    for kind, _, said in (line.partition(": ") for line in _ASKED.replace("\n  ", " ").strip().splitlines())
-}
+_TABLE = read_table(Path(__file__).with_suffix(".toml"))
+ASKED = {kind: tuple(" ".join(words.split()).split(", ")) for kind, words in _TABLE["asks"].items()}
 ASKS = tuple(ASKED)
 _ASKED_WORDS = {kind: frozenset(word for word in said if " " not in word) for kind, said in ASKED.items()}
 _ASKED_PHRASES = {kind: tuple(word for word in said if " " in word) for kind, said in ASKED.items()}
 
-# Words that mean about the same on a page: each line a group.
-SAME = """
-date day dated when
-name names named who person by
-amount total sum price cost costs paid value charge charged fee
-address location place street where addr
-phone telephone tel mobile cell call
-fax facsimile telefax telecopier
-number no nr num nbr #
-quantity qty count many pieces pcs units
-company firm corporation corp organization organisation employer business
-supplier vendor seller shop store merchant
-customer client buyer purchaser guest
-title heading headline subject re
-email mail e-mail
-zip postcode postal
-birth born dob
-salary wage pay income earnings
-reference ref
-approx estimated estimate about
-percent percentage share % pct proportion
-begin start starts starting from beginning commencement
-end ends ending finish until completion
-due deadline payable
-sign signed signature
-comment comments remarks notes note
-page pages pgs
-department dept division
-telephone phone
-invoice bill
-receipt bill
-order purchase po
-men male males man
-women female females woman
-us usa america american states
-uk britain british kingdom
-job occupation profession position
-sender from
-recipient to attention attn
-cc copy copies
-doctor physician dr
-manager supervisor
-discount rebate reduction
-tax vat gst
-weight heavy kg
-height high tall
-length long
-width wide
-largest highest maximum max most biggest top
-smallest lowest minimum min least fewest
-""".strip().splitlines()
-GROUPS = {
-    word: frozenset(place for place, line in enumerate(SAME) if word in line.split()) for word in " ".join(SAME).split()
-}
+# Words that mean about the same on a page: the numbers of their groups.
+GROUPS: dict[str, frozenset[int]] = {}
+for _place, _line in enumerate(_TABLE["same"].strip().splitlines()):
+    for _word in _line.split():
+        GROUPS[_word] = GROUPS.get(_word, frozenset()) | {_place}
 
-# Words that ask without naming: they may stand on a page ("To:", "Title"), so they weigh little, not nothing.
-_ASKING = """
-a an and any are as at be been being by can could did do does for from give given gives had has have he her his how
-i if in into is it its itself just let me my of on or our please s said say says she show shows shown so some tell
-than that the their them there these they this those to us was we were what what's whats when where which while who
-whom whose why will with would you your read find look up written write writes entered filled listed stated
-mentioned stand stands put value document page form field picture image chart graph table figure according per
-"""
-ASKING = frozenset(_ASKING.split())
+ASKING = frozenset(_TABLE["asking"].split())
 _PARTS = re.compile(r"[^\W_]+|[#%$€£&]")
 
 
