@@ -14,12 +14,14 @@ import numpy as np
 
 from ...allocation.allocate import allocate
 from ...core.errors import InputError
+from ...core.unsure import is_unsure, sureness_words
 from ...core.values import Allocation, Answer, Relevance
 from ...draw import foveated, heat, homunculus, overlay
 from ...eye.feedback import name_of, place_of
 from ...looking import check_request
 from ...pictures.load import Picture
-from .desk import Desk
+from ...relevance.scene import VIEW_SIDE
+from .desk import Desk, give_back
 from .kit import (
     MODEL,
     PRIVATE,
@@ -82,7 +84,7 @@ def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
     return SheetContent(
         "ask",
         html,
-        lambda: homunculus(picture, answer.allocation, relevance, state.q),
+        lambda: homunculus(picture, answer.allocation, relevance, state.q, answer=answer),
         lambda: {"query": state.q, "model": state.model, "answer": answer.to_json(), **answer.allocation.to_json()},
         answer_lines(state, tokens, picture.name, desk),
         state.link(),
@@ -96,6 +98,7 @@ def ask_once(
     """One pass; yields cards with what has been said. The map that the learned scorer makes on the way is kept."""
     eye = desk.eye(state.model)
     made: list[Relevance] = []
+    large = max(desk.prepared(path).picture.size) > VIEW_SIDE
 
     def remembered(pixels: Any, query: str) -> Any:
         assert eye.scorer is not None
@@ -109,6 +112,9 @@ def ask_once(
         try:
             said += next(speaking)
         except StopIteration as ended:
+            if large:  # its patches are done with
+                del eye, speaking
+                give_back()
             return ended.value, made[-1] if made else None
         if perf_counter() - shown >= SPOKEN_EVERY:
             shown = perf_counter()
@@ -148,12 +154,15 @@ def answer_card(answer: Answer, truth: str | None) -> str:
     """The answer in large letters, its uncertainty as a bar, and the truth where it is known."""
     known = "" if truth is None else truth_words(answer.text, truth)
     spent = 1000 * sum(answer.seconds.values())
+    kind = sureness_words(answer.uncertainty).partition(",")[0]
+    unsure = f'<p class="note">{"unsure: probably wrong" if is_unsure(answer.uncertainty) else kind}</p>'
+    bar = meter(answer.uncertainty, f"{answer.uncertainty:.2f}", "uncertainty")
     looks = f" in {len(answer.passes)} passes" if len(answer.passes) > 1 else ""
     cost = f"{answer.tokens} of {answer.full} tokens ({100 * answer.tokens / max(answer.full, 1):.1f} %){looks}"
     return (
         '<section class="card"><div><p class="label">Answer</p>'
         f'<p class="answer" id="answer">{escape(answer.text) or "(nothing)"}</p>{known}</div>'
-        f'<div><p class="label">Uncertainty</p>{meter(answer.uncertainty, f"{answer.uncertainty:.2f}", "uncertainty")}'
+        f'<div><p class="label">Uncertainty</p>{unsure}{bar}'
         f'<p class="label">Spent</p><p class="spent">{cost}, {spent:.0f} ms</p></div></section>'
     )
 
@@ -254,7 +263,7 @@ def ask_tab(page: MicroscopePage) -> None:
 
     def answer(*common: Any) -> Any:
         state = page.state("ask", common)
-        for values in sheet.growing(lambda: tell_answer(page.desk, common[0], state, tokens_of(common))):
+        for values in sheet.growing(lambda: tell_answer(page.desk, common[0], state, tokens_of(common, page.desk))):
             yield *values, ""
 
     def remember(shown: SheetContent | None, asked: list[PastQuestion] | None, *common: Any) -> tuple[Any, ...]:

@@ -152,7 +152,7 @@ def compare_tab(page: MicroscopePage) -> None:
         *common, how, left, right, query, source = values
         settings = {"by": how, "first": left, "second": right, "q2": (query or "").strip(), "relevance": source}
         state = page.state("compare", common, **settings)
-        return sheet.filled(lambda: show_comparison(page.desk, common[0], state, tokens_of(common)))
+        return sheet.filled(lambda: show_comparison(page.desk, common[0], state, tokens_of(common, page.desk)))
 
     inputs = [*page.common, by, first, second, other, relevance]
     sheet.runs(beside, inputs, sheet.outputs, **QUICK, **PRIVATE)

@@ -6,10 +6,13 @@ lent as a copy that holds the borrower's picture and nobody else's.
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import logging
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -47,6 +50,14 @@ UPLOAD_SECONDS, UPLOADS, UPLOAD_BYTES = 3600, 256, 1 << 30
 CLIPS = 8
 
 log = logging.getLogger("arr_coc.app.microscope")
+
+
+def give_back() -> None:
+    """Let the system have the memory of a large picture again: the C library else keeps it for the next one."""
+    gc.collect()
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 class Recent:
@@ -116,21 +127,31 @@ class Desk:
 
     def prepared(self, path: str | None) -> Prepared:
         """A picture of the page's own folder, loaded once for all looks at it; not larger than may be."""
+        file = self.own_file(path)
+
+        def load() -> Prepared:
+            picture = load_picture(file, max_pixels=self.most_pixels, longest_side=LARGEST_SIDE)
+            large = max(picture.size) > LARGEST_SIDE
+            if large:
+                picture = self._smaller(file, picture)
+            prepared = Prepared(load_picture(picture, longest_side=VIEW_SIDE))
+            del picture
+            if large:
+                give_back()
+            return prepared
+
+        with suppress(OSError):
+            os.utime(file)  # asked about: not to be swept away
+        return self.remember(("picture", str(file)), load)
+
+    def own_file(self, path: str | None) -> Path:
+        """A file of the page's own folder, and no other."""
         if not path:
             raise InputError("no picture yet: drop one, paste one, or pick an example")
         file = Path(path).resolve()
         if not file.is_relative_to(self.folder.resolve()):
             raise InputError("this picture does not belong to the page; drop it here again")
-
-        def load() -> Prepared:
-            picture = load_picture(file, max_pixels=self.most_pixels, longest_side=LARGEST_SIDE)
-            if max(picture.size) > LARGEST_SIDE:
-                picture = self._smaller(file, picture)
-            return Prepared(load_picture(picture, longest_side=VIEW_SIDE))
-
-        with suppress(OSError):
-            os.utime(file)  # asked about: not to be swept away
-        return self.remember(("picture", str(file)), load)
+        return file
 
     def _smaller(self, file: Path, picture: Picture) -> Picture:
         """A large photo, reduced once for all that follows; a note tells it."""

@@ -111,6 +111,8 @@ class MicroscopePage:
     model: Any = None
     passes: Any = None
     address: Any = None
+    # The visitor's own picture, remembered by the browser, for when the page is loaded again.
+    own: Any = None
     # What was asked in this session, newest first, and how it is listed.
     history: Any = None
     asked: Any = None
@@ -136,9 +138,13 @@ class MicroscopePage:
         )
 
 
-def tokens_of(common: Sequence[Any]) -> int:
-    """The tokens that a visitor allows, from the inputs of the sidebar."""
+def tokens_of(common: Sequence[Any], desk: Desk) -> int:
+    """The tokens that a visitor allows, from the inputs of the sidebar. Where the count is not there, because the
+    picture is another and was not measured yet, the share says it."""
     value = common[3]
+    if value is None and common[0]:
+        full = desk.full_tokens(common[0], common[5] or desk.models[0])
+        return min(full, max(1, round(float(common[4] or 25) * full / 100)))
     if not isinstance(value, int | float) or not float(value).is_integer() or value < 1:
         raise InputError("the budget must be a whole number of tokens, at least 1")
     return int(value)

@@ -31,6 +31,7 @@ from .kit import (
 from .linking import LONGEST_QUERY, UPLOAD, example_questions, read_link
 from .markup import Figure, figures, sentence, shown_size
 from .passes_tab import passes_tab
+from .pdf_pages import PdfOpener, still_there
 from .textures_tab import textures_tab
 from .video_tab import video_tab
 from .ways_tab import ways_tab
@@ -66,6 +67,7 @@ def build_page(desk: Desk) -> Any:
     ) as blocks:
         gr.HTML(HEADER, elem_id="header", padding=False)
         page.address = gr.Textbox(visible="hidden", elem_id="address")
+        page.own = gr.BrowserState("", storage_key="arr-coc-own-picture")
         page.address.change(None, [page.address], None, js="(link) => window.arrCoc.keep(link)")
         with gr.Row(elem_id="workbench"):
             with gr.Column(elem_id="sidebar"):
@@ -77,10 +79,11 @@ def build_page(desk: Desk) -> Any:
                         with gr.Tab(label, id=key, elem_id=f"tab-{key}") as tab:
                             build(page)
                         tab.select(None, None, None, js=RUN_LATER)
+        gr.HTML(footer_words(desk), elem_id="foot", padding=False)
         sidebar.wire(notice)
         opened = blocks.load(
             _opener(page),
-            None,
+            [page.own],
             [*sidebar.opened, tabs, notice, *page.settings.values()],
             show_progress="hidden",
             **QUICK,
@@ -95,6 +98,15 @@ HEADER = (
     "<h1>ARR-COC microscope</h1><p>See what it sees: where a question spends a vision-language model's visual tokens. "
     f'<span class="note">arr-coc {__version__}, offline on this machine</span></p>'
 )
+
+
+def footer_words(desk: Desk) -> str:
+    """What a visitor wants to know of the place: where his pictures go, how large they may be, which keys there are."""
+    return (
+        '<p class="note">Pictures you drop stay on the machine that serves this page and are removed an hour after '
+        f"their last use. One may have {desk.most_pixels / 1e6:.0f} megapixels. Keys: Ctrl+Enter asks, Esc cancels, "
+        "1 to 7 open the tabs, / goes to the question.</p>"
+    )
 
 
 # The page's script tells here that something is under way, for how long, and how it ended.
@@ -130,6 +142,7 @@ class Sidebar:
                 )
                 for name in example_questions()
             ]
+        self.pdf = PdfOpener(page)
         with gr.Accordion("Draw a new picture", open=False, elem_id="draw"):
             gr.HTML('<p class="note">Needle World, held-out split: nobody has seen it, and the truth is known.</p>')
             with gr.Row():
@@ -191,8 +204,18 @@ class Sidebar:
         )
         self.describe(drawn).then(None, None, None, js=RUN)
         for event in (page.picture.upload, page.picture.clear):
-            changed = event(lambda: UPLOAD, None, [page.source], show_progress="hidden", **QUICK, **PRIVATE)
+            # The count of tokens was that of the picture before: gone until this one is measured.
+            changed = event(
+                lambda path: (UPLOAD, path or "", None),
+                [page.picture],
+                [page.source, page.own, page.tokens],
+                show_progress="hidden",
+                **QUICK,
+                **PRIVATE,
+            )
             self.describe(changed).then(None, None, None, js=RUN_BY_ITSELF)
+        self.pdf.wire(lambda event: self.describe(event).then(None, None, None, js=RUN_BY_ITSELF))
+        self.describe(page.model.change(lambda: None, None, [page.tokens], show_progress="hidden", **QUICK, **PRIVATE))
         self.questions.click(lambda sample: sample[0], [self.questions], [page.question], **QUICK, **PRIVATE).then(
             None, None, None, js=RUN
         )
@@ -296,17 +319,17 @@ def _opener(page: MicroscopePage) -> Any:
     """Read the address that the page was opened with."""
     gr, desk = gradio(), page.desk
 
-    def opened(request: Any) -> list[Any]:
+    def opened(own: Any, request: Any) -> list[Any]:
         state, complaints = read_link(dict(request.query_params))
         model = state.model if state.model in desk.models else desk.models[0]
         if state.model and state.model != model:
             complaints.append(f"The link's model is not offered here; {model} is used.")
         path = None
-        if state.picture == UPLOAD:
+        if state.picture == UPLOAD and (path := still_there(desk, own)) is None:
             complaints.append(
                 "This link was made with a picture of its owner's: drop that picture here to see the same."
             )
-        else:
+        elif state.picture != UPLOAD:
             source, trouble = in_a_sentence(lambda: desk.source(state.picture))
             path = None if source is None else str(source.path)
             complaints += [trouble] if trouble else []

@@ -101,6 +101,6 @@ def passes_tab(page: MicroscopePage) -> None:
 
     def again(*common: Any) -> tuple[Any, ...]:
         state = page.state("passes", common)
-        return sheet.filled(lambda: show_passes(page.desk, common[0], state, tokens_of(common)))
+        return sheet.filled(lambda: show_passes(page.desk, common[0], state, tokens_of(common, page.desk)))
 
     sheet.runs(again, page.common, sheet.outputs, **MODEL, **PRIVATE)

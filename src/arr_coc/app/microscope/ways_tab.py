@@ -161,7 +161,7 @@ def ways_tab(page: MicroscopePage) -> None:
 
     def everything(*values: Any) -> tuple[Any, ...]:
         def make() -> tuple[str, SheetContent]:
-            return show_ways(page.desk, values[0], state(values), tokens_of(values))
+            return show_ways(page.desk, values[0], state(values), tokens_of(values, page.desk))
 
         both, trouble = in_a_sentence(make)
         if both is None:
@@ -170,7 +170,7 @@ def ways_tab(page: MicroscopePage) -> None:
         return shown.html, shown.lines, shown, shown.link, html
 
     def balance(*values: Any) -> tuple[Any, ...]:
-        return sheet.filled(lambda: show_balance(page.desk, values[0], state(values), tokens_of(values)))
+        return sheet.filled(lambda: show_balance(page.desk, values[0], state(values), tokens_of(values, page.desk)))
 
     inputs = [*page.common, *sliders]
     sheet.runs(everything, inputs, [*sheet.outputs, three], **QUICK, **PRIVATE)

@@ -66,4 +66,22 @@ window.arrCoc = {
     for (const key of ["__theme", "view"]) if (now.searchParams.has(key)) next.set(key, now.searchParams.get(key));
     window.history.replaceState(null, "", now.pathname + "?" + next.toString());
   },
+  // Keys for those who do not use a mouse; while somebody types, only those with Ctrl and Esc.
+  key(event) {
+    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.target.isContentEditable;
+    const press = (place) => { const one = document.querySelector(place); if (one) one.click(); return Boolean(one); };
+    let done = false;
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) done = press("#go");
+    else if (event.key === "Escape" && document.body.classList.contains("busy")) done = press("#cancel");
+    else if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    else if (event.key === "/") {
+      const question = document.querySelector("#question textarea, #question input");
+      if (question) { question.focus(); done = true; }
+    } else if (/^[1-7]$/.test(event.key)) {
+      const tabs = document.querySelectorAll('#tabs [role="tab"][id^="tab-"]');
+      if (tabs[event.key - 1]) { tabs[event.key - 1].click(); done = true; }
+    }
+    if (done) event.preventDefault();
+  },
 };
+document.addEventListener("keydown", (event) => window.arrCoc.key(event));

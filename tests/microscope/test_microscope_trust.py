@@ -1,0 +1,125 @@
+"""What a visitor brings: pages of a PDF, a picture that survives a reload, a budget that is this picture's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from microscope_visits import png
+from PIL import Image
+from small_pdf import small_pdf
+
+from arr_coc.app.microscope import desk as desks
+from arr_coc.app.microscope.kit import tokens_of
+from arr_coc.app.microscope.page import footer_words
+from arr_coc.app.microscope.pdf_pages import drawn_page, still_there, thumbnails
+from arr_coc.core.errors import InputError
+
+TEXT = "72 700 Td ({}) Tj"
+
+
+def brought(desk: Any, name: str, data: bytes = b"") -> Path:
+    path = desk.folder / "visitor" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def test_a_pdf_is_shown_page_by_page_and_one_becomes_the_picture(desk: Any) -> None:
+    pytest.importorskip("pypdfium2")
+    path = brought(desk, "report.pdf")
+    small_pdf(path, tuple((TEXT.format(f"page {n}"), "") for n in (1, 2, 3)))
+    found = thumbnails(desk, str(path))
+    assert [told for _, told in found] == ["page 1", "page 2", "page 3"]
+    assert all(Path(file).is_relative_to(desk.folder) for file, _ in found)
+    drawn = drawn_page(desk, str(path), 2)
+    with Image.open(drawn) as image, Image.open(found[1][0]) as thumb:
+        assert image.height > 3 * thumb.height
+    assert desk.prepared(drawn).picture.size == (image.height, image.width)
+
+
+def test_what_is_no_pdf_gets_a_clear_word(desk: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"letter\.docx is no PDF; this page opens pictures"):
+        thumbnails(desk, str(brought(desk, "letter.docx", b"PK")))
+    small_pdf(tmp_path / "other.pdf")
+    with pytest.raises(InputError, match="does not belong"):
+        thumbnails(desk, str(tmp_path / "other.pdf"))
+
+
+def test_a_count_that_was_another_pictures_is_not_spent(desk: Any) -> None:
+    """25 % was shown and 13.3 % was spent: the tokens of the picture before."""
+    small, large = brought(desk, "small.png", png(128, 128)), brought(desk, "large.png", png(512, 1024))
+    for path, full in ((small, 16), (large, 512)):
+        assert tokens_of([str(path), None, "q", None, 25, "mini", 1], desk) == full // 4
+        assert tokens_of([str(path), None, "q", 7, 25, "mini", 1], desk) == 7
+    with pytest.raises(InputError, match="whole number"):
+        tokens_of([None, None, "q", None, 25, "mini", 1], desk)
+
+
+def test_a_visitors_own_picture_is_found_again(desk: Any, tmp_path: Path) -> None:
+    path = brought(desk, "own.png", png(64, 64))
+    assert still_there(desk, str(path)) == str(path.resolve())
+    (tmp_path / "else.png").write_bytes(png(64, 64))
+    for other in (str(tmp_path / "else.png"), str(path) + ".gone", "", None, 5, str(desk.folder)):
+        assert still_there(desk, other) is None
+
+
+def test_the_memory_of_a_large_picture_is_given_back(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[bool] = []
+    monkeypatch.setattr(desks, "give_back", lambda: given.append(True))
+    monkeypatch.setattr(desks, "LARGEST_SIDE", 256)
+    desk.prepared(str(brought(desk, "mass.png", png(200, 200))))
+    assert not given
+    desk.prepared(str(brought(desk, "mass2.png", png(300, 600))))
+    assert given
+    monkeypatch.undo()
+    desks.give_back()
+
+
+def test_the_footer_tells_one_limit_in_plain_words(desk: Any) -> None:
+    words = footer_words(desk)
+    assert "120 megapixels" in words
+    assert "MB" not in words
+    assert "removed an hour" in words
+
+
+# ---- in a browser ---------------------------------------------------------------------------------------------------
+
+
+def test_a_reload_keeps_the_picture_and_keys_do_what_the_footer_says(page: Any, server: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.png").write_bytes(png(320, 480))
+    page.goto(server.address)
+    page.locator("#answer").wait_for()
+    page.set_input_files("#picture input[type=file]", str(tmp_path / "mine.png"))
+    page.wait_for_function("document.querySelector('#readout')?.textContent.includes('150 tokens')")
+    page.locator("#question textarea, #question input").first.fill("What is this?")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_function("document.querySelector('#view-ask')?.textContent.includes('of 150 tokens')")
+    page.wait_for_function("location.search.includes('picture=upload')")
+    page.reload()
+    page.wait_for_function("document.querySelector('#readout')?.textContent.includes('150 tokens')")
+    assert "drop that picture here" not in page.locator("body").inner_text()
+    page.locator("#header h1").click()
+    page.keyboard.press("4")
+    page.wait_for_function("document.querySelector('#tab-compare-button')?.getAttribute('aria-selected') === 'true'")
+    page.keyboard.press("/")
+    assert page.evaluate("Boolean(document.activeElement.closest('#question'))")
+    # Who leaves a page while it listens breaks off what it hears.
+    page.troubles[:] = [one for one in page.troubles if "AbortError" not in one]
+
+
+def test_a_pdf_is_opened_in_the_page(page: Any, server: Any, tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    small_pdf(tmp_path / "two.pdf", tuple((TEXT.format(f"page {n}"), "") for n in (1, 2)))
+    page.goto(server.address)
+    page.locator("#answer").wait_for()
+    page.locator("#pdf button").first.click()
+    page.set_input_files("#pdf-file input[type=file]", str(tmp_path / "two.pdf"))
+    thumbs = page.locator("#pdf-pages img")
+    thumbs.nth(1).wait_for()
+    assert thumbs.count() == 2
+    before = page.locator("#readout").inner_text()
+    thumbs.nth(1).click()
+    page.wait_for_function("(before) => document.querySelector('#readout')?.textContent !== before", arg=before)
+    page.wait_for_function("document.querySelector('#picture img').src.includes('two-2.png')")
