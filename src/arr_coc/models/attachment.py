@@ -284,10 +284,9 @@ def attach(
         family = "/".join(backbone.model_types)
         raise InputError(f"{name}= is no option{meant(name, (*own, *takes))}: {family} takes {', '.join(takes)}")
     depth = realize.get("depth")
-    if isinstance(depth, str):
-        realize["depth"] = depth = DepthRouting.named(depth)
     if depth is not None:
-        of_kind(depth, DepthRouting, "depth")
+        named = DepthRouting.named(depth) if isinstance(depth, str) else of_kind(depth, DepthRouting, "depth")
+        realize["depth"] = named
     check_merge(realize.get("merge", "average"))
     if isinstance(relevance, str):
         check_relevance(relevance, ("pixels", "texture", "words", "model"))
