@@ -66,7 +66,7 @@ class Look:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about the picture, the relevance and the budget."""
-        return (*self.picture.notes, *self.relevance.notes, *self.allocation.notes)
+        return tuple(dict.fromkeys((*self.picture.notes, *self.relevance.notes, *self.allocation.notes)))
 
     def timed(self, stage: str, seconds: float) -> Look:
         return replace(self, seconds={**self.seconds, stage: seconds})
@@ -105,8 +105,7 @@ def look(
     """
     how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "levels": levels, "relevance": relevance}
     how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, **options}
-    found = examine(image, query, budget, keep, **how)
-    return replace(found.allocation, notes=found.notes)
+    return examine(image, query, budget, keep, **how).allocation
 
 
 @naming_extras()
@@ -190,7 +189,8 @@ class Prepared:
                 seed=request.seed,
                 **{**needed, **request.options},
             )
-            allocation = replace(allocation, notes=(*allocation.notes, *told))
+            said = (*self.picture.notes, *known.notes, *allocation.notes, *told)
+            allocation = replace(allocation, notes=tuple(dict.fromkeys(said)))
         return Look(allocation, known, self.picture, clock.seconds)
 
 

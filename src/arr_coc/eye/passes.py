@@ -277,7 +277,7 @@ class AskingReader:
         """One question about one picture, through `Eye.ask`."""
         leaves = looks.leaves()[0].numpy()
         allocation = self.frame.allocation(leaves, leaves[:, 2] * 0.0, len(leaves), "esper")
-        answer = self.eye.ask(self.query, keep=1.0, allocation=allocation, max_new_tokens=self.most)
+        answer = self.eye.ask(self.query, allocation=allocation, max_new_tokens=self.most)
         seconds.update(answer.seconds)
         # No place is known to be unsure or sure; halfway leaves the map as it is.
         nothing = torch.zeros(1, *self.frame.grid)

@@ -324,7 +324,7 @@ def detach(model: PreTrainedModel) -> None:
     it is."""
     model = unwrapped(model)
     if not isinstance(model, torch.nn.Module):
-        raise InputError(f"detach() takes the model, got {shown(model)}")
+        raise InputError(f"this is not attached: detach() takes the model, got {shown(model)}")
     attachment = model.__dict__.get(NAME)
     if attachment is None:
         return

@@ -10,6 +10,7 @@ import typer
 from ...core.errors import InputError
 from ...core.folders import MINI, part_folder
 from ...core.unsure import UNSURE, is_unsure, sureness_words
+from ...models.bundled import HUB_NAME
 from .console import complain, print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
 
 MOST_PASSES = 4
@@ -164,7 +165,8 @@ def command(
         raise InputError("--magnify is for one look; leave it out with --passes, --preset and --explain")
     kept = Feedback.of(record)
     check_device(device)
-    check_model(model)
+    if not HUB_NAME.fullmatch(model):  # whether the hub has it is asked once the picture is known to be one
+        check_model(model)
     source = open_source(image, allow_url)
     if page is not None or is_pdf(source.place):
         (source,) = expand([image], allow_url, None if page is None else str(page))
@@ -175,6 +177,7 @@ def command(
         picture, known = load_page(source.place)
     picture = magnified(picture, magnify)
     known = known if words is None else as_words(words, picture.size)
+    check_model(model)
     with progress(["loading", "asking"], "", hidden=as_json or quiet) as advance:
         advance("loading")
         with uncollected():

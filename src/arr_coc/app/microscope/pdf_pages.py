@@ -11,7 +11,7 @@ from ...core.errors import InputError
 from ...core.files import replacing
 from ...pictures.pdf import is_pdf, pdf_pages, pdf_places
 from .desk import Desk
-from .kit import PRIVATE, QUICK, Page, gradio, in_a_sentence, only_uploads
+from .kit import PRIVATE, QUICK, MicroscopePage, gradio, in_a_sentence, only_uploads
 from .linking import UPLOAD
 
 # Pages that are shown of one file, and the resolution of their thumbnails.
@@ -48,7 +48,7 @@ def drawn_page(desk: Desk, path: str | None, number: int) -> str:
 class PdfOpener:
     """The place for a PDF in the sidebar."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: MicroscopePage) -> None:
         gr = gradio()
         self.page = page
         with gr.Accordion("Open a PDF", open=False, elem_id="pdf"):
