@@ -28,18 +28,25 @@ def reword(question_ids: Tensor, answer_ids: Tensor, room: int, generator: torch
     `room` tokens of question and answer allow it."""
     device, number = question_ids.device, len(question_ids)
 
-    def some(share: float) -> Tensor:
-        return torch.rand(number, 1, generator=generator, device=device) < share
+    def chance() -> Tensor:
+        return torch.rand(number, 1, generator=generator, device=device)
 
+    small, capital = chance(), chance()
+    which = torch.randint(len(ADDITIONS), (number,), generator=generator, device=device)
+    return reworded(question_ids, answer_ids, room, torch.cat([small, capital, chance()], 1), which)
+
+
+def reworded(question_ids: Tensor, answer_ids: Tensor, room: int, chance: Tensor, which: Tensor) -> Tensor:
+    """`reword` by given chance: (B, 3) numbers in [0, 1) for small letters, capitals and additions, (B,) which one."""
+    device = question_ids.device
     small = lower_case(question_ids)
     capital = small - (IDS["a"] - IDS["A"]) * ((small >= IDS["a"]) & (small <= IDS["z"]))
-    asked = torch.where(some(SMALL), small, question_ids)
-    asked = torch.where(some(CAPITALS), capital, asked)
+    asked = torch.where(chance[:, :1] < SMALL, small, question_ids)
+    asked = torch.where(chance[:, 1:2] < CAPITALS, capital, asked)
     table = string_table(ADDITIONS, device)
-    added = table[torch.randint(len(ADDITIONS), (number,), generator=generator, device=device)]
     length = (question_ids > 0).sum(1, keepdim=True) + (answer_ids > 0).sum(1, keepdim=True)
     fits = length + TURN_LENGTH + 1 + table.shape[1] <= room
-    return torch.cat([asked, added * (fits & some(ADDED))], 1)
+    return torch.cat([asked, table[which] * (fits & (chance[:, 2:] < ADDED))], 1)
 
 
 class Prompt(NamedTuple):

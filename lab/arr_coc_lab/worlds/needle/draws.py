@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
 
 import torch
 
@@ -95,7 +97,7 @@ class Draws:
         scene: torch.Tensor | None = None,
         time: torch.Tensor | None = None,
         plan: DrawPlan | None = None,
-    ) -> Draws:
+    ) -> Self:
         """index: (B,) int64 picture numbers. question: the how-manieth about each. scene, time: (B,) of clips."""
         base = mix(torch.tensor(seed & _MASK))
         base = mix(base ^ ((seed >> 32) & _MASK))
@@ -163,3 +165,36 @@ class Draws:
         period = (2 * reach).clamp(min=1)
         wave = travelled - torch.div(travelled, period, rounding_mode="floor") * period
         return torch.where(wave > reach, 2 * reach - wave, wave).clamp(min=0)
+
+
+class FloatDraws(Draws):
+    """Draws for those who do not need whole numbers to the last bit: one table of numbers in [0, 1), and each draw is
+    one or two steps from it instead of four. The same numbers on every device; other ones than those of `Draws`."""
+
+    @cached_property
+    def _units(self) -> torch.Tensor | None:
+        return None if self.table is None else (self.table >> 8).float() * 2.0**-24
+
+    def unit(self, name: str, slots: int) -> torch.Tensor:
+        """(B, slots) float32, uniform in [0, 1), a multiple of 2**-24."""
+        bits = self.bits(name, slots)
+        if self._units is not None and self.plan is not None:
+            column = self.plan.columns[("key", name, slots)]
+            if column + slots <= self._units.shape[1]:
+                return self._units[:, column : column + slots]
+        return (bits >> 8).float() * 2.0**-24
+
+    def uniform(self, name: str, low: float = 0.0, high: float = 1.0, slots: int = 1) -> torch.Tensor:
+        """(B, slots) float32, uniform in [low, high)."""
+        unit = self.unit(name, slots)
+        return unit if (low, high) == (0.0, 1.0) else unit * (high - low) + low
+
+    def integers(self, name: str, low: int, high: int, slots: int = 1, place: bool = False) -> torch.Tensor:
+        made = (self.unit(name, slots) * max(1, high - low)).long()
+        return made + low if low else made
+
+    def below(self, name: str, bound: torch.Tensor, slots: int = 1, place: bool = False) -> torch.Tensor:
+        return (self.unit(name, slots) * bound.clamp(min=1)).long()
+
+    def chance(self, name: str, percent: int, slots: int = 1) -> torch.Tensor:
+        return self.unit(name, slots) < percent / 100

@@ -7,6 +7,7 @@ applies them, `move_boxes` takes boxes along.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -106,20 +107,20 @@ def apply_wear(pictures: torch.Tensor, wear: Wear) -> torch.Tensor:
         return torch.randn(batch, channels, height, width, generator=source, device=pictures.device)
 
     value = _warped(pictures.float() / 255, wear.forward)
-    value = torch.where(per(wear.grey) > 0, _grey(value).expand_as(value), value)
+    value = torch.where(per(wear.grey) > 0, grey(value).expand_as(value), value)
     value = per(wear.ink) + value * (per(wear.paper) - per(wear.ink))
-    value = _blurred(value, wear.blur)
+    value = blurred(value, wear.blur)
     value = value * _lamp(wear, height, width)
     value = value + per(wear.noise) * static(1)
     # Dust is noise blurred a little, cut high: spots of some pixels, black ones and white ones alike.
-    dust = _blurred(static(1), torch.full((batch,), 0.7, device=pictures.device)) * 1.9
+    dust = blurred(static(1), torch.full((batch,), 0.7, device=pictures.device)) * 1.9
     high = math.sqrt(2) * torch.erfinv(1 - 2 * per(wear.specks).clamp(1e-6, 0.4))
     spotted = per(wear.specks) > 0
     value = torch.where(spotted & (dust > high), 0.05, torch.where(spotted & (dust < -high), 1.0, value))
     cut = per(wear.threshold)
     value = torch.where(cut > 0, (value > cut).float(), value)
     value = torch.where(per(wear.invert) > 0, 1 - value, value)
-    value = _compressed(value.clamp(0, 1), wear.quality)
+    value = compressed(value.clamp(0, 1), wear.quality)
     return (value.clamp(0, 1) * 255 + 0.5).to(torch.uint8)
 
 
@@ -174,12 +175,12 @@ def _warped(pictures: torch.Tensor, forward: torch.Tensor) -> torch.Tensor:
     )
 
 
-def _grey(pictures: torch.Tensor) -> torch.Tensor:
+def grey(pictures: torch.Tensor) -> torch.Tensor:
     weights = torch.tensor([0.299, 0.587, 0.114], device=pictures.device)
     return torch.einsum("bchw,c->bhw", pictures, weights)[:, None]
 
 
-def _blurred(pictures: torch.Tensor, sigma: torch.Tensor) -> torch.Tensor:
+def blurred(pictures: torch.Tensor, sigma: torch.Tensor) -> torch.Tensor:
     """Gaussian blur of (B, C, H, W) with a width of its own for every picture."""
     batch, channels, height, width = pictures.shape
     at = torch.arange(-2, 3, device=pictures.device).float()
@@ -201,17 +202,11 @@ def _lamp(wear: Wear, height: int, width: int) -> torch.Tensor:
     return (1 - wear.light[:, None, None] * (0.5 + 0.35 * slope))[:, None]
 
 
-def _compressed(pictures: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:
+def compressed(pictures: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:
     """What JPEG would leave, at each picture's own quality (0: untouched): 8 × 8 cosines, rounded, and back."""
     batch, _, height, width = pictures.shape
-    device = pictures.device
-    colors = torch.tensor([[0.299, 0.587, 0.114], [-0.1687, -0.3313, 0.5], [0.5, -0.4187, -0.0813]], device=device)
-    at = torch.arange(8, device=device).float()
-    cosines = torch.cos((2 * at[None] + 1) * at[:, None] * math.pi / 16) * 0.5
-    cosines[0] /= math.sqrt(2)
+    colors, back, cosines, steps = _cosines(pictures.device)
     strength = torch.where(quality < 50, 50 / quality.clamp(min=1), 2 - quality / 50)
-    steps = torch.tensor(LUMA, device=device).float()
-    steps = torch.stack([steps, steps.clamp(min=17) * 1.4, steps.clamp(min=17) * 1.4])
     steps = (steps * strength.view(-1, 1, 1, 1)).clamp(min=1).view(batch, 3, 1, 8, 1, 8)
     padded = F.pad(pictures * 255 - 128, (0, -width % 8, 0, -height % 8), mode="replicate")
     ycc = torch.einsum("dc,bchw->bdhw", colors, padded)
@@ -219,6 +214,19 @@ def _compressed(pictures: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:
     waves = torch.einsum("ui,bcyixj,vj->bcyuxv", cosines, blocks, cosines)
     waves = torch.round(waves / steps) * steps
     blocks = torch.einsum("ui,bcyuxv,vj->bcyixj", cosines, waves, cosines)
-    rgb = torch.einsum("cd,bdhw->bchw", torch.linalg.inv(colors), blocks.reshape(ycc.shape))
+    rgb = torch.einsum("cd,bdhw->bchw", back, blocks.reshape(ycc.shape))
     rgb = (rgb[..., :height, :width] + 128) / 255
     return torch.where(quality.view(-1, 1, 1, 1) > 0, rgb, pictures)
+
+
+@cache
+def _cosines(device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """To luma and chroma and back (3, 3), the cosines (8, 8), steps of quality 50 (3, 8, 8); sent to a device once."""
+    colors = torch.tensor([[0.299, 0.587, 0.114], [-0.1687, -0.3313, 0.5], [0.5, -0.4187, -0.0813]])
+    at = torch.arange(8).float()
+    cosines = torch.cos((2 * at[None] + 1) * at[:, None] * math.pi / 16) * 0.5
+    cosines[0] /= math.sqrt(2)
+    luma = torch.tensor(LUMA).float().view(8, 8)
+    steps = torch.stack([luma, luma.clamp(min=17) * 1.4, luma.clamp(min=17) * 1.4])
+    made = [value.to(device) for value in (colors, torch.linalg.inv(colors), cosines, steps)]
+    return made[0], made[1], made[2], made[3]

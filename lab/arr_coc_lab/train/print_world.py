@@ -1,0 +1,337 @@
+"""Printed pages for the reader without end: drawn on the device, with every letter's place and questions.
+
+    world = PrintWorld("atlas.npz", "cuda", seed=1, share=0.5)      # the protocol of `PageRenderer`
+    batch = world.render(64, (512, 512), start)                     # a ReaderBatch with three questions a picture
+    letters = world.letters(64, (512, 512), start)                  # densest text, no questions: a LetterBatch
+    judge = PrintWorld("atlas.npz", "cuda", seed=1, split="val")    # faces that were held out, another mixture
+
+`scripts/build_print_atlas.py` makes the atlas; with None for a path the faces of Needle World serve. Picture i of a
+seed and a split is the same whatever the batch and the device. Type sizes are ems in pixels, from 6 to 64, even in
+their logarithm. `letters_right` tells the letters read right by type size and by wear, and
+`MixedPages` puts this world beside drawn pages.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from arr_coc.core.alphabet import IDS, lower_case
+
+from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
+from ..worlds.needle.draws import DrawPlan, FloatDraws, scattered
+from ..worlds.needle.paint import part
+from ..worlds.needle.renderer import Asked
+from ..worlds.print.atlas import PrintAtlas, load_atlas
+from ..worlds.print.bank import make_bank
+from ..worlds.print.constants import constant
+from ..worlds.print.layouts import SHARES, VAL_SHARES, Facts, Sheet, Stage, dense, lay_out
+from ..worlds.print.ornaments import draw_ornaments, paint_ornaments
+from ..worlds.print.paint import PIXELS_AT_ONCE, paint_rects, paint_runs
+from ..worlds.print.questions import GROUP, ask, spans
+from ..worlds.print.setting import MoneyStyle, Runs, painted_areas, set_text, without_collisions
+from ..worlds.print.wear import CLOUDS, Wear, draw_wear, noise
+from ..worlds.print.wear import NAMES as WEAR_NAMES
+from ..worlds.print.wear import worn as wear_out
+from .pictures import IGNORE, READING_LEVELS, UNKNOWN, Glyphs, glyph_board
+from .prompts import ADDITIONS, TURN_LENGTH, reworded
+from .reader_examples import DO_NOT_ASK, QUESTIONS, TAIL, PageRenderer, ReaderBatch, reader_batch
+
+ANSWER = 40
+NAMED = 40  # letters of a label in a question
+SPLITS = ("train", "val")
+LETTERS = "letters"  # the kind of sheet that is all text
+
+
+class Printed(NamedTuple):
+    """Drawn pictures and all that is known about them. pixels: (B, 3, H, W) uint8. runs, extent: the text before wear.
+    family: (B,). wear: how they were worn."""
+
+    pixels: Tensor
+    sheet: Sheet
+    runs: Runs
+    extent: Tensor
+    glyphs: Glyphs
+    family: Tensor
+    wear: Wear
+
+    def boxes(self, atlas: PrintAtlas) -> Tensor:
+        """(B, G, 4) float32: every letter's ink in pixels of the picture, in the order of `glyphs`."""
+        return self.wear.moved_boxes(self.runs.boxes(atlas).flatten(1, 2))
+
+
+@dataclass(frozen=True)
+class LetterBatch:
+    """Pictures without questions. pictures: (B, 3, H, W) uint8. fine, coarse: (B, h, w) uint8 glyph boards as in
+    `ReaderBatch`. fine_sizes, coarse_sizes: uint8 boards of the same shape, the em of each letter in pixels of the
+    picture, 0 for none. wear: (B,) int64."""
+
+    pictures: Tensor
+    fine: Tensor
+    coarse: Tensor
+    fine_sizes: Tensor
+    coarse_sizes: Tensor
+    wear: Tensor
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def boards(self) -> list[Tensor]:
+        """The glyph boards as `board_targets` wants them."""
+        return [torch.where(board == DO_NOT_ASK, IGNORE, board.long()) for board in (self.fine, self.coarse)]
+
+    def sizes(self) -> list[Tensor]:
+        """The letters' ems, for `board_targets` as well."""
+        return [board.long() for board in (self.fine_sizes, self.coarse_sizes)]
+
+
+@cache
+def _plan(name: str, size: tuple[int, int]) -> DrawPlan:
+    return DrawPlan()
+
+
+class PrintWorld:
+    """atlas: the file of `scripts/build_print_atlas.py`, or None. share: how many of all pictures are printed pages,
+    about. split: "train", or "val" with the faces that were held out."""
+
+    def __init__(
+        self,
+        atlas: str | Path | None,
+        device: torch.device | str,
+        seed: int = 0,
+        share: float = 0.5,
+        split: str = "train",
+    ) -> None:
+        assert split in SPLITS, split
+        self.device, self.seed, self.share, self.split = torch.device(device), seed, share, split
+        self.atlas = load_atlas(atlas, self.device)
+        self.bank = make_bank(seed if split == "train" else seed + 7_919, self.device)
+        self.faces, self.common = self.atlas.faces(split), self.atlas.faces(split, common=True)
+        self.shares = SHARES if split == "train" else VAL_SHARES
+
+    def share_of(self, size: tuple[int, int]) -> float:
+        """Of the pictures of a canvas, those that are printed pages."""
+        return min(0.95, self.share)
+
+    @torch.no_grad()
+    def render(self, number: int, size: tuple[int, int], start: int) -> ReaderBatch:
+        """Pictures `start` … with three questions each."""
+        with torch.autocast(self.device.type, enabled=False):
+            draws, printed = self.printed(number, size, start)
+            asked = self._asked(draws, printed, size)
+            rows, cols = size[0] // CELL, size[1] // CELL
+            classes = len(CELL_CLASSES) - FIRST_COLOUR
+            things = torch.full((number, rows, cols, classes), UNKNOWN, dtype=torch.uint8, device=self.device)
+            return reader_batch(printed.pixels, printed.glyphs, asked, things, None)
+
+    @torch.no_grad()
+    def letters(self, number: int, size: tuple[int, int], start: int, kind: str = LETTERS) -> LetterBatch:
+        """Pictures `start` … of nothing but text; with another kind ("pages") those that `render` gives."""
+        with torch.autocast(self.device.type, enabled=False):
+            _, printed = self.printed(number, size, start, kind)
+            boards = [glyph_board(printed.glyphs, size, depth) for depth in range(READING_LEVELS)]
+            sized = Glyphs(printed.glyphs.y, printed.glyphs.x, printed.glyphs.size, printed.glyphs.size)
+            there = printed.glyphs.character > 0
+            sized = Glyphs(sized.y, sized.x, torch.where(there, sized.size, 0), torch.full_like(sized.size, 1 << 8))
+            sizes = [glyph_board(sized, size, depth).to(torch.uint8) for depth in range(READING_LEVELS)]
+            fine, coarse = (torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards)
+            return LetterBatch(printed.pixels, fine, coarse, *sizes, printed.wear.kind)
+
+    def stage(self, number: int, size: tuple[int, int], start: int, kind: str = "pages") -> Stage:
+        """All the chance of these pictures, and what they are laid out with."""
+        index = torch.arange(start, start + number, device=self.device)
+        draws = FloatDraws.of(self.seed, self.split, f"print/{kind}", index, plan=_plan(kind, (size[0], size[1])))
+        return Stage(draws, size[0], size[1], self.bank, self.atlas, self.faces, self.common)
+
+    def printed(
+        self, number: int, size: tuple[int, int], start: int, kind: str = "pages", worn: bool = True
+    ) -> tuple[FloatDraws, Printed]:
+        """The pictures with all that is known about them. worn: as scanners and time leave them."""
+        stage = self.stage(number, size, start, kind)
+        draws = stage.draws
+        if kind == LETTERS:
+            sheet, family = dense(stage, tight=True), torch.zeros(number, dtype=torch.int64, device=self.device)
+        else:
+            sheet, family = lay_out(stage, self.shares)
+        key, snap = draws.bits("text", sheet.slots.row.shape[1]), draws.chance("snap", 20)
+        runs = set_text(sheet.slots, self.bank, self.atlas, money_style(draws), key, snap)
+        areas = painted_areas(runs.extent(self.atlas))
+        runs = without_collisions(runs, areas, size)
+        paper, weight = paper_of(draws), draws.uniform("weight", 0.6, 1.2)[:, 0]
+        wear = draw_wear(draws, size, small_type(runs), None if worn else {"clean": 1.0})
+        ornaments = draw_ornaments(draws, size, areas, runs.there)
+        step = max(1, PIXELS_AT_ONCE.get(self.device.type, 1 << 19) // (size[0] * size[1]))
+        pixels = torch.empty(number, 3, *size, dtype=torch.uint8, device=self.device)
+        for first in range(0, number, step):
+            some = slice(first, first + step)
+            canvas = paper[some, :, None, None].expand(-1, -1, *size)
+            clouds = noise(wear.places[some], size, CLOUDS)
+            canvas = paint_ornaments(canvas, part(ornaments, some), clouds, over=False)
+            canvas = paint_rects(canvas, part(sheet.fills, some))
+            canvas = paint_rects(canvas, part(sheet.rules, some))
+            canvas = paint_runs(canvas, part(runs, some), areas[some], self.atlas, weight[some])
+            canvas = paint_ornaments(canvas, part(ornaments, some), clouds, over=True)
+            canvas = wear_out(canvas, wear.part(some), paper[some])
+            pixels[some] = (canvas * 255).round_().clamp_(0, 255).to(torch.uint8)
+        y, x = runs.middles(self.atlas)
+        x, y = wear.moved(x, y)
+        inside = (x >= 0) & (x < size[1]) & (y >= 0) & (y < size[0]) & runs.letters()
+        em = (runs.em * wear.strengths["scale"].view(-1, 1))[..., None].expand_as(x)
+        glyphs = Glyphs(
+            *(v.flatten(1) for v in (y.floor().long(), x.floor().long(), runs.ids * inside, em.round().long()))
+        )
+        return draws, Printed(pixels, sheet, runs, runs.extent(self.atlas), glyphs, family, wear)
+
+    def _asked(self, draws: FloatDraws, printed: Printed, size: tuple[int, int]) -> list[Asked]:
+        """Three questions about every picture; where fewer can be asked, the first one again."""
+        facts, runs = printed.sheet.facts, printed.runs
+        answer = spans(runs, printed.extent, facts.answer, facts.answer_from, facts.answer_words)
+        label = spans(runs, printed.extent, facts.label, facts.label_from, facts.label_words)
+        second = spans(runs, printed.extent, facts.second, facts.label_from * 0, facts.label_words * 0)
+        rows = torch.arange(len(facts.group), device=self.device)[:, None]
+        shown = (printed.glyphs.character > 0).view(runs.ids.shape)
+        wordings = draws.bits("wording", facts.group.shape[1])
+
+        def visible(slot: Tensor, letters: Tensor) -> Tensor:
+            """(B, F) bool: the slot is there, and all these letters are in the picture."""
+            seen = shown[rows, slot.clamp_min(0)] | ~letters
+            return seen.all(-1) & letters.any(-1) & runs.there[rows, slot.clamp_min(0)]
+
+        valid = facts.valid & visible(facts.answer, answer.letters) & visible(facts.label, label.letters)
+        valid &= (facts.second < 0) | visible(facts.second, second.letters)
+        length, named = (answer.ids > 0).sum(-1), (label.ids > 0).sum(-1)
+        valid &= (length <= ANSWER) & (named <= NAMED) & ((second.ids > 0).sum(-1) * (facts.second >= 0) <= NAMED)
+        # What a question names must be named once: no other text may begin so, for a line known by its beginning.
+        by_start = (facts.group == GROUP["line"]) | (facts.group == GROUP["next"])
+        named_once = unique_start(runs, facts.label, 8) | ~by_start
+        named_once &= unique_start(runs, facts.label, 24) | by_start
+        valid &= named_once & ((facts.second < 0) | unique_start(runs, facts.second.clamp_min(0), 24))
+        # What follows must be more than what was named.
+        valid &= ~by_start | (named + 1 < runs.spoken[rows, facts.label])
+        order = torch.where(valid, draws.bits("question", facts.group.shape[1]), 1 << 40).argsort(dim=1)[:, :QUESTIONS]
+        order = torch.where(valid.gather(1, order), order, order[:, :1])
+        good = valid.any(1)
+        kept = Facts(*(value.gather(1, order) for value in facts))
+        kept = kept._replace(
+            group=torch.where(good[:, None], kept.group, GROUP["none"]),
+            second=torch.where(good[:, None], kept.second, -1),
+        )
+
+        def of(values: Tensor) -> Tensor:
+            return values.gather(1, order[..., None].expand(-1, -1, values.shape[-1]))
+
+        # Where nothing can be asked, the answer is what is there: nothing.
+        nothing = constant([IDS["-"], *[0] * (ANSWER - 1)], self.device)
+        answers = torch.where(good[:, None, None], of(answer.ids)[..., :ANSWER], nothing)
+        question = ask(
+            kept,
+            of(label.ids)[..., :NAMED],
+            of(second.ids)[..., :NAMED],
+            wordings.gather(1, order),
+            answers,
+            TAIL - TURN_LENGTH - 1,
+        )
+        scale = constant([size[1], size[0]] * 2, self.device, torch.float32)
+
+        def placed(boxes: Tensor) -> Tensor:
+            return (printed.wear.moved_boxes(of(boxes)) / scale).clamp(0, 1)
+
+        boxes, first, other = placed(answer.boxes), placed(label.boxes), placed(second.boxes)
+        chance = draws.uniform("reworded", slots=3 * QUESTIONS).view(-1, QUESTIONS, 3)
+        added = draws.integers("added", 0, len(ADDITIONS), QUESTIONS)
+        asked = []
+        for k in range(QUESTIONS):
+            words = reworded(question[:, k], answers[:, k], TAIL, chance[:, k], added[:, k])
+            contexts = torch.stack([first[:, k], other[:, k]], 1)
+            there = torch.stack([good, good & (kept.second[:, k] >= 0)], 1)
+            asked.append(Asked(words, answers[:, k], boxes[:, k : k + 1], good[:, None], contexts, there))
+        return asked
+
+
+class MixedPages:
+    """Several sources of pages as one `PageRenderer`, such as a PageBook and a PrintWorld: each batch comes from one of
+    them, chosen by the number of its first picture, as often as its share says."""
+
+    def __init__(self, parts: Sequence[PageRenderer]) -> None:
+        self.parts = tuple(parts)
+
+    def share_of(self, size: tuple[int, int]) -> float:
+        return min(0.95, sum(part.share_of(size) for part in self.parts))
+
+    def render(self, number: int, size: tuple[int, int], start: int) -> ReaderBatch:
+        shares = [part.share_of(size) for part in self.parts]
+        return random.Random(start).choices(self.parts, shares)[0].render(number, size, start)
+
+
+# Type sizes are counted in these steps: ems in pixels.
+SIZE_STEPS = (6, 8, 10, 12, 16, 24, 40)
+
+
+def letters_right(
+    predicted: Tensor, targets: Tensor, sizes: Tensor, wear: Tensor
+) -> dict[str, dict[str, tuple[float, int]]]:
+    """The share of letters read right, and how many there are, by size of type and by kind of wear.
+
+    predicted: (B, …) int64 the characters read, or (B, …, characters) logits. targets, sizes: (B, …) what stands there
+    (0 none, −100 not asked for) and its em, both by `board_targets` from `LetterBatch.boards()` and `.sizes()`. wear:
+    (B,) `LetterBatch.wear`.
+    """
+    if predicted.dim() > targets.dim():
+        predicted = predicted.argmax(-1)
+    asked = targets > 0
+    right = asked & (predicted == targets)
+    steps = torch.tensor(SIZE_STEPS[1:], device=sizes.device)
+    of_size = torch.bucketize(sizes.contiguous(), steps, right=True)
+    of_wear = wear.view(-1, *[1] * (targets.dim() - 1)).expand_as(targets)
+    names = [f"{low}-{high}" for low, high in zip(SIZE_STEPS, (*SIZE_STEPS[1:], 64), strict=True)]
+
+    def table(groups: Tensor, names: Sequence[str]) -> dict[str, tuple[float, int]]:
+        counts = [torch.bincount(groups[some], minlength=len(names)).tolist() for some in (right, asked)]
+        return {name: (hit / max(1, n), n) for name, hit, n in zip(names, *counts, strict=True)}
+
+    every = {"all": (float(right.sum()) / max(1, int(asked.sum())), int(asked.sum()))}
+    return {"all": every, "size": table(of_size, names), "wear": table(of_wear, WEAR_NAMES)}
+
+
+def small_type(runs: Runs) -> Tensor:
+    """(B,) ems that nine of ten of a picture's lines reach."""
+    order = torch.where(runs.there, runs.em, 1e6).sort(1).values
+    tenth = runs.there.sum(1, keepdim=True) // 10
+    return order.gather(1, tenth)[:, 0].clamp(6, 64)
+
+
+def unique_start(runs: Runs, slot: Tensor, letters: int) -> Tensor:
+    """(B, F) bool: no other piece of text begins with the same letters."""
+    said = torch.arange(letters, device=slot.device) < runs.spoken[..., None]
+    value = lower_case(runs.ids[..., :letters]) * said * scattered(torch.arange(letters, device=slot.device))
+    value = value.sum(-1) * runs.there
+    rows = torch.arange(len(slot), device=slot.device)[:, None]
+    return (value[rows, slot][..., None] == value[:, None]).sum(-1) == 1
+
+
+def money_style(draws: FloatDraws) -> MoneyStyle:
+    """How each picture writes sums."""
+    marks = draws.integers("money/marks", 0, 10)
+    return MoneyStyle(
+        draws.integers("money/sign", 0, 16).clamp_max(10),
+        draws.chance("money/behind", 25).long(),
+        torch.where(marks < 5, 1, torch.where(marks < 7, 0, torch.where(marks < 9, 2, 3))),
+        (~draws.chance("money/whole", 8)).long(),
+    )
+
+
+def paper_of(draws: FloatDraws) -> Tensor:
+    """(B, 3) in 0–1: white, some cream, some coloured."""
+    level = draws.uniform("paper/level", 0.93, 1.0)
+    tint = torch.cat([draws.uniform(f"paper/{c}", 0.8, 1.0) for c in "rgb"], 1)
+    kind = draws.integers("paper/kind", 0, 100)
+    cream = torch.cat([level, level * 0.985, level * draws.uniform("paper/cream", 0.85, 0.97)], 1)
+    white = torch.where(draws.chance("paper/pure", 50), 1.0, level)
+    return torch.where(kind < 70, white, torch.where(kind < 86, cream, tint))

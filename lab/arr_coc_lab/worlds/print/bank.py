@@ -1,0 +1,143 @@
+"""What is printed: rows of characters by kind, made once, and filled anew with every picture.
+
+A row is a pattern (see `writer`). It may also be scrambled: each letter becomes any letter, each figure any figure.
+Nothing of it is in a language then, and it has to be read.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from arr_coc.core.alphabet import IDS
+
+from ..pages.words import PREFIXES, label_kinds
+from .writer import CAPITAL, CLASSES, FIGURE, FIRST_CLASS, LENGTH, SMALL, VALUE, Writer
+
+VALUE_KINDS = (
+    "name",
+    "company",
+    "date",
+    "time",
+    "money",
+    "code",
+    "phone",
+    "email",
+    "street",
+    "city",
+    "country",
+    "zip",
+    "job",
+    "int",
+    "measure",
+    "percent",
+    "yesno",
+    "word",
+    "text",
+)
+KINDS = (
+    *VALUE_KINDS,
+    "label",
+    "sentence",
+    "nonsense",
+    "leader",
+    "title",
+    "column",
+    "item",
+    "tick",
+    "category",
+    "subtotal",
+    "tax",
+    "total",
+    "sum",
+    "footer",
+    "page",
+    "section",
+    "invoice",
+    "dated",
+)
+KIND = {name: number for number, name in enumerate(KINDS)}
+
+
+def _rows(texts: Sequence[str], length: int) -> np.ndarray:
+    """(N, 96) uint8; the euro sign is the identifier behind the last of ASCII."""
+    cut = [text[:length].replace("€", "\x7f").encode("latin-1", "replace") for text in texts]
+    rows = np.array(cut, dtype=f"S{LENGTH}").view(np.uint8).reshape(len(cut), LENGTH)
+    return np.where((rows > 0) & (rows < FIRST_CLASS), rows - 31, rows).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Bank:
+    """rows: (N, 96) uint8, identifiers, and classes from 200 on. first, count: (kinds,) int64. value_kind: (labels,)
+    int64, what belongs to each label. classes: (8, 128) uint8 identifiers of every class. scrambled: (256,) int64, the
+    class that a byte is scrambled to, −1 for itself; filled: likewise where nothing is scrambled. counts: as count."""
+
+    rows: Tensor
+    first: Tensor
+    count: Tensor
+    value_kind: Tensor
+    classes: Tensor
+    scrambled: Tensor
+    filled: Tensor
+    counts: tuple[int, ...]
+
+    @property
+    def labels(self) -> int:
+        return len(self.value_kind)
+
+    def choose(self, kind: Tensor, bits: Tensor) -> Tensor:
+        """Rows of these kinds by 32 random bits each, both int64 of one shape."""
+        return self.first[kind] + ((bits * self.count[kind]) >> 32)
+
+    def written(self, row: Tensor, scramble: Tensor, bits: Tensor) -> Tensor:
+        """(…,) rows, (…,) bool, (…, 96) bits → (…, 96) uint8 identifiers, 0 behind the end."""
+        text = self.rows[row]
+        code = torch.where(scramble[..., None], self.scrambled[text.int()], self.filled[text.int()])
+        chosen = self.classes[code.clamp_min(0), bits >> 25]
+        return torch.where(code >= 0, chosen, text)
+
+
+def make_bank(seed: int, device: torch.device | str) -> Bank:
+    """Some thousand rows of every kind, in a few seconds."""
+    writer = Writer(seed)
+    labels = list(label_kinds())
+    kinds = [label_kinds()[label] for label in labels]
+    for _ in range(600):
+        label, other = writer.pick(labels[:600]), writer.pick(PREFIXES)
+        if label_kinds()[label] in ("money", "int", "date", "measure", "percent", "code"):
+            labels.append(f"{other} {label[0].lower()}{label[1:]}")
+            kinds.append(label_kinds()[label])
+    keep = [i for i, label in enumerate(labels) if len(label) <= 28]
+    texts: dict[str, list[str]] = {"label": [labels[i] for i in keep]}
+    for name, (number, make) in writer.makers(labels).items():
+        texts[name] = [make().strip() or "-" for _ in range(number)]
+    wide = {"sentence", "nonsense", "leader"}
+    arrays = [_rows(texts[name], LENGTH if name in wide else VALUE) for name in KINDS]
+    counts = np.array([len(array) for array in arrays])
+    ids = [[IDS[c] for c in characters] for characters in CLASSES]
+    table = np.array([[own[i * len(own) // 128] for i in range(128)] for own in ids], np.uint8)
+    scrambled, filled = np.full(256, -1), np.full(256, -1)
+    filled[FIRST_CLASS : FIRST_CLASS + len(CLASSES)] = np.arange(len(CLASSES))
+    scrambled[FIRST_CLASS : FIRST_CLASS + len(CLASSES)] = np.arange(len(CLASSES))
+    for letters, own in ((string.ascii_lowercase, SMALL), (string.ascii_uppercase, CAPITAL), (string.digits, FIGURE)):
+        scrambled[[IDS[c] for c in letters]] = own
+    first = np.cumsum(counts) - counts
+
+    def tensor(values: np.ndarray, dtype: torch.dtype) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(device=device, dtype=dtype)
+
+    return Bank(
+        tensor(np.concatenate(arrays), torch.uint8),
+        tensor(first, torch.int64),
+        tensor(counts, torch.int64),
+        tensor(np.array([KIND[kinds[i]] for i in keep]), torch.int64),
+        tensor(table, torch.uint8),
+        tensor(scrambled, torch.int64),
+        tensor(filled, torch.int64),
+        tuple(counts.tolist()),
+    )

@@ -1,0 +1,24 @@
+"""Small tables on a device, sent there once: every sending makes the processor wait for the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def constant(values: Sequence[Any] | float, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """A tensor of these numbers. Never change it in place."""
+    return _constant(_frozen(values), device, dtype)
+
+
+def _frozen(values: Any) -> Any:
+    return tuple(map(_frozen, values)) if isinstance(values, list | tuple) else values
+
+
+@cache
+def _constant(values: Any, device: torch.device, dtype: torch.dtype | None) -> Tensor:
+    return torch.tensor(values, device=device, dtype=dtype)

@@ -1,0 +1,67 @@
+"""Kinds of printed pages, each random in every size: every picture takes that of its own family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from . import paint, setting
+from .bills import bills
+from .charts import charts
+from .constants import constant
+from .fields import forms, tables
+from .paint import Rects
+from .prose import dense, letters
+from .setting import Slots
+from .sheets import Facts, Sheet, Stage
+
+FAMILIES: dict[str, Callable[[Stage], Sheet]] = {
+    "dense": dense,
+    "forms": forms,
+    "tables": tables,
+    "bills": bills,
+    "letters": letters,
+    "charts": charts,
+}
+SHARES = {"dense": 0.22, "forms": 0.22, "tables": 0.13, "bills": 0.2, "letters": 0.13, "charts": 0.1}
+# The judge's mixture is another one.
+VAL_SHARES = {"dense": 0.2, "forms": 0.2, "tables": 0.2, "bills": 0.15, "letters": 0.15, "charts": 0.1}
+
+
+def lay_out(stage: Stage, shares: dict[str, float]) -> tuple[Sheet, Tensor]:
+    """Every picture's own family of those with a share, by chance: the sheet, and (B,) the number of the family."""
+    names = [name for name in FAMILIES if shares.get(name, 0) > 0]
+    ends = constant([shares[name] for name in names], device=stage.device).cumsum(0)
+    pick = stage.draws.uniform("family")[:, 0] * ends[-1]
+    family = torch.searchsorted(ends, pick.contiguous(), right=True).clamp_max(len(names) - 1)
+    sheets = [FAMILIES[name](stage) for name in names]
+    numbers = constant([list(FAMILIES).index(name) for name in names], device=stage.device)
+    return chosen(sheets, family), numbers[family]
+
+
+def chosen(sheets: list[Sheet], which: Tensor) -> Sheet:
+    """Of each picture the sheet (B,) `which`."""
+    if len(sheets) == 1:
+        return sheets[0]
+    row = torch.arange(len(which), device=which.device)
+
+    def pick(parts: list[Tensor]) -> Tensor:
+        return torch.stack(parts)[which, row]
+
+    def picked(kind: Any, parts: list[Any]) -> Any:
+        return kind(*(pick([getattr(part, item.name) for part in parts]) for item in fields(kind)))
+
+    slots = [setting.widened(s.slots, max(t.slots.row.shape[1] for t in sheets)) for s in sheets]
+    lists = []
+    for name in ("fills", "rules"):
+        most = max(getattr(s, name).boxes.shape[1] for s in sheets)
+        lists.append(picked(Rects, [paint.widened(getattr(s, name), most) for s in sheets]))
+    most = max(s.facts.group.shape[1] for s in sheets)
+    facts = [Facts(*(F.pad(value, (0, most - value.shape[1])) for value in s.facts)) for s in sheets]
+    every = Facts(*(pick(list(values)) for values in zip(*facts, strict=True)))
+    return Sheet(picked(Slots, slots), lists[0], lists[1], every)

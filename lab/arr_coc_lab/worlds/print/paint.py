@@ -1,0 +1,185 @@
+"""Painting set text, fills and rules on B sheets at once, pulled: every pixel asks what lies under it.
+
+A pixel finds its piece of text by one small matrix product, its letter by the piece's columns, and the ink under its
+own square exactly: the sum over any area of a glyph is a difference of four entries of a table (`PrintAtlas.sums`). So
+type of 6 pixels is filtered as a good rasteriser filters it, and type of 64 is smooth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..needle.paint import outer
+from .atlas import LEVELS, PrintAtlas
+from .constants import constant
+from .setting import Runs
+
+PIXELS_AT_ONCE = {"cpu": 1 << 19, "cuda": 1 << 24}
+
+
+@dataclass(frozen=True)
+class Rects:
+    """M rectangles of B pictures. boxes: (B, M, 4) float32 x0, y0, x1, y1 in pixels, of any fraction. strength: (B, M)
+    from 0 (not there) to 1. colour: (B, M, 3) in 0–1; those of one list must not lie on one another."""
+
+    boxes: Tensor
+    strength: Tensor
+    colour: Tensor
+
+
+def rects_of(boxes: Tensor, strength: Tensor | float, colour: Tensor) -> Rects:
+    """boxes (B, M, 4); strength and colour of any shape that spreads to (B, M) and (B, M, 3)."""
+    shape = boxes.shape[:2]
+    given = strength if isinstance(strength, Tensor) else constant(strength, boxes.device, torch.float32)
+    return Rects(boxes, given.expand(shape), colour.expand(*shape, 3))
+
+
+def joined(parts: list[Rects]) -> Rects:
+    return Rects(*(torch.cat([getattr(part, item.name) for part in parts], 1) for item in fields(Rects)))
+
+
+def widened(rects: Rects, number: int) -> Rects:
+    missing = number - rects.boxes.shape[1]
+    if missing <= 0:
+        return rects
+    return Rects(
+        F.pad(rects.boxes, (0, 0, 0, missing)),
+        F.pad(rects.strength, (0, missing)),
+        F.pad(rects.colour, (0, 0, 0, missing)),
+    )
+
+
+def _covers(low: Tensor, high: Tensor, length: int) -> Tensor:
+    """(B, M) edges → (B, M, length): how much of every pixel's width lies between them."""
+    at = torch.arange(length, device=low.device, dtype=torch.float32)
+    return (torch.minimum(high[..., None], at + 1) - torch.maximum(low[..., None], at)).clamp(0, 1)
+
+
+def paint_rects(canvas: Tensor, rects: Rects) -> Tensor:
+    """(B, 3, H, W) float32 in 0–1 with the rectangles laid over it."""
+    height, width = canvas.shape[2:]
+    x0, y0, x1, y1 = rects.boxes.unbind(-1)
+    rows = _covers(y0, y1, height) * rects.strength[..., None]
+    cols = _covers(x0, x1, width)
+    # Strength and strength times colour, as one product of four planes.
+    weights = torch.cat([rects.colour, torch.ones_like(rects.colour[..., :1])], -1)
+    planes = torch.einsum("bkh,bkc,bkw->bchw", rows, weights, cols)
+    cover = planes[:, 3:]
+    # Where several lie on one another (rules that cross), their mean colour.
+    colour = planes[:, :3] / cover.clamp_min(1e-6)
+    return torch.lerp(canvas, colour, cover.clamp(0, 1))
+
+
+def paint_runs(
+    canvas: Tensor, runs: Runs, areas: Tensor, atlas: PrintAtlas, weight: Tensor, everywhere: bool | None = None
+) -> Tensor:
+    """(B, 3, H, W) float32 in 0–1 with the text laid over it.
+
+    areas: (B, R, 4) int64 pixels of each piece of text, none on another. weight: (B,) exponent of the ink's coverage:
+    below 1 heavier, above 1 lighter. everywhere: work on all pixels, not only on those with text; so on a GPU, which
+    would have to wait to be told how many those are.
+    """
+    device, (batch, _, height, width) = canvas.device, canvas.shape
+    slots, letters = runs.ids.shape[1:]
+    line = text_plane(runs.there, areas, height, width)
+    everywhere = device.type != "cpu" if everywhere is None else everywhere
+    where = None if everywhere else torch.nonzero(line)[:, 0]
+    pixel = torch.arange(len(line), device=device, dtype=torch.int32) if where is None else where.to(torch.int32)
+    if where is not None:
+        line = line[where]
+    picture = torch.div(pixel, height * width, rounding_mode="floor")
+    x = (pixel % width).float() + 0.5
+    y = (torch.div(pixel, width, rounding_mode="floor") % height).float() + 0.5
+    entry = picture * (slots + 1) + line
+
+    # Of every piece: baseline, texels a pixel down and across, slant; entry 0 of every picture is nothing.
+    scale = atlas.em / runs.em.clamp_min(1)
+    facts = torch.stack([runs.baseline, scale, scale / runs.stretch, runs.slant], -1)
+    facts = F.pad(facts, (0, 0, 1, 0), value=1.0).view(-1, 4)
+    base, down, across, slant = facts.index_select(0, entry).unbind(-1)
+    x = x - slant * (base - y)
+
+    # Of every letter: its origin and its glyph's box in texels.
+    glyph = torch.cat([runs.start[..., None], atlas.boxes[runs.face[..., None], runs.ids] * atlas.em], -1)
+    glyph = F.pad(glyph, (0, 0, 0, 0, 1, 0)).view(-1, 5)
+    first = F.pad(atlas.first[runs.face[..., None], runs.ids], (0, 0, 1, 0)).view(-1)
+
+    # The letter in every column: the last one that begins before it.
+    columns = torch.arange(width, device=device, dtype=torch.float32) + 0.5
+    begin = torch.where(runs.ids > 0, runs.start, 1e6).contiguous()
+    table = (torch.searchsorted(begin, columns.expand(batch, slots, width).contiguous(), right=True) - 1).clamp_min(0)
+    table = F.pad(table.to(torch.int16), (0, 0, 1, 0)).view(-1)
+    column = x.floor().clamp(0, width - 1).to(torch.int32)
+    letter = table.index_select(0, entry * width + column).to(torch.int32)
+    own = entry * letters + letter
+    ink = _ink(atlas, glyph, first, own, x, y, base, down, across)
+    # What hangs over from the letter in front or behind, whichever is nearer.
+    origin = glyph.index_select(0, own)
+    middle = origin[:, 0] + (origin[:, 1] + 0.5 * origin[:, 3]) / across
+    step = torch.where(x < middle, -1, 1).to(torch.int32)
+    beside = own + torch.where((letter + step >= 0) & (letter + step < letters), step, 0)
+    other = _ink(atlas, glyph, first, beside, x, y, base, down, across)
+    ink = torch.where(beside == own, ink, ink + other).clamp_(0, 1)
+    ink = ink.pow_(weight.index_select(0, picture)) * (line > 0)
+
+    colour = F.pad(runs.ink, (0, 0, 1, 0)).view(-1, 3).index_select(0, entry)
+    if where is None:
+        ink, colour = ink.view(batch, 1, height, width), colour.view(batch, height, width, 3).permute(0, 3, 1, 2)
+        return torch.lerp(canvas, colour, ink)
+    flat = canvas.permute(0, 2, 3, 1).reshape(-1, 3).clone()
+    flat[where] = torch.lerp(flat[where], colour, ink[:, None])
+    return flat.view(batch, height, width, 3).permute(0, 3, 1, 2).contiguous()
+
+
+def text_plane(there: Tensor, areas: Tensor, height: int, width: int) -> Tensor:
+    """(B * H * W,) int32: the number of the piece of text at each pixel, from 1; 0 for none."""
+    x0, y0, x1, y1 = areas[..., None].unbind(-2)
+    down, across = torch.arange(height, device=areas.device), torch.arange(width, device=areas.device)
+    rows = (down >= y0) & (down < y1) & there[..., None]
+    cols = (across >= x0) & (across < x1)
+    names = torch.arange(1, areas.shape[1] + 1, device=areas.device)[None, :, None]
+    return outer(rows * names, cols)
+
+
+def _ink(
+    atlas: PrintAtlas,
+    glyph: Tensor,
+    first: Tensor,
+    letter: Tensor,
+    x: Tensor,
+    y: Tensor,
+    base: Tensor,
+    down: Tensor,
+    across: Tensor,
+) -> Tensor:
+    """(N,) float32: the share of each pixel's square that the letter's ink covers."""
+    origin, left, top, wide, high = glyph.index_select(0, letter).unbind(-1)
+    start, stride = first.index_select(0, letter).to(torch.int32), wide.to(torch.int32) + 1
+    # Type above the atlas's own size is read through a window of a texel: blurred a little, not blocky.
+    half_x, half_y = across.clamp_min(1) / 2, down.clamp_min(1) / 2
+    u, v = (x - origin) * across - left, (y - base) * down + top
+    rows, columns = _edges(v - half_y, v + half_y, high), _edges(u - half_x, u + half_x, wide)
+    total = torch.zeros_like(u)
+    for row, row_weight in rows:
+        begin = start + row * stride
+        line = torch.zeros_like(u)
+        for column, column_weight in columns:
+            line.addcmul_(atlas.sums.index_select(0, begin + column).float(), column_weight)
+        total.addcmul_(line, row_weight)
+    return total / (4 * LEVELS * half_x * half_y)
+
+
+def _edges(low: Tensor, high: Tensor, end: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The four entries, with their weights, whose sum is the difference of a table's linear values at high and low."""
+    found = []
+    for place, sign in ((low, -1.0), (high, 1.0)):
+        inside = torch.minimum(place.clamp_min(0), end)
+        entry = inside.floor()
+        part = inside - entry
+        index = entry.to(torch.int32)
+        found += [(index, sign * (1 - part)), (torch.minimum(index + 1, end.to(torch.int32)), sign * part)]
+    return found

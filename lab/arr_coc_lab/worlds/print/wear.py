@@ -1,0 +1,311 @@
+"""What scanners, fax machines, copiers, cameras and time do to print, each picture in its own way.
+
+Every picture has one kind of wear and draws its strengths within that kind's limits. Letters stay legible: how coarse a
+fax may be follows from the size of the type. Where a picture is turned or bent, `Wear.moved` takes places along.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..needle.draws import FloatDraws, mix
+from ..pages.wear import blurred, compressed, grey
+from .constants import constant
+
+Limits = tuple[float, float]
+NOTHING = {
+    "angle": (0.0, 0.0),
+    "tilt": (0.0, 0.0),
+    "bend": (0.0, 0.0),
+    "scale": (1.0, 1.0),
+    "weight": (0.0, 0.0),
+    "blur": (0.0, 0.0),
+    "across": (1.0, 1.0),
+    "down": (1.0, 1.0),
+    "ink": (0.0, 0.0),
+    "paper": (1.0, 1.0),
+    "cast": (0.0, 0.0),
+    "light": (0.0, 0.0),
+    "cloud": (0.0, 0.0),
+    "noise": (0.0, 0.0),
+    "specks": (0.0, 0.0),
+    "edges": (0.0, 0.0),
+    "streaks": (0.0, 0.0),
+    "cut": (0.0, 0.0),
+    "hard": (0.0, 0.0),
+    "fade": (0.0, 0.0),
+    "quality": (0.0, 0.0),
+    "grey": (0.0, 0.0),
+    "dark": (0.0, 0.0),
+}
+# Lowest and highest of every strength that a kind has. grey: above a half, no colours are left.
+KINDS: dict[str, dict[str, Limits]] = {
+    "clean": {},
+    "scanned": {
+        "angle": (-2, 2),
+        "scale": (0.96, 1.02),
+        "weight": (-0.3, 0.35),
+        "blur": (0.25, 0.8),
+        "ink": (0, 0.35),
+        "paper": (0.82, 1.0),
+        "light": (0, 0.1),
+        "noise": (0, 0.05),
+        "specks": (0, 0.0015),
+        "quality": (-60, 90),
+        "grey": (0.3, 1.0),
+    },
+    "one_bit": {
+        "angle": (-1, 1),
+        "scale": (0.97, 1.02),
+        "weight": (-0.2, 0.3),
+        "blur": (0.3, 0.7),
+        "noise": (0, 0.06),
+        "specks": (0, 0.001),
+        "cut": (0.5, 0.8),
+        "hard": (1, 1),
+        "grey": (1, 1),
+    },
+    "faxed": {
+        "angle": (-1.2, 1.2),
+        "weight": (0, 0.4),
+        "blur": (0.2, 0.5),
+        "across": (1.0, 1.7),
+        "down": (1.0, 2.2),
+        "noise": (0, 0.08),
+        "specks": (0, 0.0025),
+        "streaks": (-3, 1),
+        "cut": (0.5, 0.78),
+        "hard": (1, 1),
+        "grey": (1, 1),
+    },
+    "copied": {
+        "angle": (-3, 3),
+        "scale": (0.93, 1.03),
+        "weight": (-0.55, 0.7),
+        "blur": (0.3, 0.8),
+        "cloud": (0, 0.2),
+        "noise": (0, 0.07),
+        "specks": (0, 0.004),
+        "edges": (0, 0.9),
+        "streaks": (-3, 1),
+        "cut": (0.45, 0.75),
+        "hard": (0, 0.9),
+        "grey": (1, 1),
+    },
+    "photographed": {
+        "angle": (-3, 3),
+        "tilt": (-0.09, 0.09),
+        "bend": (-0.012, 0.012),
+        "scale": (0.93, 1.03),
+        "blur": (0.2, 0.95),
+        "ink": (0, 0.3),
+        "paper": (0.7, 1.0),
+        "cast": (0, 0.16),
+        "light": (0.1, 0.5),
+        "cloud": (0, 0.15),
+        "noise": (0, 0.05),
+        "quality": (-40, 90),
+    },
+    "thermal": {
+        "angle": (-1.5, 1.5),
+        "bend": (-0.006, 0.006),
+        "weight": (-0.3, 0.2),
+        "blur": (0.2, 0.75),
+        "ink": (0.05, 0.35),
+        "paper": (0.85, 1.0),
+        "cast": (0, 0.06),
+        "noise": (0, 0.04),
+        "fade": (0.25, 0.85),
+        "grey": (0, 0.7),
+    },
+    "compressed": {"blur": (0, 0.4), "quality": (24, 60)},
+    "pale": {"blur": (0, 0.5), "ink": (0.3, 0.62), "paper": (0.85, 1.0), "noise": (0, 0.03)},
+    "soft": {"blur": (0.5, 1.0), "across": (1.0, 1.3), "noise": (0, 0.02), "quality": (-80, 90)},
+    "dark": {"blur": (0, 0.3), "dark": (1, 1), "ink": (0, 0.2), "paper": (0.8, 1.0)},
+}
+SHARES = {
+    "clean": 0.2,
+    "scanned": 0.19,
+    "one_bit": 0.1,
+    "faxed": 0.08,
+    "copied": 0.09,
+    "photographed": 0.1,
+    "thermal": 0.05,
+    "compressed": 0.07,
+    "pale": 0.04,
+    "soft": 0.04,
+    "dark": 0.04,
+}
+NAMES = tuple(KINDS)
+TILE = 512
+GRAIN, SPOTS, CLOUDS = range(3)
+
+
+@cache
+def _noises(device: torch.device) -> Tensor:
+    """(3, 512, 512) float32 of mean 0 and deviation 1: grain, spots of a pixel or two, clouds; the same everywhere."""
+    bits = mix(torch.arange(4 * TILE * TILE) + 12_345)
+    grain = ((bits.view(4, TILE, TILE) >> 8).float() * 2.0**-24).sum(0)
+    spots = F.avg_pool2d(F.pad(grain[None, None], (1, 1, 1, 1), mode="circular"), 3, 1)[0, 0]
+    corners = F.pad(grain[None, None, ::64, ::64], (1, 1, 1, 1), mode="circular")
+    clouds = F.interpolate(corners, scale_factor=64, mode="bicubic")[0, 0, 64:-64, 64:-64]
+    tiles = [(tile - tile.mean()) / tile.std() for tile in (grain, spots, clouds)]
+    return torch.stack(tiles).to(device)
+
+
+@dataclass(frozen=True)
+class Wear:
+    """How B pictures are worn. kind: (B,) into NAMES. strengths: (B, 1, 1, 1) each, by the names of NOTHING. places:
+    (B, 10) numbers in 0–1 for where lamps, streaks and noises lie. size: height, width."""
+
+    kind: Tensor
+    strengths: dict[str, Tensor]
+    places: Tensor
+    size: tuple[int, int]
+
+    def part(self, rows: slice) -> Wear:
+        """That of some of the pictures."""
+        strengths = {name: value[rows] for name, value in self.strengths.items()}
+        return Wear(self.kind[rows], strengths, self.places[rows], self.size)
+
+    def _bent(self, x: Tensor) -> Tensor:
+        """How far down a place is bent, by its x; both (B, …)."""
+        shape = (-1, *[1] * (x.dim() - 1))
+        height, width = self.size
+        waves = (0.5 + self.places[:, 1]).view(shape) * (2 * math.pi / width)
+        return self.strengths["bend"].view(shape) * height * torch.sin(x * waves + 6.3 * self.places[:, 2].view(shape))
+
+    def _geometry(self, dims: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Cosine and sine of the turn times its scale, and how much the sheet leans across and down, (B, 1, …) each.
+
+        Places are worked out by plain sums and products: a matrix product may be of ten bits on a GPU, half a pixel.
+        """
+        angle, tilt, scale = (self.strengths[name].view(-1, *[1] * (dims - 1)) for name in ("angle", "tilt", "scale"))
+        side = (2 * self.places[:, 0] - 1).view_as(tilt)
+        angle = angle * (math.pi / 180)
+        return angle.cos() * scale, angle.sin() * scale, tilt / self.size[1], tilt * side / self.size[0]
+
+    def moved(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Places (B, …) on the sheet, in pixels → where they lie in the worn picture."""
+        cos, sin, lean_x, lean_y = self._geometry(x.dim())
+        middle_x, middle_y = self.size[1] / 2, self.size[0] / 2
+        x, y = x - middle_x, y + self._bent(x) - middle_y
+        x, y = cos * x - sin * y, sin * x + cos * y
+        depth = 1 + lean_x * x + lean_y * y
+        return x / depth + middle_x, y / depth + middle_y
+
+    def sheet_places(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The other way round: places (B, …) in the worn picture → what of the sheet lies there."""
+        cos, sin, lean_x, lean_y = self._geometry(x.dim())
+        middle_x, middle_y = self.size[1] / 2, self.size[0] / 2
+        x, y = x - middle_x, y - middle_y
+        depth = (1 - lean_x * x - lean_y * y) * (cos * cos + sin * sin)
+        x, y = (cos * x + sin * y) / depth + middle_x, (cos * y - sin * x) / depth + middle_y
+        return x, y - self._bent(x)
+
+    def moved_boxes(self, boxes: Tensor) -> Tensor:
+        """(B, …, 4) x0, y0, x1, y1 → the upright boxes around where they lie."""
+        x0, y0, x1, y1 = boxes.unbind(-1)
+        x, y = self.moved(torch.stack([x0, x1, x1, x0], -1), torch.stack([y0, y0, y1, y1], -1))
+        return torch.stack([x.amin(-1), y.amin(-1), x.amax(-1), y.amax(-1)], -1)
+
+
+def draw_wear(draws: FloatDraws, size: tuple[int, int], em: Tensor, shares: dict[str, float] | None = None) -> Wear:
+    """em: (B,) the small type of each picture, which has to stay legible."""
+    shares, device = SHARES if shares is None else shares, draws.device
+    ends = constant([shares.get(name, 0.0) for name in NAMES], device=device).cumsum(0)
+    kind = torch.searchsorted(ends, draws.uniform("wear/kind")[:, 0] * ends[-1], right=True).clamp_max(len(NAMES) - 1)
+    limits = constant([[(NOTHING | KINDS[name])[of] for of in NOTHING] for name in NAMES], device=device)
+    low, high = limits[kind].unbind(-1)
+    strength = low + (high - low) * draws.uniform("wear/strength", slots=len(NOTHING))
+    # Below 0 is: not at all.
+    signed = constant([of in ("angle", "tilt", "bend", "weight") for of in NOTHING], device=device)
+    strength = torch.where(signed, strength, strength.clamp_min(0))
+    made = {of: strength[:, i].view(-1, 1, 1, 1) for i, of in enumerate(NOTHING)}
+    # Strokes are a tenth of the em: a third of the em of an 8 is all that a fax may blur together.
+    legible = em.view(-1, 1, 1, 1)
+    for of in ("across", "down"):
+        made[of] = torch.minimum(made[of], (legible / 7).clamp_min(1.0))
+    made["blur"] = torch.minimum(made["blur"], 0.05 * legible)
+    made["weight"] = made["weight"] * (legible / 28).clamp(0.1, 1.0)
+    # Grey edges that turn black close the counters of small letters; coarse cosines wash them away.
+    made["cut"] = torch.minimum(made["cut"], 0.5 + 0.3 * (legible / 24).clamp(0.2, 1.0))
+    made["quality"] = torch.where(made["quality"] > 0, torch.maximum(made["quality"], 75 - 2.5 * legible), 0.0)
+    # Much noise is rare, and loud.
+    made["noise"] = made["noise"] * draws.uniform("wear/noise").view(-1, 1, 1, 1)
+    return Wear(kind, made, draws.uniform("wear/places", slots=10), size)
+
+
+def worn(pictures: Tensor, wear: Wear, paper: Tensor) -> Tensor:
+    """(B, 3, H, W) float32 in 0–1 → the same, worn. paper: (B, 3) what lies beyond the sheet's edges."""
+    s, height, width = wear.strengths, *wear.size
+    weight = s["weight"]
+    fat, thin = -F.max_pool2d(-pictures, 3, 1, 1), F.max_pool2d(pictures, 3, 1, 1)
+    value = torch.lerp(pictures, torch.where(weight > 0, fat, thin), weight.abs())
+    coarse = ((s["across"] - 1) ** 2 + (s["down"] - 1) ** 2).sqrt()
+    value = blurred(value, (s["blur"] + 0.3 * coarse).view(-1))
+    beyond = paper.view(-1, 3, 1, 1)
+    value = _warped(value - beyond, wear) + beyond
+    value = torch.where(s["grey"] > 0.5, grey(value).expand_as(value), value)
+    # Ink that fades in bands and clouds, paper that is not white, light from one side.
+    clouds, grain, spots = (noise(wear.places, wear.size, which) for which in (CLOUDS, GRAIN, SPOTS))
+    kept = (1 - s["fade"] * (0.5 + 0.35 * clouds).clamp(0, 1)).clamp(0.12, 1)
+    value = 1 - (1 - value) * kept
+    value = s["ink"] + value * (s["paper"] - s["ink"])
+    cast = wear.places[:, 3:6].view(-1, 3, 1, 1) * s["cast"]
+    y = torch.linspace(-1, 1, height, device=value.device).view(1, 1, -1, 1)
+    x = torch.linspace(-1, 1, width, device=value.device).view(1, 1, 1, -1)
+    angle = 6.2832 * wear.places[:, 6].view(-1, 1, 1, 1)
+    lamp = (
+        1 - s["light"] * (0.5 + 0.4 * (angle.cos() * x + angle.sin() * y)) - 0.4 * s["cloud"] * clouds.clamp(-1.5, 1.5)
+    )
+    value = value * lamp * (1 - cast)
+    # A copier's lid leaves dark edges, dirt on its glass streaks.
+    first = wear.places[:, 7].view(-1, 1, 1, 1)
+    reach = 0.01 + 0.05 * wear.places[:, 8].view(-1, 1, 1, 1)
+    edge = torch.exp(-torch.where(first < 0.5, 1 + x, 1 - x) / reach) + torch.exp(-(1 - y) / reach) * (first > 0.3)
+    value = value * (1 - s["edges"] * edge.clamp(0, 1))
+    streak = ((x - (2 * first - 1)).abs() < 1.2 / width).float()
+    value = value * (1 - streak * (0.6 * s["streaks"]).clamp(0, 0.8))
+    value = value + s["noise"] * grain
+    # Spots that pass a height that so many of them pass: black ones and white ones.
+    high = math.sqrt(2) * torch.erfinv(1 - 2 * s["specks"].clamp(1e-6, 0.4))
+    spotted = s["specks"] > 1e-5
+    value = torch.where(spotted & (spots > high), 0.06, torch.where(spotted & (spots < -high), 1.0, value))
+    # One bit, or nearly: above the cut is paper.
+    cut = s["cut"] * s["paper"]
+    value = torch.where(s["cut"] > 0, 1 - 1.25 * (1 - value), value)
+    sharp = ((value - cut) * (4 + 60 * s["hard"])).sigmoid()
+    value = torch.where(s["hard"] >= 1, (value > cut).float(), torch.where(s["hard"] > 0.1, sharp, value))
+    value = torch.where(s["dark"] > 0, 1 - value, value).clamp(0, 1)
+    return compressed(value, s["quality"].view(-1)).clamp(0, 1)
+
+
+def _warped(pictures: Tensor, wear: Wear) -> Tensor:
+    """Every pixel of the worn picture asks which place of the sheet it shows; coarse ones ask for all their pixels."""
+    height, width = wear.size
+    s = wear.strengths
+    x = torch.arange(width, device=pictures.device, dtype=torch.float32).view(1, 1, -1) + 0.5
+    y = torch.arange(height, device=pictures.device, dtype=torch.float32).view(1, -1, 1) + 0.5
+    across, down = s["across"].view(-1, 1, 1), s["down"].view(-1, 1, 1)
+    x = torch.where(across > 1.02, ((x / across).floor() + 0.5) * across, x)
+    y = torch.where(down > 1.02, ((y / down).floor() + 0.5) * down, y)
+    from_x, from_y = wear.sheet_places(x, y)
+    grid = torch.stack([from_x * (2 / width) - 1, from_y * (2 / height) - 1], -1)
+    return F.grid_sample(pictures, grid, padding_mode="zeros", align_corners=False)
+
+
+def noise(places: Tensor, size: tuple[int, int], which: int) -> Tensor:
+    """(B, 1, H, W) of mean 0 and deviation 1: each picture's own corner of a tile, by (B, 10) numbers in 0–1."""
+    tile = _noises(places.device)[which].view(-1)
+    shift = (places[:, which + 1 : which + 3] * 9973 + places[:, 9:] * 7919).long()
+    y = (torch.arange(size[0], device=tile.device) + shift[:, :1]) % TILE
+    x = (torch.arange(size[1], device=tile.device) + shift[:, 1:]) % TILE
+    place = (y * TILE)[:, :, None] + x[:, None]
+    return tile.index_select(0, place.view(-1).to(torch.int32)).view(-1, 1, *size)

@@ -1,0 +1,340 @@
+"""The print world: the same pictures by the same numbers, letters where their boxes say, answers that can be read."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from arr_coc_lab.train.pictures import board_targets
+from arr_coc_lab.train.print_world import SIZE_STEPS, MixedPages, PrintWorld, letters_right
+from arr_coc_lab.train.reader_examples import QUESTIONS, TAIL
+from arr_coc_lab.worlds.needle import atlas as needle
+from arr_coc_lab.worlds.print import layouts
+from arr_coc_lab.worlds.print.atlas import LEVELS, OFFSET, load_atlas
+from arr_coc_lab.worlds.print.bank import KIND, make_bank
+from arr_coc_lab.worlds.print.paint import paint_runs
+from arr_coc_lab.worlds.print.questions import GROUP
+from arr_coc_lab.worlds.print.setting import WHOLE, MoneyStyle, Runs, money, painted_areas
+from arr_coc_lab.worlds.print.sheets import FRAMED
+from arr_coc_lab.worlds.print.wear import NAMES, NOTHING, Wear, worn
+
+from arr_coc.core.alphabet import IDS, SPACE, decode
+
+SIZE = (256, 320)
+
+
+@pytest.fixture(scope="module")
+def world() -> PrintWorld:
+    return PrintWorld(None, "cpu", seed=5)
+
+
+@pytest.fixture(scope="module")
+def held() -> PrintWorld:
+    return PrintWorld(None, "cpu", seed=5, split="val")
+
+
+def only(world: PrintWorld, family: str) -> PrintWorld:
+    """The same world with pictures of one family."""
+    other = object.__new__(PrintWorld)
+    other.__dict__.update(world.__dict__, shares={family: 1.0})
+    return other
+
+
+def darkness(pixels: torch.Tensor) -> torch.Tensor:
+    """(B, H, W) float: how much darker each pixel is than the picture's paper, its commonest brightness."""
+    level = pixels.float().mean(1)
+    paper = level.flatten(1).round().mode(1).values
+    return (paper[:, None, None] - level).clamp_min(0)
+
+
+def inside(boxes: torch.Tensor, there: torch.Tensor, size: tuple[int, int], margin: float = 0.0) -> torch.Tensor:
+    """(B, H, W) bool: the pixels whose middles lie in a box (B, G, 4) that is there."""
+    y, x = torch.arange(size[0]) + 0.5, torch.arange(size[1]) + 0.5
+    x0, y0, x1, y1 = torch.where(there[..., None], boxes, -99).unbind(-1)
+    rows = (y >= y0[..., None] - margin) & (y < y1[..., None] + margin)
+    cols = (x >= x0[..., None] - margin) & (x < x1[..., None] + margin)
+    return torch.bmm(rows.transpose(1, 2).float(), cols.float()) > 0
+
+
+# ---- The atlas and the bank ------------------------------------------------------------------------------------------
+
+
+def test_sums_hold_the_ink_of_every_glyph() -> None:
+    atlas, glyphs = load_atlas(None, "cpu"), needle.glyphs("cpu")
+    face, letter, size = 3, IDS["g"], len(glyphs.sizes) - 1
+    wide, high = (atlas.boxes[face, letter, 2:] * atlas.em).round().long().tolist()
+    first = int(atlas.first[face, letter])
+    table = atlas.sums[first : first + (wide + 1) * (high + 1)].view(high + 1, wide + 1).long() + OFFSET
+    start, columns = int(glyphs.first[face, size, letter]), int(glyphs.advance[face, size, letter])
+    texels = glyphs.coverage[start : start + columns * int(glyphs.height[face, size])] // 17
+    assert table[0].eq(0).all()
+    assert table[:, 0].eq(0).all()
+    assert int(table[-1, -1]) == int(texels.long().sum()) <= LEVELS * wide * high
+    assert (table.diff(dim=0) >= 0).all()
+    assert (table.diff(dim=1) >= 0).all()
+
+
+def test_held_out_faces_are_never_for_training(world: PrintWorld, held: PrintWorld) -> None:
+    train, val = set(world.faces.tolist()), set(held.faces.tolist())
+    assert train
+    assert val
+    assert not train & val
+    assert {world.atlas.names[face] for face in val} == set(needle.typefaces("test"))
+    for own, faces in ((world, train), (held, val)):
+        _, printed = own.printed(8, SIZE, 0)
+        assert set(printed.runs.face[printed.runs.there].tolist()) <= faces
+
+
+def test_rows_are_filled_with_what_their_pattern_says() -> None:
+    bank = make_bank(1, "cpu")
+    kind = torch.full((400,), KIND["code"])
+    row = bank.choose(kind, torch.randint(1 << 32, (400,)))
+    bits = torch.randint(1 << 32, (2, 400, 96))
+    texts = [bank.written(row, torch.zeros(400, dtype=torch.bool), each) for each in bits]
+    assert all(int(text.max()) <= IDS["€"] for text in texts)
+    assert (texts[0] != texts[1]).any(1).float().mean() > 0.9  # no two are alike
+    assert torch.equal(texts[0] > 0, texts[1] > 0)  # but as long, and of the same shape
+    plain = bank.written(row, torch.ones(400, dtype=torch.bool), bits[0])
+    assert torch.equal(plain == SPACE, texts[0] == SPACE)
+
+
+def test_a_third_of_the_lines_are_in_no_language(world: PrintWorld) -> None:
+    slots = layouts.dense(world.stage(200, (512, 512), 0)).slots
+    first, count = (int(values[KIND["nonsense"]]) for values in (world.bank.first, world.bank.count))
+    strange = slots.scramble | ((slots.row >= first) & (slots.row < first + count))
+    assert 0.28 < float(strange[slots.there].float().mean()) < 0.42
+
+
+@pytest.mark.parametrize(
+    ("cents", "marks", "behind", "said"),
+    [(123456789, 1, 0, "$1,234,567.89"), (5, 2, 1, "0,05 $"), (100000, 3, 0, "$1 000,00"), (WHOLE + 12, 1, 0, "12")],
+)
+def test_sums_are_written_in_many_ways(cents: int, marks: int, behind: int, said: str) -> None:
+    style = MoneyStyle(*(torch.tensor([[value]]) for value in (0, behind, marks, 1)))
+    assert decode(money(torch.tensor([[cents]]), style)[0, 0].long()) == said
+
+
+# ---- Pictures --------------------------------------------------------------------------------------------------------
+
+
+def test_a_picture_is_the_same_in_every_batch(world: PrintWorld) -> None:
+    whole, parts = world.render(6, SIZE, 40), [world.render(2, SIZE, start) for start in (40, 42, 44)]
+    for name in ("pictures", "questions", "tails", "said", "targets", "copied", "fine", "coarse"):
+        joined = torch.cat([getattr(part, name) for part in parts])
+        difference = (getattr(whole, name).float() - joined.float()).abs()
+        assert difference.max() <= (1 if name == "pictures" else 0), name
+    assert not torch.equal(whole.pictures, world.render(6, SIZE, 46).pictures)
+    assert not torch.equal(whole.pictures, PrintWorld(None, "cpu", seed=6).render(6, SIZE, 40).pictures)
+
+
+def test_letters_have_ink_and_ink_has_letters(world: PrintWorld) -> None:
+    _, printed = only(world, "dense").printed(12, SIZE, 0, worn=False)
+    there, boxes = printed.glyphs.character > 0, printed.boxes(world.atlas)
+    ink = darkness(printed.pixels)
+    covered = inside(boxes, there | printed.runs.letters().flatten(1), SIZE, margin=1.0)
+    # Rules and ornaments are few on these pages: what is dark is text.
+    assert float((ink * covered).sum() / ink.sum()) > 0.85
+    found = []
+    for picture, number in there.nonzero().tolist():
+        x0, y0, x1, y1 = boxes[picture, number].clamp_min(0).tolist()
+        piece = ink[picture, int(y0) : math.ceil(y1), int(x0) : math.ceil(x1)]
+        found.append(bool(piece.numel()) and float(piece.max()) > 25)
+    assert len(found) > 500
+    assert sum(found) / len(found) > 0.97
+
+
+def test_type_sizes_are_even_in_their_logarithm(world: PrintWorld) -> None:
+    slots = layouts.dense(world.stage(600, (512, 512), 0)).slots
+    steps = torch.exp(torch.linspace(math.log(6), math.log(64), 5))
+    assert float(slots.em.min()) >= 6
+    assert float(slots.em.max()) <= 64
+    # Of every page the middle one of its lines.
+    middle = torch.where(slots.there, slots.em, math.nan).nanmedian(1).values
+    share = torch.histogram(middle.clamp_max(63.9), steps).hist / 600
+    assert float(share.min()) > 0.15, share
+    assert float(share.max()) < 0.36, share
+    lines = torch.histogram(slots.em[slots.there].clamp_max(63.9), steps).hist
+    assert float(lines.min()) > 600
+
+
+@pytest.mark.parametrize("family", list(layouts.FAMILIES))
+def test_answers_stand_in_their_boxes(world: PrintWorld, family: str) -> None:
+    own = only(world, family)
+    number, size = 10, (384, 384)
+    batch = own.render(number, size, 100)
+    draws, printed = own.printed(number, size, 100)
+    asked = own._asked(draws, printed, size)
+    assert batch.tails.shape == (number, QUESTIONS, TAIL)
+    whole = 0
+    for k in range(QUESTIONS):
+        letters = (asked[k].answer_ids > 0) & (asked[k].answer_ids != SPACE)
+        copied = (batch.copied[:, k] >= 0).sum(1)
+        # Every letter of the answer is copied from a letter of the picture: the box holds exactly these.
+        whole += int((copied == letters.sum(1)).sum())
+        assert (batch.said[:, k].sum(1) == (asked[k].answer_ids > 0).sum(1) + 1).all()
+        assert (asked[k].boxes[asked[k].box_mask] <= 1).all()
+    assert whole >= 0.9 * number * QUESTIONS, whole
+    assert batch.targets.flatten(2).any(2).float().mean() >= 0.9
+
+
+def test_questions_name_what_stands_there_once(world: PrintWorld) -> None:
+    own = only(world, "forms")
+    batch = own.render(16, (384, 384), 0)
+    questions = {decode(row.long()) for row in batch.questions.flatten(0, 1)}
+    assert len(questions) > 30
+    assert any(text.startswith("What is written for ") for text in questions)
+    slots = layouts.forms(own.stage(16, (512, 512), 0)).slots
+    for picture in range(16):
+        rows = slots.row[picture, FRAMED : FRAMED + 36]
+        assert len(set(rows.tolist())) == 36  # no label twice
+
+
+def test_the_total_is_what_the_items_come_to(world: PrintWorld) -> None:
+    sheet = layouts.bills(world.stage(60, (512, 512), 0))
+    facts, slots = sheet.facts, sheet.slots
+    total = facts.answer[(facts.group == GROUP["total"]) & facts.valid].view(-1)
+    assert len(total) >= 60
+    asked = [decode(row.long()) for row in only(world, "bills").render(8, (384, 384), 0).questions.flatten(0, 1)]
+    assert any("total" in text.lower() or "paid" in text.lower() for text in asked)
+    # In the order in which they are laid out: amounts of items, then subtotal, other, tax, total, paid, change.
+    sums = slots.amount[:, facts.answer[0, 0] : facts.answer[0, 0] + 6]
+    there = slots.there[:, facts.answer[0, 0] : facts.answer[0, 0] + 6]
+    whole = sums[:, 0] + sums[:, 1] * there[:, 1] + sums[:, 2] * there[:, 2]
+    plain = there[:, 3] & (sums[:, 4] >= sums[:, 3])
+    assert plain.float().mean() > 0.95
+    # A band has no room for other sums; all other totals are what stands above them.
+    assert (sums[:, 3] == whole)[plain].float().mean() > 0.85
+
+
+def set_line(world: PrintWorld, text: str, em: float, x: float, baseline: float) -> Runs:
+    """One line of one picture."""
+    atlas, one = world.atlas, torch.ones(1, 1)
+    ids = torch.nn.functional.pad(torch.tensor([[[IDS[c] for c in text]]]), (0, 96 - len(text)))
+    face = torch.full((1, 1), 5)
+    advance = atlas.advance[face[..., None], ids] * em * (ids > 0)
+    start = x + advance.cumsum(-1) - advance
+    return Runs(
+        ids, start, advance, one.long() * len(text), baseline * one, em * one, face, one, 0 * one, one.bool(), ink(0.0)
+    )
+
+
+def ink(level: float) -> torch.Tensor:
+    return torch.full((1, 1, 3), level)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_small_letters_are_large_ones_seen_from_afar(world: PrintWorld, everywhere: bool) -> None:
+    """Type of 5 pixels is type of 40, every eight by eight pixels as one: nothing falls between the pixels."""
+    drawn = []
+    for times in (1, 8):
+        runs = set_line(world, "Reading", 5.0 * times, 3.25 * times, 12.5 * times)
+        areas = painted_areas(runs.extent(world.atlas))
+        canvas = torch.ones(1, 3, 24 * times, 48 * times)
+        drawn.append(paint_runs(canvas, runs, areas, world.atlas, torch.ones(1), everywhere)[:, 0])
+        assert bool((canvas == 1).all())
+    small, large = drawn[0], torch.nn.functional.avg_pool2d(drawn[1], 8)
+    assert float((1 - small).sum()) > 10
+    assert float((small - large).abs().max()) < 0.02
+
+
+# ---- Wear ------------------------------------------------------------------------------------------------------------
+
+
+def wear_of(size: tuple[int, int], **strengths: float) -> Wear:
+    kept = {name: torch.full((1, 1, 1, 1), strengths.get(name, limits[0])) for name, limits in NOTHING.items()}
+    return Wear(torch.zeros(1, dtype=torch.int64), kept, torch.full((1, 10), 0.37), size)
+
+
+def test_boxes_move_with_the_ink() -> None:
+    size = (256, 256)
+    for strengths in ({"angle": 3.0}, {"tilt": 0.2}, {"bend": 0.03}, {"angle": -2.0, "scale": 0.9, "bend": 0.02}):
+        wear = wear_of(size, **strengths)
+        moved = []
+        for x, y in ((40.0, 50.0), (200.0, 60.0), (120.0, 210.0)):
+            picture = torch.ones(1, 3, *size)
+            picture[:, :, int(y) - 4 : int(y) + 4, int(x) - 4 : int(x) + 4] = 0
+            ink = 1 - worn(picture, wear, torch.ones(1, 3))[0, 0]
+            rows, cols = torch.arange(256) + 0.5, torch.arange(256) + 0.5
+            found = float((ink * cols).sum() / ink.sum()), float((ink * rows[:, None]).sum() / ink.sum())
+            there = [float(value) for value in wear.moved(torch.tensor([[x]]), torch.tensor([[y]]))]
+            assert found == pytest.approx(there, abs=0.6), strengths
+            moved.append(math.dist(there, (x, y)))
+            back = wear.sheet_places(torch.tensor([[there[0]]]), torch.tensor([[there[1]]]))
+            assert [float(value) for value in back] == pytest.approx([x, y], abs=0.01)
+        assert max(moved) > 2, strengths
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_every_wear_keeps_the_letters(world: PrintWorld, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arr_coc_lab.worlds.print.wear.SHARES", {kind: 1.0})
+    own = only(world, "forms")
+    _, printed = own.printed(10, SIZE, 0)
+    assert (printed.wear.kind == NAMES.index(kind)).all()
+    there, boxes = (printed.glyphs.character > 0) & (printed.glyphs.size >= 9), printed.boxes(world.atlas)
+    inked = inside(boxes, there, SIZE)
+    around = inside(boxes, there, SIZE, margin=3.0) & ~inside(boxes, there, SIZE, margin=1.0)
+    level = printed.pixels.float().mean(1)
+    text = torch.stack([level[i][inked[i]].mean() for i in range(10) if inked[i].any()])
+    ground = torch.stack([level[i][around[i]].mean() for i in range(10) if inked[i].any()])
+    contrast = text - ground if kind == "dark" else ground - text
+    assert (contrast > 0).all(), contrast
+    assert float(contrast.mean()) > (8 if kind in ("thermal", "pale", "dark") else 20), contrast
+
+
+def test_nothing_done_leaves_a_picture_as_it_is() -> None:
+    picture = torch.rand(1, 3, 64, 96)
+    assert (worn(picture, wear_of((64, 96)), torch.ones(1, 3)) - picture).abs().max() < 0.01
+
+
+# ---- Letters and their judge -----------------------------------------------------------------------------------------
+
+
+def test_letters_are_many_and_judged_by_size_and_wear(world: PrintWorld) -> None:
+    batch = world.letters(8, SIZE, 0)
+    again = world.letters(4, SIZE, 4)
+    assert (batch.pictures[4:].float() - again.pictures.float()).abs().max() <= 1
+    assert torch.equal(batch.fine[4:], again.fine)
+    assert torch.equal(batch.fine_sizes[4:], again.fine_sizes)
+    fine, coarse = batch.boards()
+    assert int((fine > 0).sum()) > 8 * 60
+    sizes = batch.sizes()
+    assert ((sizes[0] > 0) == (fine != 0)).all()
+    rows, cols = SIZE[0] // 32, SIZE[1] // 32
+    grid = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(cols), indexing="ij"), -1).view(1, -1, 2)
+    leaves = torch.cat([grid, torch.zeros_like(grid[..., :1])], -1).expand(8, -1, 3)
+    targets, em = board_targets([fine, coarse], leaves), board_targets(sizes, leaves)
+    told = letters_right(targets, targets, em, batch.wear)
+    number = int((targets > 0).sum())
+    assert told["all"]["all"] == (1.0, number)
+    assert sum(count for _, count in told["size"].values()) == number == sum(n for _, n in told["wear"].values())
+    wrong: Any = torch.where(em >= SIZE_STEPS[4], targets, 0)
+    told = letters_right(wrong, targets, em, batch.wear)
+    assert told["size"]["8-10"][0] == 0
+    assert told["size"]["24-40"][0] in (0.0, 1.0)
+    assert told["all"]["all"][0] == pytest.approx(float((targets > 0)[em >= SIZE_STEPS[4]].sum()) / number)
+
+
+def test_the_judge_is_another_world(world: PrintWorld, held: PrintWorld) -> None:
+    assert world.shares != held.shares
+    assert not torch.equal(world.render(2, SIZE, 0).pictures, held.render(2, SIZE, 0).pictures)
+
+
+def test_sources_of_pages_take_turns(world: PrintWorld, held: PrintWorld) -> None:
+    mixed = MixedPages([world, held])
+    assert mixed.share_of(SIZE) == 0.95
+    first, same = (mixed.render(1, SIZE, 3).pictures for _ in range(2))
+    assert torch.equal(first, same)
+    drawn = [torch.equal(mixed.render(1, SIZE, n).pictures, world.render(1, SIZE, n).pictures) for n in range(6)]
+    assert any(drawn)
+    assert not all(drawn)
+
+
+@pytest.mark.parametrize("size", [(256, 256), (768, 1024)])
+def test_every_canvas_is_drawn(world: PrintWorld, size: tuple[int, int]) -> None:
+    batch = world.render(2, size, 7)
+    assert batch.pictures.shape == (2, 3, *size)
+    assert batch.pictures.dtype == torch.uint8
+    assert batch.grid == (size[0] // 32, size[1] // 32)
+    assert 0 < world.share_of(size) < 1
