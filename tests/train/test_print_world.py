@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+
+from arr_coc.core.alphabet import IDS, SPACE, decode
 from arr_coc_lab.train.pictures import board_targets
 from arr_coc_lab.train.print_world import SIZE_STEPS, MixedPages, PrintWorld, letters_right
 from arr_coc_lab.train.reader_examples import QUESTIONS, TAIL
@@ -19,8 +21,6 @@ from arr_coc_lab.worlds.print.questions import GROUP
 from arr_coc_lab.worlds.print.setting import WHOLE, MoneyStyle, Runs, money, painted_areas
 from arr_coc_lab.worlds.print.sheets import FRAMED
 from arr_coc_lab.worlds.print.wear import NAMES, NOTHING, Wear, worn
-
-from arr_coc.core.alphabet import IDS, SPACE, decode
 
 SIZE = (256, 320)
 

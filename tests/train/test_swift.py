@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -13,25 +12,36 @@ from hypothesis import strategies as st
 
 from arr_coc.core.alphabet import IDS, NUMBER_OF_IDS
 from arr_coc_lab.train import pictures as picture_room
-from arr_coc_lab.train.acceleration import Captured
-from arr_coc_lab.train.allocations import KINDS, NURSERY_KINDS, Kind, LeafTable, even_tree_of, make_leaves, tree_of
+from arr_coc_lab.train.allocations import (
+    KINDS,
+    NURSERY_KINDS,
+    SEGMENTS,
+    Kind,
+    LeafTable,
+    even_tree_of,
+    make_leaves,
+    tree_of,
+)
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.pictures import TrainingBatch, render_family, vary
 from arr_coc_lab.train.reader import (
     DenseHeads,
     Reader,
+    Window,
     copying_loss,
     cut_blocks,
     leaves_meant,
-    pack_batch,
     pointing_loss,
     read,
     reader_losses,
-    unpack_batch,
+    see_blocks,
 )
 from arr_coc_lab.train.reader_examples import ReaderBatch, ReaderSource, RingBuffer, render_reader_batch, whose_turn
+from arr_coc_lab.train.swift import PIECES, compile_pieces
+from arr_coc_lab.train.turning import rotated, turned, turns
 
 SIZE = (128, 256)
+COMPILED: dict = {}
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +84,107 @@ def test_losses_and_gradients_are_those_of_the_stock_class(reader, kind):
         torch.testing.assert_close(
             found[name], value, rtol=1e-3, atol=1e-5, msg=lambda text, name=name: f"{name} {text}"
         )
+
+
+@pytest.fixture
+def compiled():
+    """Every piece compiled, for any number of pictures and leaves; without the kernels, which take minutes here."""
+    compile_pieces(backend="aot_eager")
+    COMPILED.update({piece: piece.run for piece in PIECES})
+    yield
+    compile_pieces(False)
+
+
+def test_compiled_it_is_the_same_and_once_for_all_lengths(reader, compiled):
+    """Two canvases and two allocations: same losses, same gradients, and nothing is compiled a second time."""
+    for number, size in ((3, (128, 256)), (2, (256, 256)), (4, (256, 256))):
+        pages = render_reader_batch("cards", number, size, 5, 0, "cpu", questions=2)
+        table = LeafTable(even_tree_of(size), "cpu")
+        found = {}
+        for kind in (Kind("full", 1, 1), Kind("overlay", 0.5, 1)):
+            blocks, _ = table.looks(kind, pages.targets[:, 0].float(), torch.Generator().manual_seed(0))
+            patches = cut_blocks(pages, blocks, 5, torch.float32, kind.whole)
+            for wanted in (False, True):
+                for piece in PIECES:
+                    piece.run = COMPILED[piece] if wanted else piece.work
+                lesson = reader_losses(reader, pages, blocks, patches)
+                loss = lesson.reading.answer + lesson.reading.glyph + lesson.reading.thing + lesson.patches
+                found[wanted] = loss.detach(), gradients(reader, loss)
+            torch.testing.assert_close(found[True][0], found[False][0], rtol=1e-4, atol=1e-5)
+            assert set(found[True][1]) == set(found[False][1])
+            for name, value in found[False][1].items():
+                torch.testing.assert_close(found[True][1][name], value, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("heads", [5, 7])
+def test_the_kernel_turns_as_plain_operations_do(heads):
+    torch.manual_seed(0)
+    angles = torch.rand(999, 1, 32, device="cuda") * 9
+    found = {}
+    for way in ("plain", "kernel"):
+        torch.manual_seed(1)
+        mixed = torch.randn(999, 3, heads, 64, device="cuda", requires_grad=True)
+        cosine, sine = turns(angles, torch.float32)
+        if way == "plain":
+            query, key, value = mixed.unbind(1)
+            parts = rotated(query, cosine, sine), rotated(key, cosine, sine), value
+        else:
+            parts = turned(mixed, cosine, sine)
+        sum((part * torch.randn_like(part)).sum() for part in parts).backward()
+        found[way] = [*parts, mixed.grad]
+    for plain, kernel in zip(found["plain"], found["kernel"], strict=True):
+        torch.testing.assert_close(kernel, plain, rtol=1e-5, atol=1e-5)
+
+
+def test_whole_pictures_are_cut_without_a_gather(reader):
+    pages = render_reader_batch("cards", 3, SIZE, 5, 0, "cpu", questions=1)
+    table = LeafTable(even_tree_of(SIZE), "cpu")
+    (leaves,), _ = table.looks(Kind("full", 1, 1), pages.targets[:, 0].float(), torch.Generator())
+    assert leaves.shape == (1, 32, 3)
+    (laid,), (gathered,) = (cut_blocks(pages, [leaves], 4, torch.float32, whole) for whole in (True, False))
+    assert torch.equal(laid, gathered)
+    # Leaves that are the same for all pictures give what the same leaves for each give.
+    one = reader_losses(reader, pages, [leaves], [laid])
+    each = reader_losses(reader, pages, [leaves.expand(3, -1, -1)], [laid])
+    torch.testing.assert_close(one.reading.answer, each.reading.answer)
+    torch.testing.assert_close(one.pointing, each.pointing)
+
+
+def test_a_window_is_read_as_that_part_of_the_larger_picture(reader):
+    """The leaves of a quarter of a picture, by themselves and as a window of the size of the quarter."""
+    pages = render_reader_batch("cards", 2, (256, 256), 5, 0, "cpu", questions=1)
+    row, col = torch.meshgrid(torch.arange(4, 8), torch.arange(4), indexing="ij")
+    quarter = torch.stack([row, col, torch.zeros_like(row)], -1).view(1, 16, 3)
+    core, parts = reader.mini.model, cut_blocks(pages, [quarter], 1, torch.float32)
+    whole = see_blocks(core, [quarter], parts, Window(0, 0, 8, 8))
+    small = replace(pages, pictures=pages.pictures[:, :, 128:, :128])
+    inside = quarter - torch.tensor([4, 0, 0])
+    window = see_blocks(core, [inside], cut_blocks(small, [inside], 1, torch.float32, True), Window(4, 0, 8, 8))
+    torch.testing.assert_close(window.embeds, whole.embeds)
+    alone = see_blocks(core, [inside], cut_blocks(small, [inside], 1, torch.float32, True), Window(0, 0, 4, 4))
+    assert not torch.allclose(alone.embeds, whole.embeds)
+
+
+def test_an_overview_comes_first_and_fine_leaves_behind_it(reader):
+    size = (256, 256)
+    pages = render_reader_batch("forms", 3, size, 5, 0, "cpu", questions=1)
+    table = LeafTable(even_tree_of(size), "cpu")
+    (overview, fine), _ = table.looks(SEGMENTS, pages.targets[:, 0].float(), torch.Generator().manual_seed(0))
+    assert overview.shape[0] == 1
+    assert (overview[..., 2] > 0).all()
+    assert fine.shape == (3, 8, 3)
+    assert (fine[..., 2] == 0).all()
+    lesson = reader_losses(reader, pages, [overview, fine], cut_blocks(pages, [overview, fine], 5, torch.float32))
+    assert lesson.reading.answer > 0
+
+
+def test_two_in_one_sub_cell_are_not_asked_for():
+    y, x = torch.tensor([[4, 4, 4, 20]]), torch.tensor([[1, 2, 9, 1]])
+    glyphs = picture_room.Glyphs(y, x, torch.tensor([[5, 6, 7, 8]]), torch.tensor([[8, 8, 8, 5]]))
+    board = picture_room.glyph_board(glyphs, (32, 32), 0)
+    assert board[0, 0, :4].tolist() == [picture_room.IGNORE, 0, 7, 0]
+    assert board[0, 2, 0] == picture_room.IGNORE, "too small"
 
 
 def test_two_questions_at_once_are_the_same_as_each_alone(reader):
@@ -199,10 +310,6 @@ def test_two_looks_are_those_of_the_separate_path(reader):
     blocks = table.again(pages.targets[:, 0].float(), torch.Generator().manual_seed(0), None, 4)
     patches = cut_blocks(pages, blocks, table.tree.levels + 1, torch.float32)
     reading = reader_losses(reader, pages, blocks, patches).reading
-    # Packed and unpacked, it is the same lesson, though the pictures are gone.
-    packed = unpack_batch(pack_batch(pages, blocks, patches))
-    assert torch.equal(reader_losses(reader, *packed).reading.answer, reading.answer)
-    assert packed[0].pictures.numel() == 0
     core = reader.mini.model
     looks = [run_tower(core.visual, cut_patches(pages.pictures, one, 4, torch.float32), one, (8, 8)) for one in blocks]
     alone = run_tower(core.visual, cut_patches(pages.pictures, blocks[0], 4, torch.float32), blocks[0], (8, 8))
@@ -291,34 +398,6 @@ def test_the_copying_loss_falls_when_the_right_leaf_and_spot_are_named(reader):
     wrong = copying_loss(Knowing(), torch.zeros(4, length, 16), torch.zeros(4, 64, 16), pages, leaves)
     assert right < 1e-3
     assert wrong > 10
-
-
-class Sums:
-    """Work with something to change: adds to a total that keeps its place."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.total = torch.zeros((), device=device)
-        self.captured = Captured(self.add, device)
-
-    def add(self, arguments: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-        self.total.add_(arguments[0].sum() * arguments[1].sum())
-        return {"sum": arguments[0].sum()}
-
-
-@pytest.mark.parametrize("name", ["cpu", "cuda"])
-def test_captured_work_is_the_work(name):
-    if name == "cuda" and not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-    device = torch.device(name)
-    sums, expected = Sums(device), 0.0
-    for step in range(1, 12):
-        for length in (2, 3):
-            ones = torch.full((length,), float(step), device=device)
-            found = sums.captured([ones, ones[:1]])
-            expected += step * length * step
-            assert found["sum"].item() == step * length
-    assert sums.total.item() == expected
-    assert len(sums.captured.recordings) == (2 if name == "cuda" else 0)
 
 
 def test_pointing_has_read_the_question_and_nothing_of_the_answer(reader):

@@ -1,115 +1,18 @@
-"""What keeps a fast device busy: recorded steps, rendering in the background, a bfloat16 twin, batched Muon."""
+"""What keeps a fast device busy: rendering in the background, a bfloat16 twin, batched Muon."""
 
 from __future__ import annotations
 
 import copy
-import gc
 import math
 import queue
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
-
-Work = Callable[[Sequence[Tensor]], dict[str, Tensor]]
-# Done so often before it is recorded: kernels have been chosen by then, and rare shapes cost neither time nor memory.
-BEFORE = 8
-# … and so often before it is tried once more where there was no room.
-FOR_A_WHILE = 100
-# Share of the device's memory that must be free for another recording, or lie idle.
-ROOM = 0.45
-
-
-class Recording(NamedTuple):
-    """inputs: where the arguments are put before the replay. outputs: where the results stand after it."""
-
-    graph: torch.cuda.CUDAGraph
-    inputs: list[Tensor]
-    outputs: dict[str, Tensor]
-
-
-@dataclass
-class Place:
-    """The memory of recordings, and the stream they are made on: memory is handed on from one to the next on one stream
-    only. What a recording leaves there is gone when the next is replayed. held: bytes of it, by now."""
-
-    pool: Any = None
-    stream: Any = None
-    held: int = 0
-
-    def room(self) -> float:
-        """The share of the device's memory that is free, or that steps before have left and nobody holds."""
-        free, whole = torch.cuda.mem_get_info()
-        return (free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated() - self.held) / whole
-
-
-class Captured:
-    """`work` takes tensors and returns tensors; what else it changes must keep its place in memory (gradients that are
-    copied into, not replaced), must not depend on anything but its arguments' values, and may not wait for the device.
-    """
-
-    def __init__(self, work: Work, device: torch.device, place: Place | None = None) -> None:
-        """place: where the recordings lie, of another one, to share its memory; nothing may be replayed meanwhile."""
-        self.work = work
-        self.place = place or Place()
-        self.able = device.type == "cuda"
-        self.recordings: dict[tuple[object, ...], Recording] = {}
-        self._done: dict[tuple[object, ...], int] = {}
-
-    def __call__(self, arguments: Sequence[Tensor]) -> dict[str, Tensor]:
-        if not self.able:
-            return self.work(arguments)
-        key = tuple((item.shape, item.dtype) for item in arguments)
-        if key not in self.recordings:
-            self._done[key] = self._done.get(key, 0) + 1
-            if self._done[key] <= BEFORE or not self._record(key, arguments):
-                return self.work(arguments)
-        recording = self.recordings[key]
-        torch._foreach_copy_(recording.inputs, list(arguments))
-        recording.graph.replay()
-        # The next replay writes to the same places.
-        return {name: value.clone() for name, value in recording.outputs.items()}
-
-    def _record(self, key: tuple[object, ...], arguments: Sequence[Tensor]) -> bool:
-        """Record the work for arguments of this shape; nothing is done yet. False where that is not possible."""
-        if self.place.room() < ROOM:
-            self._done[key] = -FOR_A_WHILE
-            return False
-        inputs = [item.clone() for item in arguments]
-        if self.place.pool is None:
-            self.place.pool, self.place.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
-        graph, stream = torch.cuda.CUDAGraph(), self.place.stream
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()  # what lies idle in pieces is wanted as a whole
-        before = torch.cuda.memory_reserved()
-        collecting = gc.isenabled()
-        gc.disable()  # freeing a tensor meanwhile would end the recording
-        try:
-            with torch.cuda.stream(stream):
-                # Another thread renders meanwhile and must not be taken for a part of it.
-                graph.capture_begin(pool=self.place.pool, capture_error_mode="thread_local")
-                try:
-                    outputs = self.work(inputs)
-                finally:
-                    graph.capture_end()
-        except RuntimeError as error:
-            # A device that has no room for this shape may have some for others.
-            self.able = isinstance(error, torch.cuda.OutOfMemoryError)
-            self._done[key] = -FOR_A_WHILE
-            print(f"cannot record a step, going on without: {str(error).splitlines()[0]}", flush=True)
-            return False
-        finally:
-            if collecting:
-                gc.enable()
-        torch.cuda.current_stream().wait_stream(stream)
-        self.place.held += max(0, torch.cuda.memory_reserved() - before)
-        self.recordings[key] = Recording(graph, inputs, outputs)
-        return True
-
 
 # ---- Rendering in the background: the next batches are painted while the present one is read -------------------------
 # Painting is many small launches; reading is few large ones, and its backward pass leaves Python idle. So a thread with

@@ -34,8 +34,8 @@ class Kind:
     """One way to allocate: name, share of the level-0 tokens kept, how often it is drawn.
 
     full, uniform: what they say. overlay: overlapping leaves around the answer and distractions; scorer: around what a
-    scorer finds; scattered: around noise. oracle, random: the same as tilings. again: a second look. dropped: tokens
-    taken away after the tower.
+    scorer finds; scattered: around noise. oracle, random: the same as tilings. again: a second look. segments: an
+    overview first, the fine leaves behind it. dropped: tokens taken away after the tower.
     """
 
     name: str
@@ -45,7 +45,17 @@ class Kind:
     @property
     def lays_over(self) -> bool:
         """Whether its leaves may overlap, so that every budget from 1 on is met."""
-        return self.name in ("overlay", "scorer", "scattered", "again")
+        return self.name in ("overlay", "scorer", "scattered", "again", "segments")
+
+    @property
+    def whole(self) -> bool:
+        """Whether the tower sees every cell at level 0."""
+        return self.name in ("full", "dropped")
+
+    @property
+    def shared(self) -> bool:
+        """Whether all pictures of a canvas get the same leaves."""
+        return self.whole or self.name == "uniform"
 
 
 NURSERY_KINDS = (Kind("full", 1, 0.6), Kind("uniform", 1 / 4, 0.2), Kind("oracle", 1 / 2, 0.2))
@@ -74,6 +84,9 @@ SCORER_KINDS = (Kind("scorer", 1 / 8, 0.01), Kind("scorer", 1 / 16, 0.01), Kind(
 
 # A first look, and further leaves behind it in the prompt: half of them where the answer is, half of them elsewhere.
 LOOK_AGAIN = Kind("again", 1 / 8, 0.10)
+# The overview of a picture is the same for every question, so that it can be kept; what a question needs follows it.
+SEGMENTS = Kind("segments", 1 / 8, 0.12)
+OVERVIEW = Kind("uniform", 1 / 16, 1.0)
 
 
 def box_cover(boxes: Tensor, mask: Tensor, rows: int, cols: int) -> Tensor:
@@ -184,13 +197,17 @@ class LeafTable:
     def looks(
         self, kind: Kind, truth: Tensor, generator: torch.Generator, scores: Tensor | None = None
     ) -> tuple[list[Tensor], Tensor | None]:
-        """The leaves of every look, (B, N, 3) each, and the tokens (B, n) that the language model gets, or None: all.
+        """The leaves of every look, (B, N, 3) each or (1, N, 3) for all, and the tokens (B, n) that the language model
+        gets, or None: all.
 
         scores: what a scorer finds, where the kind asks for it.
         """
+        if kind.name == "segments":
+            return self.segments(kind, truth, generator), None
         if kind.name == "again":
             return self.again(truth, generator, scores, max(1, self.tree.full // 16)), None
-        leaves = [self.leaves(kind, truth, generator, scores)]
+        some = truth[:1] if kind.shared else truth
+        leaves = [self.leaves(kind, some, generator, scores)]
         return leaves, self.kept(kind, truth, generator) if kind.name == "dropped" else None
 
     def kept(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> Tensor:
@@ -218,6 +235,13 @@ class LeafTable:
         best = (wanted - 2 * seen).topk(count, dim=1).indices.sort(1).values
         second = torch.stack([best // cols, best % cols, torch.zeros_like(best)], -1)
         return [first, second]
+
+    def segments(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> list[Tensor]:
+        """An overview (1, N, 3) and the fine leaves (B, n, 3) around the answer and distractions, in raster order."""
+        overview = self.leaves(OVERVIEW, truth[:1], generator)
+        wanted = distracted(truth, generator).flatten(1)
+        best = wanted.topk(max(1, round(kind.keep * self.tree.full)), dim=1).indices.sort(1).values
+        return [overview, torch.stack([best // self.tree.cols, best % self.tree.cols, torch.zeros_like(best)], -1)]
 
     def gather(self, selected: Tensor, count: int) -> Tensor:
         """(B, M) bool splits that leave `count` leaves each → (B, count, 3) in raster order."""

@@ -23,7 +23,8 @@ from .clip_allocations import leaves_by_level
 from .mini_model import IMAGE, VIDEO, VISION_END, VISION_START
 from .prompts import HEAD, Prompt, chat_tail
 from .reader import normalise_pictures
-from .swift import Rotate, pair
+from .swift import pair
+from .turning import rotated, turns
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -131,12 +132,12 @@ def run_ragged_tower(tower: Any, patches: Tensor, batch: LeafBatch) -> VisualTok
     hidden = F.linear(patches.to(dtype), projection.weight.view(width, -1), projection.bias) + placed
     # (P, 2, frequencies) → (P, 1, 1, half a head): rows first, then columns
     angles = (positions[..., None] * tower.rotary_pos_emb.inv_freq).flatten(1)[:, None, None]
-    cosine, sine = angles.cos(), angles.sin()
+    cosine, sine = turns(angles, torch.float32)
     rows, mask = rows_of(tuple(4 * count for count in batch.counts), patches.device)
     planes = []
     for index, block in enumerate(tower.blocks):
         mixed = block.attn.qkv(block.norm1(hidden)).view(len(hidden), 3, heads, -1)
-        turned = Rotate.apply(mixed[:, :2], cosine.to(mixed.dtype), sine.to(mixed.dtype))
+        turned = rotated(mixed[:, :2], cosine.to(mixed.dtype), sine.to(mixed.dtype))
         laid_out = rows.spread(torch.cat([turned, mixed[:, 2:]], 1)).permute(2, 0, 3, 1, 4)
         attended = F.scaled_dot_product_attention(*laid_out, attn_mask=mask)
         hidden = hidden + block.attn.proj(rows.pack(attended.transpose(1, 2)).flatten(1))

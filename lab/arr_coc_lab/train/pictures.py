@@ -28,7 +28,7 @@ SUBCELLS = SUB_ROWS * SUB_COLS
 # Pixels of a sub-cell at level 0.
 SUB_HEIGHT, SUB_WIDTH = CELL // SUB_ROWS, CELL // SUB_COLS
 # Type below this many pixels at the leaf's own resolution is not asked for: it cannot be read there.
-LEGIBLE = 8
+LEGIBLE = 6
 IGNORE = -100
 # Deepest level of detail on which glyphs are asked for.
 READING_LEVELS = 2
@@ -122,18 +122,28 @@ def glyphs_of(scene: Scene, size: tuple[int, int]) -> Glyphs:
 def glyph_board(glyphs: Glyphs, size: tuple[int, int], depth: int) -> Tensor:
     """(B, rows, cols) int64: the character in each sub-cell of the picture at 1 / 2**depth of its resolution.
 
-    0 for none, −100 for "do not ask". Coarse leaves at the edge reach beyond the picture: the board has one more leaf
-    of blank ground on each side.
+    0 for none, −100 for "do not ask": too small, or two in one sub-cell. Coarse leaves at the edge reach beyond the
+    picture: the board has one more leaf of blank ground on each side.
     """
+    there = glyphs.character > 0
+    legible = there & (glyphs.size >> depth >= LEGIBLE)
+    written = on_board(glyphs, size, depth, torch.where(legible, glyphs.character, IGNORE), there)
+    alone = on_board(glyphs, size, depth, there.long(), there, "sum") == 1
+    return torch.where(alone | (written == 0), written, IGNORE)
+
+
+def on_board(
+    glyphs: Glyphs, size: tuple[int, int], depth: int, values: Tensor, there: Tensor, how: str | None = None
+) -> Tensor:
+    """(B, rows, cols) int64: a value (B, G) of every glyph that is there in its sub-cell, of several any or their sum;
+    0 where there is none."""
     high, wide = SUB_HEIGHT << depth, SUB_WIDTH << depth
     rows, cols = -(-size[0] // high) + SUB_ROWS, -(-size[1] // wide) + SUB_COLS
     number, nowhere = len(glyphs.y), rows * cols
     board = torch.zeros(number, nowhere + 1, dtype=torch.int64, device=glyphs.y.device)
     place = (glyphs.y.clamp_min(0) // high) * cols + glyphs.x.clamp_min(0) // wide
-    there = glyphs.character > 0
-    legible = there & (glyphs.size >> depth >= LEGIBLE)
-    board.scatter_(1, torch.where(legible, place, nowhere), glyphs.character)
-    board.scatter_(1, torch.where(there & ~legible, place, nowhere), IGNORE)
+    place = torch.where(there, place, nowhere)
+    board = board.scatter_add_(1, place, values) if how == "sum" else board.scatter_(1, place, values)
     return board[:, :-1].view(number, rows, cols)
 
 

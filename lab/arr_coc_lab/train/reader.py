@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -30,7 +30,7 @@ from .pictures import (
 )
 from .prompts import HEAD, build_prompt
 from .reader_examples import ReaderBatch
-from .swift import Seen, Thought, cut_patches, each_question, run_language, run_tower, together
+from .swift import Piece, Seen, Thought, cut_patches, cut_whole, each_question, run_language, run_tower, together
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -139,16 +139,17 @@ def read(model: PreTrainedModel, batch: TrainingBatch, leaves: Tensor, heads: De
     glyph_logits, thing_logits = heads(tokens.embeds)
     target = glyph_targets(batch.glyphs, leaves, size).flatten(0, 1)
     glyph = glyph_loss(glyph_logits, target)
-    thing = thing_loss(thing_logits, *thing_targets(batch.things, leaves))
+    thing = thing_loss(thing_logits, *(part.flatten(0, 1) for part in thing_targets(batch.things, leaves)))
     return Reading(answer, wrong == 0, glyph, thing, glyphs_read(glyph_logits, target))
 
 
 def glyph_loss(logits: Tensor, target: Tensor) -> Tensor:
     """(M, 32, characters) and (M, 32) → cross entropy; blank ground counts little, −100 not at all."""
-    classes = torch.arange(logits.shape[-1], device=logits.device)
-    weight = torch.where(classes == 0, BLANK_WEIGHT, 1.0)
-    total = F.cross_entropy(logits.flatten(0, 1).float(), target.flatten(), weight=weight, reduction="sum")
-    return total / ((target > 0) + BLANK_WEIGHT * (target == 0)).sum().clamp_min(1)
+    logits, classes = logits.float(), torch.arange(logits.shape[-1], device=logits.device)
+    # The right one by comparison instead of by its place: compiled, nothing as large as the logits is written twice.
+    wanted = torch.where(classes == target[..., None], logits, 0).sum(-1)
+    weight = torch.where(target > 0, 1.0, torch.where(target == 0, BLANK_WEIGHT, 0.0))
+    return ((logits.logsumexp(-1) - wanted) * weight).sum() / weight.sum().clamp_min(1)
 
 
 @torch.no_grad()
@@ -169,11 +170,11 @@ def pointing_loss(log_probabilities: Tensor, wanted: Tensor) -> Tensor:
 
 
 def thing_loss(logits: Tensor, found: Tensor, may: Tensor) -> Tensor:
-    """(M, classes) logits, found (B, N, classes), may (B, N) → cross entropy where it may be asked."""
-    logits, found = logits.float(), found.flatten(0, 1).float()
+    """(M, classes) logits, found (M, classes), may (M,) → cross entropy where it may be asked."""
+    logits, found = logits.float(), found.float()
     # What is there is rare: it counts eight times.
     each = F.binary_cross_entropy_with_logits(logits, found, weight=1 + 7 * found, reduction="none").mean(-1)
-    return (each * may.flatten()).sum() / may.sum().clamp_min(1)
+    return (each * may).sum() / may.sum().clamp_min(1)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -200,9 +201,29 @@ class DenseLosses(NamedTuple):
     right: Tensor
 
 
-def cut_blocks(batch: ReaderBatch, blocks: Sequence[Tensor], levels: int, dtype: torch.dtype) -> list[Tensor]:
-    """The patches of every look. levels: mip levels, one more than that of the coarsest leaf."""
-    return [cut_patches(batch.pictures, leaves, levels, dtype) for leaves in blocks]
+class Window(NamedTuple):
+    """The canvas as a part of a larger picture that nobody sees: its first row and column there, and the rows and cols
+    of the whole, in level-0 cells. Leaves of a page of 2048 pixels then cost what those of the canvas cost."""
+
+    top: int
+    left: int
+    rows: int
+    cols: int
+
+    def moved(self, leaves: Tensor) -> Tensor:
+        """Leaves (…, 3) of the canvas, where they lie in the larger picture."""
+        row, col, level = leaves.unbind(-1)
+        return torch.stack([row + self.top, col + self.left, level], -1)
+
+
+def cut_blocks(
+    batch: ReaderBatch, blocks: Sequence[Tensor], levels: int, dtype: torch.dtype, whole: bool = False
+) -> list[Tensor]:
+    """The patches of every look. levels: mip levels, one more than that of the coarsest leaf. whole: every look is all
+    leaves of level 0 in raster order."""
+    if whole:
+        return [cut_whole(batch.pictures, dtype) for _ in blocks]
+    return [cut_patches(batch.pictures, each.expand(len(batch), -1, -1), levels, dtype) for each in blocks]
 
 
 def reader_losses(
@@ -211,26 +232,30 @@ def reader_losses(
     blocks: Sequence[Tensor],
     patches: Sequence[Tensor],
     kept: Tensor | None = None,
+    window: Window | None = None,
 ) -> ReaderLosses:
     """Losses of B pictures with K questions each.
 
     blocks: leaves (B, N, 3) of one look, or of several looks after one another: the leaves of each look see each other
-    in the tower, and stand behind those of the look before in the prompt. patches: theirs, from `cut_blocks`; of the
-    pictures themselves only the size is needed. kept: (B, n), the tokens that the language model gets; all where None.
-    `Reading.right` is (B·K,).
+    in the tower, and stand behind those of the look before in the prompt; (1, N, 3) where all pictures have the same.
+    patches: theirs, from `cut_blocks`. kept: (B, n), the tokens that the language model gets; all where None. window:
+    where the canvas lies in a larger picture. `Reading.right` is (B·K,).
     """
-    core, grid = reader.mini.model, batch.grid
-    leaves, seen = torch.cat(list(blocks), 1), see_blocks(core, blocks, patches, grid)
+    core, batch_size = reader.mini.model, len(batch)
+    window = window or Window(0, 0, *batch.grid)
+    seen = see_blocks(core, blocks, patches, window)
+    leaves = side_by_side(blocks)
     if kept is not None:
         leaves, seen = (
-            take_tokens(leaves, kept),
+            take_tokens(leaves.expand(batch_size, -1, -1), kept),
             Seen(
                 take_tokens(seen.embeds, kept),
                 [take_tokens(plane, kept) for plane in seen.planes],
                 take_tokens(seen.patches.unflatten(1, (-1, 4)).flatten(2), kept).unflatten(2, (4, -1)).flatten(1, 2),
             ),
         )
-    answer, right, thought = answer_loss(core, seen, batch, leaves, grid)
+    answer, right, thought = answer_loss(core, seen, batch, leaves, window)
+    leaves = leaves.expand(batch_size, -1, -1)
     said = batch.said.flatten(0, 1)[:, 1:]
     dense = dense_losses(reader, batch, leaves, seen)
     # The token before the answer's first: it has read the whole question and nothing of the answer.
@@ -243,29 +268,65 @@ def reader_losses(
     return ReaderLosses(reading, dense.patches, pointing, copying)
 
 
-def see_blocks(core: Any, blocks: Sequence[Tensor], patches: Sequence[Tensor], grid: tuple[int, int]) -> Seen:
+def side_by_side(blocks: Sequence[Tensor]) -> Tensor:
+    """The leaves of all looks, one behind the other: (B, N, 3), or (1, N, 3) where every look is the same for all."""
+    most = max(len(each) for each in blocks)
+    return torch.cat([each.expand(most, -1, -1) for each in blocks], 1)
+
+
+def see_blocks(core: Any, blocks: Sequence[Tensor], patches: Sequence[Tensor], window: Window) -> Seen:
     """All looks through the tower, one behind the other."""
-    looks = [run_tower(core.visual, each, leaves, grid) for each, leaves in zip(patches, blocks, strict=True)]
-    return together(looks)
+    grid = window.rows, window.cols
+    looks = [
+        run_tower(core.visual, each, window.moved(leaves), grid) for each, leaves in zip(patches, blocks, strict=True)
+    ]
+    return together(looks) if len(looks) > 1 else looks[0]
 
 
 def dense_losses(reader: Reader, batch: ReaderBatch, leaves: Tensor, seen: Seen) -> DenseLosses:
     target = board_targets(batch.boards(), leaves).flatten(0, 1)
-    glyph_logits, thing_logits = reader.heads(seen.embeds.flatten(0, 1))
-    return DenseLosses(
+    found, may = thing_targets(batch.things, leaves)
+    tokens, patches = seen.embeds.flatten(0, 1), seen.patches.flatten(0, 1)
+    return DenseLosses(*dense_part(reader.heads, tokens, patches, target, found.flatten(0, 1), may.flatten()))
+
+
+@Piece
+def dense_part(
+    heads: DenseHeads, embeds: Tensor, patches: Tensor, target: Tensor, found: Tensor, may: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The numbers of `DenseLosses`. embeds: (M, D). patches: (4·M, D). target: (M, 32). found: (M, things) and may:
+    (M,), from `thing_targets`."""
+    glyph_logits, thing_logits = heads(embeds)
+    return (
         glyph_loss(glyph_logits, target),
-        thing_loss(thing_logits, *thing_targets(batch.things, leaves)),
-        glyph_loss(reader.heads.read_patches(seen.patches.flatten(0, 1)), target),
+        thing_loss(thing_logits, found, may),
+        glyph_loss(heads.read_patches(patches), target),
         glyphs_read(glyph_logits, target),
     )
 
 
 def letter_losses(
-    reader: Reader, batch: ReaderBatch, blocks: Sequence[Tensor], patches: Sequence[Tensor]
+    reader: Reader,
+    batch: ReaderBatch,
+    blocks: Sequence[Tensor],
+    patches: Sequence[Tensor],
+    window: Window | None = None,
 ) -> DenseLosses:
     """Only what every token shows, as `reader_losses` has it: the language model is not run."""
-    seen = see_blocks(reader.mini.model, blocks, patches, batch.grid)
-    return dense_losses(reader, batch, torch.cat(list(blocks), 1), seen)
+    seen = see_blocks(reader.mini.model, blocks, patches, window or Window(0, 0, *batch.grid))
+    return dense_losses(reader, batch, side_by_side(blocks).expand(len(batch), -1, -1), seen)
+
+
+def named_letters(reader: Reader, pictures: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """What every token of whole pictures (B, 3, H, W) names in its sub-cells: (B, N, 32) characters; and the leaves
+    (B, N, 3)."""
+    rows, cols = pictures.shape[2] // 32, pictures.shape[3] // 32
+    cells = torch.arange(rows * cols, device=pictures.device)
+    leaves = torch.stack([cells // cols, cells % cols, torch.zeros_like(cells)], -1)[None]
+    # With gradients, though nobody wants them: what was compiled for the training serves here too.
+    seen = see_blocks(reader.mini.model, [leaves], [cut_whole(pictures, dtype)], Window(0, 0, rows, cols))
+    with torch.no_grad():
+        return reader.heads(seen.embeds)[0].argmax(-1), leaves.expand(len(pictures), -1, -1)
 
 
 def take_tokens(values: Tensor, which: Tensor) -> Tensor:
@@ -274,10 +335,10 @@ def take_tokens(values: Tensor, which: Tensor) -> Tensor:
 
 
 def answer_loss(
-    core: Any, seen: Seen, batch: ReaderBatch, leaves: Tensor, grid: tuple[int, int]
+    core: Any, seen: Seen, batch: ReaderBatch, leaves: Tensor, window: Window
 ) -> tuple[Tensor, Tensor, Thought]:
     """Cross entropy of the answers, which are right (B·K,), and what the language model made of it all."""
-    thought = run_language(core, seen, batch.heard, leaves, grid)
+    thought = run_language(core, seen, batch.heard, window.moved(leaves), (window.rows, window.cols))
     logits = F.linear(thought.said[:, :-1], core.language_model.embed_tokens.weight).float()
     tails, said = batch.tails.flatten(0, 1)[:, 1:], batch.said.flatten(0, 1)[:, 1:]
     wanted = torch.where(said, tails.long(), IGNORE)
@@ -287,30 +348,9 @@ def answer_loss(
 
 def picture_loss(mini: Any, batch: ReaderBatch, blocks: Sequence[Tensor], levels: int) -> tuple[Tensor, Tensor]:
     """Cross entropy of the answers from still pictures, and which are right; no dense heads. blocks: as there."""
-    core, grid = mini.model, batch.grid
+    core, window = mini.model, Window(0, 0, *batch.grid)
     patches = cut_blocks(batch, blocks, levels, core.language_model.embed_tokens.weight.dtype)
-    return answer_loss(core, see_blocks(core, blocks, patches, grid), batch, torch.cat(list(blocks), 1), grid)[:2]
-
-
-def pack_batch(
-    batch: ReaderBatch, blocks: Sequence[Tensor], patches: Sequence[Tensor], kept: Tensor | None = None
-) -> list[Tensor]:
-    """A batch as a flat list of tensors: the batch without its pictures, leaves and patches of every look, and what is
-    kept of the tokens, where not all of them are."""
-    light = replace(batch, pictures=batch.pictures[:0])
-    last = [] if kept is None else [kept]
-    return [*(getattr(light, item.name) for item in fields(ReaderBatch)), *blocks, *patches, *last]
-
-
-def unpack_batch(
-    material: Sequence[Tensor],
-) -> tuple[ReaderBatch, Sequence[Tensor], Sequence[Tensor], Tensor | None]:
-    """The inverse, but for the pictures, of which only the size is left."""
-    number = len(fields(ReaderBatch))
-    looks, odd = divmod(len(material) - number, 2)
-    end = number + 2 * looks
-    kept = material[end] if odd else None
-    return ReaderBatch(*material[:number]), material[number : number + looks], material[number + looks : end], kept
+    return answer_loss(core, see_blocks(core, blocks, patches, window), batch, side_by_side(blocks), window)[:2]
 
 
 def copying_loss(reader: Reader, saying: Tensor, places: Tensor, batch: ReaderBatch, leaves: Tensor) -> Tensor:

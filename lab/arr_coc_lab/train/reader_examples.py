@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -21,12 +21,22 @@ from torch.nn import functional as F
 from arr_coc.core.alphabet import NUMBER_OF_IDS, QUESTION, SPACE
 from arr_coc.core.errors import InputError
 
-from ..worlds.needle.batch import CELL, FIRST_COLOUR
+from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
 from ..worlds.needle.difficulty import Difficulty, as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
-from .allocations import KINDS, LOOK_AGAIN, NURSERY_KINDS, SCORER_KINDS, Kind, budget_of, even_tree_of, target_cells
-from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, Glyphs, glyph_board, glyphs_of
+from .allocations import (
+    KINDS,
+    LOOK_AGAIN,
+    NURSERY_KINDS,
+    SCORER_KINDS,
+    SEGMENTS,
+    Kind,
+    budget_of,
+    even_tree_of,
+    target_cells,
+)
+from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, UNKNOWN, Glyphs, glyph_board, glyphs_of
 from .prompts import TURN_LENGTH, chat_tail, reword
 
 # Longest question and answer with the turn between them; the longest of Needle World has 69 tokens, and 98 in 100
@@ -38,7 +48,7 @@ SMALLEST_PAGE = 256
 
 
 class PageRenderer(Protocol):
-    """Where pages come from: `reader_pages.PageBook`. share_of: of the pictures of a canvas, those that are pages."""
+    """Where pages come from, like `reader_pages.PageBook`. share_of: of the pictures of a canvas, those from here."""
 
     def share_of(self, size: tuple[int, int]) -> float: ...
 
@@ -139,8 +149,6 @@ def reader_batch(
         words = [reword(each.question_ids, each.answer_ids, TAIL, generator) for each in asked]
         asked = [each._replace(question_ids=ids) for each, ids in zip(asked, words, strict=True)]
     tails = [chat_tail(each.question_ids, each.answer_ids, TAIL) for each in asked]
-    boards = [glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)]
-    fine, coarse = (torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards)
     told = torch.stack([tail for tail, _ in tails], 1)
     return ReaderBatch(
         pictures,
@@ -150,10 +158,31 @@ def reader_batch(
         torch.stack([said for _, said in tails], 1),
         torch.stack([target_cells(each, rows, cols).bool() for each in asked], 1),
         torch.stack([copied_from(glyphs, each, size) for each in asked], 1),
-        fine,
-        coarse,
+        *written_boards(glyphs, size),
         things,
     )
+
+
+def letter_batch(pictures: Tensor, glyphs: Glyphs) -> ReaderBatch:
+    """Pictures (P, 3, H, W) and what is written in them; nothing is asked: K is 0."""
+    number, size = len(pictures), (pictures.shape[2], pictures.shape[3])
+    grid = size[0] // CELL, size[1] // CELL
+    things = torch.full((number, *grid, len(CELL_CLASSES) - FIRST_COLOUR), UNKNOWN, dtype=torch.uint8)
+
+    def none(*shape: int, dtype: torch.dtype = torch.uint8) -> Tensor:
+        return torch.zeros(number, 0, *shape, dtype=dtype, device=pictures.device)
+
+    tails, flags = none(TAIL), none(TAIL, dtype=torch.bool)
+    targets, copied = none(*grid, dtype=torch.bool), none(TAIL, dtype=torch.int32)
+    boards = written_boards(glyphs, size)
+    things = things.to(pictures.device)
+    return ReaderBatch(pictures, none(QUESTION), tails, tails, flags, targets, copied, *boards, things)
+
+
+def written_boards(glyphs: Glyphs, size: tuple[int, int]) -> list[Tensor]:
+    """`fine` and `coarse` of a `ReaderBatch`."""
+    boards = [glyph_board(glyphs, size, depth) for depth in range(READING_LEVELS)]
+    return [torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards]
 
 
 def misheard(batch: ReaderBatch, share: float, generator: torch.Generator) -> ReaderBatch:
@@ -211,7 +240,8 @@ class Origin(NamedTuple):
     difficulty: str | None
 
 
-PAGES = "pages"  # the family of pictures that a browser drew
+# The families of pictures that a browser drew, of those set from type, and of those that are all text.
+PAGES, PRINT, LETTERS = "pages", "print", "letters"
 
 
 class RingBuffer(Generic[Batch]):
@@ -290,7 +320,8 @@ class ReaderSource:
     """Which pictures come next: the family whose turn it is.
 
     families, shares: how often each family comes. rendered: pictures so far, their numbers under the seed; a resumed
-    training goes on from there, so that it never sees a picture twice.
+    training goes on from there, so that it never sees a picture twice. pages: others who draw, by the family's name.
+    text: who draws pictures of nothing but text, called as `PageRenderer.render` is.
     """
 
     families: Sequence[str]
@@ -299,23 +330,35 @@ class ReaderSource:
     device: torch.device | str
     questions: int = 2
     rendered: int = 0
-    pages: PageRenderer | None = None
+    pages: Mapping[str, PageRenderer] = field(default_factory=dict)
+    text: Callable[[int, tuple[int, int], int], ReaderBatch] | None = None
+
+    def choose_letters(self, number: int, size: tuple[int, int]) -> Origin:
+        start, self.rendered = self.rendered, self.rendered + number
+        return Origin(LETTERS, number, size, start, None)
 
     def choose(self, number: int, size: tuple[int, int], difficulty: str | None, turn: int) -> Origin:
         """turn: how many batches of this canvas came before."""
         families, shares = list(self.families), list(self.shares)
-        if self.pages is not None and min(size) >= SMALLEST_PAGE:
-            share = self.pages.share_of(size)
-            families, shares = [*families, PAGES], [*shares, sum(shares) * share / (1 - share)]
+        if min(size) >= SMALLEST_PAGE:
+            parts = {name: drawer.share_of(size) for name, drawer in self.pages.items()}
+            own = sum(shares)
+            families, shares = (
+                [*families, *parts],
+                [*shares, *(own * p / (1 - sum(parts.values())) for p in parts.values())],
+            )
         family = families[whose_turn(tuple(shares), len(self.families), turn)]
         start, self.rendered = self.rendered, self.rendered + number
         return Origin(family, number, size, start, difficulty)
 
     def render(self, origin: Origin) -> ReaderBatch:
         family, number, size, start, difficulty = origin
-        if family == PAGES:
-            assert self.pages is not None, "pages were read before, and their packs are not given now"
-            return self.pages.render(number, size, start)
+        if family == LETTERS:
+            assert self.text is not None, "text was read before, and is not given now"
+            return self.text(number, size, start)
+        if family in (PAGES, PRINT):
+            assert family in self.pages, f"{family} were read before, and are not given now"
+            return self.pages[family].render(number, size, start)
         return render_reader_batch(family, number, size, self.seed, start, self.device, difficulty, self.questions)
 
 
@@ -353,14 +396,14 @@ STAGES = (
     ),
 )
 # A step reads about so many patches, and its language model about so many tokens: small enough for many steps, large
-# enough that the device has more to do than the processor.
-PATCHES_A_STEP = 60 * 1024
-TOKENS_A_STEP = 50_000
+# enough that the device never waits for the processor.
+PATCHES_A_STEP = 120 * 1024
+TOKENS_A_STEP = 100_000
 # Pixels rendered at once, and kept in a buffer.
 PIXELS_A_RENDERING = 256 * 512 * 512
 PIXELS_A_BUFFER = 6_144 * 512 * 512
 # … and cut into patches in one step: few tokens of large pictures are still many pixels.
-PIXELS_A_STEP = 192 * 512 * 512
+PIXELS_A_STEP = 384 * 512 * 512
 QUESTIONS = 3
 # cards, forms, receipts, scenes, charts, signs, zoo: what is read worst comes most, and what pages have nothing of.
 SHARES = (1.1, 1.6, 1.8, 1.8, 1.1, 1.0, 1.4)
@@ -372,17 +415,19 @@ def next_stage(stage: int, progress: float, glyphs_right: float) -> int:
     return stage + 1 if glyphs_right >= here.read_well or progress >= here.at_latest else stage
 
 
-def draw_step(stage: int, progress: float, chance: random.Random, largest: int = 1024) -> tuple[tuple[int, int], Kind]:
-    """The canvas of a step, no side above `largest`, and the kind of its allocations."""
+def draw_step(
+    stage: int, progress: float, chance: random.Random, largest: int = 1024, guided: bool = True
+) -> tuple[tuple[int, int], Kind]:
+    """The canvas of a step, no side above `largest`, and the kind of its allocations; guided: some by a scorer."""
     weights = {size: weight for size, weight in STAGES[stage].canvases.items() if max(size) <= largest}
     size = chance.choices(list(weights), list(weights.values()))[0]
-    return size, kind_at(size, progress, chance)
+    return size, kind_at(size, progress, chance, guided)
 
 
-def kind_at(size: tuple[int, int], progress: float, chance: random.Random) -> Kind:
+def kind_at(size: tuple[int, int], progress: float, chance: random.Random, guided: bool = True) -> Kind:
     kinds: tuple[Kind, ...] = NURSERY_KINDS if min(size) <= 128 else KINDS
     if min(size) >= 256 and progress > 0.4:
-        kinds = (*kinds, *SCORER_KINDS, LOOK_AGAIN)
+        kinds = (*kinds, *(SCORER_KINDS if guided else ()), LOOK_AGAIN, SEGMENTS)
     return chance.choices(kinds, [kind.weight for kind in kinds])[0]
 
 

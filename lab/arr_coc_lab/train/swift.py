@@ -2,13 +2,15 @@
 
 The stock class serves every model and length; its many small launches leave a fast device idle for most of a small
 model's step. Here all pictures of a batch have the same number of leaves and the prompt one fixed layout, so nothing
-has to be looked up on the device, rotations are done in place, and projections of the same input are one product. The
-parameters are the stock model's own; a test holds values and gradients equal to it.
+has to be looked up on the device, projections of the same input are one product, and everything between two attentions
+is a `Piece` that can be compiled: once, for all canvases, since the weights of all layers are its arguments. The
+parameters are the stock model's own; a test holds values and gradients equal to it, compiled or not.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +22,7 @@ from arr_coc.models.tokens.positions import language_positions, position_taps, v
 
 from .mini_model import VISION_END
 from .prompts import HEAD
+from .turning import rotated, turned, turns
 
 
 class Seen(NamedTuple):
@@ -37,26 +40,30 @@ def together(looks: list[Seen]) -> Seen:
     return Seen(torch.cat([look.embeds for look in looks], 1), planes, torch.cat([look.patches for look in looks], 1))
 
 
-class Rotate(torch.autograd.Function):
-    """Rotary embedding with the angles' cosine and sine (…, half): backward is the rotation the other way."""
-
-    @staticmethod
-    def forward(ctx: Any, vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-        ctx.save_for_backward(cosine, sine)
-        return _rotate(vectors, cosine, sine, 1)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        cosine, sine = ctx.saved_tensors
-        return _rotate(gradients[0], cosine, sine, -1), None, None
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+PIECES: list[Any] = []
 
 
-def _rotate(vectors: Tensor, cosine: Tensor, sine: Tensor, direction: int) -> Tensor:
-    turned = torch.empty(vectors.shape, dtype=vectors.dtype, device=vectors.device)
-    (first, second), (left, right) = vectors.chunk(2, -1), turned.chunk(2, -1)
-    torch.mul(first, cosine, out=left).addcmul_(second, sine, value=-direction)
-    torch.mul(second, cosine, out=right).addcmul_(first, sine, value=direction)
-    return turned
+class Piece(Generic[Given, Made]):
+    """A part of the pass, as it is written or, after `compile_pieces`, compiled."""
+
+    def __init__(self, work: Callable[Given, Made]) -> None:
+        self.work = self.run = work
+        PIECES.append(self)
+
+    def __call__(self, *given: Given.args, **named: Given.kwargs) -> Made:
+        return self.run(*given, **named)
+
+
+def compile_pieces(wanted: bool = True, dynamic: bool | None = True, backend: str = "inductor") -> None:
+    """From now on in this process: every piece compiled, or none. dynamic: one compilation for all lengths and numbers
+    of pictures; None: for the first of each, and then for all."""
+    torch._dynamo.config.recompile_limit = 64
+    for piece in PIECES:
+        piece.run = (
+            torch.compile(piece.work, dynamic=dynamic, fullgraph=True, backend=backend) if wanted else piece.work
+        )
 
 
 def pair(first: int, second: int, device: torch.device) -> Tensor:
@@ -71,33 +78,79 @@ def cut_patches(pictures: Tensor, leaves: Tensor, levels: int, dtype: torch.dtyp
     return gather_leaf_patches(pyramid, leaves, merge=2, temporal=1)
 
 
+def cut_whole(pictures: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same for all leaves of level 0 in raster order: nothing is gathered, only laid out anew."""
+    batch, channels, height, width = pictures.shape
+    blocks = pictures.view(batch, channels, height // 32, 2, 16, width // 32, 2, 16).permute(0, 2, 5, 3, 6, 1, 4, 7)
+    return blocks.to(dtype, memory_format=torch.contiguous_format).div_(127.5).sub_(1).view(-1, channels * 256)
+
+
 def run_tower(tower: Any, patches: Tensor, leaves: Tensor, grid: tuple[int, int]) -> Seen:
-    """The vision tower on the leaves (B, N, 3) of pictures of grid (rows, cols) level-0 cells."""
-    batch, number = leaves.shape[:2]
+    """The vision tower on the leaves (B, N, 3) of pictures of grid (rows, cols) level-0 cells; (1, N, 3) where all
+    pictures have the same."""
+    number = leaves.shape[1]
+    batch = len(patches) // (4 * number)
     width, heads = tower.config.hidden_size, tower.config.num_heads
     dtype = tower.patch_embed.proj.weight.dtype
-    positions = vision_positions(leaves, 2).view(batch, -1, 2)
+    positions = vision_positions(leaves, 2).view(len(leaves), -1, 2)
     size = pair(2 * grid[0], 2 * grid[1], leaves.device)
     indices, weights = position_taps(positions.view(-1, 2), size, tower.num_grid_per_side)
-    placed = (F.embedding(indices, tower.pos_embed.weight) * weights[..., None].to(dtype)).sum(1)
+    # As one product: the gradient of a table that thousands look into would have to be sorted first.
+    taps = weights.new_zeros(len(indices), tower.num_grid_per_side**2).scatter_add_(1, indices, weights).to(dtype)
+    placed = (taps @ tower.pos_embed.weight).view(len(leaves), -1, width)
     projection = tower.patch_embed.proj
-    hidden = F.linear(patches.to(dtype), projection.weight.view(width, -1), projection.bias) + placed
-    hidden = hidden.view(batch, -1, width)
-    # (B, 4·N, 2, frequencies) → (B, 4·N, 1, 1, half a head): rows first, then columns
-    angles = (positions[..., None] * tower.rotary_pos_emb.inv_freq).flatten(2)[:, :, None, None]
-    cosine, sine = angles.cos().to(dtype), angles.sin().to(dtype)
+    hidden = F.linear(patches.to(dtype), projection.weight.view(width, -1), projection.bias)
+    hidden = (hidden.view(batch, -1, width) + placed).view(-1, width)
+    # (B, 4·N, 2, frequencies) → a row for every patch: rows first, then columns
+    angles = (positions[..., None] * tower.rotary_pos_emb.inv_freq).flatten(2)
+    turn = [each_row(one, batch) for one in turns(angles, dtype)]
     planes = []
     for index, block in enumerate(tower.blocks):
-        mixed = block.attn.qkv(block.norm1(hidden)).view(batch, 4 * number, 3, heads, -1)
-        turned = Rotate.apply(mixed[:, :, :2], cosine, sine)
-        query, key = turned.transpose(1, 3).unbind(2)
-        attended = F.scaled_dot_product_attention(query, key, mixed[:, :, 2].transpose(1, 2))
-        hidden = hidden + block.attn.proj(attended.transpose(1, 2).flatten(2))
-        hidden = hidden + block.mlp(block.norm2(hidden))
+        parts = mixed(block, hidden).view(len(hidden), 3, heads, -1)
+        query, key, value = (laid_out(one, batch) for one in turned(parts, *turn))
+        hidden = after_seeing(block, hidden, in_rows(F.scaled_dot_product_attention(query, key, value)))
         if index in tower.deepstack_visual_indexes:
             merger = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(index)]
-            planes.append(merger(hidden.view(-1, width)).view(batch, number, -1))
-    return Seen(tower.merger(hidden.view(-1, width)).view(batch, number, -1), planes, hidden)
+            planes.append(merged(merger, hidden).view(batch, number, -1))
+    return Seen(merged(tower.merger, hidden).view(batch, number, -1), planes, hidden.view(batch, -1, width))
+
+
+# Between two attentions it does not matter which picture a row belongs to: pieces take rows (R, D), so that what is
+# compiled has one length that changes, the first, and never divides by it.
+
+
+def each_row(values: Tensor, batch: int) -> Tensor:
+    """(B or 1, L, size) → (B·L, 1, size): the same for every head."""
+    return values.expand(batch, -1, -1).reshape(-1, 1, values.shape[-1])
+
+
+def laid_out(rows: Tensor, batch: int) -> Tensor:
+    """(B·L, heads, size) → (B, heads, L, size), as attention wants it."""
+    return rows.view(batch, -1, *rows.shape[1:]).transpose(1, 2)
+
+
+def in_rows(attended: Tensor) -> Tensor:
+    """(B, heads, L, size) → (B·L, heads·size)."""
+    return attended.transpose(1, 2).reshape(-1, attended.shape[1] * attended.shape[3])
+
+
+@Piece
+def mixed(block: Any, hidden: Tensor) -> Tensor:
+    """(R, D) → (R, 3·D): queries, keys and values."""
+    return block.attn.qkv(block.norm1(hidden))
+
+
+@Piece
+def after_seeing(block: Any, hidden: Tensor, attended: Tensor) -> Tensor:
+    """(R, D) twice → (R, D): the rest of the block."""
+    hidden = hidden + block.attn.proj(attended)
+    return hidden + block.mlp(block.norm2(hidden))
+
+
+@Piece
+def merged(merger: Any, hidden: Tensor) -> Tensor:
+    """(4·R, D) → (R, D): four patches become a token."""
+    return merger(hidden)
 
 
 class Thought(NamedTuple):
@@ -131,21 +184,25 @@ def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tup
     offsets = language_positions(leaves, pair(*grid, device)) + len(HEAD)  # (3, B, N)
     count = torch.arange(len(HEAD), device=device).float()
     follow = len(HEAD) + max(grid) + torch.arange(length + 1, device=device).float()
-    positions = torch.cat([count.expand(3, batch, -1), offsets, follow[:1].expand(3, batch, -1)], 2)  # (3, B, P)
-    turns = [rotation_of(language.rotary_emb, each, dtype) for each in (positions, follow[1:].expand(3, 1, -1))]
+    places = len(leaves)  # B, or 1 where all pictures have the same leaves
+    positions = torch.cat([count.expand(3, places, -1), offsets, follow[:1].expand(3, places, -1)], 2)  # (3, B, P)
+    before_turn = [each_row(one, batch) for one in rotation_of(language.rotary_emb, positions, dtype)]
+    after_turn = [
+        each_row(one, batch * questions) for one in rotation_of(language.rotary_emb, follow[1:].expand(3, 1, -1), dtype)
+    ]
     last = len(language.layers) - 1
     half_way = before, after
     mask = causal_lower_right(length, before.shape[1] + length)
     for index, layer in enumerate(language.layers):
-        joined = joined_weights(layer)
-        first, second = (projected(layer, joined, *one) for one in zip((before, after), turns, strict=True))
-        keys, values = (torch.cat([each_question(first[part], questions), second[part]], 2) for part in (1, 2))
+        first = [laid_out(one, batch) for one in projected(layer, before.flatten(0, 1), *before_turn)]
+        second = [laid_out(one, len(after)) for one in projected(layer, after.flatten(0, 1), *after_turn)]
+        keys, values = (behind(first[part], second[part], questions) for part in (1, 2))
         attended = F.scaled_dot_product_attention(second[0], keys, values, attn_mask=mask)
-        after = after_attention(layer, joined, after, attended)
+        after = after_thinking(layer, after.flatten(0, 1), in_rows(attended)).view_as(after)
         # Nobody reads what the last layer thinks about the picture.
         if index < last:
             attended = F.scaled_dot_product_attention(*first, is_causal=True)
-            before = after_attention(layer, joined, before, attended)
+            before = after_thinking(layer, before.flatten(0, 1), in_rows(attended)).view_as(before)
         if index < len(seen.planes) and index != last:
             before = before + F.pad(seen.planes[index].to(dtype), (0, 0, len(HEAD), 1))
         if index == last // 2:
@@ -153,45 +210,42 @@ def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tup
     return Thought(rms_norm(after, language.norm), half_way[1], half_way[0])
 
 
+def behind(first: Tensor, second: Tensor, questions: int) -> Tensor:
+    """(B, heads, P, size), (B·K, heads, T, size) → (B·K, heads, P + T, size): the picture's, then each question's."""
+    own = second.unflatten(0, (-1, questions))
+    return torch.cat([first[:, None].expand(-1, questions, -1, -1, -1), own], 3).flatten(0, 1)
+
+
 def rotation_of(rotary: Any, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Positions (3, B, L), time, row and column → cosine and sine (B, L, 1, half a head)."""
+    """Positions (3, B, L), time, row and column → cosine and sine (B, L, size), as `turns` gives them."""
     frequencies = positions[..., None] * rotary.inv_freq
     angles = frequencies[0].clone()
     for axis, section in enumerate(rotary.mrope_section[1:], start=1):
         angles[..., axis : 3 * section : 3] = frequencies[axis, ..., axis : 3 * section : 3]
-    return angles.cos().to(dtype)[:, :, None], angles.sin().to(dtype)[:, :, None]
+    return turns(angles, dtype)
 
 
-class Joined(NamedTuple):
-    """Weights of one layer that meet the same input: of queries, keys and values, and of the MLP's gate and rise."""
-
-    mixing: Tensor
-    rising: Tensor
-
-
-def joined_weights(layer: Any) -> Joined:
-    attention, mlp = layer.self_attn, layer.mlp
-    return Joined(
-        torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]),
-        torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]),
-    )
-
-
-def projected(layer: Any, joined: Joined, hidden: Tensor, turn: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, L, D) → queries, keys and values, (B, heads, L, size) each, turned to their place."""
+@Piece
+def projected(layer: Any, hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(R, D) → queries, keys and values, (R, heads, size) each, turned to their place."""
     attention = layer.self_attn
-    normed = rms_norm(hidden, layer.input_layernorm)
-    query, key, value = F.linear(normed, joined.mixing).unflatten(-1, (-1, attention.head_dim)).chunk(3, 2)
-    query = Rotate.apply(rms_norm(query, attention.q_norm), *turn)
-    key = Rotate.apply(rms_norm(key, attention.k_norm), *turn)
-    return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+    # Weights that meet the same input are one.
+    weight = torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])
+    joined = F.linear(rms_norm(hidden, layer.input_layernorm), weight)
+    query, key, value = joined.unflatten(-1, (3, -1, attention.head_dim)).unbind(1)
+    query = rotated(rms_norm(query, attention.q_norm), cosine, sine)
+    key = rotated(rms_norm(key, attention.k_norm), cosine, sine)
+    return query, key, value
 
 
-def after_attention(layer: Any, joined: Joined, hidden: Tensor, attended: Tensor) -> Tensor:
-    """(B, L, D) and (B, heads, L, size) → (B, L, D): the rest of the layer."""
-    hidden = hidden + layer.self_attn.o_proj(attended.transpose(1, 2).flatten(2))
-    gate, up = F.linear(rms_norm(hidden, layer.post_attention_layernorm), joined.rising).chunk(2, -1)
-    return hidden + layer.mlp.down_proj(F.silu(gate) * up)
+@Piece
+def after_thinking(layer: Any, hidden: Tensor, attended: Tensor) -> Tensor:
+    """(R, D) twice → (R, D): the rest of the layer."""
+    mlp = layer.mlp
+    hidden = hidden + layer.self_attn.o_proj(attended)
+    weight = torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])
+    gate, up = F.linear(rms_norm(hidden, layer.post_attention_layernorm), weight).chunk(2, -1)
+    return hidden + mlp.down_proj(F.silu(gate) * up)
 
 
 def rms_norm(hidden: Tensor, norm: Any) -> Tensor:

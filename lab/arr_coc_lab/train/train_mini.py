@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -25,37 +26,66 @@ from arr_coc.core.files import write_json
 from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.relevance.scorer.source import load_scorer
 
-from .acceleration import Captured, Prefetcher, Twin, make_optimizers
+from .acceleration import Prefetcher, Twin, make_optimizers
 from .allocations import KINDS, Kind, LeafTable, coarsest_of, even_tree_of
-from .checkpoints import load_shipped
 from .clip_lessons import ClipLessons
 from .curves import plot_record
 from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
+from .grow import load_grown
 from .mini_model import MiniConfig, build_mini
 from .options import RunOptions, option, takes_records
-from .pictures import vary
-from .reader import DenseHeads, Reader, cut_blocks, letter_losses, pack_batch, reader_losses, unpack_batch
+from .pictures import board_targets, vary
+from .print_world import LetterBatch, PrintWorld, letters_right
+from .reader import DenseHeads, Reader, Window, cut_blocks, letter_losses, named_letters, reader_losses
 from .reader_examples import (
+    LETTERS,
+    PAGES,
     PIXELS_A_BUFFER,
     PIXELS_A_RENDERING,
+    PRINT,
     QUESTIONS,
     SHARES,
+    SMALLEST_PAGE,
     STAGES,
     Origin,
+    PageRenderer,
     ReaderBatch,
     ReaderSource,
     RingBuffer,
     choose_difficulty,
     draw_step,
+    letter_batch,
     misheard,
     next_stage,
     pictures_a_step,
 )
 from .reader_pages import PageBook
 from .run import Moment, Notes, Schedule, Training, command, door
+from .swift import compile_pieces
 
 Size = tuple[int, int]
+
+
+class Shelf(NamedTuple):
+    """Where pictures of one canvas lie: those with questions, or (`text`) those of nothing but letters."""
+
+    height: int
+    width: int
+    text: bool = False
+
+    @property
+    def size(self) -> Size:
+        return self.height, self.width
+
+
+# Of the steps that name letters, how often under which allocation: type is read at half its size too.
+LETTER_KINDS = (KINDS[0], KINDS[1])
+LETTER_WEIGHTS = (0.85, 0.15)
+# A canvas may be a part of a picture of up to so many cells on a side, and begins at a multiple of so many.
+LARGEST_GRID, GRID_STEP = 64, 8
+# Pictures that letters are judged on.
+JUDGED = 96
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +94,7 @@ class MiniOptions(RunOptions):
 
     total: float = option(960.0, "seconds of the whole training, all runs together")
     folder: Path = option(Path("runs/mini"), "where the checkpoint and the curve are kept")
-    start_from: Path | None = option(None, "an export of an earlier training")
+    start_from: Path | None = option(None, "an export of an earlier training; a narrower reader is grown")
     learning_rate: float = option(2e-3, "of the reader")
     warm_up: int = option(200, "steps")
     decay_from: float = option(0.4, "share of the training from which on the learning rates fall")
@@ -82,11 +112,16 @@ class MiniOptions(RunOptions):
     page_share: float = option(0.45, "of the pictures, those that are pages")
     neighbours: int = option(24, "questions about what stands beside what, of each page")
     clip_share: float = option(0.0, "of the steps, those on clips of several frames")
-    letter_share: float = option(0.0, "of the steps, those that only name the letters in every token, twice as many")
+    print: str = option("", "an atlas of type to set pages from, beside Needle World; needle: from its own type")
+    print_share: float = option(0.6, "of the pictures, those set from type")
+    letter_share: float = option(0.0, "of the steps, those that only name the letters in every token")
+    text_share: float = option(0.6, "of those steps, the ones on pictures of nothing but text, where there are any")
+    window_share: float = option(0.3, "of the steps, those that see a part of a larger picture")
+    eager: bool = option(False, "do not compile the reader, which takes a minute and makes a GPU twice as fast")
     misheard: float = option(
         0.12, "of an answer's letters, those that the reader is told wrong while it learns to say it"
     )
-    guide: str = option("bundled", "a finished scorer to follow, by folder")
+    guide: str = option("bundled", "a finished scorer to follow, by folder; empty: none")
 
     @property
     def schedule(self) -> Schedule:
@@ -110,7 +145,7 @@ class MiniTraining(Training[MiniOptions]):
         self.schedule = options.schedule
         self.done |= {"pictures": 0, "rendered": 0, "stage": 0, "glyphs": 0.0}
         if options.start_from is not None:
-            load_shipped(options.start_from, self.modules)
+            load_grown(options.start_from, self.modules, self.mini_config, options.seed)
             record = options.start_from / "record.json"
             # The package's own folder has no record: a finished reader, that has passed all stages.
             earlier = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {"stage": len(STAGES) - 1}
@@ -119,26 +154,29 @@ class MiniTraining(Training[MiniOptions]):
         # The reader works in bfloat16 where that is fast; its master copy keeps float32.
         self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
         self.twin = Twin(Reader(self.model, self.heads), self.dtype)
-        self.teach = Captured(self.read_and_weigh, self.device)
-        self.teach_letters = Captured(self.name_letters, self.device, self.teach.place)
-        self.idle: list[nn.Parameter] = []
+        if self.device.type == "cuda":
+            compile_pieces(not options.eager)
         first = self.done["first"]
         self.chance["chance"].seed(options.seed + first)
         self.pick = self.generator("pick", options.seed + first)
         # The background thread has a source of chance of its own: a shared one would make runs depend on timing.
         self.chance["source"] = random.Random(f"{options.seed}/{first}")
         self.source = ReaderSource(
-            FAMILIES, SHARES, options.seed, self.device, QUESTIONS, self.done["rendered"], self.page_book()
+            FAMILIES, SHARES, options.seed, self.device, QUESTIONS, self.done["rendered"], self.drawers()
         )
+        world = self.source.pages.get(PRINT)
+        if isinstance(world, PrintWorld):
+            self.source.text = partial(text_of, world)
         self.clips = ClipLessons(self.device, options.seed, options.largest, max(1, round(8 * options.scale)))
         self.ahead: Prefetcher[tuple[Origin, ReaderBatch]] = Prefetcher(self.render_next, self.device)
-        self.buffers: dict[Size, RingBuffer[ReaderBatch]] = {}
+        self.buffers: dict[Shelf, RingBuffer[ReaderBatch]] = {}
         self.tables: dict[Size, LeafTable] = {}
-        # Batches rendered and stored so far, and pictures read so far, by canvas: what decides which one comes next.
-        self.rendered: dict[Size, int] = {}
-        self.stored: dict[Size, int] = {}
-        self.read: dict[Size, int] = {}
-        named = {"mini": self.model, "scorer": self.scorer}
+        # Batches rendered and stored so far, and pictures read so far, by shelf: what decides which one comes next.
+        self.rendered: dict[Shelf, int] = {}
+        self.stored: dict[Shelf, int] = {}
+        self.read: dict[Shelf, int] = {}
+        self.judged: LetterBatch | None = None
+        named = {"mini": self.model, "scorer": self.scorer} if self.scorer else {"mini": self.model}
         sizes = ", ".join(f"{name} {count(module):.2f} M" for name, module in named.items())
         print(f"{sizes} parameters, {self.device}", flush=True)
 
@@ -153,59 +191,80 @@ class MiniTraining(Training[MiniOptions]):
     def pictures_at_once(self, size: Size) -> int:
         return max(1, round(min(2048, PIXELS_A_RENDERING // (size[0] * size[1])) * self.plan.scale))
 
-    def missing(self, size: Size, batches: dict[Size, int]) -> float:
-        """How many pictures of a canvas are due, beyond those there: a few of each family first, then by use."""
-        due = len(FAMILIES) * self.pictures_at_once(size) + self.read.get(size, 0) / self.plan.reuse
-        return due - batches.get(size, 0) * self.pictures_at_once(size)
+    def shelves(self) -> list[Shelf]:
+        """Those that this stage reads from."""
+        sizes = self.canvases()
+        text = [Shelf(*size, text=True) for size in sizes if self.plan.letter_share and self.has_text(size)]
+        return [*(Shelf(*size) for size in sizes), *text]
+
+    def has_text(self, size: Size) -> bool:
+        return self.source.text is not None and min(size) >= SMALLEST_PAGE
+
+    def missing(self, shelf: Shelf, batches: dict[Shelf, int]) -> float:
+        """How many pictures are due, beyond those there: a few of each family first, then by use."""
+        first = 2 if shelf.text else len(FAMILIES)
+        due = first * self.pictures_at_once(shelf.size) + self.read.get(shelf, 0) / self.plan.reuse
+        return due - batches.get(shelf, 0) * self.pictures_at_once(shelf.size)
 
     def render_next(self) -> tuple[Origin, ReaderBatch]:
-        """Pictures for steps to come, of the canvas that misses them most."""
+        """Pictures for steps to come, of the shelf that misses them most."""
         # Small canvases first where nothing is there yet: those are the ones that are waited for.
-        size = max(self.canvases(), key=lambda size: self.missing(size, self.rendered) / self.pictures_at_once(size))
-        turn = self.rendered.get(size, 0)
-        self.rendered[size] = turn + 1
-        difficulty = choose_difficulty(size, self.chance["source"])
-        origin = self.source.choose(self.pictures_at_once(size), size, difficulty, turn)
+        shelf = max(self.shelves(), key=lambda one: self.missing(one, self.rendered) / self.pictures_at_once(one.size))
+        turn, number = self.rendered.get(shelf, 0), self.pictures_at_once(shelf.size)
+        self.rendered[shelf] = turn + 1
+        if shelf.text:
+            origin = self.source.choose_letters(number, shelf.size)
+        else:
+            difficulty = choose_difficulty(shelf.size, self.chance["source"])
+            origin = self.source.choose(number, shelf.size, difficulty, turn)
         return origin, self.source.render(origin)
 
     def store(self, origin: Origin, batch: ReaderBatch) -> None:
-        """Put pictures into the buffer of their canvas."""
-        size = batch.size
-        if size not in self.buffers:
+        """Put pictures on their shelf."""
+        size, shelf = batch.size, Shelf(*batch.size, text=origin.family == LETTERS)
+        if shelf not in self.buffers:
             # Canvases that are read less often need fewer pictures, and there are many of them.
             share = min(1.0, 2 * STAGES[self.done["stage"]].canvases[size])
             room = min(16_384, share * PIXELS_A_BUFFER / (size[0] * size[1]))
-            self.buffers[size] = RingBuffer(max(len(FAMILIES) * len(batch), round(room * self.plan.scale)))
+            self.buffers[shelf] = RingBuffer(max(len(FAMILIES) * len(batch), round(room * self.plan.scale)))
             self.tables[size] = LeafTable(even_tree_of(size), self.device)
-        self.buffers[size].add(batch, tuple(origin))
-        self.stored[size] = self.stored.get(size, 0) + 1
+        self.buffers[shelf].add(batch, tuple(origin))
+        self.stored[shelf] = self.stored.get(shelf, 0) + 1
 
     def next_batch(self, at: Moment, letters: Kind | None = None) -> tuple[ReaderBatch, Kind]:
-        """Pictures of one canvas and how they are allocated. letters: instead, twice as many as without a question."""
-        size, kind = draw_step(self.done["stage"], at.progress, self.chance["chance"], self.plan.largest)
+        """Pictures of one canvas and how they are allocated. letters: this way, and without a question."""
+        guided = self.scorer is not None
+        size, kind = draw_step(self.done["stage"], at.progress, self.chance["chance"], self.plan.largest, guided)
         kind = letters or kind
-        while self.stored.get(size, 0) < len(FAMILIES):
+        text = letters is not None and self.has_text(size) and self.chance["chance"].random() < self.plan.text_share
+        shelf = Shelf(*size, text=text)
+        while self.stored.get(shelf, 0) < (2 if text else len(FAMILIES)):
             self.store(*self.ahead.next())
-        due = any(self.missing(each, self.stored) > 0 for each in self.canvases())
+        due = any(self.missing(each, self.stored) > 0 for each in self.shelves())
         if (self.ahead.ready or self.plan.steps) and due:
             self.store(*self.ahead.next())
-        number = max(2, round(pictures_a_step(size, kind) * self.plan.scale * (2 if letters else 1)))
-        self.read[size] = self.read.get(size, 0) + number
-        return self.draw(size, number, every_question=kind.name == "full" and not letters), kind
+        number = max(2, round(pictures_a_step(size, kind) * self.plan.scale))
+        self.read[shelf] = self.read.get(shelf, 0) + number
+        return self.draw(shelf, number, every_question=kind.name == "full" or text), kind
 
     def data_state(self) -> dict[str, Any]:
-        buffers = {size: buffer.state() for size, buffer in self.buffers.items()}
-        return {"buffers": buffers, "stored": dict(self.stored), "read": dict(self.read), "clips": self.clips.state()}
+        buffers = {tuple(shelf): buffer.state() for shelf, buffer in self.buffers.items()}
+        counts = {name: {tuple(one): n for one, n in getattr(self, name).items()} for name in ("stored", "read")}
+        return {"buffers": buffers, **counts, "clips": self.clips.state()}
 
     def load_data_state(self, state: dict[str, Any]) -> None:
         # What the thread had rendered ahead is lost, and its numbers stay used.
-        self.stored, self.read, self.rendered = dict(state["stored"]), dict(state["read"]), dict(state["stored"])
         self.source.rendered = self.done["rendered"]
-        for size, kept in state["buffers"].items():
-            self.buffers[size] = RingBuffer.of_state(kept, lambda origin: self.source.render(Origin(*origin)))
-            self.tables[size] = LeafTable(even_tree_of(size), self.device)
         self.clips.load_state(state["clips"])
         self.twin.push_weights()
+        if not self.plan.steps:
+            return  # a run by the clock is not repeatable: new pictures are as good, and sooner there
+        self.stored, self.read = ({Shelf(*one): n for one, n in state[name].items()} for name in ("stored", "read"))
+        self.rendered = dict(self.stored)
+        for one, kept in state["buffers"].items():
+            shelf = Shelf(*one)
+            self.buffers[shelf] = RingBuffer.of_state(kept, lambda origin: self.source.render(Origin(*origin)))
+            self.tables[shelf.size] = LeafTable(even_tree_of(shelf.size), self.device)
 
     # ---- the reader
 
@@ -216,14 +275,24 @@ class MiniTraining(Training[MiniOptions]):
             return self.learn_letters(at)
         return self.learn(*self.next_batch(at))
 
-    def page_book(self) -> PageBook | None:
-        plan = self.plan
-        if not plan.pages:
-            return None
-        return PageBook(plan.pages, self.device, plan.seed, plan.page_share, neighbours=plan.neighbours)
+    def drawers(self) -> dict[str, PageRenderer]:
+        """Who draws beside Needle World, by family."""
+        plan, made = self.plan, dict[str, PageRenderer]()
+        if plan.pages:
+            made[PAGES] = PageBook(plan.pages, self.device, plan.seed, plan.page_share, neighbours=plan.neighbours)
+        if plan.print:
+            made[PRINT] = self.print_world()
+        return made
+
+    def print_world(self, split: str = "train") -> PrintWorld:
+        """Pages set from type; their faces are Needle World's own where no others are named."""
+        atlas = None if self.plan.print == "needle" else self.plan.print
+        return PrintWorld(atlas, self.device, self.plan.seed, self.plan.print_share, split)
 
     def finished_scorer(self) -> Any:
-        """The scorer that the options name, frozen."""
+        """The scorer that the options name, frozen; None where they name none."""
+        if not self.plan.guide:
+            return None
         folder = part_folder(SCORER) if self.plan.guide == "bundled" else Path(self.plan.guide)
         return load_scorer(folder, str(self.device)).eval().requires_grad_(False)
 
@@ -245,9 +314,9 @@ class MiniTraining(Training[MiniOptions]):
             optimizer.step()
         self.twin.push_weights()
 
-    def draw(self, size: tuple[int, int], number: int, every_question: bool = False) -> ReaderBatch:
-        """Pictures of a canvas, varied, with all their questions or one of them."""
-        pages = self.buffers[size].draw(number, self.pick)
+    def draw(self, shelf: Shelf, number: int, every_question: bool = False) -> ReaderBatch:
+        """Pictures of a shelf, varied, with all their questions or one of them."""
+        pages = self.buffers[shelf].draw(number, self.pick)
         if not every_question:
             which = torch.randint(QUESTIONS, (number,), generator=self.pick, device=self.device)
             pages = pages.one_question(which)
@@ -258,8 +327,8 @@ class MiniTraining(Training[MiniOptions]):
         """One update of the reader; returns what to write down about it."""
         size = pages.size
         blocks, kept = self.blocks(pages, kind)
-        patches = cut_blocks(pages, blocks, coarsest_of(size) + 1, self.dtype)
-        found = self.teach(pack_batch(pages, blocks, patches, kept))
+        patches = cut_blocks(pages, blocks, coarsest_of(size) + 1, self.dtype, kind.whole)
+        found = self.read_and_weigh(pages, blocks, patches, kept)
         self.update_reader()
         notes = {
             f"right {size[0]} {kind.name}": found["right"],
@@ -272,9 +341,25 @@ class MiniTraining(Training[MiniOptions]):
         self.done["rendered"] = self.source.rendered
         return notes
 
-    def read_and_weigh(self, material: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-        """One lesson's losses and their gradients, which are left with the master; recorded and replayed on a GPU."""
-        plan, lesson = self.plan, reader_losses(self.twin.worker, *unpack_batch(material))
+    def window(self, size: Size) -> Window:
+        """Where a canvas lies: mostly by itself, sometimes in a larger picture."""
+        chance, rows, cols = self.chance["chance"], size[0] // 32, size[1] // 32
+        if chance.random() >= self.plan.window_share or min(rows, cols) < GRID_STEP:
+            return Window(0, 0, rows, cols)
+        steps = [chance.randint(0, (LARGEST_GRID - side) // GRID_STEP) for side in (rows, cols)]
+        top, left = (GRID_STEP * chance.randint(0, most) for most in steps)
+        return Window(top, left, rows + GRID_STEP * steps[0], cols + GRID_STEP * steps[1])
+
+    def read_and_weigh(
+        self,
+        pages: ReaderBatch,
+        blocks: list[torch.Tensor],
+        patches: list[torch.Tensor],
+        kept: torch.Tensor | None = None,
+    ) -> dict[str, torch.Tensor]:
+        """One lesson's losses and their gradients, which are left with the master."""
+        plan = self.plan
+        lesson = reader_losses(self.twin.worker, pages, blocks, patches, kept, self.window(pages.size))
         reading = lesson.reading
         loss = (
             reading.answer
@@ -297,9 +382,12 @@ class MiniTraining(Training[MiniOptions]):
 
     def blocks(self, pages: ReaderBatch, kind: Kind) -> tuple[list[torch.Tensor], torch.Tensor | None]:
         """The leaves of every look of this kind at these pages, and which tokens are kept after the tower."""
-        leaf_table, truth = self.tables[pages.size], pages.targets[:, 0].float()
+        leaf_table = self.tables[pages.size]
+        targets = pages.targets if pages.targets.shape[1] else pages.targets.new_zeros(1, 1, *pages.grid)
+        truth = targets[:, 0].float()
         # Most first looks follow chance: the scorer must not be the only guide that the reader knows, and it is slow.
         guided = kind.name == "scorer" or (kind.name == "again" and self.chance["chance"].random() < 0.25)
+        guided = guided and self.scorer is not None
         scores = None
         if guided:
             with torch.no_grad(), self.autocast():
@@ -311,29 +399,31 @@ class MiniTraining(Training[MiniOptions]):
 
         How well letters are read limits everything else: nine right out of ten leave a third of answers of ten letters.
         """
-        pages, kind = self.next_batch(at, KINDS[0])
+        kind = self.chance["chance"].choices(LETTER_KINDS, LETTER_WEIGHTS)[0]
+        pages, kind = self.next_batch(at, kind)
         blocks, _ = self.blocks(pages, kind)
-        patches = cut_blocks(pages, blocks, coarsest_of(pages.size) + 1, self.dtype)
-        found = self.teach_letters(pack_batch(pages, blocks, patches))
-        # What got no gradient must not move by an old one.
-        kept = [parameter.grad for parameter in self.idle]
-        for parameter in self.idle:
-            parameter.grad = None
-        self.update_reader()
-        for parameter, gradient in zip(self.idle, kept, strict=True):
-            parameter.grad = gradient
+        patches = cut_blocks(pages, blocks, coarsest_of(pages.size) + 1, self.dtype, kind.whole)
+        right = self.name_letters(pages, blocks, patches)
         self.done["pictures"] += len(pages)
         self.done["rendered"] = self.source.rendered
-        return {f"letters {pages.size[0]}": found["glyph"]}
+        return {f"letters {pages.size[0]} {kind.name}": right}
 
-    def name_letters(self, material: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The dense losses of a lesson and their gradients; recorded and replayed on a GPU."""
-        plan, dense = self.plan, letter_losses(self.twin.worker, *unpack_batch(material)[:3])
+    def name_letters(self, pages: ReaderBatch, blocks: list[torch.Tensor], patches: list[torch.Tensor]) -> torch.Tensor:
+        """One update by the dense losses; returns the share of the letters that were right."""
+        plan = self.plan
+        dense = letter_losses(self.twin.worker, pages, blocks, patches, self.window(pages.size))
         loss = plan.glyph_weight * dense.glyph + plan.patch_weight * dense.patches + plan.thing_weight * dense.thing
         loss.backward()
-        self.idle = self.twin.without_gradient()
+        idle = self.twin.without_gradient()
         self.twin.pull_gradients()
-        return {"glyph": dense.right.detach()}
+        # What got no gradient must not move by an old one.
+        kept = [parameter.grad for parameter in idle]
+        for parameter in idle:
+            parameter.grad = None
+        self.update_reader()
+        for parameter, gradient in zip(idle, kept, strict=True):
+            parameter.grad = gradient
+        return dense.right.detach()
 
     def autocast(self) -> torch.autocast:
         # What is recorded must not hang on weights that were cast, and kept, outside of the recording.
@@ -341,6 +431,19 @@ class MiniTraining(Training[MiniOptions]):
         return torch.autocast(self.device.type, torch.bfloat16, enabled=cuda, cache_enabled=False)
 
     # ---- the record
+
+    def judge(self, at: Moment) -> dict[str, Any] | None:
+        """Letters right by size and by wear, of faces that no step shows."""
+        if not self.plan.print:
+            return None
+        if self.judged is None:
+            number, side = max(2, round(JUDGED * self.plan.scale)), min(512, self.plan.largest)
+            self.judged = self.print_world("val").letters(number, (side, side), 0)
+        batch = self.judged
+        named, leaves = named_letters(self.twin.worker, batch.pictures, self.dtype)
+        target, sizes = (board_targets(boards, leaves) for boards in (batch.boards(), batch.sizes()))
+        found = letters_right(named, target, sizes, batch.wear)
+        return {f"judged {name}": share for table in found.values() for name, (share, n) in table.items() if n >= 50}
 
     def point(self, at: Moment, means: dict[str, float]) -> dict[str, Any]:
         """Also decides whether a stage is over."""
@@ -358,11 +461,12 @@ class MiniTraining(Training[MiniOptions]):
 
     def exports(self) -> dict[str, nn.Module]:
         # The scorer stands beside the reader, where `ask` and `attach` look for it.
-        return {**self.modules, "scorer": self.scorer}
+        return {**self.modules, "scorer": self.scorer} if self.scorer else self.modules
 
     def finish(self) -> None:
         if self.plan.evaluate:
-            cells = (("full", 1.0), ("uniform", 0.25), ("scorer", 0.25), ("oracle", 0.25))
+            cells = [("full", 1.0), ("uniform", 0.25), ("scorer", 0.25), ("oracle", 0.25)]
+            cells = [cell for cell in cells if self.scorer or cell[0] != "scorer"]
             rows = table(self.model, self.scorer, cells=cells, number=self.plan.evaluate, split="validation")
             write_json(self.plan.target / "record.json", {**self.record(), "rows": rows})
             print(format_table(rows), flush=True)
@@ -370,6 +474,14 @@ class MiniTraining(Training[MiniOptions]):
             print(f"files: {plot_record(self.plan.target)}", flush=True)
         except InputError as error:  # a training without matplotlib is a training all the same
             print(f"no curve was drawn: {error}", flush=True)
+
+
+@torch.no_grad()
+def text_of(world: PrintWorld, number: int, size: Size, start: int) -> ReaderBatch:
+    """Pictures of nothing but text."""
+    with torch.autocast(world.device.type, enabled=False):
+        printed = world.printed(number, size, start, LETTERS)[1]
+        return letter_batch(printed.pixels, printed.glyphs)
 
 
 def count(module: nn.Module) -> float:

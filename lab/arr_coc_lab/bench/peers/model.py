@@ -24,7 +24,8 @@ from arr_coc.models.tokens.positions import language_positions, position_taps, v
 from ...train.mini_model import VISION_END
 from ...train.pictures import TrainingBatch
 from ...train.prompts import HEAD, TURN_LENGTH, chat_tail
-from ...train.swift import Rotate, pair, rms_norm
+from ...train.swift import pair, rms_norm
+from ...train.turning import rotated, turns
 from .maths import bipartite, gather, pool
 
 CELL, LEVELS, BEFORE = 32, 3, len(HEAD)
@@ -176,7 +177,7 @@ class Flow:
         angles = frequencies[0].clone()
         for axis, section in enumerate(rotary.mrope_section[1:], start=1):
             angles[..., axis : 3 * section : 3] = frequencies[axis, ..., axis : 3 * section : 3]
-        self.cosine, self.sine = (part.to(self.hidden.dtype)[:, :, None] for part in (angles.cos(), angles.sin()))
+        self.cosine, self.sine = (part[:, :, None] for part in turns(angles, self.hidden.dtype))
 
     @property
     def seen(self) -> slice:
@@ -211,8 +212,8 @@ class Flow:
             F.linear(normed, part.weight).unflatten(-1, (-1, attention.head_dim))
             for part in (attention.q_proj, attention.k_proj, attention.v_proj)
         )
-        query = Rotate.apply(rms_norm(query, attention.q_norm), self.cosine, self.sine)
-        key = Rotate.apply(rms_norm(key, attention.k_norm), self.cosine, self.sine)
+        query = rotated(rms_norm(query, attention.q_norm), self.cosine, self.sine)
+        key = rotated(rms_norm(key, attention.k_norm), self.cosine, self.sine)
         groups = attention.num_key_value_groups
         key, value = (part.transpose(1, 2).repeat_interleave(groups, 1) for part in (key, value))
         return query.transpose(1, 2), key, value
@@ -316,7 +317,7 @@ class PrunableMini:
         cosine, sine = self._angles(positions)
         for index, block in enumerate(tower.blocks):
             mixed = block.attn.qkv(block.norm1(hidden)).view(batch, hidden.shape[1], 3, heads, -1)
-            query, key = Rotate.apply(mixed[:, :, :2], cosine, sine).transpose(1, 3).unbind(2)
+            query, key = rotated(mixed[:, :, :2], cosine, sine).transpose(1, 3).unbind(2)
             # A token that stands for several counts as several (ToMe's proportional attention).
             bias = mass.log().repeat_interleave(4, 1)[:, None, None].to(dtype) if any(merges[:index]) else None
             attended = F.scaled_dot_product_attention(query, key, mixed[:, :, 2].transpose(1, 2), attn_mask=bias)
@@ -341,7 +342,7 @@ class PrunableMini:
 
     def _angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         turned = (positions[..., None] * self.core.visual.rotary_pos_emb.inv_freq).flatten(2)[:, :, None, None]
-        return turned.cos().to(self.dtype), turned.sin().to(self.dtype)
+        return turns(turned, self.dtype)
 
     def language(
         self, scene: Scene, told: Told, watch: Callable[[int, Flow, Tensor, Tensor], None] | None = None
