@@ -18,7 +18,7 @@ from arr_coc.core.manifest import MANIFEST
 from arr_coc.core.records import read_rows
 from arr_coc.core.values import Allocation
 from arr_coc_lab.worlds.pages.pack import read_pack, write_pack
-from arr_coc_lab.worlds.pages.page import Answered, Page
+from arr_coc_lab.worlds.pages.page import DrawnPage, DrawnQuestion
 
 
 def opened(path: Path) -> None:
@@ -126,9 +126,11 @@ def drawn_pages(path: Path) -> None:
     box, held = np.array([[2, 3, 20, 12]], np.uint16), io.BytesIO()
     Image.fromarray(np.arange(64 * 96 * 3, dtype=np.uint8).reshape(64, 96, 3)).save(held, "WEBP", lossless=True)
     letters = np.array([[2, 3, 10, 12], [10, 3, 20, 12]], np.uint16)
-    asked = [Answered("field", "What is it?", "it", box, box[:0])]
+    asked = [DrawnQuestion("field", "What is it?", "it", box, box[:0])]
     pages = [
-        Page(f"forms-train-0-{n:06d}", "forms", "boxed", "train", 96, 64, held.getvalue(), ["it"], box, letters, asked)
+        DrawnPage(
+            f"forms-train-0-{n:06d}", "forms", "boxed", "train", 96, 64, held.getvalue(), ["it"], box, letters, asked
+        )
         for n in range(2)
     ]
     write_pack(path, pages)

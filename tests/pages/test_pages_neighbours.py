@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arr_coc_lab.worlds.pages.neighbours import nearest, neighbour_questions, pieces_of
-from arr_coc_lab.worlds.pages.page import Page
+from arr_coc_lab.worlds.pages.page import DrawnPage
 
 #   Total due   42.00
 #   Paid by     Ann Lee
@@ -26,10 +26,10 @@ class Word:
     y: float
 
 
-def page_of(words: list[Word], family: str = "forms") -> Page:
+def page_of(words: list[Word], family: str = "forms") -> DrawnPage:
     """Letters ten pixels wide and twelve high."""
     boxes = np.array([[w.x, w.y, w.x + 10 * len(w.text), w.y + 12] for w in words], np.uint16).reshape(-1, 4)
-    return Page("p", family, "l", "train", 320, 240, b"", [w.text for w in words], boxes, boxes[:0], [])
+    return DrawnPage("p", family, "l", "train", 320, 240, b"", [w.text for w in words], boxes, boxes[:0], [])
 
 
 FORM = [Word(*line) for line in LINES]

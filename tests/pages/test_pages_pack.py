@@ -12,10 +12,10 @@ from PIL import Image
 
 from arr_coc.core.errors import InputError
 from arr_coc_lab.worlds.pages.pack import decoded, read_pack, write_pack, write_shards
-from arr_coc_lab.worlds.pages.page import Answered, Page
+from arr_coc_lab.worlds.pages.page import DrawnPage, DrawnQuestion
 
 
-def page(seed: int, words: list[str], questions: int = 2, name: str = "forms-train-0-000000") -> Page:
+def page(seed: int, words: list[str], questions: int = 2, name: str = "forms-train-0-000000") -> DrawnPage:
     """A page with boxes anywhere at all: the pack must not rely on neat ones."""
     source = np.random.default_rng(seed)
 
@@ -25,12 +25,12 @@ def page(seed: int, words: list[str], questions: int = 2, name: str = "forms-tra
 
     held = io.BytesIO()
     Image.fromarray(source.integers(0, 255, (32, 64, 3), dtype=np.uint8)).save(held, "WEBP", lossless=True)
-    asked = [Answered("field", f"What? {i} €", "a b", boxes(1 + i), boxes(i)) for i in range(questions)]
+    asked = [DrawnQuestion("field", f"What? {i} €", "a b", boxes(1 + i), boxes(i)) for i in range(questions)]
     letters = boxes(sum(map(len, words)))
-    return Page(name, "forms", "boxed", "train", 64, 32, held.getvalue(), words, boxes(len(words)), letters, asked)
+    return DrawnPage(name, "forms", "boxed", "train", 64, 32, held.getvalue(), words, boxes(len(words)), letters, asked)
 
 
-def same(left: Page, right: Page) -> None:
+def same(left: DrawnPage, right: DrawnPage) -> None:
     assert left[:8] == right[:8]
     np.testing.assert_array_equal(left.word_boxes, right.word_boxes)
     np.testing.assert_array_equal(left.char_boxes, right.char_boxes)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from arr_coc.core.errors import InputError
-from arr_coc_lab.worlds.pages.wear import KINDS, draw_wear, moved, worn
+from arr_coc_lab.worlds.pages.wear import KINDS, apply_wear, draw_wear, move_boxes
 
 HEIGHT, WIDTH = 160, 224
 BOXES = torch.tensor([[20, 16, 70, 30], [150, 20, 200, 44], [30, 110, 90, 124], [140, 120, 190, 140]])
@@ -24,10 +24,10 @@ def page(n: int) -> torch.Tensor:
 def test_boxes_stay_on_their_ink(kind):
     n = 6
     wear = draw_wear(n, HEIGHT, WIDTH, 11, (kind,))
-    grey = worn(page(n), wear).float().mean(1)
+    grey = apply_wear(page(n), wear).float().mean(1)
     ink = grey < (grey.amin((1, 2)) + grey.amax((1, 2)))[:, None, None] / 2
     ink = ~ink if kind == "dark" else ink
-    there = moved(BOXES.expand(n, -1, -1), wear, HEIGHT, WIDTH)
+    there = move_boxes(BOXES.expand(n, -1, -1), wear, HEIGHT, WIDTH)
     assert there.shape == (n, 4, 4)
     xs, ys = torch.arange(WIDTH) + 0.5, torch.arange(HEIGHT) + 0.5
     for row in range(n):
@@ -41,31 +41,31 @@ def test_boxes_stay_on_their_ink(kind):
 
 def test_a_box_off_its_place_would_be_seen():
     wear = draw_wear(1, HEIGHT, WIDTH, 11, ("turned",))
-    assert (moved(BOXES[None], wear, HEIGHT, WIDTH)[0] - BOXES).abs().max() > 2
+    assert (move_boxes(BOXES[None], wear, HEIGHT, WIDTH)[0] - BOXES).abs().max() > 2
 
 
 def test_clean_pages_stay_as_they_are():
     pictures = torch.randint(0, 255, (2, 3, 40, 56), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     wear = draw_wear(2, 40, 56, 1, ("clean",))
-    assert (worn(pictures, wear).int() - pictures.int()).abs().max() <= 1
+    assert (apply_wear(pictures, wear).int() - pictures.int()).abs().max() <= 1
     boxes = torch.tensor([[[3.0, 4.0, 20.0, 30.0]]]).expand(2, 1, 4)
-    torch.testing.assert_close(moved(boxes, wear, 40, 56), boxes, atol=1e-3, rtol=0)
+    torch.testing.assert_close(move_boxes(boxes, wear, 40, 56), boxes, atol=1e-3, rtol=0)
 
 
 def test_the_seed_decides():
     pictures = page(4)
-    first, again, other = (worn(pictures, draw_wear(4, HEIGHT, WIDTH, seed)) for seed in (5, 5, 6))
+    first, again, other = (apply_wear(pictures, draw_wear(4, HEIGHT, WIDTH, seed)) for seed in (5, 5, 6))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
 def test_each_kind_does_what_it_says():
     pictures = page(3)
-    faxed = worn(pictures, draw_wear(3, HEIGHT, WIDTH, 2, ("faxed",)))
+    faxed = apply_wear(pictures, draw_wear(3, HEIGHT, WIDTH, 2, ("faxed",)))
     assert set(faxed.unique().tolist()) == {0, 255}
-    dark = worn(pictures, draw_wear(3, HEIGHT, WIDTH, 2, ("dark",)))
+    dark = apply_wear(pictures, draw_wear(3, HEIGHT, WIDTH, 2, ("dark",)))
     assert dark.float().mean() < 100
-    packed = worn(pictures, draw_wear(3, HEIGHT, WIDTH, 2, ("compressed",)))
+    packed = apply_wear(pictures, draw_wear(3, HEIGHT, WIDTH, 2, ("compressed",)))
     assert 0.2 < (packed.float() - pictures.float()).abs().mean() < 20
     with pytest.raises(InputError, match="no wear is called 'wet'"):
         draw_wear(1, 8, 8, 0, ("wet",))

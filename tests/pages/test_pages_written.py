@@ -7,22 +7,22 @@ import sys
 
 import pytest
 
-pytest.importorskip("faker", reason="pip install 'arr-coc[pages]'")
+pytest.importorskip("faker", reason="pip install 'arr-coc-lab[pages]'")
 
-from arr_coc_lab.worlds.pages.families import chosen, families
-from arr_coc_lab.worlds.pages.sheet import Sheet
+from arr_coc_lab.worlds.pages.families import choose_layout, families
+from arr_coc_lab.worlds.pages.sheet import PageSheet
 from arr_coc_lab.worlds.pages.typefaces import HELD, PACKAGES, TRAIN, typefaces
-from arr_coc_lab.worlds.pages.wording import FIELD, readable
+from arr_coc_lab.worlds.pages.wording import readable, wordings
 from arr_coc_lab.worlds.pages.words import label_kinds, vocabulary
 
 CODE = """
 import hashlib
 from arr_coc_lab.worlds.pages.families import families
-from arr_coc_lab.worlds.pages.sheet import Sheet
+from arr_coc_lab.worlds.pages.sheet import PageSheet
 digest = hashlib.sha256()
 for name, family in families().items():
     for layout, write in [*family.train.items(), *family.held.items()]:
-        sheet = Sheet("train", 3, 5)
+        sheet = PageSheet("train", 3, 5)
         digest.update((sheet.document(write(sheet)) + repr(sheet.questions)).encode())
 print(digest.hexdigest())
 """
@@ -31,7 +31,7 @@ print(digest.hexdigest())
 def written(split: str = "train", seed: int = 3):
     for name, family in families().items():
         for layout, write in (family.train if split == "train" else family.held).items():
-            sheet = Sheet(split, seed, 5)
+            sheet = PageSheet(split, seed, 5)
             yield name, layout, sheet, sheet.document(write(sheet))
 
 
@@ -77,7 +77,7 @@ def test_a_page_names_its_layout_and_only_typefaces_of_its_split(split):
 
 def test_families_are_drawn_as_often_as_their_weights_say():
     known = families()
-    drawn = [chosen("train", 0, index, known)[0] for index in range(4000)]
+    drawn = [choose_layout("train", 0, index, known)[0] for index in range(4000)]
     total = sum(family.weight for family in known.values())
     for name, family in known.items():
         assert drawn.count(name) / 4000 == pytest.approx(family.weight / total, abs=0.025)
@@ -97,7 +97,7 @@ def test_every_question_is_in_the_alphabet_and_answered_by_its_marks():
 
 
 def test_facts_are_asked_in_many_wordings():
-    sheet = Sheet("train", 0, 0)
+    sheet = PageSheet("train", 0, 0)
     label, value = sheet.mark("Date of birth:"), sheet.mark("1 May 1961")
     for _ in range(300):
         sheet.ask_field("Date of birth", "date", value, label)
@@ -105,7 +105,7 @@ def test_facts_are_asked_in_many_wordings():
     assert len(texts) > 40
     assert "Date of birth" in texts
     assert "What is written for Date of birth?" in texts
-    assert len(set(FIELD)) > 25
+    assert len(set(wordings("field"))) > 25
 
 
 def test_labels_and_words_are_plenty():
@@ -115,7 +115,7 @@ def test_labels_and_words_are_plenty():
 
 
 def test_what_stands_twice_is_not_asked_for():
-    sheet = Sheet("train", 0, 0)
+    sheet = PageSheet("train", 0, 0)
     pairs = [
         (sheet.mark(f"{label}:"), sheet.mark(value))
         for label, value in (("Date", "1 May"), ("DATE", "2 May"), ("To", "Ann"))

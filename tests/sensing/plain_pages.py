@@ -8,12 +8,12 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc_lab.worlds.pages.pack import write_pack
-from arr_coc_lab.worlds.pages.page import Answered, Page
+from arr_coc_lab.worlds.pages.page import DrawnPage, DrawnQuestion
 
 STEP, LINE, LEFT, TOP = 12, 24, 16, 16
 
 
-def plain_page(name: str, fields: dict[str, str], size: tuple[int, int] = (256, 320)) -> Page:
+def plain_page(name: str, fields: dict[str, str], size: tuple[int, int] = (256, 320)) -> DrawnPage:
     """A form: on each line a label, and its value further right."""
     height, width = size
     picture = Image.new("RGB", (width, height), "white")
@@ -32,11 +32,11 @@ def plain_page(name: str, fields: dict[str, str], size: tuple[int, int] = (256, 
         asked = write(label, LEFT, TOP + number * LINE)
         answer = write(value, LEFT + 12 * STEP, TOP + number * LINE)
         box, context = np.array([answer], np.uint16), np.array([asked], np.uint16)
-        questions.append(Answered("field", f"What is the {label}?", value, box, context))
+        questions.append(DrawnQuestion("field", f"What is the {label}?", value, box, context))
     stored = io.BytesIO()
     picture.save(stored, "WEBP", lossless=True)
     arrays = (np.array(part, np.uint16) for part in (boxes, letters))
-    return Page(name, "forms", "plain", "train", width, height, stored.getvalue(), words, *arrays, questions)
+    return DrawnPage(name, "forms", "plain", "train", width, height, stored.getvalue(), words, *arrays, questions)
 
 
 def plain_pack(path, pages: int = 3):

@@ -11,7 +11,7 @@ from PIL import Image
 from arr_coc.core.alphabet import IDS, decode
 from arr_coc_lab.train.scorer_worlds import draw_lessons, laid_up, needle_shelf, with_additions
 from arr_coc_lab.train.train_reading import coverage, losses, total
-from arr_coc_lab.worlds.pages.page import Page
+from arr_coc_lab.worlds.pages.page import DrawnPage
 
 
 def shelf():
@@ -95,7 +95,7 @@ def test_pages_of_any_shape_are_laid_up_and_their_edges_go_on():
         kept = io.BytesIO()
         Image.fromarray(pixels).save(kept, "webp", lossless=True)
         none = np.zeros((0, 4), np.uint16)
-        pages.append(Page("p", "forms", "l", "train", width, height, kept.getvalue(), [], none, none, []))
+        pages.append(DrawnPage("p", "forms", "l", "train", width, height, kept.getvalue(), [], none, none, []))
         drawn.append(pixels)
     every, corner = torch.arange(2), torch.zeros(2, dtype=torch.int64)
     stack = laid_up(pages, "cpu")

@@ -29,7 +29,7 @@ from arr_coc.relevance.words.source import words_map
 from ..train.options import option, parse
 from ..train.run import door
 from ..worlds.pages.pack import picture_of, read_pack
-from ..worlds.pages.page import Page
+from ..worlds.pages.page import DrawnPage
 from .real import KEEPS, by_picture, load_records
 from .real_measures import coverage
 from .real_report import Values
@@ -71,7 +71,7 @@ def drawn_questions(packs: Iterable[Path], limit: int, by_ocr: bool) -> Iterator
         yield from _of_page(page, size, words)
 
 
-def _of_page(page: Page, size: tuple[int, int], words: Words) -> Iterator[Asked]:
+def _of_page(page: DrawnPage, size: tuple[int, int], words: Words) -> Iterator[Asked]:
     extent = np.array([page.width, page.height] * 2, dtype=float)
     for one in page.questions:
         yield Asked(page.family, page.name, size, words, one.text, one.boxes / extent)

@@ -23,7 +23,7 @@ from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
 from ..worlds.needle.renderer import Asked
 from ..worlds.pages.neighbours import neighbour_questions
 from ..worlds.pages.pack import read_pack
-from ..worlds.pages.page import Answered, Page
+from ..worlds.pages.page import DrawnPage, DrawnQuestion
 from .pictures import UNKNOWN, Glyphs
 from .prompts import TURN_LENGTH
 from .reader_examples import QUESTIONS, TAIL, ReaderBatch, reader_batch
@@ -190,13 +190,13 @@ class PageBook:
         return Glyphs(y, x, letters[..., 2].long() * inside, height)
 
 
-def fits(question: Answered) -> bool:
+def fits(question: DrawnQuestion) -> bool:
     """Whether question and answer can be asked for: short enough, and something is written."""
     room = len(question.text) + len(question.answer) + TURN_LENGTH + 1 <= TAIL
     return bool(room and question.answer.strip() and len(question.answer) <= ANSWER and len(question.boxes))
 
 
-def letters_of(page: Page) -> np.ndarray:
+def letters_of(page: DrawnPage) -> np.ndarray:
     """(most, 4) float32: x and y of the middle of every character, its identifier and its height; nothing is far away.
 
     Of a page with too many the last ones are left out."""

@@ -23,7 +23,7 @@ from arr_coc.relevance.scorer.reading_scorer import CELL
 
 from ..worlds.needle import FAMILIES
 from ..worlds.pages.pack import decoded, read_pack
-from ..worlds.pages.page import Page
+from ..worlds.pages.page import DrawnPage
 from .allocations import box_cover
 from .pictures import render_with_glyphs
 from .prompts import ADDITIONS
@@ -181,11 +181,11 @@ def page_shelf(pattern: str, device: torch.device | str) -> Shelf:
     )
 
 
-def laid_up(pages: Sequence[Page], device: torch.device | str) -> Stack:
+def laid_up(pages: Sequence[DrawnPage], device: torch.device | str) -> Stack:
     return Stack.of(decoded(pages), [(page.height, page.width) for page in pages], device)
 
 
-def _characters(page: Page, most: int) -> np.ndarray:
+def _characters(page: DrawnPage, most: int) -> np.ndarray:
     """(most, 3) float32: x and y of the middle of every character, and its identifier; −1e6 where there are fewer."""
     result = np.full((most, 3), -1e6, np.float32)
     letters = [character for word in page.words for character in word]

@@ -9,15 +9,15 @@ import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from arr_coc.core.errors import InputError
 
-from .families import chosen, families
-from .page import Answered, Page
-from .sheet import Sheet
+from .families import choose_layout, families
+from .page import DrawnPage, DrawnQuestion
+from .sheet import MarkedQuestion, PageSheet
 from .typefaces import PACKAGES, missing
 
 if TYPE_CHECKING:
@@ -96,7 +96,9 @@ def check_tools() -> str:
         for package in ("faker", "playwright"):
             import_module(package)
     except ImportError as error:
-        raise InputError(f"drawing pages needs {error.name}; install it with: pip install 'arr-coc[pages]'") from error
+        raise InputError(
+            f"drawing pages needs {error.name}; install it with: pip install 'arr-coc-lab[pages]'"
+        ) from error
     path = next((found for found in map(shutil.which, BROWSERS) if found), None)
     if path is None:
         raise InputError("drawing pages needs Chromium; install it with: apt-get install chromium")
@@ -129,7 +131,7 @@ class Artist:
         self.tab.set_default_timeout(PATIENCE)
         self.wire = self.tab.context.new_cdp_session(self.tab)
 
-    def draw(self, sheet: Sheet, body: str, name: str, family: str) -> Page:
+    def draw(self, sheet: PageSheet, body: str, name: str, family: str) -> DrawnPage:
         """Put the sheet's HTML on the canvas, read boxes back, take the picture (WebP)."""
         tab = self.tab
         if tab.viewport_size != {"width": sheet.width, "height": sheet.height}:
@@ -142,23 +144,23 @@ class Artist:
         found = json.loads(tab.evaluate(READ, sheet.height))
         clip = {"x": 0, "y": 0, "width": sheet.width, "height": sheet.height, "scale": 1}
         shot = self.wire.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True, "clip": clip})
-        return finished(sheet, name, family, small_webp(base64.b64decode(shot["data"])), *found)
+        return drawn_page(sheet, name, family, small_webp(base64.b64decode(shot["data"])), *found)
 
-    def print(self, page: Page, path: Path) -> None:
+    def print(self, page: DrawnPage, path: Path) -> None:
         """The page drawn last, as a PDF of one sheet with its text layer; a pixel is 0.75 points."""
         self.tab.emulate_media(media="screen")
         width, height = f"{page.width}px", f"{page.height}px"
         self.tab.pdf(path=str(path), width=width, height=height, print_background=True, page_ranges="1")
 
 
-def make_page(artist: Artist, split: str, seed: int, index: int, names: tuple[str, ...] = ()) -> Page:
+def make_page(artist: Artist, split: str, seed: int, index: int, names: tuple[str, ...] = ()) -> DrawnPage:
     """Draw page `index`; one that ends up with no question at all is written anew from the next seed."""
     known = families()
     wanted = {name: known[name] for name in names} if names else known
-    family, layout = chosen(split, seed, index, wanted)
+    family, layout = choose_layout(split, seed, index, wanted)
     write = (wanted[family].train if split == "train" else wanted[family].held)[layout]
     for turn in range(TRIES):
-        sheet = Sheet(split, seed, index + turn * 10**9)
+        sheet = PageSheet(split, seed, index + turn * 10**9)
         body = write(sheet)
         page = artist.draw(sheet, body, f"{family}-{split}-{seed}-{index:06d}", family)
         if page.questions:
@@ -175,10 +177,10 @@ def small_webp(png: bytes) -> bytes:
     return held.getvalue()
 
 
-def finished(
-    sheet: Sheet, name: str, family: str, picture: bytes, found: list[list[Any]], whole: list[list[float]]
-) -> Page:
-    """Words as read in the browser → a Page; dropped: questions whose words are not all on it, or mean two."""
+def drawn_page(
+    sheet: PageSheet, name: str, family: str, picture: bytes, found: list[list[Any]], whole: list[list[float]]
+) -> DrawnPage:
+    """The page of words as the browser read them. Questions are dropped whose words are not all on it, or mean two."""
     words = [entry[0] for entry in found]
     owner = np.array([entry[1] for entry in found], dtype=np.int64)
     limits = np.array([sheet.width, sheet.height] * 2)
@@ -188,12 +190,11 @@ def finished(
     wholes = {int(key): outward(np.array([box], dtype=np.float64), limits) for key, *box in whole}
     present = set(owner.tolist()) - {0}
     clear = [question for question in sheet.questions if sheet.one_meaning(question, present)]
-    asked = [made for question in clear if (made := answered(sheet, question, words, owner, boxes, wholes))]
-    sheet.random.shuffle(asked)
-    kept = asked[:QUESTIONS]
-    return Page(
-        name, family, sheet.layout, sheet.split, sheet.width, sheet.height, picture, words, boxes, char_boxes, kept
-    )
+    places = WordPlaces(words, owner, boxes, wholes)
+    questions = [drawn for question in clear if (drawn := drawn_question(sheet, question, places))]
+    sheet.random.shuffle(questions)
+    about = name, family, sheet.layout, sheet.split, sheet.width, sheet.height
+    return DrawnPage(*about, picture, words, boxes, char_boxes, questions[:QUESTIONS])
 
 
 def outward(boxes: np.ndarray, limits: np.ndarray) -> np.ndarray:
@@ -209,10 +210,18 @@ def nearest(boxes: np.ndarray, limits: np.ndarray) -> np.ndarray:
     return rounded.astype(np.uint16)
 
 
-def answered(
-    sheet: Sheet, question: Any, words: list[str], owner: np.ndarray, boxes: np.ndarray, wholes: dict[int, np.ndarray]
-) -> Answered | None:
+class WordPlaces(NamedTuple):
+    """words, the keys of their marks (N,), their boxes (N, 4); wholes: boxes of things without words, by key."""
+
+    words: list[str]
+    owner: np.ndarray
+    boxes: np.ndarray
+    wholes: dict[int, np.ndarray]
+
+
+def drawn_question(sheet: PageSheet, question: MarkedQuestion, places: WordPlaces) -> DrawnQuestion | None:
     """The question with pixel boxes, one a line; None unless every word of it is on the page and lies free."""
+    words, owner, boxes, wholes = places
     answer_lines = []
     for group, keys in enumerate((question.answers, question.context)):
         lines = []
@@ -227,7 +236,7 @@ def answered(
             if group == 0 and covered(boxes[rows], boxes[owner != key]):
                 return None
         answer_lines.append(np.concatenate(lines) if lines else np.zeros((0, 4), np.uint16))
-    return Answered(question.kind, question.text, question.answer, *answer_lines)
+    return DrawnQuestion(question.kind, question.text, question.answer, *answer_lines)
 
 
 def line_boxes(boxes: np.ndarray) -> np.ndarray:

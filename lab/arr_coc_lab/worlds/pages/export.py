@@ -23,7 +23,7 @@ from ..needle.export import contact_sheet
 from .drawing import Artist, browser, check_tools, make_page, outward
 from .families import SPLITS, families
 from .pack import picture_of, read_pack, write_pack, write_shards
-from .page import Page
+from .page import DrawnPage
 
 PART = 40
 SHOWN = 24
@@ -86,7 +86,7 @@ def draw_parts(
     return [path for _, _, path in jobs]
 
 
-def records(page: Page, image: str) -> list[dict[str, object]]:
+def records(page: DrawnPage, image: str) -> list[dict[str, object]]:
     """One record a question, as Needle World writes them; boxes are x0 y0 x1 y1 in 0–1 of the picture."""
     size = np.array([page.width, page.height] * 2)
 
@@ -112,26 +112,25 @@ def records(page: Page, image: str) -> list[dict[str, object]]:
     ]
 
 
-def worn_page(page: Page) -> Page:
-    """The page worn by a seed that follows from its name; all boxes go along."""
+def wear_page(page: DrawnPage) -> DrawnPage:
+    """The page, worn by a seed that follows from its name; all boxes go along."""
     import torch
 
-    from .wear import draw_wear, moved, worn
+    from .wear import apply_wear, draw_wear, move_boxes
 
     picture = torch.from_numpy(picture_of(page).copy()).permute(2, 0, 1)[None]
     wear = draw_wear(1, page.height, page.width, zlib.crc32(page.name.encode()))
     held = io.BytesIO()
-    Image.fromarray(worn(picture, wear)[0].permute(1, 2, 0).numpy()).save(held, "WEBP", quality=80)
+    Image.fromarray(apply_wear(picture, wear)[0].permute(1, 2, 0).numpy()).save(held, "WEBP", quality=80)
     limits = np.array([page.width, page.height] * 2)
 
     def there(boxes: np.ndarray) -> np.ndarray:
-        new = moved(torch.from_numpy(boxes.astype(np.float32))[None], wear, page.height, page.width)[0]
+        new = move_boxes(torch.from_numpy(boxes.astype(np.float32))[None], wear, page.height, page.width)[0]
         return outward(new.double().numpy(), limits)
 
-    asked = [q._replace(boxes=there(q.boxes), context=there(q.context)) for q in page.questions]
-    return page._replace(
-        picture=held.getvalue(), word_boxes=there(page.word_boxes), char_boxes=there(page.char_boxes), questions=asked
-    )
+    questions = [q._replace(boxes=there(q.boxes), context=there(q.context)) for q in page.questions]
+    words, letters = there(page.word_boxes), there(page.char_boxes)
+    return page._replace(picture=held.getvalue(), word_boxes=words, char_boxes=letters, questions=questions)
 
 
 def write_dataset(
@@ -154,7 +153,7 @@ def write_dataset(
         shutil.rmtree(folder / "parts", ignore_errors=True)
     pages = read_pack(draw_parts(order, folder, workers, progress))
     if wear:
-        pages = [worn_page(page) for page in pages]
+        pages = [wear_page(page) for page in pages]
     lines: list[str] = []
     # Records come last: until they are there, no reader takes old ones for those of the new pictures.
     (folder / "records.jsonl").unlink(missing_ok=True)
@@ -170,7 +169,7 @@ def write_dataset(
     return {"out": str(folder), "pages": len(pages), "questions": len(lines), "packs": [str(path) for path in packs]}
 
 
-def show(pages: Sequence[Page]) -> Image.Image:
+def show(pages: Sequence[DrawnPage]) -> Image.Image:
     """A contact sheet: every page with its first question's boxes, answer red and context blue."""
     tiles, captions = [], []
     for page in pages:

@@ -9,18 +9,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .page import Answered, Page
-from .wording import FIELD
+from .page import DrawnPage, DrawnQuestion
+from .wording import wordings
 
-RIGHT = ("What stands to the right of {L}?", "What is right of {L}?", "What stands beside {L}?", "right of {L}")
-BELOW = ("What stands below {L}?", "What is under {L}?", "What is written below {L}?", "below {L}")
-NEXT = ("Which word follows {L}?", "What comes after {L}?", "word after {L}", "What is the word behind {L}?")
-BEGINS = ("Which word begins with {L}?", "What starts with {L}?", "word that begins with {L}", "Complete {L}")
 # Families in which what stands beside a label is another label.
 DRAWN = frozenset({"bars", "lines", "pies", "scatters", "stacks", "tables", "timetables"})
 # Words nearer than this share of their height are one piece of text; what stands farther off is not beside or below it.
@@ -37,7 +32,7 @@ class Pieces(NamedTuple):
     boxes: np.ndarray
 
 
-def pieces_of(page: Page) -> Pieces:
+def pieces_of(page: DrawnPage) -> Pieces:
     """Words that follow one another on a line with no more than a blank between them."""
     boxes = page.word_boxes.astype(np.float32)
     if not len(boxes):
@@ -76,7 +71,7 @@ def nearest(boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found[0], found[1]
 
 
-def neighbour_questions(page: Page, most: int, chance: random.Random) -> list[Answered]:
+def neighbour_questions(page: DrawnPage, most: int, chance: random.Random) -> list[DrawnQuestion]:
     """At most so many questions about what the page shows; every one is asked by text that the page has only once."""
     if not most or len(page.words) > MOST_WORDS:
         return []
@@ -85,23 +80,25 @@ def neighbour_questions(page: Page, most: int, chance: random.Random) -> list[An
         return []
     once = Counter(text.lower() for text in pieces.texts)
     right, below = nearest(pieces.boxes)
-    made: list[Answered] = []
+    questions: list[DrawnQuestion] = []
 
-    def ask(kind: str, wordings: Sequence[str], by: str, answer: str, box: np.ndarray, context: np.ndarray) -> None:
-        text = chance.choice(wordings).format(L=by, l=by.lower())
-        made.append(Answered(kind, text, answer, *(one.round().astype(np.uint16)[None] for one in (box, context))))
+    def ask(kind: str, by: str, answer: str, box: np.ndarray, context: np.ndarray) -> None:
+        wording = wordings("field" if kind == "field" else f"neighbour.{kind}")
+        text = chance.choice(wording).format(L=by, l=by.lower())
+        places = (one.round().astype(np.uint16)[None] for one in (box, context))
+        questions.append(DrawnQuestion(kind, text, answer, *places))
 
     for number, text in enumerate(pieces.texts):
         label = text.rstrip(" :.")
         if once[text.lower()] > 1 or not 2 <= len(label) <= LONGEST:
             continue
-        ways: list[tuple[str, Sequence[str], int]] = [("right", RIGHT, right[number]), ("below", BELOW, below[number])]
+        ways: list[tuple[str, int]] = [("right", right[number]), ("below", below[number])]
         # What belongs to a label stands beside or below it; where something is in both places, who knows which.
         if page.family not in DRAWN and label[0].isalpha() and min(right[number], below[number]) < 0:
-            ways.append(("field", FIELD, max(right[number], below[number])))
-        for kind, wordings, other in ways:
+            ways.append(("field", max(right[number], below[number])))
+        for kind, other in ways:
             if other >= 0 and len(pieces.texts[other]) <= LONGEST:
-                ask(kind, wordings, label, pieces.texts[other], pieces.boxes[other], pieces.boxes[number])
+                ask(kind, label, pieces.texts[other], pieces.boxes[other], pieces.boxes[number])
     words, counted = page.words, Counter(word.lower() for word in page.words)
     boxes = page.word_boxes.astype(np.float32)
     starts = Counter(word[:3] for word in words)
@@ -109,16 +106,16 @@ def neighbour_questions(page: Page, most: int, chance: random.Random) -> list[An
         if counted[word.lower()] > 1 or len(word) > LONGEST:
             continue
         if len(word) > 4 and starts[word[:3]] == 1:
-            ask("begins", BEGINS, word[:3], word, boxes[number], boxes[number])
+            ask("begins", word[:3], word, boxes[number], boxes[number])
         follows = number + 1 < len(words) and len(words[number + 1]) <= LONGEST
         if follows and len(word) > 2 and abs(boxes[number + 1, 1] - boxes[number, 1]) < 4:
             gap = boxes[number + 1, 0] - boxes[number, 2]
             if 0 <= gap < GAP * (boxes[number, 3] - boxes[number, 1]):
-                ask("next", NEXT, word, words[number + 1], boxes[number + 1], boxes[number])
-    chance.shuffle(made)
+                ask("next", word, words[number + 1], boxes[number + 1], boxes[number])
+    chance.shuffle(questions)
     # As many of each kind as there may be: single words are many, pieces are few.
-    kinds: dict[str, list[Answered]] = {}
-    for one in made:
+    kinds: dict[str, list[DrawnQuestion]] = {}
+    for one in questions:
         kinds.setdefault(one.kind, []).append(one)
     kept = [one for kind, share in SHARES.items() for one in kinds.get(kind, [])[: max(1, round(share * most))]]
     return kept[:most]

@@ -20,13 +20,13 @@ import numpy as np
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import replacing
 
-from .page import Answered, Page
+from .page import DrawnPage, DrawnQuestion
 
 MAGIC = b"ARRPAGE1"
 SHARD_BYTES = 15_000_000
 
 
-def write_pack(path: str | Path, pages: Sequence[Page]) -> None:
+def write_pack(path: str | Path, pages: Sequence[DrawnPage]) -> None:
     """Write one shard."""
     header = {
         "pages": [[p.name, p.family, p.layout, p.split, p.width, p.height, len(p.picture)] for p in pages],
@@ -51,9 +51,9 @@ def write_pack(path: str | Path, pages: Sequence[Page]) -> None:
             file.write(page.picture)
 
 
-def write_shards(folder: str | Path, stem: str, pages: Iterable[Page], limit: int = SHARD_BYTES) -> list[Path]:
+def write_shards(folder: str | Path, stem: str, pages: Iterable[DrawnPage], limit: int = SHARD_BYTES) -> list[Path]:
     """Write `stem`-00.bin, `stem`-01.bin, …, each below `limit` bytes with room for its notes."""
-    shards: list[list[Page]] = [[]]
+    shards: list[list[DrawnPage]] = [[]]
     size = 0
     for page in pages:
         size += len(page.picture) + 6 * len(page.char_boxes) + 200 * len(page.questions)
@@ -67,7 +67,7 @@ def write_shards(folder: str | Path, stem: str, pages: Iterable[Page], limit: in
     return paths
 
 
-def read_pack(paths: str | Path | Iterable[str | Path]) -> list[Page]:
+def read_pack(paths: str | Path | Iterable[str | Path]) -> list[DrawnPage]:
     """The pages of one shard or of several, in order. Pictures stay WebP; `decoded` opens them."""
     if isinstance(paths, str | Path):
         return _read_one(Path(paths))
@@ -75,20 +75,20 @@ def read_pack(paths: str | Path | Iterable[str | Path]) -> list[Page]:
         return [page for pages in pool.map(_read_one, map(Path, paths)) for page in pages]
 
 
-def decoded(pages: Sequence[Page], workers: int = 16) -> Iterator[np.ndarray]:
+def decoded(pages: Sequence[DrawnPage], workers: int = 16) -> Iterator[np.ndarray]:
     """(H, W, 3) uint8 pictures of pages, opened side by side."""
     with ThreadPoolExecutor(workers) as pool:
         yield from pool.map(picture_of, pages)
 
 
-def picture_of(page: Page) -> np.ndarray:
+def picture_of(page: DrawnPage) -> np.ndarray:
     """(H, W, 3) uint8."""
     from PIL import Image
 
     return np.array(Image.open(io.BytesIO(page.picture)).convert("RGB"))
 
 
-def _read_one(path: Path) -> list[Page]:
+def _read_one(path: Path) -> list[DrawnPage]:
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -105,7 +105,7 @@ def _read_one(path: Path) -> list[Page]:
         raise InputError(f"the pack {path} is damaged ({error}); write it again with arr-coc pages --pack") from error
 
 
-def _pages(header: dict[str, Any], raw: bytes, data: bytes, at: int) -> list[Page]:
+def _pages(header: dict[str, Any], raw: bytes, data: bytes, at: int) -> list[DrawnPage]:
     arrays, start = [], 0
     for rows in header["rows"]:
         flat = np.frombuffer(raw, "<i2", rows * 4, start)
@@ -120,13 +120,13 @@ def _pages(header: dict[str, Any], raw: bytes, data: bytes, at: int) -> list[Pag
     result, word, box = [], 0, 0
     for entry, page_words, questions in zip(header["pages"], texts, header["questions"], strict=True):
         *about, size = entry
-        made = []
+        about_page = []
         for kind, text, answer, n, m in questions:
-            made.append(Answered(kind, text, answer, asked[box : box + n], asked[box + n : box + n + m]))
+            about_page.append(DrawnQuestion(kind, text, answer, asked[box : box + n], asked[box + n : box + n + m]))
             box += n + m
         after = word + len(page_words)
         char_boxes = chars[ends[word] : ends[after]]
-        result.append(Page(*about, data[at : at + size], page_words, words[word:after], char_boxes, made))
+        result.append(DrawnPage(*about, data[at : at + size], page_words, words[word:after], char_boxes, about_page))
         word, at = after, at + size
     return result
 

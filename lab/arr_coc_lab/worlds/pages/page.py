@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class Answered(NamedTuple):
+class DrawnQuestion(NamedTuple):
     """A question with boxes in pixels: (N, 4) and (M, 4) uint16, x0 y0 x1 y1; `context` is what it is asked by."""
 
     kind: str
@@ -17,7 +17,7 @@ class Answered(NamedTuple):
     context: np.ndarray
 
 
-class Page(NamedTuple):
+class DrawnPage(NamedTuple):
     """A drawn page, clean. picture: WebP. word_boxes (W, 4), char_boxes (C, 4) uint16 in pixels; characters stand in
     order, so that word i holds the next len(words[i]) of them."""
 
@@ -31,4 +31,4 @@ class Page(NamedTuple):
     words: list[str]
     word_boxes: np.ndarray
     char_boxes: np.ndarray
-    questions: list[Answered]
+    questions: list[DrawnQuestion]

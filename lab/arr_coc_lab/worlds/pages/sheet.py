@@ -1,17 +1,20 @@
-"""A page in the making: its words, its style, marked pieces of HTML, and what may be asked about them."""
+"""A page in the making: its words, its style, pieces of text that carry a mark, and what may be asked about them."""
 
 from __future__ import annotations
 
 import html
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any, NamedTuple
 
+from markupsafe import Markup
+
+from .templates import render
 from .typefaces import typefaces
-from .wording import BY_KIND, CLICK, FIELD, POINT, TITLE, lowered, readable, roughened
-from .words import Words, vocabulary
+from .wording import lowered, readable, roughened, wordings
+from .words import WordBank, icon_codes
 
 # (width, height) in pixels, multiples of 32, the small ones more often: pages are many, and have to be carried.
 CANVASES = (
@@ -25,28 +28,35 @@ CANVASES = (
     *((704, 512),) * 3,
     *((768, 768), (1024, 1024), (512, 768), (768, 512), (704, 896), (896, 704), (576, 768), (800, 576)),
 )
-
-
-def named(write: Callable[..., str], *names: str) -> dict[str, Callable[[Sheet], str]]:
-    """Layouts by name, all written by one function that is told the name."""
-    return {name: partial(write, layout=name) for name in names}
+TRIMMED = " :.-=?"
 
 
 class Mark(NamedTuple):
-    """A piece of text that can be asked for; written into an f-string it becomes its HTML."""
+    """A piece of text that can be asked for. In a template it becomes a span that carries its key."""
 
     key: int
     text: str
-    markup: str
+    style: str = ""
 
-    def __str__(self) -> str:
-        return self.markup
-
-    def __format__(self, spec: str) -> str:
-        return self.markup
+    def __html__(self) -> Markup:
+        style = f' style="{self.style}"' if self.style else ""
+        return Markup(f'<span data-t="{self.key}"{style}>{html.escape(self.text)}</span>')
 
 
-class Question(NamedTuple):
+class Icon(NamedTuple):
+    """A sign of the icon face. key: 0 where it cannot be asked for; its box is the element's own."""
+
+    key: int
+    code: str
+    style: str = ""
+    text: str = ""
+
+    def __html__(self) -> Markup:
+        opening = f'data-t="{self.key}" class="icon whole"' if self.key else 'class="icon"'
+        return Markup(f'<span {opening} style="font-family:FontAwesome;{self.style}">&#x{self.code};</span>')
+
+
+class MarkedQuestion(NamedTuple):
     """kind: field, title, click, cell, value, highest, … . answers, context: keys of marks."""
 
     kind: str
@@ -56,115 +66,149 @@ class Question(NamedTuple):
     context: tuple[int, ...]
 
 
-class Sheet(Words):
-    """One page: Words plus a canvas, a look, marks and questions. Families write it; `drawing` reads it."""
+class PageSheet(WordBank):
+    """One page: words plus a canvas, a look, marks and questions. Families write it; `drawing` reads it."""
 
     def __init__(self, split: str, seed: int, index: int) -> None:
         super().__init__(random.Random(f"{split}/{seed}/{index}"))
         self.split = split
         self.width, self.height = self.random.choice(CANVASES)
         self.marks: dict[int, str] = {}
-        self.questions: list[Question] = []
+        self.questions: list[MarkedQuestion] = []
         self.manner = "sans"
         self.size = self.random.choices((8, 9, 10, 11, 12, 13, 14), (1, 3, 5, 6, 5, 3, 2))[0]
         self.ink, self.paper = "#000", "#fff"
-        self.padding = self.random.randint(8, 48)
-        self.styles: list[str] = []
+        self.padding = self.between(8, 48)
         self.layout = ""
         self.cropped = self.chance(0.65)
         self.icons: Counter[str] = Counter()
 
-    # Choices -----------------------------------------------------------------------------------------------------
-    def chance(self, probability: float) -> bool:
-        return self.random.random() < probability
-
-    def pick(self, *choices: str) -> str:
-        return self.random.choice(choices)
-
+    # The look ----------------------------------------------------------------------------------------------------
     def face(self, manner: str) -> str:
         return self.random.choice(typefaces(self.split, manner))
 
-    def hue(self, low: int = 25, high: int = 60) -> str:
-        return f"hsl({self.random.randrange(360)},{self.random.randint(35, 90)}%,{self.random.randint(low, high)}%)"
+    def set_manner(self, **weights: float) -> None:
+        """Draw the manner of the page's typeface: mono=4, sans=3, …"""
+        self.manner = self.random.choices(list(weights), list(weights.values()))[0]
 
-    def some(self, name: str, n: int) -> list[str]:
-        words = vocabulary(name)
-        return self.random.sample(words, min(n, len(words)))
+    def hue(self, low: int = 25, high: int = 60) -> str:
+        return f"hsl({self.random.randrange(360)},{self.between(35, 90)}%,{self.between(low, high)}%)"
+
+    def larger(self, low: float, high: float, digits: int = 1) -> str:
+        """A size of type between so many times the page's own."""
+        return f"font-size:{self.random.uniform(low, high):.{digits}f}em"
+
+    def turn(self) -> None:
+        """Exchange width and height."""
+        self.width, self.height = self.height, self.width
 
     # Marks -------------------------------------------------------------------------------------------------------
-    def mark(self, text: object, style: str = "", tag: str = "span", inner: str | None = None) -> Mark:
-        """Text that may be asked for; `inner` replaces the escaped text where it carries markup of its own."""
-        key, shown = len(self.marks) + 1, " ".join(str(text).split())
-        self.marks[key] = shown
-        written = f' style="{style}"' if style else ""
-        return Mark(key, shown, f'<{tag} data-t="{key}"{written}>{inner or html.escape(shown)}</{tag}>')
-
-    def whole(self, inner: str, style: str = "") -> Mark:
-        """A thing without words, an icon say; its box is the element's own."""
+    def _new_key(self, text: str) -> int:
         key = len(self.marks) + 1
-        self.marks[key] = ""
-        return Mark(key, "", f'<span data-t="{key}" class="icon whole" style="{style}">{inner}</span>')
+        self.marks[key] = text
+        return key
 
-    def text(self, text: str) -> str:
-        return html.escape(text)
+    def mark(self, text: object, style: str = "") -> Mark:
+        """Text that may be asked for."""
+        shown = " ".join(str(text).split())
+        return Mark(self._new_key(shown), shown, style)
+
+    def mark_all(self, *texts: object) -> list[Mark]:
+        return [self.mark(text) for text in texts]
+
+    def icon(self, name: str | None = None, asked: bool = False) -> Icon:
+        """An icon by its name, or any. asked: it stands alone and can be clicked on by its name."""
+        shown = name or self.random.choice(list(icon_codes()))
+        self.icons[shown] += 1
+        drawn = Icon(self._new_key("") if asked else 0, icon_codes()[shown])
+        if asked:
+            self.ask("icon", "screen.icon", drawn, answer=shown, i=shown)
+        return drawn
+
+    def entry(self, name: str, icons: float = 0.0) -> Markup:
+        """A named thing to click on, with an icon before it now and then."""
+        mark = self.mark(name)
+        self.ask_click(mark)
+        return Markup("{} {}").format(self.icon(), mark) if self.chance(icons) else mark.__html__()
 
     # Questions ---------------------------------------------------------------------------------------------------
     def ask(
         self,
         kind: str,
-        wordings: Sequence[str],
-        answers: Mark | Iterable[Mark],
-        context: Iterable[Mark] = (),
+        wording: str | tuple[str, ...],
+        answers: Mark | Icon | Iterable[Mark],
+        context: Mark | Iterable[Mark] = (),
         answer: str | None = None,
         **slots: str,
     ) -> None:
-        """Ask for marks in one of many wordings; dropped where a character is outside the scorer's alphabet."""
-        found = (answers,) if isinstance(answers, Mark) else tuple(answers)
-        answer = " ".join(mark.text for mark in found) if answer is None else answer
-        text = self.random.choice(wordings).format(**slots)
+        """Ask for marks in one of many wordings; dropped where a character is outside the scorer's alphabet.
+
+        wording: a name of `wording.toml`, or the wordings. slots: an upper-case one has its lower-case one made.
+        """
+        marks = (answers,) if isinstance(answers, Mark | Icon) else tuple(answers)
+        beside = (context,) if isinstance(context, Mark) else tuple(context)
+        answer = " ".join(mark.text for mark in marks) if answer is None else answer
+        slots = {name.lower(): lowered(text) for name, text in slots.items()} | slots
+        text = self.random.choice(wordings(wording) if isinstance(wording, str) else wording).format(**slots)
         text = roughened(text, self.random)
         if readable(text) and readable(answer) and text.strip() and answer.strip():
-            keys = tuple(mark.key for mark in found)
-            self.questions.append(Question(kind, text, answer, keys, tuple(mark.key for mark in context)))
+            keys = tuple(mark.key for mark in marks), tuple(mark.key for mark in beside)
+            self.questions.append(MarkedQuestion(kind, text, answer, *keys))
 
     def ask_field(self, label: str, kind: str, value: Mark, label_mark: Mark) -> None:
-        plain = label.rstrip(":. ")
-        wordings = FIELD + BY_KIND.get(kind, ()) * 2
-        self.ask("field", wordings, value, (label_mark,), L=plain, l=lowered(plain))
+        wording = wordings("field") + wordings(f"by_kind.{kind}") * 2
+        self.ask("field", wording, value, label_mark, L=label.rstrip(":. "))
 
-    def ask_title(self, title: Mark, wordings: Sequence[str] = TITLE) -> None:
-        self.ask("title", wordings, title)
+    def ask_title(self, title: Mark, wording: str = "title") -> None:
+        self.ask("title", wording, title)
 
-    def ask_click(self, mark: Mark, name: str | None = None) -> None:
-        name = name or mark.text
-        self.ask("click", CLICK, mark, L=name, l=lowered(name))
+    def ask_click(self, mark: Mark) -> None:
+        self.ask("click", "click", mark, L=mark.text)
 
     def ask_place(self, mark: Mark) -> None:
-        self.ask("place", POINT, mark, L=mark.text, l=lowered(mark.text))
+        self.ask("place", "point", mark, L=mark.text)
 
-    def one_meaning(self, question: Question, present: Iterable[int]) -> bool:
+    def ask_count(self, what: str, marks: list[Mark]) -> None:
+        """How many there are; the boxes of the answer are all of them."""
+        self.ask("count", "screen.count", marks, answer=str(len(marks)), w=what)
+
+    def one_meaning(self, question: MarkedQuestion, present: Iterable[int]) -> bool:
         """Whether the words asked by stand once on the page, among the marks that are there; icons likewise."""
         if question.kind == "icon":
             return self.icons[question.answer] == 1
         if question.kind not in ("field", "click", "place"):
             return True
         key = (question.context or question.answers)[0]
-        others = Counter(self.marks[other].lower().strip(" :.-=?") for other in present)
-        return others[self.marks[key].lower().strip(" :.-=?")] == 1
+        others = Counter(self.marks[other].lower().strip(TRIMMED) for other in present)
+        return others[self.marks[key].lower().strip(TRIMMED)] == 1
 
     # The page ----------------------------------------------------------------------------------------------------
+    def render(self, template: str, **context: Any) -> Markup:
+        """A template of this page; it sees the sheet and what it is given."""
+        return render(template, sheet=self, **context)
+
     def document(self, body: str) -> str:
         """The whole HTML. Elements of class "cut" may be removed from the end where they pass the lower edge."""
         face = self.face(self.manner)
-        line = self.random.choice((1.05, 1.15, 1.2, 1.3, 1.45))
-        base = (
-            f"*{{box-sizing:border-box}}html{{overflow:hidden}}body{{margin:0;background:{self.paper};color:{self.ink};font-family:'{face}';"
-            f"font-size:{self.size}px;line-height:{line};font-variant-ligatures:none}}table{{border-collapse:collapse;font-size:inherit}}"
-            "h1,h2,h3,h4,p{margin:.35em 0}button,input{font:inherit;color:inherit}svg{display:block}"
-            ".deco{pointer-events:none;position:absolute}"
-        )
-        return (
-            "<!doctype html><html><head><meta"
-            f' charset="utf-8"><style>{base}{"".join(self.styles)}</style></head><body><div id="page"'
-            f' style="padding:{self.padding}px;min-height:{self.height}px;position:relative">{body}</div></body></html>'
-        )
+        return self.render("page", body=Markup(body), face=face, line=self.pick(1.05, 1.15, 1.2, 1.3, 1.45))
+
+
+Layout = Callable[[PageSheet], str]
+
+
+def named(write: Layout, *names: str) -> dict[str, Layout]:
+    """Layouts by name, all written by one function, which finds the name in `sheet.layout`."""
+
+    def layout(name: str) -> Layout:
+        def write_layout(sheet: PageSheet) -> str:
+            sheet.layout = name
+            return write(sheet)
+
+        return write_layout
+
+    return {name: layout(name) for name in names}
+
+
+def layouts(*functions: FunctionType) -> dict[str, Layout]:
+    """Layouts by the names of their functions."""
+    return {name: layout for write in functions for name, layout in named(write, write.__name__).items()}

@@ -1,7 +1,7 @@
 """Pages worn on purpose when they are read: scanned, faxed, photographed, dark, turned, compressed.
 
-Everything is batched and runs where the pictures are. `draw_wear` makes the choices from a seed, `worn` applies them,
-`moved` takes boxes along.
+Everything is batched and runs where the pictures are. `draw_wear` makes the choices from a seed, `apply_wear`
+applies them, `move_boxes` takes boxes along.
 """
 
 from __future__ import annotations
@@ -16,68 +16,16 @@ from arr_coc.core.errors import InputError
 
 KINDS = ("clean", "scanned", "faxed", "photographed", "dark", "turned", "compressed")
 SHARES = (0.2, 0.28, 0.14, 0.12, 0.08, 0.08, 0.1)
+# What JPEG divides the waves of brightness by.
 LUMA = (
-    *(
-        16,
-        11,
-        10,
-        16,
-        24,
-        40,
-        51,
-        61,
-        12,
-        12,
-        14,
-        19,
-        26,
-        58,
-        60,
-        55,
-        14,
-        13,
-        16,
-        24,
-        40,
-        57,
-        69,
-        56,
-        14,
-        17,
-        22,
-        29,
-        51,
-    ),
-    *(
-        87,
-        80,
-        62,
-        18,
-        22,
-        37,
-        56,
-        68,
-        109,
-        103,
-        77,
-        24,
-        35,
-        55,
-        64,
-        81,
-        104,
-        113,
-        92,
-        49,
-        64,
-        78,
-        87,
-        103,
-        121,
-        120,
-        101,
-    ),
-    *(72, 92, 95, 98, 112, 100, 103, 99),
+    (16, 11, 10, 16, 24, 40, 51, 61),
+    (12, 12, 14, 19, 26, 58, 60, 55),
+    (14, 13, 16, 24, 40, 57, 69, 56),
+    (14, 17, 22, 29, 51, 87, 80, 62),
+    (18, 22, 37, 56, 68, 109, 103, 77),
+    (24, 35, 55, 64, 81, 104, 113, 92),
+    (49, 64, 78, 87, 103, 121, 120, 101),
+    (72, 92, 95, 98, 112, 100, 103, 99),
 )
 
 
@@ -124,7 +72,7 @@ def draw_wear(
         torch.stack([between(-0.012, 0.012) * width, between(-0.012, 0.012) * height], 1) * (scanned | photo)[:, None]
     )
     bend = photo[:, None, None] * (torch.rand(n, 4, 2, generator=source) - 0.5) * 0.06 * torch.tensor([width, height])
-    made = Wear(
+    wear = Wear(
         kind=kind,
         forward=_homography(degrees, scale, shift, bend, height, width),
         blur=torch.where(scanned | faxed, between(0.3, 0.95), torch.where(photo, between(0.3, 1.1), none)),
@@ -143,10 +91,10 @@ def draw_wear(
         ),
         seed=seed,
     )
-    return made._replace(**{name: value.to(device) for name, value in made._asdict().items() if name != "seed"})
+    return wear._replace(**{name: value.to(device) for name, value in wear._asdict().items() if name != "seed"})
 
 
-def worn(pictures: torch.Tensor, wear: Wear) -> torch.Tensor:
+def apply_wear(pictures: torch.Tensor, wear: Wear) -> torch.Tensor:
     """(B, 3, H, W) uint8 → the same, worn. The noise comes from the wear's own seed."""
     source = torch.Generator(pictures.device).manual_seed(wear.seed)
     batch, _, height, width = pictures.shape
@@ -175,7 +123,7 @@ def worn(pictures: torch.Tensor, wear: Wear) -> torch.Tensor:
     return (value.clamp(0, 1) * 255 + 0.5).to(torch.uint8)
 
 
-def moved(boxes: torch.Tensor, wear: Wear, height: int, width: int) -> torch.Tensor:
+def move_boxes(boxes: torch.Tensor, wear: Wear, height: int, width: int) -> torch.Tensor:
     """(B, N, 4) x0 y0 x1 y1 in pixels → the upright boxes around them on the worn pictures, cut at the edges."""
     x0, y0, x1, y1 = boxes.float().unbind(-1)
     corners = torch.stack([torch.stack([x0, x1, x1, x0], -1), torch.stack([y0, y0, y1, y1], -1)], -1)
@@ -262,7 +210,7 @@ def _compressed(pictures: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:
     cosines = torch.cos((2 * at[None] + 1) * at[:, None] * math.pi / 16) * 0.5
     cosines[0] /= math.sqrt(2)
     strength = torch.where(quality < 50, 50 / quality.clamp(min=1), 2 - quality / 50)
-    steps = torch.tensor(LUMA, device=device).float().view(8, 8)
+    steps = torch.tensor(LUMA, device=device).float()
     steps = torch.stack([steps, steps.clamp(min=17) * 1.4, steps.clamp(min=17) * 1.4])
     steps = (steps * strength.view(-1, 1, 1, 1)).clamp(min=1).view(batch, 3, 1, 8, 1, 8)
     padded = F.pad(pictures * 255 - 128, (0, -width % 8, 0, -height % 8), mode="replicate")

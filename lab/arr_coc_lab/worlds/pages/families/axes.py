@@ -1,121 +1,243 @@
-"""What charts share: what can be asked of them, legends, axes, the names under columns."""
+"""What charts share: the SVG they are drawn with, colours, axes, legends, and what can be asked of them."""
 
 from __future__ import annotations
 
+import html
 import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from ..sheet import Mark, Sheet
-from ..wording import BOTTOM, ENTRIES, HIGHEST, HIGHEST_OF, LOWEST, PEAK, POINT, VALUE, VALUE_BY, VALUE_OF, WHERE_VALUE
-from .figures import Svg, Topic, nice, tick_text
+from markupsafe import Markup
 
+from ..sheet import Mark, PageSheet
+from ..wording import wordings
+from ..words import vocabulary
+from .topics import Topic
 
-def ask_values(
-    sheet: Sheet, topic: Topic, names: dict[int, Mark], figures: dict[tuple[int, int], Mark], legend: dict[int, Mark]
-) -> None:
-    """Everything that a chart with printed figures can be asked: values, the other way round, highest and lowest."""
-    several = len(topic.series) > 1
-    for (i, j), figure in figures.items():
-        if j not in names:
-            continue
-        context = [names[j], *([legend[i]] if i in legend else [])]
-        slots = {
-            "m": topic.measure,
-            "x": topic.categories[j].rstrip("*"),
-            "s": topic.series[i],
-            "k": topic.kind,
-            "v": figure.text,
-        }
-        lead = next((words for words in VALUE_BY if topic.measure.startswith(words)), "")
-        slots["o"] = topic.measure.removeprefix(lead)
-        if not several or i in legend:
-            wordings = VALUE_OF if several else VALUE + VALUE_BY.get(lead, ()) * 2
-            sheet.ask("value", wordings, figure, context, **slots)
-        if not several and sum(text == figure.text for text in topic.texts[0]) == 1 and sheet.chance(0.3):
-            sheet.ask("lookup", WHERE_VALUE, names[j], (figure,), **slots)
-    if not several and len(topic.categories) > 2:
-        row = topic.values[0]
-        best, worst = max(range(len(row)), key=row.__getitem__), min(range(len(row)), key=row.__getitem__)
-        for j, which, extreme in ((best, HIGHEST, PEAK), (worst, LOWEST, BOTTOM)):
-            near = [figures[0, j]] if (0, j) in figures else []
-            if j in names:
-                sheet.ask("extreme", which, names[j], near, m=topic.measure, k=topic.kind)
-            if near and sheet.chance(0.7):
-                sheet.ask("extreme", extreme, near[0], [names[j]] if j in names else [], m=topic.measure, k=topic.kind)
-    for i, mark in legend.items():
-        best = max(range(len(topic.categories)), key=topic.values[i].__getitem__)
-        if best in names and sheet.chance(0.6):
-            near = [figures[i, best]] if (i, best) in figures else []
-            sheet.ask("extreme", HIGHEST_OF, names[best], [mark, *near], k=topic.kind, s=topic.series[i])
-    if len(names) == len(topic.categories) < 10 and sheet.chance(0.15):
-        sheet.ask("count", ENTRIES, names.values(), answer=str(len(names)), k=topic.kind)
-    for mark in [*names.values()][:2] + [*legend.values()][:2]:
-        if sheet.chance(0.25):
-            sheet.ask("place", POINT, mark, L=mark.text, l=mark.text.lower())
+Names = dict[int, Mark]  # by category
+Figures = dict[tuple[int, int], Mark]  # by series and category
 
 
-def legend_for(sheet: Sheet, topic: Topic, colors: list[str]) -> tuple[str, dict[int, Mark]]:
-    """A legend in a row; empty for one series."""
-    if len(topic.series) < 2:
-        return "", {}
-    marks = {i: sheet.mark(name) for i, name in enumerate(topic.series)}
-    round_ = sheet.pick("0", "50%", "2px")
-    keys = "".join(
-        '<span style="white-space:nowrap;margin-right:12px"><span'
-        f' style="display:inline-block;width:.8em;height:.8em;border-radius:{round_};background:{colors[i]};mar'
-        f'gin-right:4px"></span>{mark}</span>'
-        for i, mark in marks.items()
-    )
-    return f'<div style="text-align:{sheet.pick("left", "center", "center")};margin:4px 0">{keys}</div>', marks
+class Drawing(NamedTuple):
+    """A chart without its frame."""
+
+    topic: Topic
+    legend: Markup
+    figure: Markup
 
 
-def plot_size(sheet: Sheet) -> tuple[float, float, float]:
-    """(width, height, type size) of a drawing on this canvas, with room for titles."""
-    share = sheet.random.choice((0.55, 0.65, 0.72, 0.78))
-    return (
-        sheet.width - 2 * sheet.padding - 34,
-        (sheet.height - 2 * sheet.padding) * share,
-        sheet.random.choice((8, 9, 9, 10, 10, 11, 12)),
-    )
+class Svg:
+    """A drawing whose texts are marks."""
 
+    def __init__(self, sheet: PageSheet, width: float, height: float, size: float) -> None:
+        self.sheet, self.width, self.height, self.size = sheet, width, height, size
+        self.parts: list[str] = []
 
-def upright_axis(
-    sheet: Sheet, svg: Svg, topic: Topic, top: float, left: float, width: float, height: float, y0: float
-) -> float:
-    """Grid, ticks and the axis' name for values going up; returns the axis' end."""
-    ticks = nice(top)
-    grid, numbers = sheet.pick("#e4e4e4", "#ccc", "#eee", "none"), sheet.chance(0.85)
-    for value in ticks:
-        y = y0 + height - height * value / ticks[-1]
-        svg.line(left, y, left + width, y, grid, 1, 'stroke-dasharray="2 2"' if grid == "#ccc" else "")
-        if numbers:
-            svg.text(left - 5, y + svg.size * 0.35, tick_text(value, topic), "end", svg.size * 0.95, "#666")
-    svg.line(left, y0 + height, left + width, y0 + height, "#333")
-    if sheet.chance(0.5):
-        name = (topic.unit or topic.measure)[:44]
-        svg.text(9, y0 + height / 2, name[0].upper() + name[1:], "middle", svg.size * 0.9, "#555", turn=-90)
-    return ticks[-1]
-
-
-def category_names(sheet: Sheet, svg: Svg, topic: Topic, left: float, width: float, base: float) -> dict[int, Mark]:
-    """Names under the columns, turned or thinned out where they would not fit."""
-    n, slot = len(topic.categories), width / len(topic.categories)
-    longest = max(svg.wide(name) for name in topic.categories)
-    names: dict[int, Mark] = {}
-    turn = 0 if longest < slot * 0.98 else sheet.random.choice((-45, -35, -60, -90))
-    every = 1 if not turn or slot > svg.size * 1.1 else math.ceil(svg.size * 1.1 / slot)
-    if turn and topic.kind in ("year", "quarter") and sheet.chance(0.5):
-        turn, every = 0, math.ceil(longest / slot * 1.1)
-    for j in range(0, n, every):
-        x = left + slot * (j + 0.5)
-        y = base + svg.size + 4
-        names[j] = svg.text(
-            x + (svg.size * 0.35 if turn else 0), y, topic.categories[j], "end" if turn else "middle", turn=turn
+    def text(
+        self, x: float, y: float, text: str, anchor: str = "middle", size: float = 0, turn: float = 0, **look: str
+    ) -> Mark:
+        """look: fill, weight, style."""
+        mark = self.sheet.mark(text)
+        turned = f' transform="rotate({turn} {x:.1f} {y:.1f})"' if turn else ""
+        fill, weight = look.get("fill", "currentColor"), look.get("weight", "normal")
+        self.parts.append(
+            f'<text data-t="{mark.key}" x="{x:.1f}" y="{y:.1f}" font-size="{size or self.size:.1f}"'
+            f' text-anchor="{anchor}" fill="{fill}" font-weight="{weight}" style="{look.get("style", "")}"{turned}>'
+            f"{html.escape(mark.text)}</text>"
         )
-    return names
+        return mark
+
+    def rect(self, x: float, y: float, width: float, height: float, fill: str, extra: str = "") -> None:
+        width, height = max(0, width), max(0, height)
+        box = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+        self.parts.append(f'<rect {box} fill="{fill}" {extra}/>')
+
+    def line(self, x0: float, y0: float, x1: float, y1: float, stroke: str, width: float = 1, extra: str = "") -> None:
+        ends = f'x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}"'
+        self.parts.append(f'<line {ends} stroke="{stroke}" stroke-width="{width}" {extra}/>')
+
+    def path(
+        self, points: Sequence[tuple[float, float]], stroke: str, width: float, fill: str = "none", extra: str = ""
+    ) -> None:
+        places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        look = f'fill="{fill}" stroke="{stroke}" stroke-width="{width}"'
+        self.parts.append(f'<polyline points="{places}" {look} {extra}/>')
+
+    def circle(self, x: float, y: float, radius: float, fill: str, extra: str = "") -> None:
+        self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{fill}" {extra}/>')
+
+    def wedge(self, x: float, y: float, radius: float, start: float, share: float, fill: str) -> None:
+        """A piece of a pie from an angle on."""
+        end = start + share * math.tau
+        x0, y0 = x + radius * math.sin(start), y - radius * math.cos(start)
+        x1, y1 = x + radius * math.sin(end), y - radius * math.cos(end)
+        arc = f"A{radius:.1f} {radius:.1f} 0 {int(share > 0.5)} 1 {x1:.1f} {y1:.1f}"
+        self.parts.append(f'<path d="M{x:.1f} {y:.1f}L{x0:.1f} {y0:.1f}{arc}Z" fill="{fill}" stroke="#fff"/>')
+
+    def wide(self, text: str) -> float:
+        """A guess of a text's width, on the wide side."""
+        return len(text) * 0.57 * self.size
+
+    def __html__(self) -> Markup:
+        size = f'width="{self.width:.0f}" height="{self.height:.0f}"'
+        return Markup(f'<svg {size} style="overflow:visible">{"".join(self.parts)}</svg>')
 
 
-def room_below(svg: Svg, topic: Topic, width: float) -> float:
-    longest = max(svg.wide(name) for name in topic.categories)
-    return (
-        svg.size * 2 + 6 if longest < width / len(topic.categories) * 0.98 else min(longest, 150) * 0.85 + svg.size + 10
-    )
+def palette(sheet: PageSheet, n: int) -> list[str]:
+    """n colours: one hue in steps, a fixed set, greys, or free."""
+    style = sheet.random.random()
+    if style < 0.3:
+        known = vocabulary("chart.palette")
+    elif style < 0.5:
+        hue = sheet.random.randrange(360)
+        known = [f"hsl({hue},{60 - 4 * i}%,{30 + (45 * i) // max(1, n - 1) if n > 1 else 45}%)" for i in range(n)]
+    elif style < 0.6:
+        known = [f"hsl(0,0%,{25 + (50 * i) // max(1, n - 1) if n > 1 else 45}%)" for i in range(n)]
+    else:
+        start = sheet.random.randrange(360)
+        known = [f"hsl({(start + 47 * i) % 360},{sheet.between(40, 80)}%,{sheet.between(38, 62)}%)" for i in range(n)]
+    return [known[i % len(known)] for i in range(n)]
+
+
+def nice(top: float) -> list[float]:
+    """Axis ticks from 0 to just above `top`."""
+    step = 10 ** math.floor(math.log10(top / 4))
+    step = next(step * factor for factor in (1, 2, 2.5, 5, 10) if top / (step * factor) <= 6)
+    return [step * i for i in range(math.ceil(top / step) + 1)]
+
+
+def tick_text(value: float, topic: Topic) -> str:
+    text = f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2f}".rstrip("0")
+    return text.replace(",", " " if any(" " in t for t in topic.texts[0]) else ",")
+
+
+def plot_size(sheet: PageSheet) -> tuple[float, float, float]:
+    """(width, height, type size) of a drawing on this canvas, with room for titles."""
+    share = sheet.pick(0.55, 0.65, 0.72, 0.78)
+    width, height = sheet.width - 2 * sheet.padding - 34, (sheet.height - 2 * sheet.padding) * share
+    return width, height, sheet.pick(8, 9, 9, 10, 10, 11, 12)
+
+
+class Plot:
+    """A topic on a drawing. left, top, wide, high: the part of it that the values take."""
+
+    def __init__(self, sheet: PageSheet, topic: Topic, width: float, height: float, size: float) -> None:
+        self.sheet, self.topic, self.size = sheet, topic, size
+        self.svg = Svg(sheet, width, height, size)
+        self.left, self.top, self.wide, self.high = 0.0, 0.0, width, height
+        self.names: Names = {}
+        self.figures: Figures = {}
+
+    def margins(self, left: float, top: float, right: float, below: float) -> None:
+        self.left, self.top = left, top
+        self.wide, self.high = self.svg.width - left - right, self.svg.height - below - top
+
+    @property
+    def base(self) -> float:
+        return self.top + self.high
+
+    def tick_room(self, spare: float, least: float) -> float:
+        """The width of the longest number of an upright axis."""
+        return max(self.svg.wide(tick_text(nice(self.topic.highest)[-1], self.topic)) + spare, least)
+
+    def room_below(self, width: float) -> float:
+        """The height of the names under columns that share this width."""
+        longest = max(map(self.svg.wide, self.topic.categories))
+        if longest < width / len(self.topic.categories) * 0.98:
+            return self.size * 2 + 6
+        return min(longest, 150) * 0.85 + self.size + 10
+
+    def upright_axis(self, highest: float) -> float:
+        """Grid, ticks and the axis' name for values going up; returns the axis' end."""
+        sheet, svg, right = self.sheet, self.svg, self.left + self.wide
+        ticks = nice(highest)
+        grid, numbers = sheet.pick("#e4e4e4", "#ccc", "#eee", "none"), sheet.chance(0.85)
+        for value in ticks:
+            y = self.base - self.high * value / ticks[-1]
+            svg.line(self.left, y, right, y, grid, 1, 'stroke-dasharray="2 2"' if grid == "#ccc" else "")
+            if numbers:
+                label = tick_text(value, self.topic)
+                svg.text(self.left - 5, y + self.size * 0.35, label, "end", self.size * 0.95, fill="#666")
+        svg.line(self.left, self.base, right, self.base, "#333")
+        if sheet.chance(0.5):
+            name = (self.topic.unit or self.topic.measure)[:44]
+            name = name[0].upper() + name[1:]
+            svg.text(9, self.top + self.high / 2, name, "middle", self.size * 0.9, turn=-90, fill="#555")
+        return ticks[-1]
+
+    def name_columns(self) -> None:
+        """Names under the columns, turned or thinned out where they would not fit."""
+        sheet, svg, size = self.sheet, self.svg, self.size
+        n, slot = len(self.topic.categories), self.wide / len(self.topic.categories)
+        longest = max(map(svg.wide, self.topic.categories))
+        turn = 0 if longest < slot * 0.98 else sheet.pick(-45, -35, -60, -90)
+        every = 1 if not turn or slot > size * 1.1 else math.ceil(size * 1.1 / slot)
+        if turn and self.topic.kind in ("year", "quarter") and sheet.chance(0.5):
+            turn, every = 0, math.ceil(longest / slot * 1.1)
+        for j in range(0, n, every):
+            x = self.left + slot * (j + 0.5) + (size * 0.35 if turn else 0)
+            anchor = "end" if turn else "middle"
+            self.names[j] = svg.text(x, self.base + size + 4, self.topic.categories[j], anchor, turn=turn)
+
+    def legend(self, colors: list[str]) -> tuple[Markup, Names]:
+        """A legend in a row; empty for one series."""
+        if len(self.topic.series) < 2:
+            return Markup(), {}
+        marks = self.sheet.mark_all(*self.topic.series)
+        radius, side = self.sheet.pick("0", "50%", "2px"), self.sheet.pick("left", "center", "center")
+        keys = list(zip(marks, colors, strict=False))
+        drawn = self.sheet.render("charts/legend", keys=keys, radius=radius, side=side)
+        return drawn, dict(enumerate(marks))
+
+    def finished(self, colors: list[str]) -> Drawing:
+        """The drawing with its legend; all that it shows is asked for."""
+        legend, marks = self.legend(colors)
+        self.ask_values(marks)
+        return self.drawing(legend)
+
+    def drawing(self, legend: Markup | None = None) -> Drawing:
+        return Drawing(self.topic, legend or Markup(), self.svg.__html__())
+
+    def ask_values(self, legend: Names) -> None:
+        """Ask all that a chart with printed figures can be asked: values, the other way round, highest and lowest."""
+        sheet, topic, names = self.sheet, self.topic, self.names
+        several = len(topic.series) > 1
+        about = {"m": topic.measure, "k": topic.kind}
+        lead = next((words for words in wordings("value_by") if topic.measure.startswith(words)), "")
+        value = wordings("value_of") if several else wordings("value") + wordings(f"value_by.{lead}") * 2
+        for (i, j), figure in self.figures.items():
+            if j not in names:
+                continue
+            slots = about | {"x": topic.categories[j].rstrip("*"), "s": topic.series[i], "v": figure.text}
+            slots["o"] = topic.measure.removeprefix(lead)
+            if not several or i in legend:
+                sheet.ask("value", value, figure, [names[j], *([legend[i]] if i in legend else [])], **slots)
+            if not several and sum(text == figure.text for text in topic.texts[0]) == 1 and sheet.chance(0.3):
+                sheet.ask("lookup", "where_value", names[j], figure, **slots)
+        if not several and len(topic.categories) > 2:
+            self._ask_extremes(about)
+        for i, mark in legend.items():
+            best = _highest(topic.values[i])
+            if best in names and sheet.chance(0.6):
+                near = [self.figures[i, best]] if (i, best) in self.figures else []
+                sheet.ask("extreme", "highest_of", names[best], [mark, *near], k=topic.kind, s=topic.series[i])
+        if len(names) == len(topic.categories) < 10 and sheet.chance(0.15):
+            sheet.ask("count", "entries", names.values(), answer=str(len(names)), k=topic.kind)
+        for mark in [*names.values()][:2] + [*legend.values()][:2]:
+            if sheet.chance(0.25):
+                sheet.ask("place", "point", mark, L=mark.text, l=mark.text.lower())
+
+    def _ask_extremes(self, about: dict[str, str]) -> None:
+        row = self.topic.values[0]
+        worst = min(range(len(row)), key=row.__getitem__)
+        for j, which, extreme in ((_highest(row), "highest", "peak"), (worst, "lowest", "bottom")):
+            near = [self.figures[0, j]] if (0, j) in self.figures else []
+            name = [self.names[j]] if j in self.names else []
+            if name:
+                self.sheet.ask("extreme", which, name[0], near, **about)
+            if near and self.sheet.chance(0.7):
+                self.sheet.ask("extreme", extreme, near[0], name, **about)
+
+
+def _highest(row: Sequence[Any]) -> int:
+    return max(range(len(row)), key=row.__getitem__)

@@ -1,10 +1,13 @@
-"""Label and value, arranged in the many ways in which forms do it."""
+"""Label and value, arranged in the many ways in which forms do it: one template each in `templates/fields`."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-from ..sheet import Mark, Sheet
+from markupsafe import Markup
+
+from ..sheet import Mark, PageSheet
 
 
 class Field(NamedTuple):
@@ -12,11 +15,10 @@ class Field(NamedTuple):
 
     label: Mark
     value: Mark | None
-    kind: str
 
     @property
-    def shown(self) -> str:
-        return str(self.value) if self.value else "&nbsp;"
+    def shown(self) -> Mark | Markup:
+        return self.value or Markup("&nbsp;")
 
 
 class Pen(NamedTuple):
@@ -28,38 +30,38 @@ class Pen(NamedTuple):
     case: str
 
 
-def pen_for(sheet: Sheet) -> Pen:
+# What is drawn by lot of one arrangement of fields: the context of its template.
+Arrangement = Callable[[PageSheet, list[Field]], dict[str, Any]]
+
+
+def pen_for(sheet: PageSheet) -> Pen:
     """Draw the look of labels and values once a page: bold, small, another typeface, handwriting, capitals."""
-    chance, pick = sheet.chance, sheet.pick
-    label = pick(
-        "",
-        "",
-        "font-weight:bold",
-        "font-style:italic",
-        "font-size:.85em",
-        "color:#444",
-        "font-size:.9em;font-weight:bold",
-    )
-    value = pick("", "", "", "font-weight:bold", "font-style:italic")
-    if chance(0.4):
+    bold, slanted, small = "font-weight:bold", "font-style:italic", "font-size:.85em"
+    label = sheet.pick("", "", bold, slanted, small, "color:#444", "font-size:.9em;font-weight:bold")
+    value = sheet.pick("", "", "", bold, slanted)
+    if sheet.chance(0.4):
         manner = sheet.random.choices(("mono", "hand", "serif", "sans"), (6, 1.5, 1, 1))[0]
         value += f";font-family:'{sheet.face(manner)}'"
         value += ";font-size:1.25em" if manner == "hand" else ""
-    if chance(0.08):
+    if sheet.chance(0.08):
         value += ";color:#1b2a8a"
-    return Pen(
-        label,
-        value,
-        pick(":", ":", ":", ":", "", "", ".", " -", " ="),
-        sheet.pick("as", "as", "as", "as", "upper", "upper", "title"),
-    )
+    separator = sheet.pick(":", ":", ":", ":", "", "", ".", " -", " =")
+    return Pen(label, value, separator, sheet.pick("as", "as", "as", "as", "upper", "upper", "title"))
 
 
 def cased(text: str, case: str) -> str:
     return {"upper": text.upper(), "title": text.title()}.get(case, text)
 
 
-def make_fields(sheet: Sheet, pen: Pen, n: int, empty: float = 0.12, long: bool = True) -> list[Field]:
+def make_field(sheet: PageSheet, pen: Pen, label: str, kind: str, separator: str | None = None) -> Field:
+    """A label with a value of its kind, asked for."""
+    label_mark = sheet.mark(cased(label, pen.case) + (pen.separator if separator is None else separator), pen.label)
+    value = sheet.mark(sheet.value(kind), pen.value)
+    sheet.ask_field(label, kind, value, label_mark)
+    return Field(label_mark, value)
+
+
+def make_fields(sheet: PageSheet, pen: Pen, n: int, empty: float = 0.12, long: bool = True) -> list[Field]:
     """n labels with values, each asked for. long: whether sentences may stand as values."""
     result = []
     labels = [pair for pair in sheet.labels(n + 12) if long or pair[1] != "text"][:n]
@@ -68,7 +70,7 @@ def make_fields(sheet: Sheet, pen: Pen, n: int, empty: float = 0.12, long: bool 
         end = "" if shown.endswith(("?", ".")) else pen.separator
         label_mark = sheet.mark(shown + end, pen.label)
         if sheet.chance(empty):
-            result.append(Field(label_mark, None, kind))
+            result.append(Field(label_mark, None))
             continue
         text = sheet.value(kind)
         text = text.upper() if sheet.chance(0.08) else text
@@ -76,189 +78,96 @@ def make_fields(sheet: Sheet, pen: Pen, n: int, empty: float = 0.12, long: bool 
         sheet.ask_field(label, kind, value, label_mark)
         if sheet.chance(0.25):
             sheet.ask_field(label, kind, value, label_mark)
-        result.append(Field(label_mark, value, kind))
+        result.append(Field(label_mark, value))
     return result
 
 
-# Arrangements: (sheet, fields, gap in pixels) → HTML ----------------------------------------------------------------
+def short_fields(sheet: PageSheet, n: int, empty: float = 0.0) -> list[Field]:
+    """Fields without sentences, in a look of their own."""
+    return make_fields(sheet, pen_for(sheet), n, empty, long=False)
 
 
-def inline(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    space = sheet.pick("&nbsp;", "&nbsp;&nbsp;", "&emsp;", " ")
-    rows = "".join(
-        f'<div class="cut" style="margin:{gap}px 0;break-inside:avoid">{f.label}{space}{f.shown}</div>' for f in fields
-    )
-    return f'<div style="columns:{sheet.random.choice((1, 2, 2, 3))};column-gap:18px">{rows}</div>'
+def arrange(sheet: PageSheet, name: str, fields: list[Field], gap: int) -> Markup:
+    """Fields as the arrangement of this name sets them. gap: between rows, in pixels."""
+    lots = (ARRANGEMENTS | HELD_ARRANGEMENTS)[name](sheet, fields)
+    return sheet.render(f"fields/{name}", fields=fields, gap=gap, **lots)
 
 
-def aligned(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """Labels in a column of their own, values beside them; two or four columns."""
+def rows_of(sheet: PageSheet, fields: list[Field], *lengths: int) -> Iterator[list[Field]]:
+    """Fields in rows, the length of each drawn anew."""
+    left = list(fields)
+    while left:
+        length = sheet.pick(*lengths)
+        yield left[:length]
+        left = left[length:]
+
+
+def inline(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
+    space = Markup(sheet.pick("&nbsp;", "&nbsp;&nbsp;", "&emsp;", " "))
+    return {"space": space, "columns": sheet.pick(1, 2, 2, 3)}
+
+
+def aligned(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
     side = sheet.pick("left", "left", "right")
     columns = sheet.pick("auto 1fr", "30% 1fr", "auto 1fr auto 1fr", "18% 1fr 18% 1fr", "auto auto auto 1fr")
-    cells = "".join(f'<div style="text-align:{side}">{f.label}</div><div>{f.shown}</div>' for f in fields)
-    return (
-        f'<div class="cut" style="display:grid;grid-template-columns:{columns};gap:{gap}px'
-        f' {sheet.random.randint(6, 26)}px">{cells}</div>'
-    )
+    return {"side": side, "columns": columns, "between": sheet.between(6, 26)}
 
 
-def underlined(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """Values on ruled lines, one to three a row."""
+def underlined(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
     line = sheet.pick("1px solid #000", "1px solid #000", "1px dotted #333", "1px dashed #555", ".5px solid #444")
-    inset = sheet.random.choice((4, 4, 14))
-    out, left = "", list(fields)
-    while left:
-        row, left = left[: (k := sheet.random.choice((1, 2, 2, 3)))], left[k:]
-        cells = "".join(
-            f'<div style="display:flex;flex:{sheet.random.choice((1, 1, 2))}"><div'
-            f' style="white-space:nowrap">{f.label}</div><div style="flex:1;border-bottom:{line};margin:0 10px 0'
-            f' 4px;padding-left:{inset}px">{f.shown}</div></div>'
-            for f in row
-        )
-        out += f'<div class="cut" style="display:flex;margin:{gap}px 0">{cells}</div>'
-    return out
+    inset = sheet.pick(4, 4, 14)
+    rows = [[(sheet.pick(1, 1, 2), field) for field in row] for row in rows_of(sheet, fields, 1, 2, 2, 3)]
+    return {"line": line, "inset": inset, "rows": rows}
 
 
-def above(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """Small label, the value below it."""
-    k = sheet.random.choice((2, 2, 3, 4))
-    rule = sheet.pick("", "", "border-bottom:1px solid #666")
-    cells = "".join(
-        f'<div style="{rule}"><div style="font-size:.8em">{f.label}</div><div>{f.shown}</div></div>' for f in fields
-    )
-    return (
-        f'<div class="cut" style="display:grid;grid-template-columns:repeat({k},1fr);gap:{gap + 2}px'
-        f' 14px">{cells}</div>'
-    )
+def above(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
+    return {"k": sheet.pick(2, 2, 3, 4), "rule": sheet.pick("", "", "border-bottom:1px solid #666")}
 
 
-def boxed(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """Every field a box, its label small in the corner; widths differ from row to row."""
-    out, left = "", list(fields)
-    indent = sheet.random.choice((0, 4, 16))
-    while left:
-        row, left = left[: (k := sheet.random.choice((1, 2, 2, 3, 4)))], left[k:]
-        cells = "".join(
-            f'<td style="border:1px solid #000;padding:1px 4px {gap // 2}px;vertical-align:top"><div'
-            f' style="font-size:.72em">{f.label}</div><div style="padding-left:{indent}px">{f.shown}</div></td>'
-            for f in row
-        )
-        out += f'<table class="cut" style="width:100%;margin-top:-1px"><tr>{cells}</tr></table>'
-    return out
+def boxed(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
+    return {"indent": sheet.pick(0, 4, 16), "rows": list(rows_of(sheet, fields, 1, 2, 2, 3, 4))}
 
 
-def tabled(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """A bordered table of label and value, one or two pairs a row, labels shaded now and then."""
-    k = sheet.random.choice((1, 1, 2))
-    shade = sheet.pick("", "", "background:#eee", "background:#ddd")
-    border = sheet.pick("1px solid #000", "1px solid #777", "1px solid #bbb", "2px solid #000")
-    rows = [fields[i : i + k] for i in range(0, len(fields), k)]
-    cell = f"border:{border};padding:{max(1, gap // 2)}px 5px"
-    body = "".join(
-        '<tr class="cut">'
-        + "".join(f'<td style="{cell};{shade}">{f.label}</td><td style="{cell}">{f.shown}</td>' for f in row)
-        + "</tr>"
-        for row in rows
-    )
-    return f'<table style="width:{sheet.pick("100%", "100%", "80%", "auto")}">{body}</table>'
+def tabled(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
+    return {
+        "k": sheet.pick(1, 1, 2),
+        "shade": sheet.pick("", "", "background:#eee", "background:#ddd"),
+        "border": sheet.pick("1px solid #000", "1px solid #777", "1px solid #bbb", "2px solid #000"),
+        "width": sheet.pick("100%", "100%", "80%", "auto"),
+    }
 
 
-def leaders(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """Label, dots, value at the right edge."""
-    rows = "".join(
-        f'<div class="cut" style="display:flex;margin:{gap}px 0">{f.label}<div style="flex:1;border-bottom:1px dotted'
-        f' #444;margin:0 4px 3px"></div>{f.shown}</div>'
-        for f in fields
-    )
-    return f'<div style="columns:{sheet.random.choice((1, 1, 2))};column-gap:24px">{rows}</div>'
+def typed(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
+    stop, below = sheet.between(90, 200), sheet.chance(0.3)
+    return {"stop": stop, "rows": [(field, below and sheet.chance(0.5)) for field in fields]}
 
 
-def typed(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """As typed on a machine: tab stops, values indented or on the next line."""
-    stop = sheet.random.randint(90, 200)
-    below = sheet.chance(0.3)
-    rows = []
-    for f in fields:
-        if below and sheet.chance(0.5):
-            rows.append(
-                f'<div class="cut" style="margin:{gap}px 0"><div>{f.label}</div><div'
-                f' style="margin-left:{stop // 3}px">{f.shown}</div></div>'
-            )
-        else:
-            rows.append(
-                f'<div class="cut" style="margin:{gap}px 0;display:flex"><div'
-                f' style="min-width:{stop}px">{f.label}</div><div style="margin-left:6px">{f.shown}</div></div>'
-            )
-    return "".join(rows)
+def running(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
+    return {"joint": Markup(sheet.pick("; ", " &nbsp;&nbsp; ", " | ", " &emsp; ", " / "))}
 
 
-def running(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """Fields one after another in a line of text, wrapping where they will."""
-    joint = sheet.pick("; ", " &nbsp;&nbsp; ", " | ", " &emsp; ", " / ")
-    return f'<p class="cut" style="margin:{gap}px 0">' + joint.join(f"{f.label} {f.shown}" for f in fields) + "</p>"
+def columned(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
+    return {"columns": sheet.pick(1, 1, 2)}
 
 
-def combed(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """Values letter by letter would break words, so the comb lies under them: a ruled box with ticks."""
-    comb = "background:repeating-linear-gradient(90deg,#999 0 1px,transparent 1px 13px)"
-    rows = "".join(
-        f'<div class="cut" style="display:flex;align-items:center;margin:{gap}px 0"><div'
-        f' style="width:32%">{f.label}</div><div style="flex:1;border:1px solid #666;{comb};padding:2px 5px"><span'
-        f' style="background:{sheet.paper}">{f.shown}</span></div></div>'
-        for f in fields
-    )
-    return f'<div style="columns:{sheet.random.choice((1, 1, 2))}">{rows}</div>'
+def captioned(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
+    return {"k": sheet.pick(2, 3)}
 
 
-# Kept aside for validation -------------------------------------------------------------------------------------------
+def numbered(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
+    return {"first": sheet.pick(1, 1, 10, 21)}
 
 
-def captioned(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """The value on a line, its label in small print below the line."""
-    k = sheet.random.choice((2, 3))
-    cells = "".join(
-        f'<div><div style="border-bottom:1px solid #000;text-align:center">{f.shown}</div><div'
-        f' style="font-size:.75em;text-align:center">{f.label}</div></div>'
-        for f in fields
-    )
-    return (
-        f'<div class="cut" style="display:grid;grid-template-columns:repeat({k},1fr);gap:{gap + 6}px'
-        f' 20px">{cells}</div>'
-    )
+def banded(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
+    return {"k": sheet.pick(2, 3, 4)}
 
 
-def numbered(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """Numbered boxes like a tax form: number, label, then the value ranged right in its own cell."""
-    rows = "".join(
-        f'<tr class="cut"><td style="border:1px solid #000;padding:2px 4px;width:24px">{i}</td><td style="border:1px'
-        f' solid #000;padding:{gap // 2 + 1}px 5px">{f.label}</td><td style="border:1px solid #000;padding:2px'
-        f' 6px;text-align:right;width:38%">{f.shown}</td></tr>'
-        for i, f in enumerate(fields, sheet.random.choice((1, 1, 10, 21)))
-    )
-    return f'<table style="width:100%">{rows}</table>'
+def staggered(sheet: PageSheet, fields: list[Field]) -> dict[str, Any]:
+    return {}
 
 
-def banded(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """Dark label bands with the value under each, side by side."""
-    k = sheet.random.choice((2, 3, 4))
-    cells = "".join(
-        '<div style="border:1px solid #333"><div style="background:#333;color:#fff;padding:1px'
-        f' 5px;font-size:.85em">{f.label}</div><div style="padding:{gap // 2 + 1}px 5px">{f.shown}</div></div>'
-        for f in fields
-    )
-    return f'<div class="cut" style="display:grid;grid-template-columns:repeat({k},1fr);gap:4px">{cells}</div>'
-
-
-def staggered(sheet: Sheet, fields: list[Field], gap: int) -> str:
-    """Label at the left edge, value at the right, every other row shifted."""
-    return "".join(
-        f'<div class="cut" style="display:flex;justify-content:space-between;margin:{gap}px {12 if i % 2 else 60}px'
-        f' {gap}px {60 if i % 2 else 12}px"><div>{f.label}</div><div>{f.shown}</div></div>'
-        for i, f in enumerate(fields)
-    )
-
-
-ARRANGEMENTS = {
-    f.__name__: f for f in (inline, aligned, underlined, above, boxed, tabled, leaders, typed, running, combed)
+ARRANGEMENTS: dict[str, Arrangement] = {
+    **{f.__name__: f for f in (inline, aligned, underlined, above, boxed, tabled)},
+    **{"leaders": columned, "typed": typed, "running": running, "combed": columned},
 }
-HELD_ARRANGEMENTS = {f.__name__: f for f in (captioned, numbered, banded, staggered)}
+HELD_ARRANGEMENTS: dict[str, Arrangement] = {f.__name__: f for f in (captioned, numbered, banded, staggered)}

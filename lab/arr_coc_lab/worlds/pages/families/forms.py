@@ -2,337 +2,171 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Collection, Iterator
 
-from ..sheet import Sheet
-from ..wording import CELL
-from ..words import vocabulary
-from .fields import ARRANGEMENTS, HELD_ARRANGEMENTS, Field, Pen, cased, make_fields, pen_for
+from markupsafe import Markup
 
-Arrange = Callable[[Sheet, list[Field], int], str]
+from ..sheet import Layout, PageSheet, named
+from .fields import ARRANGEMENTS, HELD_ARRANGEMENTS, Pen, arrange, cased, make_fields, pen_for
+
+BOLD, RULED = "font-weight:bold", "text-decoration:underline"
 
 
-def logo(sheet: Sheet, size: int = 34) -> str:
+def logo(sheet: PageSheet, size: int = 34) -> Markup:
     """A plain mark of a firm: a disc, a shield or stripes."""
     color = sheet.pick("#000", "#000", "#333", sheet.hue(20, 45))
     shape = sheet.pick("disc", "ring", "stripes", "shield", "steps")
-    half = size / 2
-    drawn = {
-        "disc": (
-            f'<circle cx="{half}" cy="{half}" r="{half - 1}" fill="{color}"/><path d="M6 {half}h{size - 12}"'
-            ' stroke="#fff" stroke-width="3"/>'
-        ),
-        "ring": (
-            f'<circle cx="{half}" cy="{half}" r="{half - 4}" fill="none" stroke="{color}" stroke-width="5"/><circle'
-            f' cx="{half}" cy="{half}" r="4" fill="{color}"/>'
-        ),
-        "stripes": "".join(f'<rect y="{y}" width="{size - y}" height="4" fill="{color}"/>' for y in range(0, size, 8)),
-        "shield": (
-            f'<path d="M2 2H{size - 2}V{half}Q{half} {size} {half} {size - 1}Q2 {half + 6} 2 {half}Z" fill="none"'
-            f' stroke="{color}" stroke-width="3"/>'
-        ),
-        "steps": "".join(
-            f'<rect x="{x}" y="{size - x - 6}" width="6" height="{x + 6}" fill="{color}"/>' for x in range(0, size, 8)
-        ),
-    }[shape]
-    return f'<svg width="{size}" height="{size}" style="flex:none">{drawn}</svg>'
+    return sheet.render("forms/logo", color=color, shape=shape, size=size)
 
 
-def head(sheet: Sheet) -> str:
+def head(sheet: PageSheet) -> Markup:
     """The title with or without a firm, a logo, a frame; ranged left, centred or between two things."""
     case = sheet.pick("as", "upper", "upper")
-    title = sheet.mark(
-        cased(sheet.random.choice(vocabulary("documents")) if sheet.chance(0.7) else sheet.heading(), case),
-        f"font-size:{sheet.random.uniform(1.1, 1.9):.2f}em;font-weight:{sheet.pick('bold', 'bold', 'normal')};"
-        f"{sheet.pick('', '', 'text-decoration:underline')}",
-    )
-    sheet.ask_title(title)
-    firm = ""
+    title = cased(sheet.word("documents") if sheet.chance(0.7) else sheet.heading(), case)
+    size, weight = sheet.larger(1.1, 1.9, 2), sheet.pick("bold", "bold", "normal")
+    title_mark = sheet.mark(title, f"{size};font-weight:{weight};{sheet.pick('', '', RULED)}")
+    sheet.ask_title(title_mark)
+    firm = address = None
     if sheet.chance(0.6):
-        name = sheet.mark(
-            cased(sheet.fake.company(), sheet.pick("as", "upper")),
-            sheet.pick("", "font-weight:bold", "font-size:1.2em"),
-        )
-        sheet.ask(
-            "title",
-            (
-                "Which company is this from?",
-                "What is the name of the company?",
-                "Whose form is this?",
-                "company",
-                "Which organization issued this?",
-            ),
-            name,
-        )
-        extra = (
-            f"<div>{sheet.text(sheet.fake.street_address())}, {sheet.text(sheet.fake.city())}</div>"
-            if sheet.chance(0.4)
-            else ""
-        )
-        firm = f"<div>{name}</div>{extra}"
+        name = cased(sheet.fake.company(), sheet.pick("as", "upper"))
+        firm = sheet.mark(name, sheet.pick("", BOLD, "font-size:1.2em"))
+        sheet.ask("title", "form.firm", firm)
+        if sheet.chance(0.4):
+            address = f"{sheet.fake.street_address()}, {sheet.fake.city()}"
     side = sheet.pick("left", "center", "center", "center")
-    picture = logo(sheet, sheet.random.randint(24, 52)) if sheet.chance(0.35) else ""
+    picture = logo(sheet, sheet.between(24, 52)) if sheet.chance(0.35) else ""
     frame = sheet.pick(
-        "",
-        "",
-        "",
-        "border:1px solid #000;padding:6px",
-        "border-bottom:2px solid #000;padding-bottom:4px",
+        *("", "", "", "border:1px solid #000;padding:6px", "border-bottom:2px solid #000;padding-bottom:4px"),
         "border-top:3px double #000;border-bottom:3px double #000;padding:4px 0",
         "background:#222;color:#fff;padding:6px",
     )
-    inner = (
-        f"<div style='flex:1;text-align:{side}'>{firm}<div>{title}</div></div>"
-        if sheet.chance(0.6)
-        else f"<div style='flex:1;text-align:{side}'><div>{title}</div>{firm}</div>"
-    )
-    return f'<div style="display:flex;align-items:center;gap:12px;margin-bottom:10px;{frame}">{picture}{inner}</div>'
+    context = {"title": title_mark, "firm": firm, "address": address, "side": side, "picture": picture, "frame": frame}
+    return sheet.render("forms/head", firm_first=sheet.chance(0.6), **context)
 
 
-def ticks(sheet: Sheet) -> str:
+def ticks(sheet: PageSheet) -> Markup:
     """A question with boxes to tick; what is ticked can be asked."""
-    label = sheet.mark(sheet.random.choice(vocabulary("sections")) + sheet.pick(":", "?", ""))
-    names = sheet.some("statuses", sheet.random.randint(2, 5))
+    label = sheet.mark(sheet.word("sections") + sheet.pick(":", "?", ""))
+    names = sheet.some("statuses", sheet.between(2, 5))
     chosen = sheet.random.randrange(len(names))
     style = sheet.pick("box", "line", "round")
-    out = []
-    for i, name in enumerate(names):
+    choices = []
+    for number, name in enumerate(names):
         mark = sheet.mark(name)
-        on = sheet.pick("X", "x", "&#10003;") if i == chosen else "&nbsp;"
-        tick = {
-            "box": (
-                '<span class="icon" style="display:inline-block;width:1.2em;height:1.2em;border:1px solid'
-                f' #000;text-align:center;line-height:1.1em">{on}</span>'
-            ),
-            "line": f'<span class="icon" style="border-bottom:1px solid #000;padding:0 5px">{on}</span>',
-            "round": (
-                '<span class="icon" style="display:inline-block;width:1em;height:1em;border:1px solid'
-                f' #000;border-radius:50%;background:{"#000" if i == chosen else "none"}"></span>'
-            ),
-        }[style]
-        out.append(f"{tick} {mark}" if sheet.chance(0.8) else f"{mark} {tick}")
-        if i == chosen:
-            plain = label.text.rstrip(":?")
-            sheet.ask(
-                "choice",
-                ("What is ticked for {L}?", "Which box is checked under {L}?", "What is marked for {L}?", "{L}"),
-                mark,
-                (label,),
-                L=plain,
-            )
+        sign = Markup(sheet.pick("X", "x", "&#10003;") if number == chosen else "&nbsp;")
+        choices.append((mark, sign, number == chosen, sheet.chance(0.8)))
+        if number == chosen:
+            sheet.ask("choice", "form.ticked", mark, label, L=label.text.rstrip(":?"))
         elif sheet.chance(0.3):
             sheet.ask_place(mark)
-    return f'<div class="cut" style="margin:6px 0">{label} &nbsp; ' + " &nbsp;&nbsp; ".join(out) + "</div>"
+    return sheet.render("forms/ticks", label=label, style=style, choices=choices)
 
 
-def small_table(sheet: Sheet) -> str:
+def small_table(sheet: PageSheet) -> Markup:
     """A few rows of figures inside a form: suppliers and costs, months and amounts."""
-    pairs = [pair for pair in sheet.labels(40) if pair[1] in ("money", "int", "date", "percent", "code")][
-        : sheet.random.randint(2, 4)
-    ]
-    names = sheet.distinct(
-        sheet.fake.company if sheet.chance(0.5) else sheet.fake.last_name, sheet.random.randint(2, 6)
-    )
+    pairs = sheet.labels_of(("money", "int", "date", "percent", "code"), 40)[: sheet.between(2, 4)]
+    make = sheet.fake.company if sheet.chance(0.5) else sheet.fake.last_name
+    names = sheet.distinct(make, sheet.between(2, 6))
     border = sheet.pick("", "border:1px solid #000", "border-bottom:1px solid #999")
-    marks = [sheet.mark(text, sheet.pick("font-weight:bold", "text-decoration:underline")) for text, _ in pairs]
-    rows = ""
+    columns = [sheet.mark(text, sheet.pick(BOLD, RULED)) for text, _ in pairs]
+    rows = []
     for name in names:
-        first, cells = sheet.mark(name), []
-        for column, (_, kind) in zip(marks, pairs, strict=True):
-            cell = sheet.mark(sheet.value(kind))
-            cells.append(cell)
+        rows.append([first := sheet.mark(name)])
+        for column, (_, kind) in zip(columns, pairs, strict=True):
+            rows[-1].append(cell := sheet.mark(sheet.value(kind)))
             if sheet.chance(0.6):
-                sheet.ask("cell", CELL, cell, (first, column), r=name, c=column.text.lower())
-        rows += (
-            f'<tr class="cut"><td style="padding:2px 8px;{border}">{first}</td>'
-            + "".join(f'<td style="padding:2px 8px;{border}">{cell}</td>' for cell in cells)
-            + "</tr>"
-        )
-    top = "".join(f'<td style="padding:2px 8px;{border}">{mark}</td>' for mark in marks)
-    return (
-        f'<table class="cut" style="width:{sheet.pick("100%", "70%", "auto")};margin:8px 0"><tr><td'
-        f' style="{border}"></td>{top}</tr>{rows}</table>'
-    )
+                sheet.ask("cell", "cell", cell, (first, column), r=name, c=column.text.lower())
+    width = sheet.pick("100%", "70%", "auto")
+    return sheet.render("forms/small_table", columns=columns, rows=rows, border=border, width=width)
 
 
-def signatures(sheet: Sheet, pen: Pen) -> str:
+def signatures(sheet: PageSheet, pen: Pen) -> Markup:
     """Lines to sign on, with the name typed under a scribble, and a date."""
-    out = ""
-    for label in sheet.random.sample(
-        (
-            "Prepared by",
-            "Approved by",
-            "Submitted by",
-            "Signature",
-            "Manager",
-            "Reviewed by",
-            "Authorized signature",
-            "Group manager",
-            "Applicant",
-            "Witness",
-            "Product manager",
-        ),
-        sheet.random.randint(1, 4),
-    ):
+    lines = []
+    for label in sheet.some("form.signers", sheet.between(1, 4)):
         name = sheet.value("name")
         label_mark = sheet.mark(cased(label, pen.case) + pen.separator, pen.label)
-        value = sheet.mark(
-            name,
-            (
-                f"font-family:'{sheet.face('hand')}';font-size:{sheet.random.uniform(1.2, 1.9):.2f}em"
-                if sheet.chance(0.5)
-                else pen.value
-            ),
-        )
+        scribbled = sheet.chance(0.5)
+        style = f"font-family:'{sheet.face('hand')}';{sheet.larger(1.2, 1.9, 2)}" if scribbled else pen.value
+        value = sheet.mark(name, style)
         date = sheet.mark(sheet.date(), pen.value)
         date_mark = sheet.mark(cased("Date", pen.case) + pen.separator, pen.label)
         sheet.ask_field(label, "name", value, label_mark)
-        sheet.ask(
-            "lookup",
-            (
-                "When was it signed by {n}?",
-                "What date stands beside {L}?",
-                "On what date is {n} entered?",
-                "date of {l}",
-            ),
-            date,
-            (label_mark, date_mark),
-            n=name,
-            L=label,
-            l=label.lower(),
-        )
-        out += (
-            f'<div class="cut" style="display:flex;margin:7px 0;align-items:flex-end">{label_mark}<div'
-            ' style="flex:2;border-bottom:1px solid #000;margin:0 12px 0'
-            f' 4px;padding-left:8px">{value}</div>{date_mark}<div style="flex:1;border-bottom:1px solid'
-            f' #000;margin-left:4px;padding-left:6px">{date}</div></div>'
-        )
-    return out
+        sheet.ask("lookup", "form.signed", date, (label_mark, date_mark), n=name, L=label, l=label.lower())
+        lines.append((label_mark, value, date_mark, date))
+    return sheet.render("forms/signatures", lines=lines)
 
 
-def trimmings(sheet: Sheet) -> str:
+def trimmings(sheet: PageSheet) -> Markup:
     """What is not part of the form: a fax line, a number up the margin, a stamp, a scribble, holes."""
-    out, hand = "", sheet.face("hand")
+    number = place = fax = stamp = scribble = None
+    hand = sheet.face("hand")
     if sheet.chance(0.3):
-        number = sheet.mark(
-            "".join(sheet.random.choice("0123456789") for _ in range(8)),
-            f"font-weight:bold;font-size:{sheet.random.uniform(1.1, 1.6):.1f}em",
-        )
+        digits = "".join(sheet.random.choice("0123456789") for _ in range(8))
+        number = sheet.mark(digits, f"font-weight:bold;{sheet.larger(1.1, 1.6)}")
+        upright = "writing-mode:vertical-rl"
         place = sheet.pick(
-            "right:6px;bottom:60px;writing-mode:vertical-rl",
-            "right:30px;bottom:8px",
-            "left:6px;bottom:90px;writing-mode:vertical-rl",
+            f"right:6px;bottom:60px;{upright}", "right:30px;bottom:8px", f"left:6px;bottom:90px;{upright}"
         )
-        sheet.ask(
-            "place",
-            (
-                "What number is stamped in the margin?",
-                "Which number stands at the edge of the page?",
-                "page stamp number",
-            ),
-            number,
-        )
-        out += f'<div class="deco" style="{place}">{number}</div>'
+        sheet.ask("place", "form.margin", number)
     if sheet.chance(0.15):
-        out += (
-            f'<div class="deco" style="left:8px;top:1px;font-size:.8em;white-space:nowrap">{sheet.text(sheet.date())}'
-            f" {sheet.value('time')} &nbsp; FROM {sheet.text(sheet.fake.company().upper())} &nbsp;"
-            f" {sheet.value('phone')} &nbsp; P.{sheet.random.randint(1, 9)}</div>"
-        )
+        fax = {"date": sheet.date(), "time": Markup(sheet.value("time")), "firm": sheet.fake.company().upper()}
+        fax |= {"phone": Markup(sheet.value("phone")), "page": sheet.between(1, 9)}
     if sheet.chance(0.15):
-        word = sheet.mark(
-            sheet.pick("RECEIVED", "COPY", "PAID", "CONFIDENTIAL", "APPROVED", "DRAFT", "FILE"),
-            "border:3px solid;padding:2px 8px;font-weight:bold;font-size:1.4em",
-        )
-        out += (
-            '<div class="deco"'
-            f' style="right:{sheet.random.randint(10, 120)}px;bottom:{sheet.random.randint(4, 40)}px;color:'
-            f'{sheet.pick("#555", "#a22", "#225")}">{word}</div>'
-        )
-        sheet.ask("place", ("What does the stamp say?", "Where is the stamp?", "stamp"), word)
+        word = sheet.mark(sheet.word("form.stamps"))
+        right, bottom = sheet.between(10, 120), sheet.between(4, 40)
+        stamp = {"word": word, "right": right, "bottom": bottom, "color": sheet.pick("#555", "#a22", "#225")}
+        sheet.ask("place", "form.stamp", word)
     if sheet.chance(0.15):
-        out += (
-            '<div class="deco"'
-            f" style=\"right:{sheet.random.randint(6, 90)}px;top:{sheet.random.randint(2, 14)}px;font-family:'"
-            f"{hand}';font-size:1.5em\">{sheet.text(sheet.sentence(1, 3))}</div>"
-        )
-    if sheet.chance(0.1):
-        out += "".join(
-            '<div class="deco"'
-            f' style="left:8px;top:{share}%;width:14px;height:14px;border-radius:50%;background:#111"></div>'
-            for share in (18, 50, 82)
-        )
-    return out
+        scribble = {"right": sheet.between(6, 90), "top": sheet.between(2, 14), "text": sheet.sentence(1, 3)}
+    context = {"number": number, "place": place, "fax": fax, "stamp": stamp, "scribble": scribble, "hand": hand}
+    return sheet.render("forms/trimmings", holes=sheet.chance(0.1), **context)
 
 
-def form(sheet: Sheet, arrangements: Mapping[str, Arrange], first: str) -> str:
-    """A whole form. The first section is laid out as `first`, the others as any arrangement of the same split."""
-    sheet.manner = sheet.random.choices(("mono", "sans", "serif"), (4, 4, 3))[0]
-    sheet.layout = first
+def section(sheet: PageSheet, pen: Pen, arrangement: str, gap: int) -> Iterator[Markup]:
+    """Fields, with a heading above and something else below them now and then."""
+    if sheet.chance(0.45):
+        name = cased(sheet.word("sections"), sheet.pick("as", "upper", pen.case))
+        title = sheet.mark(name, sheet.pick(BOLD, RULED, "font-weight:bold;font-size:1.15em", "font-style:italic"))
+        over, under = "border-top:1px solid #000", "border-bottom:1px solid #000"
+        bar = sheet.pick("", "", over, "background:#ddd;padding:2px 4px", under)
+        yield sheet.render("forms/section", title=title, gap=gap, bar=bar)
+        sheet.ask("place", "form.section", title, L=title.text, l=title.text.lower())
+    yield arrange(sheet, arrangement, make_fields(sheet, pen, sheet.between(2, 12), sheet.pick(0.05, 0.25)), gap)
+    extra = sheet.random.random()
+    if extra < 0.12:
+        yield sheet.render("forms/paragraph", text=sheet.paragraph(sheet.between(1, 4)))
+    elif extra < 0.26:
+        yield ticks(sheet)
+    elif extra < 0.36:
+        yield small_table(sheet)
+    elif extra < 0.42:
+        yield sheet.render("forms/lines", n=sheet.between(2, 5))
+
+
+def form(sheet: PageSheet, arrangements: Collection[str]) -> str:
+    """A whole form. The first section is set as the layout says, the others as any arrangement of the same split."""
+    sheet.set_manner(mono=4, sans=4, serif=3)
     if sheet.chance(0.5):
-        sheet.padding = sheet.random.randint(24, 80)
-    pen, gap = pen_for(sheet), sheet.random.randint(1, 9)
+        sheet.padding = sheet.between(24, 80)
+    pen, gap = pen_for(sheet), sheet.between(1, 9)
     frame = sheet.pick("", "", "", "border:1px solid #000;padding:8px", "border:2px solid #000;padding:10px")
     parts = [head(sheet)]
     if sheet.chance(0.25):
-        parts.append(
-            "<div"
-            ' style="display:flex;justify-content:flex-end;gap:18px">'
-            f"{''.join(f'<div>{f.label} {f.shown}</div>' for f in make_fields(sheet, pen, 2, 0, False))}</div>"
-        )
+        parts.append(sheet.render("forms/corner", fields=make_fields(sheet, pen, 2, 0, False)))
     room = sheet.height - 2 * sheet.padding
     for number in range(max(1, round(room / (sheet.size * 1.4) / sheet.random.uniform(8, 22)))):
-        arrange = arrangements[first if number == 0 or sheet.chance(0.5) else sheet.random.choice(list(arrangements))]
-        if sheet.chance(0.45):
-            title = sheet.mark(
-                cased(sheet.random.choice(vocabulary("sections")), sheet.pick("as", "upper", pen.case)),
-                sheet.pick(
-                    "font-weight:bold",
-                    "text-decoration:underline",
-                    "font-weight:bold;font-size:1.15em",
-                    "font-style:italic",
-                ),
-            )
-            bar = sheet.pick(
-                "", "", "border-top:1px solid #000", "background:#ddd;padding:2px 4px", "border-bottom:1px solid #000"
-            )
-            parts.append(f'<div class="cut" style="margin-top:{gap + 6}px;{bar}">{title}</div>')
-            sheet.ask(
-                "place",
-                ("Where is the section {L}?", "Find the section on {l}.", "{L}"),
-                title,
-                L=title.text,
-                l=title.text.lower(),
-            )
-        parts.append(
-            arrange(sheet, make_fields(sheet, pen, sheet.random.randint(2, 12), sheet.random.choice((0.05, 0.25))), gap)
-        )
-        extra = sheet.random.random()
-        if extra < 0.12:
-            parts.append(f'<p class="cut">{sheet.text(sheet.paragraph(sheet.random.randint(1, 4)))}</p>')
-        elif extra < 0.26:
-            parts.append(ticks(sheet))
-        elif extra < 0.36:
-            parts.append(small_table(sheet))
-        elif extra < 0.42:
-            parts.append(
-                '<div class="cut">'
-                + "".join(
-                    f'<div style="border-bottom:1px solid #000;height:{sheet.size * 1.7:.0f}px"></div>'
-                    for _ in range(sheet.random.randint(2, 5))
-                )
-                + "</div>"
-            )
+        same = number == 0 or sheet.chance(0.5)
+        parts += section(sheet, pen, sheet.layout if same else sheet.random.choice(list(arrangements)), gap)
     if sheet.chance(0.5):
         parts.append(signatures(sheet, pen))
     if sheet.chance(0.3):
-        parts.append(
-            f'<div class="cut" style="font-size:.75em;margin-top:10px">{sheet.text("Form " + sheet.code())} &nbsp;'
-            f" {sheet.text(sheet.sentence(4, 12))}</div>"
-        )
-    return f'<div style="{frame}">{"".join(parts)}</div>{trimmings(sheet)}'
+        parts.append(sheet.render("forms/small_print", code=sheet.code(), text=sheet.sentence(4, 12)))
+    return sheet.render("forms/form", frame=frame, parts=parts, trimmings=trimmings(sheet))
 
 
-TRAIN = {name: partial(form, arrangements=ARRANGEMENTS, first=name) for name in ARRANGEMENTS}
-HELD = {name: partial(form, arrangements=HELD_ARRANGEMENTS, first=name) for name in HELD_ARRANGEMENTS}
+def layouts_of(arrangements: Collection[str]) -> dict[str, Layout]:
+    return named(lambda sheet: form(sheet, arrangements), *arrangements)
+
+
+TRAIN, HELD = layouts_of(ARRANGEMENTS), layouts_of(HELD_ARRANGEMENTS)
