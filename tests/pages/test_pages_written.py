@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("faker", reason="pip install 'arr-coc-lab[pages]'")
 
+from arr_coc_lab.worlds.pages import families as families_package
 from arr_coc_lab.worlds.pages.families import choose_layout, families
 from arr_coc_lab.worlds.pages.sheet import PageSheet
+from arr_coc_lab.worlds.pages.templates import environment
 from arr_coc_lab.worlds.pages.typefaces import HELD, PACKAGES, TRAIN, typefaces
 from arr_coc_lab.worlds.pages.wording import readable, wordings
 from arr_coc_lab.worlds.pages.words import label_kinds, vocabulary
@@ -127,3 +131,37 @@ def test_what_stands_twice_is_not_asked_for():
     # Where the second one was cut off at the page's end, the first has one meaning again.
     left = [key for key in sheet.marks if key not in (pairs[1][0].key, pairs[1][1].key)]
     assert [q.answer for q in sheet.questions if sheet.one_meaning(q, left)] == ["1 May", "2 May", "Ann"]
+
+
+def test_every_template_is_filled_by_some_layout():
+    for seed in range(4):
+        for split in ("train", "val"):
+            list(written(split, seed))
+    filled = {name for _, name in environment().cache}
+    assert filled == set(environment().list_templates())
+
+
+def test_ends_of_lines_in_a_template_mean_nothing_and_blanks_inside_a_line_count():
+    template = environment().from_string("<div>\n  {{ a }} {{ b }}\n  {# aside #}\n  <i>\n    x</i>\n</div>\n")
+    assert template.render(a="1", b="2") == "<div>1 2<i>x</i></div>"
+
+
+def test_text_is_escaped_and_marks_are_spans_that_carry_their_keys():
+    mark = PageSheet("train", 0, 0).mark("a < b & c")
+    shown = environment().from_string('{{ text }} {{ mark|style("color:red") }}').render(text="<i>'", mark=mark)
+    assert shown == '&lt;i&gt;&#x27; <span data-t="1" style="color:red">a &lt; b &amp; c</span>'
+
+
+def test_every_wording_and_vocabulary_that_is_named_is_there():
+    lists = {"word": 0, "some": 0, "vocabulary": 0}
+    wording = {"ask": 1, "ask_title": 1}
+    checked = 0
+    for path in Path(families_package.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
+            for places, look_up in ((lists, vocabulary), (wording, wordings)):
+                at = places.get(name, 99)
+                if isinstance(node, ast.Call) and len(node.args) > at and isinstance(node.args[at], ast.Constant):
+                    checked += 1
+                    assert look_up(node.args[at].value), (path.name, node.args[at].value)
+    assert checked > 100
