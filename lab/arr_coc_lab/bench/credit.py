@@ -199,7 +199,7 @@ def compare(plan: CreditOptions) -> tuple[Table, dict[str, Any]]:
     made = table_of(plan, read, records, where)
     kept = {key: "".join("01"[value] for value in values.astype(int)) for key, values in read["right"].items()}
     asked = {name: value for name, value in plain(plan).items() if name not in ("as_json", "saved")}
-    return made, {"plan": asked, "answers": kept}
+    return made, {"plan": {**asked, "measured": None}, "answers": kept}
 
 
 def measured(path: Path) -> Table:
