@@ -38,7 +38,7 @@ for line in sys.stdin:
 READER = """
 import json, sys
 from arr_coc import ask
-from arr_coc_lab import needle
+from arr_coc_lab.worlds import needle
 for line in sys.stdin:
     each, budgets = json.loads(line)
     for family in needle.FAMILIES:

@@ -26,7 +26,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -50,6 +49,7 @@ from arr_coc.models.qwen3_vl.graph import Graphs, padded_length
 from arr_coc.models.tokens.depth import DepthRouting
 from arr_coc.models.tokens.merge import members_of_allocations, plan_members
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
+from arr_coc_lab.bench.machine import call_milliseconds, median_milliseconds
 
 CELL, MAP_SIDE, TEXT_TOKENS, NEW_TOKENS = 32, 64, 40, 32
 KEEPS = (1 / 4, 1 / 8)
@@ -84,14 +84,8 @@ def text_shape(
 
 
 def vision_shape(depth: int, hidden: int, inner: int, out: int, heads: int, planes: list[int]) -> dict[str, Any]:
-    return {
-        "depth": depth,
-        "hidden_size": hidden,
-        "intermediate_size": inner,
-        "num_heads": heads,
-        "out_hidden_size": out,
-        "deepstack_visual_indexes": planes,
-    }
+    sizes = {"depth": depth, "hidden_size": hidden, "intermediate_size": inner, "num_heads": heads}
+    return {**sizes, "out_hidden_size": out, "deepstack_visual_indexes": planes}
 
 
 MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -121,24 +115,12 @@ class Stopwatch:
         self.seconds = seconds
         self.least = least
 
-    def once(self, work: Callable[[], Any]) -> float:
-        if not self.cuda:
-            start = time.perf_counter()
-            work()
-            return 1000 * (time.perf_counter() - start)
-        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        first.record()
-        work()
-        last.record()
-        last.synchronize()
-        return first.elapsed_time(last)
-
     def __call__(self, work: Callable[[], Any]) -> float:
-        first = self.once(work)
+        first = call_milliseconds(work, self.cuda)
         # A second warm-up where it is cheap; what takes half a second has warmed up by itself.
-        typical = self.once(work) if first < 500 and self.least > 1 else first
+        typical = call_milliseconds(work, self.cuda) if first < 500 and self.least > 1 else first
         runs = max(self.least, min(15, int(1000 * self.seconds / max(typical, 1e-3))))
-        return statistics.median(self.once(work) for _ in range(runs))
+        return median_milliseconds(work, runs, self.cuda, warm_up=0)
 
 
 class Case:

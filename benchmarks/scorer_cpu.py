@@ -9,9 +9,6 @@ validation split, 512², every family. Times take turns, so that whatever else t
 from __future__ import annotations
 
 import argparse
-import statistics
-from collections.abc import Callable, Sequence
-from time import perf_counter
 
 import numpy as np
 import torch
@@ -20,21 +17,12 @@ from arr_coc.allocation.allocate import allocate
 from arr_coc.core.folders import part_folder
 from arr_coc.relevance.scorer.onnx_scorer import OnnxScorer, canvas_of, question_of
 from arr_coc.relevance.scorer.source import load_scorer, question_ids
+from arr_coc_lab.bench.machine import time_in_turns
 from arr_coc_lab.bench.real_measures import coverage
 from arr_coc_lab.statistics import mean
 from arr_coc_lab.worlds import needle
 
 SIDE, BUDGETS = 512, (64, 32, 16)
-
-
-def milliseconds(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
-    taken = [[] for _ in calls]  # type: list[list[float]]
-    for _ in range(repeats + 2):
-        for times, call in zip(taken, calls, strict=True):
-            started = perf_counter()
-            call()
-            times.append(1e3 * (perf_counter() - started))
-    return [statistics.median(times[2:]) for times in taken]
 
 
 def main() -> None:
@@ -80,10 +68,9 @@ def main() -> None:
     canvas, ids = canvas_of(np.zeros((SIDE, SIDE, 3), np.uint8)), question_of("What does the red sign say?")
     pictures, letters = (torch.from_numpy(canvas) + 1) / 2, question_ids("what does the red sign say?")
     calls = [lambda: quick(canvas, ids), lambda: exact(canvas, ids), lambda: stock.score(pictures, letters)]
-    for name, time in zip(
-        ("whole numbers", "single precision", "torch"), milliseconds(calls, given.repeats), strict=True
-    ):
-        print(f"{name}: {time:.0f} ms")
+    names = ("whole numbers", "single precision", "torch")
+    for name, taken in zip(names, time_in_turns(calls, given.repeats), strict=True):
+        print(f"{name}: {1e3 * taken.median:.0f} ms")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How long does the bundled scorer take on a GPU, as `attach` runs it, against the plain way to run it there?
 
-    PYTHONPATH=src python benchmarks/scorer_gpu.py
+    python benchmarks/scorer_gpu.py
 
 Milliseconds a picture, medians over CUDA events, half precision on both sides. `plain`: the module under autocast.
 `ours`: `bundled.gpu_scorer` (channels last, square kernels, a graph where there is one picture).
@@ -8,28 +8,13 @@ Milliseconds a picture, medians over CUDA events, half precision on both sides. 
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable
-
 import torch
 
 from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.relevance.scorer.source import gpu_scorer, load_scorer
+from arr_coc_lab.bench.machine import median_milliseconds
 
 CASES = ((1, 512), (1, 1024), (16, 1024), (1, 2048), (8, 2048))
-
-
-def milliseconds(work: Callable[[], object], repeats: int = 15) -> float:
-    times = []
-    for number in range(repeats + 3):
-        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        first.record()
-        work()
-        last.record()
-        torch.cuda.synchronize()
-        if number >= 3:
-            times.append(first.elapsed_time(last))
-    return statistics.median(times)
 
 
 @torch.inference_mode()
@@ -48,8 +33,10 @@ def main() -> None:
             with torch.autocast("cuda", torch.bfloat16):
                 return plain.score(pictures, ids)
 
-        before = milliseconds(by_autocast) / number
-        after = milliseconds(lambda pictures=pictures, ids=ids: ours.score(pictures, ids)) / number
+        before = median_milliseconds(by_autocast, 15, cuda=True) / number
+        after = (
+            median_milliseconds(lambda pictures=pictures, ids=ids: ours.score(pictures, ids), 15, cuda=True) / number
+        )
         apart = float((by_autocast() - ours.score(pictures, ids)).abs().max())
         print(f"| {number} | {side}² | {before:.2f} | {after:.2f} | {before / after:.2f} | {apart:.3f} |", flush=True)
 

@@ -11,39 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
-from time import perf_counter
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-
 from arr_coc.sensing.batch import sense
 from arr_coc.sensing.pyramid import pyramid
-
-
-def median_milliseconds(work: Callable[[], object], device: torch.device, repeats: int) -> float:
-    """Median over `repeats`, by CUDA events where there is a GPU."""
-    for _ in range(3):
-        work()
-    times = []
-    for _ in range(repeats):
-        if device.type == "cuda":
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda.synchronize()
-            start.record()
-            work()
-            end.record()
-            torch.cuda.synchronize()
-            times.append(start.elapsed_time(end))
-        else:
-            begin = perf_counter()
-            work()
-            times.append((perf_counter() - begin) * 1000)
-    return median(times)
+from arr_coc_lab.bench.machine import median_milliseconds
 
 
 def measure(batch: int, side: int, device: torch.device, repeats: int) -> list[dict[str, object]]:
@@ -60,7 +35,12 @@ def measure(batch: int, side: int, device: torch.device, repeats: int) -> list[d
         "pyramid, 5 levels": lambda: pyramid(texture, backend="torch"),
     }
     return [
-        {"batch": batch, "side": side, "stage": stage, "milliseconds": median_milliseconds(work, device, repeats)}
+        {
+            "batch": batch,
+            "side": side,
+            "stage": stage,
+            "milliseconds": median_milliseconds(work, repeats, device.type == "cuda"),
+        }
         for stage, work in stages.items()
     ]
 

@@ -158,10 +158,10 @@ def _draw_face(path: Path, number: int, family: str, style: str, written: str) -
 def held_out(family: str) -> bool:
     """By its name's hash, or because Needle World or pages hold it out; a family's widths go with it."""
     name = family.lower()
-    kept = [face.name for face in FACES if face.held_out] + [n for names in HELD.values() for n in names.split("|")]
+    kept = [face.name for face in FACES if face.held_out] + [n for names in HELD.values() for n in names]
     if any(name == one.lower() or name.startswith(one.lower() + " ") for one in kept):
         return True
-    trained = {n.lower() for names in TRAIN.values() for n in names.split("|")}
+    trained = {n.lower() for names in TRAIN.values() for n in names}
     first_words = " ".join(name.split()[:2])
     return name not in trained and zlib.crc32(f"print {first_words}".encode()) % 100 < HELD_PERCENT
 

@@ -10,10 +10,15 @@ import torch
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json, write_text
 from arr_coc.relevance.registry import relevance_source, remove_source
-from arr_coc_lab.bench.classic.maps import fit_balancers, wanted_names
-from arr_coc_lab.bench.classic.measure import measure
-from arr_coc_lab.bench.classic.plan import ClassicPlan, Record
-from arr_coc_lab.bench.classic.report import tables
+from arr_coc_lab.bench.classic import (
+    ClassicPlan,
+    ClassicRecord,
+    fit_balancers,
+    main,
+    read_classic,
+    tables,
+    wanted_names,
+)
 from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.rivals import Rivals
@@ -49,13 +54,15 @@ def test_rows_of_the_registry_are_read_with_ours_and_the_controls(reader, rivals
     fit_balancers(rivals, PLAN, tmp_path / "balancers", each=2, steps=2)
     assert {"tension", "adaptive"} <= set(rivals.names)
     kept = []
-    record = measure(reader, rivals, PLAN, Record(plan=json.loads(json.dumps(PLAN.__dict__))), keep=kept.append)
+    record = read_classic(
+        reader, rivals, PLAN, ClassicRecord(plan=json.loads(json.dumps(PLAN.__dict__))), keep=kept.append
+    )
     assert record.missing == {"nowhere": "not in the registry"}
     read = {cell.partition("@")[0] for cell in record.cells}
     assert {"scorer", "edges_here", "tension", "adaptive", "rgb", "uniform", "random", "shuffled", "full"} <= read
     assert all(len(text) == 2 for one in record.cells.values() for text in one["cards"].values())
     assert len(kept) == 1
-    again = measure(reader, rivals, PLAN, record, keep=kept.append)
+    again = read_classic(reader, rivals, PLAN, record, keep=kept.append)
     assert len(kept) == 1, "nothing is read twice"
     found, claims = tables(again)
     assert {row["row"] for row in found.rows} == read
@@ -63,16 +70,16 @@ def test_rows_of_the_registry_are_read_with_ours_and_the_controls(reader, rivals
     assert "left out: nowhere" in found.facts
     assert {row["id"] for row in claims.rows} == {"H2", "H3", "H5"}
     document = json.loads(json.dumps(record.to_json()))
-    assert Record.of(document, PLAN).cells == record.cells
+    assert ClassicRecord.of(document, PLAN).cells == record.cells
     with pytest.raises(InputError, match="another seed"):
-        Record.of(document, ClassicPlan(size=(128, 128), at_once=2, seed=5))
+        ClassicRecord.of(document, ClassicPlan(size=(128, 128), at_once=2, seed=5))
 
 
 def test_large_pictures_are_read_by_the_classic_scale(reader, rivals):
     plan = ClassicPlan(
         each=0, large=2, large_at_once=2, large_size=(320, 320), large_budgets=(80,), families=("cards",)
     )
-    record = measure(reader, rivals, plan, Record(plan=json.loads(json.dumps(plan.__dict__))))
+    record = read_classic(reader, rivals, plan, ClassicRecord(plan=json.loads(json.dumps(plan.__dict__))))
     assert set(record.cells) == {"classic scale@80", "overlay scale@80", "uniform scale@80"}
     (table,) = tables(record)
     assert [row["row"] for row in table.rows] == ["classic", "uniform", "overlay"]
@@ -81,11 +88,10 @@ def test_large_pictures_are_read_by_the_classic_scale(reader, rivals):
 @pytest.mark.parametrize("door", ["arr-coc", "python -m"])
 def test_a_saved_record_makes_the_page(door, tmp_path, capsys):
     from arr_coc.app.cli import run
-    from arr_coc_lab.bench.classic.__main__ import main
 
     cells = {f"{name}@64": {"cards": {"0": text}} for name, text in (("scorer", "1101"), ("uniform", "0001"))}
     plan = ClassicPlan(each=4)
-    record = Record(cells=cells, plan=json.loads(json.dumps(plan.__dict__)))
+    record = ClassicRecord(cells=cells, plan=json.loads(json.dumps(plan.__dict__)))
     write_json(tmp_path / "classic.json", record.to_json())
     write_text(tmp_path / "page.md", "before\n<!-- classic: begin -->\nold\n<!-- classic: end -->\nafter\n")
     given = ["--from", str(tmp_path / "classic.json"), "--page", str(tmp_path / "page.md")]

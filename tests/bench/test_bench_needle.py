@@ -10,21 +10,24 @@ import pytest
 from tiny_weights import tiny_weights
 
 from arr_coc.app.cli import main
-from arr_coc_lab.bench.needle import CELLS, Weights, digest, measure
-from arr_coc_lab.bench.needle_report import (
+from arr_coc_lab.bench.needle import (
     BY_HAND,
+    CELLS,
     FULL,
     SMALL_TYPE,
+    NeedlePlan,
     Outcomes,
     Resampled,
+    Weights,
+    digest,
     hand_written,
-    interval,
     markdown,
+    measure_needle,
     oracle_words,
     summarise,
     tables,
 )
-from arr_coc_lab.statistics import wilson
+from arr_coc_lab.statistics import interval, wilson
 from arr_coc_lab.worlds import needle
 
 KEEP = 0.25
@@ -139,8 +142,8 @@ def weights(tmp_path_factory) -> Path:
 def test_a_run_measures_every_cell_on_the_same_pictures(weights):
     loaded = Weights.load(weights)
     seen: list[str] = []
-    how = {"number": 2, "families": ("cards", "scenes"), "size": (128, 128), "advance": seen.append}
-    found = json.loads(json.dumps(measure(loaded, **how)))
+    plan = NeedlePlan(number=2, families=("cards", "scenes"), size=(128, 128))
+    found = json.loads(json.dumps(measure_needle(loaded, plan, seen.append)))
     assert seen == ["cards", "scenes"]
     assert len(found["cells"]) == 2 * len(CELLS)
     assert {one["n"] for one in found["cells"]} == {2}

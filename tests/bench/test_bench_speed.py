@@ -19,8 +19,8 @@ from arr_coc.allocation.tree import build_tree
 from arr_coc.app.cli import main
 from arr_coc_lab.bench import speed
 from arr_coc_lab.bench.machine import Timing, machine_facts, processors, run_command, time_call, time_in_turns
+from arr_coc_lab.bench.report import Quantity, Table
 from arr_coc_lab.bench.speed import Step, heap_quadtree, relevance_maps, speed_row, speed_table, write_photo
-from arr_coc_lab.bench.table import Quantity, Table
 
 
 def test_a_timing_is_a_median_between_its_quartiles() -> None:

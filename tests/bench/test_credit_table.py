@@ -62,4 +62,4 @@ def test_what_cannot_be_compared_is_told(tmp_path):
     with pytest.raises(InputError, match="no compared"):
         credit.main(["--measured", str(tmp_path / "nothing.json")])
     with pytest.raises(InputError, match="named once"):
-        credit.CompareOptions(weights="mini", rules=("boxes", "boxes"))  # type: ignore[arg-type]
+        credit.main(["--rules", "boxes", "boxes"])

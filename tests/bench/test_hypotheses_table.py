@@ -11,9 +11,10 @@ import pytest
 from rich.console import Console
 
 from arr_coc.core.errors import InputError
-from arr_coc_lab.bench.hypotheses import Measured, compare, hypotheses_table, narrow_table, share
-from arr_coc_lab.bench.table import written
-from arr_coc_lab.cli import bench_hypotheses
+from arr_coc_lab.bench.hypotheses import HypothesisMeasurement, compare, hypotheses_table, narrow_table, share
+from arr_coc_lab.bench.report import written
+from arr_coc_lab.bench.run import PlainScreen, bench, perform
+from arr_coc_lab.bench.suite import suite
 from arr_coc_lab.statistics import Estimate, mean, paired, proportion, ratio
 
 
@@ -49,7 +50,7 @@ def document(**shares: float) -> dict:
     }  # fmt: skip
 
 
-def verdicts(measured: Measured) -> dict[tuple[str, str], str]:
+def verdicts(measured: HypothesisMeasurement) -> dict[tuple[str, str], str]:
     return {(str(row["claim"]), str(row["against"])): str(row["verdict"]) for row in hypotheses_table(measured).rows}
 
 
@@ -60,25 +61,35 @@ def test_a_better_system_holds_a_worse_one_fails_and_an_equal_one_is_undecided()
         0.99: "fails",
     }
     for other, verdict in shown.items():
-        found = verdicts(Measured(document(uniform=other)))
+        found = verdicts(HypothesisMeasurement(document(uniform=other)))
         assert found["H1 query-aware beats uniform", "uniform"] == verdict, other
 
 
 def test_a_margin_is_part_of_the_claim():
-    assert verdicts(Measured(document(shuffled=0.9)))["H1 a shuffled map loses", "shuffled + 2 points"] != "holds"
-    assert verdicts(Measured(document(shuffled=0.7)))["H1 a shuffled map loses", "shuffled + 2 points"] == "holds"
+    assert (
+        verdicts(HypothesisMeasurement(document(shuffled=0.9)))["H1 a shuffled map loses", "shuffled + 2 points"]
+        != "holds"
+    )
+    assert (
+        verdicts(HypothesisMeasurement(document(shuffled=0.7)))["H1 a shuffled map loses", "shuffled + 2 points"]
+        == "holds"
+    )
 
 
 def test_outcomes_need_only_come_near():
     claim = ("outcomes teach as well as boxes", "scorer × 0.95")
-    assert verdicts(Measured(document(outcomes=0.89)))[claim] == "holds"
-    assert verdicts(Measured(document(outcomes=0.70)))[claim] == "fails"
-    row = compare(Measured(document(outcomes=0.89)), "", "outcomes", "scorer", scale=0.95)
+    assert verdicts(HypothesisMeasurement(document(outcomes=0.89)))[claim] == "holds"
+    assert verdicts(HypothesisMeasurement(document(outcomes=0.70)))[claim] == "fails"
+    row = compare(
+        HypothesisMeasurement(document(outcomes=0.89)),
+        {"claim": "", "system": "outcomes", "other": "scorer", "scale": 0.95},
+        "0.25",
+    )
     assert row["difference"].value == pytest.approx(100 * (0.89 - 0.95 * 0.9))  # type: ignore[union-attr]
 
 
 def test_questions_recall_and_stakes_have_their_rows():
-    table = hypotheses_table(Measured(document(medical=0.9, casual=0.8)))
+    table = hypotheses_table(HypothesisMeasurement(document(medical=0.9, casual=0.8)))
     rows = {str(row["claim"]): row for row in table.rows}
     assert rows["each question gets its own target"]["verdict"] == "holds"
     assert rows["each question gets its own target"]["difference"].value == pytest.approx(6)  # type: ignore[union-attr]
@@ -93,7 +104,9 @@ def test_a_collapse_is_a_row_and_the_start_is_told():
     training = {"pictures": 448, "keep": 0.25, "random": 0.2, "start": 0.21, "end": 0.8, "observations": 30,
                 "bands": {"share_band": [0.9, 1.0], "entropy_band": [0.15, 0.98]}, "alarms": []}  # fmt: skip
     for alarms, verdict in (([], "holds"), (["map_entropy left [0.15, 0.98]"], "fails")):
-        table = hypotheses_table(Measured(document(outcomes=0.89) | {"training": training | {"alarms": alarms}}))
+        table = hypotheses_table(
+            HypothesisMeasurement(document(outcomes=0.89) | {"training": training | {"alarms": alarms}})
+        )
         rows = {str(row["claim"]): row for row in table.rows}
         assert rows["outcomes train without collapse"]["verdict"] == verdict
     assert "from 21.0 % (random trees: 20.0 %) to 80.0 %" in table.facts["learning from outcomes"]
@@ -134,7 +147,7 @@ def test_a_ratio_is_resampled_by_picture():
 def test_a_terminal_of_80_columns_shows_every_word_and_number():
     shares = {"medical": 0.9, "casual": 0.8, "outcomes": 0.89, "tension": 0.92, "adaptive": 0.93}
     shares |= {"fixed weights": 0.9, "propositional": 0.5, "perspectival": 0.4}
-    table = hypotheses_table(Measured(document(**shares)))
+    table = hypotheses_table(HypothesisMeasurement(document(**shares)))
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(narrow_table(table).to_rich())
     shown = console.export_text()
@@ -158,13 +171,15 @@ def test_a_share_ends_at_all_of_it():
 
 def test_the_command_reads_a_measurement(tmp_path, capsys):
     (tmp_path / "measured.json").write_text(json.dumps(document()))
-    bench_hypotheses.hypotheses(measured=tmp_path / "measured.json", out=tmp_path / "out", as_json=True)
+    chosen = suite("hypotheses")
+    options = chosen.options(saved=tmp_path / "measured.json", out=tmp_path / "out", as_json=True)
+    perform(chosen, options, PlainScreen())
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads((tmp_path / "out" / "hypotheses.json").read_text())
     assert printed["rows"][0]["verdict"] == "holds"
     (tmp_path / "measured.json").write_text("{}")
     with pytest.raises(InputError, match="not a measurement"):
-        bench_hypotheses.hypotheses(measured=tmp_path / "measured.json")
+        bench("hypotheses", saved=tmp_path / "measured.json")
 
 
 def test_a_page_gets_its_table_anew_and_keeps_its_prose(tmp_path, capsys):
@@ -172,7 +187,7 @@ def test_a_page_gets_its_table_anew_and_keeps_its_prose(tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- hypotheses: begin -->\nstale\n<!-- hypotheses: end -->\nafter\n")
     for _ in range(2):
-        bench_hypotheses.hypotheses(measured=tmp_path / "measured.json", page=page)
+        bench("hypotheses", saved=tmp_path / "measured.json", page=page)
     text = page.read_text()
     assert text.startswith("before\n<!--")
     assert text.endswith("-->\nafter\n")
@@ -181,4 +196,4 @@ def test_a_page_gets_its_table_anew_and_keeps_its_prose(tmp_path, capsys):
     assert "| % | rival's % | difference | n | verdict |" in text
     page.write_text("no markers")
     with pytest.raises(InputError, match="needs one"):
-        bench_hypotheses.hypotheses(measured=tmp_path / "measured.json", page=page)
+        bench("hypotheses", saved=tmp_path / "measured.json", page=page)

@@ -10,13 +10,24 @@ import pytest
 from peers_parts import SIZE, tiny_weights
 
 from arr_coc.core.errors import InputError
-from arr_coc_lab.bench.peers.__main__ import main
-from arr_coc_lab.bench.peers.measure import Plan, measure, packed, unpacked
+from arr_coc_lab.bench.peers.bench import (
+    PeersPlan,
+    compute_table,
+    difference,
+    main,
+    measure_peers,
+    packed,
+    summarise,
+    token_table,
+    unpacked,
+    wins,
+)
 from arr_coc_lab.bench.peers.registry import WAYS, chosen_ways
-from arr_coc_lab.bench.peers.report import compute_table, difference, fill_page, plain, summarise, token_table, wins
+from arr_coc_lab.bench.run import bench
+from arr_coc_lab.train.run import door
 
 NAMES = ("scorer + overlay", "uniform down-sampling", "random + overlay", "DivPrune")
-PLAN = Plan(
+PLAN = PeersPlan(
     chosen_ways(NAMES),
     number=4,
     families=("forms", "signs"),
@@ -29,7 +40,7 @@ PLAN = Plan(
 
 @pytest.fixture(scope="module")
 def whole():
-    return measure(tiny_weights(), PLAN)
+    return measure_peers(tiny_weights(), PLAN)
 
 
 def comparable(document):
@@ -39,30 +50,29 @@ def comparable(document):
 def test_a_run_that_was_stopped_goes_on_and_finds_the_same(tmp_path, whole):
     lines: list[str] = []
     few = replace(PLAN, ways=chosen_ways(["random + overlay", "DivPrune"]), seconds=1e-9)
-    stopped = measure(tiny_weights(), few, tmp_path, lines.append)
+    stopped = measure_peers(tiny_weights(), few, tmp_path, lines.append)
     assert {row["n"] for row in stopped["rows"]} == {4}  # one round of two families
     assert "the time is over after 2 pictures of each family" in lines[-1]
-    went_on = measure(tiny_weights(), PLAN, tmp_path)
+    went_on = measure_peers(tiny_weights(), PLAN, tmp_path)
     assert comparable(went_on) == comparable(whole)
-    assert json.loads((tmp_path / "peers.json").read_text()) == went_on
     lines.clear()
-    assert comparable(measure(tiny_weights(), PLAN, tmp_path, lines.append)) == comparable(whole)
+    assert comparable(measure_peers(tiny_weights(), PLAN, tmp_path, lines.append)) == comparable(whole)
     assert not lines  # nothing was left to read
 
 
 def test_the_order_of_the_ways_changes_nothing(whole):
-    turned = measure(tiny_weights(), replace(PLAN, ways=PLAN.ways[::-1]))
+    turned = measure_peers(tiny_weights(), replace(PLAN, ways=PLAN.ways[::-1]))
     assert sorted(comparable(turned), key=str) == sorted(comparable(whole), key=str)
 
 
 def test_a_folder_of_another_run_is_not_gone_on_with(tmp_path):
     plan = replace(PLAN, ways=chosen_ways(["DivPrune"]), number=1, families=("forms",), more=())
-    measure(tiny_weights(), plan, tmp_path)
+    measure_peers(tiny_weights(), plan, tmp_path)
     with pytest.raises(InputError, match="another seed; give another --out"):
-        measure(tiny_weights(), replace(plan, seed=2), tmp_path)
+        measure_peers(tiny_weights(), replace(plan, seed=2), tmp_path)
     (tmp_path / "peers_raw.json").write_text("[")
     with pytest.raises(InputError, match="cannot go on with"):
-        measure(tiny_weights(), plan, tmp_path)
+        measure_peers(tiny_weights(), plan, tmp_path)
 
 
 def test_every_row_says_what_it_cost_and_how_sure_it_is(whole):
@@ -124,7 +134,7 @@ def test_equal_compute_takes_the_largest_budget_that_costs_no_more():
     )
     assert gap["value"] == pytest.approx(mean)
     assert gap["low"] < gap["value"] < gap["high"]
-    text = plain(compute_table(document))
+    text = compute_table(document).to_markdown()
     assert "uniform down-sampling" in text
     assert "–" in text
     same = next(row for row in document["rows"] if row["cell"] == "FastV, K = 2 @ 64")["ours minus this"]
@@ -154,7 +164,7 @@ def test_page_and_plot_are_made_of_the_document(tmp_path, whole):
     saved.write_text(json.dumps(whole))
     picture = tmp_path / "peers.png"
     pytest.importorskip("matplotlib")
-    assert main(["--from", str(saved), "--page", str(page), "--plot", str(picture)]) == 0
+    main(["--from", str(saved), "--page", str(page), "--plot", str(picture)])
     text = page.read_text()
     assert text.startswith("by hand\n")
     assert text.endswith("below\n")
@@ -183,7 +193,9 @@ def test_bits_survive_packing():
     ],
 )
 def test_what_a_user_gets_wrong_is_one_line(arguments, complaint, capsys):
-    assert main(arguments) == 2
+    with pytest.raises(SystemExit) as stopped:
+        door(lambda: main(arguments))
+    assert stopped.value.code == 2
     said = capsys.readouterr().err
     assert complaint in said
     assert said.count("\n") == 1
@@ -203,5 +215,6 @@ def test_the_command_line_knows_it(tmp_path, whole):
 
 
 def test_a_page_without_its_place_is_complained_about(tmp_path, whole):
+    (tmp_path / "peers.json").write_text(json.dumps(whole))
     with pytest.raises(InputError, match="peers: begin"):
-        fill_page(tmp_path / "missing.md", whole)
+        bench("peers", saved=tmp_path / "peers.json", page=tmp_path / "missing.md")

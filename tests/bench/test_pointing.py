@@ -12,7 +12,7 @@ from tiny_models import save_stock, tiny_model, tiny_processor
 from arr_coc.app.cli import main
 from arr_coc.models.base import backbone_for
 from arr_coc.models.glance import GLANCE_NAME, Glance, find_glance
-from arr_coc_lab.bench.pointing import Looked, cell_edges, look, measure, needed_cells, select_heads
+from arr_coc_lab.bench.pointing import HeadAttention, cell_edges, look, measure, needed_cells, select_heads
 from arr_coc_lab.train.allocations import target_cells
 from arr_coc_lab.worlds.needle import render
 
@@ -30,7 +30,7 @@ def test_cells_are_found_by_their_colours() -> None:
     assert agree.float().mean() > 0.95  # colours have 256 steps, so a cell that a box just touches may differ
 
 
-def planted(number: int = 40, layers: int = 3, heads: int = 2) -> Looked:
+def planted(number: int = 40, layers: int = 3, heads: int = 2) -> HeadAttention:
     """One head of chance in each place, but head 1 of the second layer read looks at what is asked."""
     generator = torch.Generator().manual_seed(0)
     weights = torch.rand(number, layers, heads, 16, generator=generator)
@@ -39,7 +39,7 @@ def planted(number: int = 40, layers: int = 3, heads: int = 2) -> Looked:
     truth = torch.nn.functional.one_hot(wanted, 16).float()
     cells = torch.arange(16)
     plain = torch.rand(number, 16, generator=generator)
-    return Looked(weights, plain, truth, (4, 7, 9), torch.ones(16, dtype=torch.bool), cells, [(4, 4)], [0])
+    return HeadAttention(weights, plain, truth, (4, 7, 9), torch.ones(16, dtype=torch.bool), cells, [(4, 4)], [0])
 
 
 def test_the_head_that_points_is_chosen_and_heads_of_chance_are_not() -> None:
@@ -49,7 +49,7 @@ def test_the_head_that_points_is_chosen_and_heads_of_chance_are_not() -> None:
     assert found.covered(found.plain).mean() < 0.4
     hidden = torch.ones(16, dtype=torch.bool)
     hidden[:8] = False  # cells that show nothing of the picture are never among the best
-    only = Looked(found.weights, found.plain, found.truth, (4, 7, 9), hidden, found.cells, [(4, 4)], [0])
+    only = HeadAttention(found.weights, found.plain, found.truth, (4, 7, 9), hidden, found.cells, [(4, 4)], [0])
     assert only.covered(torch.ones(40, 16)).sum() == found.truth[:, 8:9].sum()
 
 

@@ -31,9 +31,9 @@ from arr_coc_lab.bench.page_reading import (
     table_of,
 )
 from arr_coc_lab.bench.real_ask import READING, reading_questions
+from arr_coc_lab.bench.run import bench
 from arr_coc_lab.bench.vqa import CLOSER as LARGER
-from arr_coc_lab.bench.vqa import OURS, Asking, Cell
-from arr_coc_lab.cli import bench as command
+from arr_coc_lab.bench.vqa import OURS, AskingStyle, Condition
 from arr_coc_lab.worlds.pages.pack import read_pack
 
 
@@ -135,7 +135,9 @@ def test_reading_larger_spends_as_much_on_more_pixels(records, weights):
     eye = Eye.from_pretrained(str(weights / "mini"), relevance="detail")
     (asked, _) = reading_questions(records)
     eye.set_image(asked.question.image)
-    plain, larger = (Asking(READING, "").ask(eye, asked.question, Cell(way, 0.5), 3) for way in (OURS, LARGER))
+    plain, larger = (
+        AskingStyle(READING, "").ask(eye, asked.question, Condition(way, 0.5), 3) for way in (OURS, LARGER)
+    )
     assert (plain.tokens, plain.full) == (3, 6)
     assert larger.tokens == 3
     assert larger.full == 12, "64×96 read as 96×144, rounded to cells"
@@ -145,10 +147,9 @@ def test_reading_larger_spends_as_much_on_more_pixels(records, weights):
 def test_the_command_writes_while_it_reads_and_only_the_shares_that_were_asked(weights, tmp_path, monkeypatch):
     plain_pack(tmp_path / "val-00.bin", 2)
     written, clock = [], count(0, 61)  # more than a minute from one look at the clock to the next
-    monkeypatch.setattr(command, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(command, "write_json", lambda path, found: written.append(found))
-    given = str(tmp_path / "val-00.bin")
-    command.pages(pack=given, n=3, keeps="1/8", weights=weights, out=tmp_path, seed=1, device="cpu", as_json=True)
+    monkeypatch.setattr("arr_coc_lab.bench.run.monotonic", lambda: next(clock))
+    monkeypatch.setattr("arr_coc_lab.bench.run.write_json", lambda path, found: written.append(found))
+    bench("pages", pack=str(tmp_path / "val-00.bin"), n=3, keeps="1/8", weights=weights, out=tmp_path)
     assert len(written) > 1
     assert written[0]["n"] <= written[-1]["n"] == 3
     assert {row["keep"] for row in written[-1]["rows"]} == {1.0, 0.125}

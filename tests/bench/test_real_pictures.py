@@ -17,7 +17,20 @@ from arr_coc.allocation.allocate import allocate
 from arr_coc.app.cli import main
 from arr_coc.core.errors import InputError
 from arr_coc_lab.bench import real
-from arr_coc_lab.bench.real import Measured, System, by_picture, load_records, measure_real, systems_of
+from arr_coc_lab.bench.real import (
+    MeasuredValues,
+    QuestionMeasures,
+    System,
+    by_picture,
+    load_records,
+    measure_real,
+    narrow_table,
+    pairs_of,
+    real_tables,
+    systems_of,
+    values_of,
+    worst_of,
+)
 from arr_coc_lab.bench.real_measures import (
     correlation,
     coverage,
@@ -26,8 +39,7 @@ from arr_coc_lab.bench.real_measures import (
     scanpath_saliency,
     tokens_to_reach,
 )
-from arr_coc_lab.bench.real_report import Values, narrow_table, pairs_of, real_tables, values_of, worst_of
-from arr_coc_lab.cli import bench_real
+from arr_coc_lab.bench.run import bench
 
 KEEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32)
 SIZE = (320, 448)
@@ -102,7 +114,7 @@ MAPS = ("look", "centre", "uniform", "random", "saliency", "text regions")
 
 def measured_of(folder, systems, records=None, **how):
     records = load_records(folder) if records is None else records
-    return measure_real(records, systems, Measured.begun(None, folder, KEEPS, 0), **how)
+    return measure_real(records, systems, QuestionMeasures.begun(None, folder, KEEPS, 0), **how)
 
 
 def test_the_bench_covers_what_is_asked_for(folder):
@@ -191,19 +203,19 @@ def test_a_stopped_run_goes_on(folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr(real, "prepare", stopping)
     with pytest.raises(KeyboardInterrupt):
-        bench_real.real(folder, out=out, **how)
+        bench("real", data=folder, out=out, **how)
     kept = json.loads((out / "real.json").read_text())
     assert kept["tables"][-1]["facts"]["so far"] == "1 of 2 pictures"
-    bench_real.real(folder, out=out, **how)
+    bench("real", data=folder, out=out, **how)
     assert asked == ["disc.png", "bars.png", "bars.png"], "the first picture is not measured twice"
-    bench_real.real(folder, out=tmp_path / "whole", **how)
+    bench("real", data=folder, out=tmp_path / "whole", **how)
     one, other = ((place / "real.json").read_text() for place in (out, tmp_path / "whole"))
     assert one == other, "and the result is that of a run that was not stopped"
     with pytest.raises(InputError, match="other keeps"):
-        bench_real.real(folder, out=out, keeps="1/2 1/4", **how)
+        bench("real", data=folder, out=out, keeps="1/2 1/4", **how)
     (out / "real_questions.json").write_text("[]")
     with pytest.raises(InputError, match="choose another --out"):
-        bench_real.real(folder, out=out, **how)
+        bench("real", data=folder, out=out, **how)
 
 
 def test_two_workers_find_what_one_does(folder):
@@ -223,7 +235,7 @@ def test_the_tables_fit_a_terminal(folder):
 
 
 def test_the_interval_is_over_pictures_and_differences_are_paired():
-    values = Values()
+    values = MeasuredValues()
     for picture, ours, theirs in (("a", 0.0, 0.1), ("a", 1.0, 0.9), ("b", 1.0, 0.5), ("c", 0.9, 0.4)):
         values.add("s", "coverage", "look", 0.25, picture, ours)
         values.add("s", "coverage", "centre", 0.25, picture, theirs)
@@ -248,16 +260,16 @@ def test_everything_is_compared_with_the_first():
     ]
 
 
-def test_the_worst_come_first_and_are_drawn(folder, tmp_path, capsys):
+def test_the_worst_come_first_and_are_drawn(folder, tmp_path):
     records, system = load_records(folder), System("look", "overlay")
     measured = measured_of(folder, [system])
     worst = worst_of(measured, records, system)
     assert {one.source for one in worst} == {"discs"}, "what has no box cannot go wrong"
     shares = [measured.questions[one.name][system.name]["coverage"][1] for one in worst]
     assert shares == sorted(shares)
-    bench_real.real(folder, relevance=["look", "centre"], worst=tmp_path / "worst")
+    report = bench("real", data=folder, relevance=["look", "centre"], worst=tmp_path / "worst")
     assert [path.name for path in (tmp_path / "worst").iterdir()] == ["worst look overlay.png"]
-    assert "files:" in capsys.readouterr().out
+    assert report.said()[-1].startswith("files:")
     with Image.open(tmp_path / "worst" / "worst look overlay.png") as page:
         colours = np.asarray(page.convert("RGB")).reshape(-1, 3)
     assert (colours == (230, 20, 60)).all(1).any(), "the box is drawn"
@@ -267,7 +279,9 @@ def test_the_command_writes_and_explains(folder, tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- real: begin -->\n<!-- real: end -->\nafter\n")
     out = tmp_path / "out"
-    bench_real.real(folder, ["detail"], limit=["1"], source=["discs"], out=out, page=page, as_json=True)
+    given = ["--data", str(folder), "--relevance", "detail", "--limit", "1", "--source", "discs", "--out", str(out)]
+    with pytest.raises(SystemExit):
+        main(["bench", "real", *given, "--page", str(page), "--json"])
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads((out / "real.json").read_text())
     assert {row["source"] for table in printed["tables"] for row in table["rows"]} == {"discs"}
@@ -287,13 +301,13 @@ def test_the_command_writes_and_explains(folder, tmp_path, capsys):
         ({"relevance": ["glance"]}, "needs a model"),
     ):
         with pytest.raises(InputError, match=words):
-            bench_real.real(folder, **wrong)
+            bench("real", data=folder, **wrong)
     (folder / "records.jsonl").write_text('{"source": "x"}')
     with pytest.raises(InputError, match="line 1"):
-        bench_real.real(folder)
+        bench("real", data=folder)
     (folder / "records.jsonl").write_text("")
     with pytest.raises(InputError, match="no record"):
-        bench_real.real(folder)
+        bench("real", data=folder)
 
 
 def test_the_order_of_sources_is_that_of_the_records(folder):

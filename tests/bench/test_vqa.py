@@ -16,17 +16,19 @@ from arr_coc_lab.bench.vqa import (
     OURS,
     SMALLER,
     TASKS,
-    Answers,
-    Asking,
-    Cell,
+    AnswerStore,
+    AskingStyle,
+    Condition,
     Question,
     answers_of,
-    cells_of,
+    conditions_at,
     measure_vqa,
     question_of,
     questions_of,
+    score_table,
+    verdict,
+    worst_of,
 )
-from arr_coc_lab.bench.vqa_report import score_table, verdict, worst_of
 
 HERE = Path("set.parquet")
 PICTURE = {"bytes": b"png", "path": None}
@@ -121,7 +123,7 @@ def test_a_run_is_resumed_and_leaves_one_page(signs: Path, tmp_path: Path, capsy
         budget = full[row["question"]] if row["cell"] == FULL else full[row["question"]] // 4
         assert row["tokens"] <= budget
         assert row["tokens"] == budget or row["cell"].startswith(SMALLER)
-    assert [row["way"] for row in document["rows"]] == [cell.way for cell in cells_of([0.25])]
+    assert [row["way"] for row in document["rows"]] == [cell.way for cell in conditions_at([0.25])]
     page = (out / "vqa.md").read_text()
     assert "| ours |" in page
     assert (out / "worst.png").exists() == bool(document["worst"])
@@ -157,10 +159,10 @@ def test_a_larger_limit_draws_the_same_and_more(signs: Path) -> None:
     assert len(list(questions_of(str(signs / "set.parquet")))) == 4
 
 
-def drawn(scores: dict[str, list[float]], path: Path) -> tuple[Answers, list[str], list[Cell]]:
+def drawn(scores: dict[str, list[float]], path: Path) -> tuple[AnswerStore, list[str], list[Condition]]:
     """Answers as a run would leave them. scores: by way."""
-    cells = [Cell(way, 1.0 if way == FULL else 0.25) for way in scores]
-    answers = Answers(path)
+    cells = [Condition(way, 1.0 if way == FULL else 0.25) for way in scores]
+    answers = AnswerStore(path)
     for cell in cells:
         for number, score in enumerate(scores[cell.way]):
             row = {"question": str(number), "cell": cell.name, "score": score, "tokens": 16, "full": 64, "seconds": 1}
@@ -192,8 +194,11 @@ def test_the_worst_are_those_that_lost_most(tmp_path: Path) -> None:
 def test_a_picture_that_cannot_be_used_is_left_out(tmp_path: Path, signs: Path) -> None:
     from arr_coc.eye.eye import Eye
 
-    eye, answers = Eye.from_pretrained("mini"), Answers(tmp_path / "a.jsonl")
-    cells, asking = [Cell(FULL, 1.0), Cell(OURS, 0.25), Cell("uniform", 0.25)], Asking(TASKS["needle"], "")
+    eye, answers = Eye.from_pretrained("mini"), AnswerStore(tmp_path / "a.jsonl")
+    cells, asking = (
+        [Condition(FULL, 1.0), Condition(OURS, 0.25), Condition("uniform", 0.25)],
+        AskingStyle(TASKS["needle"], ""),
+    )
     good = list(questions_of(str(signs / "set.parquet"), 2))
     names = measure_vqa(
         lambda: eye, iter([Question("bad", b"no picture", "what?", ("x",)), *good]), cells, asking, answers

@@ -22,10 +22,22 @@ from arr_coc.relevance.look.learned import ArousalEstimator
 from arr_coc.relevance.look.tempering import TemperingPolicy
 from arr_coc.relevance.scorer.source import ScorerRelevance
 from arr_coc_lab.bench import esper_gain, esper_runs
-from arr_coc_lab.bench.esper import choose_stopping, load_table, main, small_table, train, tune
-from arr_coc_lab.bench.esper_rows import COLUMNS, accuracy_row, arousal_rows, cost_rows, hard_rows, zoo_rows
+from arr_coc_lab.bench.esper import (
+    COLUMNS,
+    accuracy_row,
+    arousal_rows,
+    choose_stopping,
+    cost_rows,
+    hard_rows,
+    load_table,
+    main,
+    small_table,
+    train,
+    tune,
+    zoo_rows,
+)
 from arr_coc_lab.bench.esper_runs import (
-    Models,
+    EsperModels,
     PassOutcomes,
     QuestionSheet,
     blurred,
@@ -35,7 +47,7 @@ from arr_coc_lab.bench.esper_runs import (
     share,
     zoo_scenes,
 )
-from arr_coc_lab.bench.table import Quantity, Table
+from arr_coc_lab.bench.report import Quantity, Table
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
@@ -59,7 +71,7 @@ def weights(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def models(weights):
-    return Models.load(weights)
+    return EsperModels.load(weights)
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +79,8 @@ def small(monkeypatch):
     """Small pictures and short answers: the rows matter here, not the numbers."""
     monkeypatch.setattr(esper_runs, "SIZE", (256, 256))
     monkeypatch.setattr(esper_runs, "LONGEST_ANSWER", 4)
-    for module in ("esper", "esper_rows"):
-        monkeypatch.setattr(f"arr_coc_lab.bench.{module}.FIRST", 13)
-        monkeypatch.setattr(f"arr_coc_lab.bench.{module}.LATER", 9)
+    monkeypatch.setattr("arr_coc_lab.bench.esper.FIRST", 13)
+    monkeypatch.setattr("arr_coc_lab.bench.esper.LATER", 9)
 
 
 def test_the_experiment_prints_every_row(models):
@@ -109,15 +120,13 @@ def test_cost_and_sameness(models):
 
 
 def test_saved_tables_come_back_and_fill_a_page(models, tmp_path, capsys, monkeypatch):
-    from arr_coc_lab.cli.bench_esper import esper
-
     monkeypatch.setattr("arr_coc_lab.bench.esper.cost_rows", lambda models, repeats: cost_rows(models, 1, (256,)))
     table = small_table(models, zoo=2)
     path, page = tmp_path / "esper_small.json", tmp_path / "page.md"
     path.write_text(json.dumps(table.to_json()), encoding="utf-8")
     assert load_table(path) == table
     page.write_text("Before.\n<!-- esper: begin -->\nold\n<!-- esper: end -->\nAfter.\n", encoding="utf-8")
-    esper(saved=[path], page=page, as_json=True)
+    main(["--from", str(path), "--page", str(page), "--json", "--out", str(tmp_path / "out")])
     assert json.loads(capsys.readouterr().out)["rows"] == table.to_json()["rows"]
     text = page.read_text(encoding="utf-8")
     assert table.to_markdown() in text

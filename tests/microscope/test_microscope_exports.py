@@ -21,7 +21,7 @@ from arr_coc.app.microscope.textures_tab import show_textures
 from arr_coc.app.microscope.ways_tab import show_balance, show_ways
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation, compare
-from arr_coc_lab.bench.table import Quantity
+from arr_coc_lab.bench.report import Quantity
 from arr_coc_lab.microscope.numbers_tab import show_hypotheses, show_numbers
 
 
@@ -181,7 +181,7 @@ def test_what_a_visitor_writes_is_never_markup(desk, drawn):
 def test_numbers_show_what_the_bench_wrote(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'arr-coc[microscope]'")
     from arr_coc.app.microscope import Desk
-    from arr_coc_lab.bench.needle_report import Outcomes, summarise
+    from arr_coc_lab.bench.needle import Outcomes, summarise
 
     generator = np.random.default_rng(0)
     cells = [("full", 1.0), *((name, keep) for keep in (1 / 4, 1 / 8) for name in ("uniform", "scorer"))]

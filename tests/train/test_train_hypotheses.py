@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from arr_coc.core.errors import InputError
-from arr_coc_lab.bench.hypotheses import Measured, hypotheses_table
+from arr_coc_lab.bench.hypotheses import HypothesisMeasurement, hypotheses_table
 from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
 from arr_coc_lab.train import train_hypotheses
 from arr_coc_lab.train.checkpoints import ship
@@ -76,7 +76,7 @@ def test_a_second_run_does_nothing_twice(run):
 
 
 def test_the_measurement_becomes_a_table_of_every_claim(run):
-    measured = Measured.load(run / "out" / "measured.json")
+    measured = HypothesisMeasurement.load(run / "out" / "measured.json")
     table = hypotheses_table(measured)
     claims = {str(row["claim"]).split()[0] for row in table.rows}
     assert claims >= {"H1", "H2", "H3", "H4", "H5", "H6", "each", "medical", "outcomes"}
@@ -139,7 +139,7 @@ def test_when_time_runs_out_whole_rounds_remain(parts):
     document = measured(parts, in_rounds(1, seconds=0.0))
     assert (document["each"], document["wanted"], document["n"]) == (1, 2, 2), "one picture of every family"
     assert {len(cell["recall"]) for cell in document["cells"].values()} == {2}
-    assert "2 of the 4 wanted" in hypotheses_table(Measured(document)).facts["pictures"]
+    assert "2 of the 4 wanted" in hypotheses_table(HypothesisMeasurement(document)).facts["pictures"]
 
 
 def test_an_interrupted_measurement_goes_on_where_it_stood(parts, joined, tmp_path):

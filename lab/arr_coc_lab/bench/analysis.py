@@ -1,14 +1,7 @@
-"""What a scorer has learned to do: five patterns of allocation with their questions, statistics, tensions, the curve.
-
-    python -m arr_coc_lab.bench.analysis --scorer SCORER --record weights/hypotheses/record.json --out docs/images
-
-Writes `patterns.png` (an example row for each pattern), `allocation_statistics.png`, `tensions.png` and
-`outcome_curve.png` (where the record has them), and `analysis.json`, which holds every number in them.
-"""
+"""`bench analysis`: what a scorer has learned to do: five patterns of allocation, statistics, tensions, the curve."""
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -25,7 +18,7 @@ from torch import Tensor
 from arr_coc.allocation.frame import Frame
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import replacing, write_json
+from arr_coc.core.files import replacing
 from arr_coc.core.values import Allocation
 from arr_coc.draw.panes import overlay
 from arr_coc.draw.sheets import contact_sheet
@@ -35,8 +28,11 @@ from arr_coc.relevance.scorer.source import load_scorer
 
 from ..train.allocations import fine_cells, tree_of
 from ..train.evaluate import FAMILIES
+from ..train.run import door
 from ..worlds.needle.renderer import render
-from .table import fill_page
+from .options import AnalysisOptions
+from .report import Report
+from .run import BenchRun, program
 
 PATTERNS = 5
 LEVELS = (0, 1, 2, 3)
@@ -56,7 +52,7 @@ NOTABLE = 0.6
 
 
 @dataclass(frozen=True)
-class Looked:
+class AllocatedLooks:
     """Pictures, questions and the trees of N looks. levels: (N, rows, cols) level of every cell. leaves: (N, L, 3)."""
 
     pictures: Tensor
@@ -74,7 +70,9 @@ class Looked:
 
 
 @torch.no_grad()
-def look_at_needle(scorer: Any, number: int, keep: float, size: tuple[int, int], seed: int, at_once: int) -> Looked:
+def look_at_needle(
+    scorer: Any, number: int, keep: float, size: tuple[int, int], seed: int, at_once: int
+) -> AllocatedLooks:
     """`number` pictures of the test split, all families alike, allocated by the scorer."""
     tree = tree_of(size)
     budget = max(tree.floor, round(keep * tree.full))
@@ -91,7 +89,7 @@ def look_at_needle(scorer: Any, number: int, keep: float, size: tuple[int, int],
             scores.append(found.cpu())
             leaves.append(quadtree(found, tree, budget).cells.cpu())
     joined = torch.cat(leaves)
-    return Looked(
+    return AllocatedLooks(
         torch.cat(pictures),
         questions,
         families,
@@ -167,12 +165,12 @@ def nearest(features: np.ndarray, centres: np.ndarray, owner: np.ndarray, exampl
     return found
 
 
-def analyse(looked: Looked, seed: int = 0) -> dict[str, Any]:
+def analyse(looks: AllocatedLooks, seed: int = 0) -> dict[str, Any]:
     """Patterns and statistics, as plain numbers."""
-    features = allocation_features(looked.levels, looked.scores)
+    features = allocation_features(looks.levels, looks.scores)
     centres, owner = find_patterns(features, seed=seed)
     examples = nearest(features, centres, owner)
-    families = np.array(looked.families)
+    families = np.array(looks.families)
     patterns = [
         {
             "share": float((owner == place).mean()),
@@ -180,20 +178,20 @@ def analyse(looked: Looked, seed: int = 0) -> dict[str, Any]:
             "features": dict(zip(FEATURES, features[owner == place].mean(0).round(4).tolist(), strict=True)),
             "families": {one: float((families[owner == place] == one).mean().round(3)) for one in FAMILIES},
             "examples": [
-                {"place": at, "family": looked.families[at], "question": looked.questions[at]} for at in examples[place]
+                {"place": at, "family": looks.families[at], "question": looks.questions[at]} for at in examples[place]
             ],
         }
         for place in range(len(centres))
     ]
     statistics = {
         family: {
-            "levels": {str(level): float((looked.levels[families == family] == level).mean()) for level in LEVELS},
+            "levels": {str(level): float((looks.levels[families == family] == level).mean()) for level in LEVELS},
             **dict(zip(FEATURES, features[families == family].mean(0).round(4).tolist(), strict=True)),
         }
         for family in FAMILIES
         if (families == family).any()
     }
-    return {"number": len(owner), "budget": looked.budget, "patterns": patterns, "statistics": statistics}
+    return {"number": len(owner), "budget": looks.budget, "patterns": patterns, "statistics": statistics}
 
 
 CAPTIONS = {
@@ -230,41 +228,29 @@ def load_record(path: Path | None) -> dict[str, Any]:
         raise InputError(f"{path} is not a record of train_hypotheses ({error})") from error
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scorer", type=Path, required=True, help="folder of the scorer to be analysed")
-    parser.add_argument("--record", type=Path, help="record.json of train_hypotheses: tensions and the outcome curve")
-    parser.add_argument("--number", type=int, default=700, help="looks, all families together")
-    parser.add_argument("--keep", type=float, default=0.25)
-    parser.add_argument("--size", type=int, default=512)
-    parser.add_argument("--seed", type=int, default=21)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, default=Path("docs/images"))
-    parser.add_argument("--page", type=Path, help="a page whose part `analysis` is made anew, docs/learning.md")
-    given = parser.parse_args(arguments)
-    from .analysis import check_plotting, plot_curve, plot_patterns, plot_statistics, plot_tensions
-
+def measure(options: AnalysisOptions, run: BenchRun) -> Report:
+    """Look, find the patterns, draw them."""
     check_plotting()
-    scorer = load_scorer(given.scorer, str(given.device))
-    at_once = 16 if given.device == "cpu" else 256
-    looked = look_at_needle(scorer, given.number, given.keep, (given.size, given.size), given.seed, at_once)
-    found = analyse(looked, given.seed)
-    phases = load_record(given.record).get("phases", {})
-    given.out.mkdir(parents=True, exist_ok=True)
-    written = [plot_patterns(looked, found, given.out), plot_statistics(found, given.out)]
+    scorer = load_scorer(options.scorer, options.device)
+    at_once = 16 if options.device == "cpu" else 256
+    size = (options.size, options.size)
+    looks = look_at_needle(scorer, options.number, options.keep, size, options.seed, at_once)
+    found = analyse(looks, options.seed)
+    phases = load_record(options.record).get("phases", {})
+    pictures = [plot_patterns(looks, found, options.out), plot_statistics(found, options.out)]
     if "tensions" in phases.get("balance", {}):
         found["tensions"] = phases["balance"]["tensions"]
-        written.append(plot_tensions(found["tensions"], given.out))
+        pictures.append(plot_tensions(found["tensions"], options.out))
     if "curve" in phases.get("outcomes", {}):
         outcomes = phases["outcomes"]
         found["outcomes"] = {name: outcomes[name] for name in ("curve", "monitors", "pictures", "seconds")}
-        written.append(plot_curve(found["outcomes"], given.out))
-    write_json(given.out / "analysis.json", found)
-    if given.page is not None:
-        fill_page(given.page, "analysis", page_part(found, written, given.page.parent))
-    for place, pattern in enumerate(found["patterns"], 1):
-        print(f"pattern {place}: {pattern['share']:.0%} of the looks, {pattern['words']}")
-    print("\n".join(str(path) for path in [*written, given.out / "analysis.json"]))
+        pictures.append(plot_curve(found["outcomes"], options.out))
+    lines = [
+        f"pattern {place}: {pattern['share']:.0%} of the looks, {pattern['words']}"
+        for place, pattern in enumerate(found["patterns"], 1)
+    ]
+    page = () if options.page is None else (page_part(found, pictures, options.page.parent),)
+    return Report(found, lines=lines, page=page, files=pictures)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -303,14 +289,14 @@ def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, list[An
     return figure, axes
 
 
-def plot_patterns(looked: Looked, found: dict[str, Any], folder: Path) -> Path:
+def plot_patterns(looks: AllocatedLooks, found: dict[str, Any], folder: Path) -> Path:
     """A row of examples for each pattern, each with its question."""
     pictures, captions = [], []
     columns = max(len(pattern["examples"]) for pattern in found["patterns"])
     for number, pattern in enumerate(found["patterns"], 1):
         for place, example in enumerate(pattern["examples"]):
-            pixels = looked.pictures[example["place"]].permute(1, 2, 0).numpy()
-            pictures.append(overlay(pixels, looked.allocation(example["place"])))
+            pixels = looks.pictures[example["place"]].permute(1, 2, 0).numpy()
+            pictures.append(overlay(pixels, looks.allocation(example["place"])))
             lead = f"{number} ({pattern['share']:.0%})  " if place == 0 else ""
             captions.append(lead + example["question"])
         blank = columns - len(pattern["examples"])
@@ -385,5 +371,7 @@ def plot_curve(outcomes: dict[str, Any], folder: Path) -> Path:
     return _save(figure, folder / "outcome_curve.png")
 
 
+main = program("analysis")
+
 if __name__ == "__main__":
-    main()
+    door(main)

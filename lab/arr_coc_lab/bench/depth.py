@@ -1,38 +1,26 @@
-"""What does it cost in answers, and save in blocks, to let leaves of little relevance leave the encoder early?
-
-    python -m arr_coc_lab.bench.depth --number 70 --page docs/classic.md
-
-`mini`, which was never trained to leave early, answers validation questions of Needle World from as many tokens with
-and without `DepthRouting(early=True)`; the blocks of the vision tower count the patches that pass through them.
-"""
+"""`bench depth`: what it costs in answers, and saves in blocks, to let leaves of little relevance leave early."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 
-from arr_coc.core.errors import InputError
 from arr_coc.eye.eye import Eye
 
 from ..statistics import mean, paired, proportion
 from ..train.evaluate import FAMILIES
+from ..train.run import door
 from ..worlds.needle import render
-from .hypotheses import percent
-from .table import Cell, Table, fill_page
+from .options import DepthOptions
+from .report import Quantity, Report, Table, TableCell
+from .run import BenchRun, program
+from .suite import suite
 
-MARK = "depth"
+percent = Quantity.percent
 SIZE, SEED, BUDGET, LONGEST = (512, 512), 612, 64, 33
-COLUMNS = {
-    "row": "encoder",
-    "tokens": "tokens",
-    "blocks": "of the blocks' work, %",
-    "accuracy": "%",
-    "points": "points",
-    "n": "n",
-}
+
+
+def measure(options: DepthOptions, run: BenchRun) -> Report:
+    return Report.of(depth_table(options.number, options.model))
 
 
 def depth_table(number: int, model: str = "mini") -> Table:
@@ -58,7 +46,7 @@ def depth_table(number: int, model: str = "mini") -> Table:
             hook.remove()
     found = {name: np.array(values, dtype=float) for name, values in right.items()}
     plain = found["all leaves through"]
-    rows: list[dict[str, Cell]] = [
+    rows: list[dict[str, TableCell]] = [
         {
             "row": name,
             "tokens": BUDGET,
@@ -73,21 +61,10 @@ def depth_table(number: int, model: str = "mini") -> Table:
         "pictures": f"Needle World, {SIZE[0]}×{SIZE[1]}, validation split, seed {SEED}, all families",
         "model": f"{model}, never trained to leave early; relevance: the scorer's, for all three depths",
     }
-    return Table("Leaves that leave the encoder early", COLUMNS, tuple(rows), facts)
+    return Table("Leaves that leave the encoder early", suite("depth")["columns"], tuple(rows), facts)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m arr_coc_lab.bench.depth", description=__doc__)
-    parser.add_argument("--number", type=int, default=70, help="questions, all families together")
-    parser.add_argument("--page", type=Path, help=f"a Markdown page with the marks {MARK}")
-    given = parser.parse_args(arguments)
-    if given.number < 1:
-        raise InputError(f"--number {given.number} measures nothing; give at least 1")
-    table = depth_table(given.number)
-    print(table.section())
-    if given.page is not None:
-        fill_page(given.page, MARK, table)
-
+main = program("depth")
 
 if __name__ == "__main__":
-    main()
+    door(main)

@@ -1,36 +1,43 @@
-"""`bench esper`: does looking again pay? Every row is measured on held-out pictures with the shipped weights.
-
-python -m arr_coc_lab.bench.esper --device cuda --out benchmarks/results          all rows
-python -m arr_coc_lab.bench.esper --tune --train 20 --save src/arr_coc/weights/esper   settings on validation pictures,
-                                                                               tempering on training pictures, first
-"""
+"""`bench esper`: does looking again pay? Every row is measured on held-out pictures with the shipped weights."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from arr_coc.allocation.tree import build_tree
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json, write_text
+from arr_coc.core.files import write_text
 from arr_coc.core.folders import WEIGHTS
-from arr_coc.eye.pass_settings import SETTINGS_NAME, EsperSettings
+from arr_coc.core.values import Relevance
+from arr_coc.eye.looks import Looks, first_look, look_again
+from arr_coc.eye.pass_answers import LookAnswer, Memory, answer_look, attention_layers
+from arr_coc.eye.pass_prompt import Prompts, leaf_row, text_row
+from arr_coc.eye.pass_settings import SACCADES, SETTINGS_NAME, TWO_PASS, EsperSettings
+from arr_coc.eye.vision_memory import TowerMemory, encode_block, interleave, picture_pyramid
+from arr_coc.models.qwen3_vl.encode import VisualTokens, run_language_model
+from arr_coc.relevance.look.arousal import modulate, mood
+from arr_coc.relevance.look.learned import ArousalEstimator
 from arr_coc.relevance.look.tempering import TemperingPolicy
 
+from ..statistics import Estimate
 from ..train.checkpoints import forget_state
+from ..train.run import door
 from ..train.train_tempering import TemperingExamples, TemperingOptions, TemperingTask, train_tempering
-from .esper_rows import COLUMNS, Row, ablation_rows, arousal_rows, cost_rows, hard_rows, zoo_rows
+from ..worlds.needle import render
 from .esper_runs import (
     BLUR,
     BLUR_SEED,
+    CELL,
     FIRST,
     HARD_FAMILIES,
     LATER,
@@ -41,39 +48,114 @@ from .esper_runs import (
     TRAINING_SEED,
     VALIDATION_SEED,
     Advance,
-    Models,
+    EsperModels,
     PassOutcomes,
     QuestionSheet,
+    Scenes,
+    flat_maps,
     hard_scenes,
     measuring,
     points_between,
     run,
+    salient_cells,
     scorer_maps,
     share,
     zoo_scenes,
 )
-from .machine import machine_facts
-from .table import Table, written
+from .machine import Timing, machine_facts, time_in_turns
+from .options import EsperOptions
+from .report import Quantity, Report, Table, TableCell, written
+from .run import BenchRun, program
+from .suite import suite
 
+SUITE = suite("esper")
+COLUMNS: dict[str, str] = SUITE["columns"]
+SAID = ("what", "n", "tokens", "measured", "against", "kept")
 # When it is sure enough; when a further pass is not worth trying, because one lowered the uncertainty by less than this
 # (None: always worth it); and whether the first look may be the only one.
 STOPS, GAINS, LEASTS = (0.15, 0.3), (None, 0.0, 0.02, 0.05), (2, 1)
 # How much accuracy early stopping may cost on validation pictures: half of what the target allows.
 LOSS = 0.005
+Row = dict[str, TableCell]
+
+
+def measure(options: EsperOptions, bench: BenchRun) -> Report | list[Report]:
+    """Show what was saved; or tune and train first where that is wanted, then measure. What is known by then is on the
+    disk after every step."""
+    if options.saved:
+        return [Report.of(load_table(path), name=path.stem) for path in options.saved]
+    if not options.number and not options.tune and not options.train:
+        raise InputError(f"--number {options.number} measures nothing; give at least 1")
+    models = EsperModels.load(options.weights, options.device)
+    folder = options.save or (options.weights or WEIGHTS) / "esper"
+    tune_and_train(models, options, folder, bench)
+    if options.only_small:
+        return Report.of(small_table(models, options.repeats, options.zoo), name="esper_small")
+    if not options.number:
+        return Report({}, keep=False)
+    settings = load_settings(folder)
+    names = ("all", "esper")
+    if options.only:
+        names = ("parts", "esper_parts")
+        rows = parts_rows(models, options, settings)
+        facts = {**esper_facts(models, settings), "hard pictures": str(options.number)}
+    else:
+        rows = esper_rows(models, options, settings, load_tempering(folder), bench)
+        facts = esper_facts(models, settings)
+    table = Table(SUITE["titles"][names[0]], COLUMNS, (), facts)
+    for row in rows:
+        table = replace(table, rows=(*table.rows, row))
+        bench.save(table.to_json(), names[1])
+        if bench.out is not None and not options.only:
+            write_text(bench.out / "esper.md", table.to_markdown() + "\n")
+        bench.timed("  ".join(written(row[key]) for key in SAID if row.get(key) is not None))
+    return Report.of(table, name=names[1])
+
+
+def tune_and_train(models: EsperModels, options: EsperOptions, folder: Path, bench: BenchRun) -> None:
+    """Settings on validation pictures, tempering on training pictures, both into the folder."""
+    if options.tune:
+
+        def chosen(best: EsperSettings, tried: list[dict[str, Any]]) -> None:
+            best.save(folder)
+            bench.save({"chosen": asdict(best), "tried": tried}, "esper_tuning")
+
+        number = min(options.tune, 48) if options.quick else options.tune
+        tune(models, number, bench.timed, until(options.seconds), chosen)
+    if options.train:
+        record: dict[str, Any] = {}
+
+        def trained(policy: TemperingPolicy, curve: list[float]) -> None:
+            policy.save_pretrained(folder)
+            record.update(steps=len(curve), batch=options.batch, reward=curve)
+            bench.save(record, "esper_tempering")
+
+        settings = load_settings(folder)
+        checkpoint = (bench.out or folder) / "tempering-checkpoint"
+        how = TemperingOptions(steps=options.train, seconds=options.seconds, folder=checkpoint)
+        policy, _ = train(models, settings, options.batch, how, bench.timed, trained)
+        forget_state(how.folder)  # it is done: the next time may be with other settings
+        compared = compare(models, policy, settings, 48 if options.quick else options.tune or 512)
+        # What is no better than the rule is measured below all the same, but not used.
+        replace(settings, learned=compared["points"]["difference"] > 0).save(folder)
+        bench.save({**record, "validation": compared}, "esper_tempering")
+
+
+# ---- settings and tempering ------------------------------------------------------------------------------------------
 
 
 def tuning_grid() -> list[list[dict[str, Any]]]:
     """What is tried, one thing after the other, each with the best of what was tried before."""
-    eyes = ((0.0, 0.0), (0.5, 0.0), (0.0, 1.0), (0.0, 3.0), (1.0, 1.0))
+    tried = SUITE["tuning"]
     return [
-        [{"fovea": fovea} for fovea in (None, 1.5, 2.5, 4.0)],
-        [{"attention": attention, "question": question} for attention, question in eyes],
+        [{"fovea": fovea or None} for fovea in tried["fovea"]],
+        [{"attention": attention, "question": question} for attention, question in tried["eyes"]],
         [{"layers": (1 / 3, 2 / 3)}, {"inhibition": 0.5}, {"layout": "apart"}],
     ]
 
 
 def tune(
-    models: Models,
+    models: EsperModels,
     number: int,
     advance: Advance,
     in_time: Callable[[], bool] = lambda: True,
@@ -121,7 +203,7 @@ def choose_stopping(found: PassOutcomes, settings: EsperSettings) -> EsperSettin
 
 
 def train(
-    models: Models,
+    models: EsperModels,
     settings: EsperSettings,
     batch: int,
     options: TemperingOptions,
@@ -147,7 +229,7 @@ def train(
         return train_tempering(task, options, watch=after)
 
 
-def compare(models: Models, policy: TemperingPolicy, settings: EsperSettings, number: int) -> dict[str, Any]:
+def compare(models: EsperModels, policy: TemperingPolicy, settings: EsperSettings, number: int) -> dict[str, Any]:
     """The learned tempering against the rule on validation pictures, stopping early: shares, and points between."""
     scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
     sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
@@ -157,13 +239,7 @@ def compare(models: Models, policy: TemperingPolicy, settings: EsperSettings, nu
     return {"learned": share(learned), "rule": share(rule), "points": points_between(learned, rule)}
 
 
-# ---- all rows -------------------------------------------------------------------------------------------------------
-
-
-TITLE = "Esper: does looking again pay?"
-PARTS_TITLE = "Esper: parts and presets"
-SMALL_TITLE = "Esper: what does a second pass cost, and what do high stakes change?"
-SAID = ("what", "n", "tokens", "measured", "against", "kept")
+# ---- all rows --------------------------------------------------------------------------------------------------------
 
 
 def load_tempering(folder: Path | None) -> TemperingPolicy | None:
@@ -175,33 +251,43 @@ def load_settings(folder: Path | None) -> EsperSettings:
     return EsperSettings.load(folder) if folder and os.path.isfile(folder / SETTINGS_NAME) else EsperSettings()
 
 
+def hard_sheet(models: EsperModels, number: int) -> QuestionSheet:
+    """Hard test pictures with the scorer blurred."""
+    scenes = hard_scenes(number, TEST_SEED, "test", models.device)
+    return QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED))
+
+
 def esper_rows(
-    models: Models,
+    models: EsperModels,
+    options: EsperOptions,
     settings: EsperSettings,
     learned: TemperingPolicy | None,
-    *,
-    number: int,
-    zoo: int,
-    repeats: int,
-    quick: bool,
-    in_time: Callable[[], bool] = lambda: True,
-    advance: Advance = lambda name: None,
+    bench: BenchRun,
 ) -> Iterator[Row]:
-    """All rows, each as soon as it is measured; what matters least comes last. in_time: whether to begin another."""
-    hard = QuestionSheet.of(
-        models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED)
-    )
-    yield from hard_rows(models, hard, settings, learned, advance)
-    animals = zoo_scenes(zoo, TEST_SEED, models.device)
-    yield from zoo_rows(models, animals, settings, learned, advance)
-    yield from arousal_rows(models, animals)
-    advance("cost")
-    yield from cost_rows(models, repeats, (512,) if quick else (512, 1024))
-    if not quick:
-        yield from ablation_rows(models, hard, settings, in_time, advance)
+    """All rows, each as soon as it is measured; what matters least comes last. Quick: few pictures, no ablations."""
+    sizes = {name: getattr(options, name) for name in ("number", "zoo", "repeats")}
+    if options.quick:
+        sizes = {name: min(value, SUITE["quick"][name]) for name, value in sizes.items()}
+    in_time = until(options.seconds)
+    with bench.progress([], "measuring") as advance:
+        hard = hard_sheet(models, sizes["number"])
+        yield from hard_rows(models, hard, settings, learned, advance)
+        animals = zoo_scenes(sizes["zoo"], TEST_SEED, models.device)
+        yield from zoo_rows(models, animals, settings, learned, advance)
+        yield from arousal_rows(models, animals)
+        advance("cost")
+        yield from cost_rows(models, sizes["repeats"], (512,) if options.quick else (512, 1024))
+        if not options.quick:
+            yield from ablation_rows(models, hard, settings, in_time, advance)
 
 
-def esper_facts(models: Models, settings: EsperSettings) -> dict[str, str]:
+def parts_rows(models: EsperModels, options: EsperOptions, settings: EsperSettings) -> Iterator[Row]:
+    """Some of the parts and presets alone, against Esper as it is on the same hard pictures."""
+    hard = hard_sheet(models, options.number)
+    return ablation_rows(models, hard, settings, lambda: True, lambda name: None, options.only)
+
+
+def esper_facts(models: EsperModels, settings: EsperSettings) -> dict[str, str]:
     return {
         **machine_facts(("torch", "transformers")),
         "device": torch.cuda.get_device_name() if models.device.type == "cuda" else "cpu",
@@ -213,60 +299,12 @@ def esper_facts(models: Models, settings: EsperSettings) -> dict[str, str]:
     }
 
 
-def esper_table(
-    models: Models,
-    *,
-    number: int = 1024,
-    zoo: int = 200,
-    repeats: int = 9,
-    quick: bool = False,
-    folder: Path | None = None,
-    seconds: float = float("inf"),
-    watch: Callable[[Table], None] = lambda table: None,
-    advance: Advance = lambda name: None,
-) -> Table:
-    """All rows; quick: few pictures and no ablations, for a look on a CPU. folder: settings and learned tempering.
-
-    seconds: no ablation begins after so many. watch: called with the table so far, after every row.
-    """
-    folder = WEIGHTS / "esper" if folder is None else folder
-    settings, learned = load_settings(folder), load_tempering(folder)
-    if quick:
-        number, zoo, repeats = min(number, 24), min(zoo, 12), min(repeats, 5)
-    table = Table(TITLE, COLUMNS, (), esper_facts(models, settings))
-    how: dict[str, Any] = {"number": number, "zoo": zoo, "repeats": repeats, "quick": quick, "advance": advance}
-    for row in esper_rows(models, settings, learned, in_time=until(seconds), **how):
-        table = Table(TITLE, COLUMNS, (*table.rows, row), table.facts)
-        watch(table)
-    return table
-
-
-def small_table(models: Models, repeats: int = 9, zoo: int = 200) -> Table:
+def small_table(models: EsperModels, repeats: int = 9, zoo: int = 200) -> Table:
     """The rows that are soon measured anywhere: what a pass costs, which wants an idle machine, and arousal."""
     facts = machine_facts(("torch", "transformers"))
     device = torch.cuda.get_device_name() if models.device.type == "cuda" else "cpu"
     rows = [*cost_rows(models, repeats), *arousal_rows(models, zoo_scenes(zoo, TEST_SEED, models.device))]
-    return Table(SMALL_TITLE, COLUMNS, tuple(rows), {**facts, "device": device})
-
-
-def parts_table(
-    models: Models,
-    names: Sequence[str],
-    number: int,
-    folder: Path | None = None,
-    watch: Callable[[Row], None] = lambda row: None,
-) -> Table:
-    """Some of the parts and presets alone, against Esper as it is on the same hard pictures."""
-    settings = load_settings(WEIGHTS / "esper" if folder is None else folder)
-    hard = QuestionSheet.of(
-        models, hard_scenes(number, TEST_SEED, "test", models.device), scorer_maps(models, BLUR_SEED)
-    )
-    rows: list[Row] = []
-    for row in ablation_rows(models, hard, settings, lambda: True, lambda name: None, names):
-        rows.append(row)
-        watch(row)
-    facts = {**esper_facts(models, settings), "hard pictures": str(number)}
-    return Table(PARTS_TITLE, COLUMNS, tuple(rows), facts)
+    return Table(SUITE["titles"]["small"], COLUMNS, tuple(rows), {**facts, "device": device})
 
 
 def load_table(path: Path) -> Table:
@@ -283,75 +321,369 @@ def until(seconds: float) -> Callable[[], bool]:
     return lambda: perf_counter() < end
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Optionally tune and train first; then measure. What is known by then is on the disk after every step.
+def accuracy_row(what: str, about: str, right: Tensor, tokens: Tensor, against: Tensor | None = None) -> Row:
+    """Accuracy with its interval, mean tokens, and the paired difference to another way on the same pictures."""
+    found = share(right)
+    points = points_between(right, against) if against is not None else None
+    return {
+        "what": what,
+        "about": about,
+        "n": int(found["n"]),
+        "tokens": float(tokens.float().mean()),
+        "measured": _percent(found, "accuracy"),
+        "against": None if points is None else _percent(points),
+    }
 
-    Needs no package but those that the models need: the `arr-coc` command is not installed on every GPU.
-    """
-    parser = argparse.ArgumentParser(prog="python -m arr_coc_lab.bench.esper", description=__doc__)
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--weights", type=Path, help="folder of mini and scorer; the shipped ones")
-    parser.add_argument("--number", type=int, default=1024, help="hard pictures; 0 measures no rows")
-    parser.add_argument("--zoo", type=int, default=200, help="zoo pictures")
-    parser.add_argument("--repeats", type=int, default=9, help="of each timing")
-    parser.add_argument("--quick", action="store_true", help="few pictures, no ablations")
-    parser.add_argument(
-        "--tune", nargs="?", type=int, const=512, default=0, help="choose settings on validation pictures"
+
+def _percent(found: dict[str, float], name: str = "difference") -> Quantity:
+    return Quantity.percent(Estimate(found[name], found["low"], found["high"]))
+
+
+def one_pass(models: EsperModels, sheet: QuestionSheet, totals: Tensor, settings: EsperSettings) -> PassOutcomes:
+    """One look with the tokens that the passes of each picture spent together."""
+    return run(models, sheet, totals.clamp(max=models.tree.full), replace(settings, passes=1, least=1))
+
+
+def hard_rows(
+    models: EsperModels,
+    sheet: QuestionSheet,
+    settings: EsperSettings,
+    learned: TemperingPolicy | None,
+    advance: Advance,
+) -> Iterator[Row]:
+    """Passes against one pass of the same total, early stopping against always four, learned tempering, controls."""
+    budgets, scenes = (FIRST, LATER), sheet.scenes
+    advance("four passes")
+    passes = run(models, sheet, budgets, settings)
+    yield accuracy_row("hard, first look", "the first look alone, scorer blurred", *passes.at(0)[:2])
+    sharp = run(
+        models, QuestionSheet.of(models, scenes, scorer_maps(models)), (FIRST, 0), replace(settings, passes=1, least=1)
     )
-    parser.add_argument("--train", type=int, default=0, help="train the tempering, so many steps")
-    parser.add_argument("--batch", type=int, default=128, help="pictures of a training step")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="for tuning, training and rows, each")
-    parser.add_argument("--save", type=Path, help="folder for settings and tempering")
-    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder for esper.json and esper.md")
-    parser.add_argument("--only", nargs="+", default=(), help="only these parts or presets; writes esper_parts.json")
-    given = parser.parse_args(arguments)
-    started = perf_counter()
+    yield accuracy_row("hard, sharp scorer", "the first look alone, scorer as shipped", *sharp.at(0)[:2])
+    stopped_right, stopped_tokens, ended = passes.stopped(settings)
+    early = f"{settings.least} to {settings.passes}"
+    ways: list[tuple[str, Tensor, Tensor]] = [(f"{early} passes", stopped_right, stopped_tokens)]
+    ways += [(f"{number} passes", *passes.at(number - 1)[:2]) for number in range(2, settings.passes + 1)]
+    for name, right, tokens in ways:
+        advance(f"one pass against {name}")
+        once = one_pass(models, sheet, tokens, settings).at(0)
+        yield accuracy_row(f"hard, once for {name}", f"one pass with the total of {name}", *once[:2])
+        row = accuracy_row(f"hard, {name}", f"{name}, against one pass with the same total", right, tokens, once[0])
+        if right is stopped_right:
+            difference = row["against"]
+            assert isinstance(difference, Quantity)
+            row |= {"target": "at least 5 points above one pass", "kept": difference.value >= 5}
+        yield row
+    always_right, always_tokens, _ = passes.at(settings.passes - 1)
+    loss = points_between(stopped_right, always_right)
+    saved = 1 - float(stopped_tokens.sum() / always_tokens.sum())
+    about = f"early stopping ({early} passes) against always {settings.passes}"
+    yield {
+        **told("hard, tokens saved", about, Quantity(100 * saved, "%")),
+        "n": len(scenes),
+        "against": _percent(loss),
+        "target": "at least 30 % of the tokens saved, at most 1 point lost",
+        "kept": saved >= 0.3 and loss["difference"] >= -0.01,
+    }
+    counts = torch.bincount(ended, minlength=settings.passes + 1)[1:]
+    spread = ", ".join(f"{number}: {100 * float(c) / len(scenes):.0f}" for number, c in enumerate(counts, 1) if c)
+    about = "passes that early stopping needed; foretold: 2: 50–60 %, 3: 30–35 %, 4: 10–15 %"
+    yield {"what": "hard, passes needed", "about": about, "n": len(scenes), "measured": f"{spread} %"}
+    if learned is not None:
+        advance("learned tempering")
+        other = run(models, sheet, budgets, settings, learned)
+        for name, (right, tokens, _), rule in (
+            (early, other.stopped(settings), stopped_right),
+            (f"{settings.passes}", other.at(settings.passes - 1), always_right),
+        ):
+            about = f"learned tempering, {name} passes, against the rule"
+            yield accuracy_row(f"hard, learned, {name}", about, right, tokens, rule)
 
-    def say(words: str) -> None:
-        print(f"{perf_counter() - started:6.1f} s  {words}", flush=True)
 
-    models, out = Models.load(given.weights, given.device), given.out
-    folder = given.save or (given.weights or WEIGHTS) / "esper"
+def ablation_rows(
+    models: EsperModels,
+    sheet: QuestionSheet,
+    settings: EsperSettings,
+    in_time: Callable[[], bool],
+    advance: Advance,
+    only: Sequence[str] = (),
+) -> Iterator[Row]:
+    """Layouts, presets, and Esper without one of its parts; early stopping, against the settings as they are. only:
+    these instead of all."""
+    base = run(models, sheet, (FIRST, LATER), settings).stopped(settings)
+    yield accuracy_row("hard, as it is", "early stopping, what the next rows are compared with", *base[:2])
+    if not only:
+        total = torch.full((len(sheet),), FIRST + 3 * LATER)
+        flat = QuestionSheet.of(models, sheet.scenes, flat_maps)
+        for name, budget in (("uniform", total), ("full", 0 * total + models.tree.full)):
+            advance(name)
+            once = run(models, flat, budget, replace(settings, passes=1, least=1)).at(0)
+            yield accuracy_row(f"hard, {name}", "one pass without any map", *once[:2])
+    others = {
+        "apart": ("looks encoded apart, coarse parents kept in sight", replace(settings, layout="apart")),
+        "rebuild": ("the tree read anew, earlier encodings kept", replace(settings, layout="rebuild")),
+        "fresh": ("the tree encoded and read anew", replace(settings, layout="fresh")),
+        "no answer's eye": ("without the answer's attention", replace(settings, attention=0.0)),
+        "no question's eye": ("without the question's attention", replace(settings, question=0.0)),
+        "neither": ("without either attention", replace(settings, attention=0.0, question=0.0)),
+        "no fovea": ("detail spread over the map", replace(settings, fovea=None)),
+        "inhibition": ("inhibition of return", replace(settings, inhibition=1.0)),
+        "saccades": ("the preset", replace(SACCADES, attention=settings.attention, question=settings.question)),
+        "two_pass": ("the preset", TWO_PASS),
+    }
+    unknown = [name for name in only if name not in others]
+    if unknown:
+        raise InputError(f"no part or preset is called {', '.join(unknown)}; choose from {', '.join(others)}")
+    for name, (about, other) in others.items():
+        if only and name not in only:
+            continue
+        if not in_time():
+            return
+        advance(name)
+        right, tokens, _ = run(models, sheet, (FIRST, LATER), other).stopped(other)
+        yield accuracy_row(f"hard, {name}", about, right, tokens, base[0])
 
-    def tell(row: Row) -> None:
-        say("  ".join(written(row[key]) for key in SAID if row.get(key) is not None))
 
-    if given.only:
-        write_json(out / "esper_parts.json", parts_table(models, given.only, given.number, folder, tell).to_json())
-        return
-    if given.tune:
+def zoo_rows(
+    models: EsperModels, scenes: Scenes, settings: EsperSettings, learned: TemperingPolicy | None, advance: Advance
+) -> Iterator[Row]:
+    """The ingredients of held-out zoo scenes, after a first look at what stands out and after one at what is asked."""
+    sheet = QuestionSheet.of(models, scenes, scorer_maps(models))
+    policy = learned if settings.learned else None
+    for name, one in (("salient", replace(sheet, glance=salient_cells(scenes))), ("relevant", sheet)):
+        advance(f"zoo, first look {name}")
+        found = run(models, one, (FIRST, LATER), settings, policy)
+        right, tokens, ended = found.stopped(settings)
+        about = f"ingredients of held-out scenes; the first look goes to what is {name}"
+        yield accuracy_row(f"zoo, {name}, first look", about, *found.at(0)[:2])
+        row = accuracy_row(f"zoo, {name}, in the end", about, right, tokens, found.at(0)[0])
+        yield {**row, "target": "at least 80 % right", "kept": float(right.float().mean()) >= 0.8}
+        sure = found.uncertainty.gather(1, ended[:, None] - 1)[:, 0] < EsperSettings().stop
+        yield accuracy_row(f"zoo, {name}, and sure", f"{about}; right, and uncertainty below .15", right & sure, tokens)
+        mean = " ".join(f"{float(value):.2f}" for value in found.uncertainty.mean(0))
+        yield {"what": f"zoo, {name}, doubt", "about": "mean uncertainty after each pass", "measured": mean}
 
-        def chosen(best: EsperSettings, tried: list[dict[str, Any]]) -> None:
-            best.save(folder)
-            write_json(out / "esper_tuning.json", {"chosen": asdict(best), "tried": tried})
 
-        tune(models, min(given.tune, 48) if given.quick else given.tune, say, until(given.seconds), chosen)
-    if given.train:
+def arousal_rows(models: EsperModels, scenes: Scenes) -> list[Row]:
+    """The entropy of the first map under three questions that differ in what is at stake: of the scorer's sharp maps,
+    which leave little to sharpen, and of the blurred ones."""
+    rows: list[Row] = []
+    for kind, source in (("", scorer_maps(models)), ("blurred, ", scorer_maps(models, BLUR_SEED))):
+        with measuring(models):
+            maps = source(scenes, 0).float()
+        before = _entropy(maps)
+        for name, question in SUITE["stakes"].items():
+            level = float(ArousalEstimator()(question).detach())
+            after = _entropy(modulate(maps, level))
+            change = after - before
+            # A calm question must leave the map as it is, the high stakes must sharpen it.
+            kept = change < 0 if name == "high stakes" else change == 0
+            about = f"{question!r}: arousal {level:.2f} ({mood(level)}); mean entropy of the maps"
+            row = told(f"arousal, {kind}{name}", about, f"{before:.2f} → {after:.2f} nats")
+            target = "the entropy falls" if name == "high stakes" else "the map stays"
+            rows.append({**row, "n": len(scenes), "target": target, "kept": kept})
+    return rows
 
-        def trained(policy: TemperingPolicy, curve: list[float]) -> None:
-            policy.save_pretrained(folder)
-            write_json(out / "esper_tempering.json", {"steps": len(curve), "batch": given.batch, "reward": curve})
 
-        settings = load_settings(folder)
-        run = TemperingOptions(steps=given.train, seconds=given.seconds, folder=out / "tempering-checkpoint")
-        policy, curve = train(models, settings, given.batch, run, say, trained)
-        forget_state(run.folder)  # it is done: the next time may be with other settings
-        found = compare(models, policy, settings, 48 if given.quick else given.tune or 512)
-        # What is no better than the rule is measured below all the same, but not used.
-        replace(settings, learned=found["points"]["difference"] > 0).save(folder)
-        record = {"steps": len(curve), "batch": given.batch, "reward": curve, "validation": found}
-        write_json(out / "esper_tempering.json", record)
+def _entropy(maps: Tensor) -> float:
+    values = [Relevance(one).entropy for one in maps.cpu().numpy()]
+    return sum(values) / len(values)
 
-    def saved(table: Table) -> None:
-        write_json(out / "esper.json", table.to_json())
-        write_text(out / "esper.md", table.to_markdown() + "\n")
-        tell(dict(table.rows[-1]))
 
-    if not given.number:
-        return
-    sizes = {"number": given.number, "zoo": given.zoo, "repeats": given.repeats}
-    esper_table(models, quick=given.quick, folder=folder, seconds=given.seconds, watch=saved, **sizes)
+def cost_rows(models: EsperModels, repeats: int, sizes: Sequence[int] = (512, 1024)) -> list[Row]:
+    rows: list[Row] = []
+    for size in sizes:
+        cost = pass_cost(models, size, repeats)
+        parts = (cost.first, cost.second, cost.whole, cost.encode_first, cost.encode_second)
+        first, second, whole, alone_first, alone_second = (f"{1000 * item.median:.0f}" for item in parts)
+        over = f"a second pass, over all that a first pass of as many leaves ({cost.leaves}) must do"
+        shown = f"{cost.ratio:.2f} ({second}/{first} ms)"
+        target: Row = {"target": "at most 0.60", "kept": cost.ratio <= 0.6, "timings": str(asdict(cost))}
+        rows.append(told(f"cost {size}², second / first", over, shown) | target)
+        over = "a second pass, over one pass from scratch with the leaves of both"
+        rows.append(told(f"cost {size}², second / both", over, f"{cost.ratio_to_whole:.2f} ({second}/{whole} ms)"))
+        over = "the same leaves through tower and language model, after a first look, over without one"
+        shown = f"{cost.ratio_of_models:.2f} ({alone_second}/{alone_first} ms)"
+        rows.append(told(f"cost {size}², networks", over, shown))
+    same = sameness(models)
+    about = "largest difference, pass by pass with caches against one long prompt of the same blocks"
+    target = {"target": "at most 1e-3", "kept": same.cached <= 1e-3}
+    rows.append(told("logits, with caches", about, f"{same.cached:.1e}") | target)
+    about = "largest difference, looks encoded apart and parents kept, against one tree encoded together; in brackets: "
+    about += "how far another tree of as many tokens moves them"
+    return [*rows, told("logits, apart", about, f"{same.together:.2f} ({same.scale:.2f})")]
 
+
+def told(what: str, about: str, measured: TableCell) -> Row:
+    """A row without an accuracy."""
+    return {"what": what, "about": about, "measured": measured}
+
+
+# ---- what a second pass costs, and whether it says what one long prompt would ----------------------------------------
+
+
+@dataclass(frozen=True)
+class PassCost:
+    """Medians in seconds. first: all that a first pass of as many leaves must do. second: a pass that adds them.
+    whole: first and second look together, from scratch. All without the answer's later tokens, which cost the same."""
+
+    size: int
+    leaves: int
+    first: Timing
+    second: Timing
+    whole: Timing
+    encode_first: Timing
+    encode_second: Timing
+
+    @property
+    def ratio(self) -> float:
+        return self.second.median / self.first.median
+
+    @property
+    def ratio_to_whole(self) -> float:
+        return self.second.median / self.whole.median
+
+    @property
+    def ratio_of_models(self) -> float:
+        """Tower and language model alone."""
+        return self.encode_second.median / self.encode_first.median
+
+
+@dataclass(frozen=True)
+class LogitDifferences:
+    """Largest differences of the first answer token's logits. cached: from the same looks in one long prompt, nothing
+    cached. together: from the same tree with all leaves encoded together, and scale: how far another tree of as many
+    tokens moves them."""
+
+    cached: float
+    together: float
+    scale: float
+
+
+@dataclass(frozen=True)
+class TwoLooks:
+    """One forms picture, uint8, with its question, a first look of an eighth, and a second of as many new leaves."""
+
+    pictures: Tensor
+    question_ids: Tensor
+    prompts: Prompts
+    first: Looks
+    looks: Looks
+
+
+def two_looks(models: EsperModels, size: int, seed: int = 0) -> TwoLooks:
+    batch = render("forms", 1, (size, size), seed, "test", device=models.device)
+    prompts = Prompts.of(models.tokenizer, batch.questions, models.device)
+    tree = build_tree(size // CELL, size // CELL, models.levels)
+    generator = torch.Generator().manual_seed(seed)
+    maps = torch.rand(2, 1, tree.rows, tree.cols, generator=generator).pow(4).to(models.device)
+    first = first_look(maps[0], tree, tree.full // 8)
+    looks = look_again(first, maps[1], int(first.counts[0, 0]))
+    return TwoLooks(batch.pictures, batch.question_ids, prompts, first, looks)
+
+
+def _settle(models: EsperModels) -> None:
+    if models.device.type == "cuda":
+        torch.cuda.synchronize(models.device)
+
+
+def pass_cost(models: EsperModels, size: int = 512, repeats: int = 9) -> PassCost:
+    """Time a first pass, a second one with as many new leaves, and both together from scratch."""
+    setting = two_looks(models, size)
+    pictures, prompts, looks, question = setting.pictures, setting.prompts, setting.looks, setting.question_ids
+    tree, grid = looks.tree, (looks.tree.rows, looks.tree.cols)
+    model, layers = models.reader, attention_layers(models.reader, (1 / 3, 1.0))
+    old, new = looks.blocks
+    maps = torch.rand(1, *grid, device=models.device)
+
+    def prepare() -> Any:
+        return picture_pyramid(model, pictures.float().div(127.5).sub(1), tree.levels)
+
+    def answer(memory: Memory, pyramid: Any, leaves: Tensor, tower: TowerMemory) -> LookAnswer:
+        tokens = encode_block(model, pyramid, leaves, grid, tower)
+        spoken = answer_look(model, memory, leaves, tokens, prompts, most=1, layers=layers)
+        _settle(models)
+        return spoken
+
+    pyramid = prepare()
+    known, remembered = Memory(grid), TowerMemory()
+    answer(known, pyramid, old, remembered)
+
+    def first() -> None:
+        scores = models.scorer.score(pictures, question)
+        found = prepare()
+        answer(Memory(grid), found, first_look(scores, tree, new.shape[1]).blocks[0], TowerMemory())
+
+    def whole() -> None:
+        scores = models.scorer.score(pictures, question)
+        found = prepare()
+        answer(Memory(grid), found, first_look(scores, tree, old.shape[1] + new.shape[1]).blocks[0], TowerMemory())
+
+    def again() -> None:
+        there, blocks, columns = known.there, list(known.blocks), list(known.columns)
+        added = look_again(setting.first, maps, new.shape[1])
+        answer(known, pyramid, added.blocks[-1], remembered.copy())
+        forget(known, there, blocks, columns)
+
+    def models_first() -> None:
+        answer(Memory(grid), pyramid, new, TowerMemory())
+
+    def models_second() -> None:
+        there, blocks, columns = known.there, list(known.blocks), list(known.columns)
+        answer(known, pyramid, new, remembered.copy())
+        forget(known, there, blocks, columns)
+
+    with measuring(models):
+        timings = time_in_turns([first, again, whole, models_first, models_second], repeats)
+    return PassCost(size, int(new.shape[1]), *timings)
+
+
+def forget(memory: Memory, there: Tensor | None, blocks: list[Tensor], columns: list[int]) -> None:
+    """Take the last look back, so that the same second pass can be timed again."""
+    assert there is not None
+    memory.cache.crop(there.shape[1] - memory.cache.get_seq_length())
+    memory.there, memory.blocks, memory.columns = there, blocks, columns
+
+
+@torch.no_grad()
+def sameness(models: EsperModels, size: int = 512) -> LogitDifferences:
+    """Pass by pass with caches, against one long prompt, against all leaves encoded together."""
+    setting = two_looks(models, size)
+    pictures, prompts, looks = setting.pictures, setting.prompts, setting.looks
+    model, grid = models.reader, (looks.tree.rows, looks.tree.cols)
+    pyramid = picture_pyramid(model, pictures.float().div(127.5).sub(1), looks.tree.levels)
+    layers = attention_layers(model, (1 / 3, 1.0))
+    memory, tower, cached = Memory(grid), TowerMemory(), None
+    for leaves in looks.blocks:
+        tokens = encode_block(model, pyramid, leaves, grid, tower)
+        cached = answer_look(model, memory, leaves, tokens, prompts, most=1, layers=layers).generated.logits[0, 0]
+    assert cached is not None
+
+    def at_once(blocks: tuple[Tensor, ...]) -> Tensor:
+        start = prompts.head.shape[1]
+        row = text_row(prompts.head, torch.ones_like(prompts.head, dtype=torch.bool), 0.0)
+        encoded: list[VisualTokens] = []
+        again = TowerMemory()
+        for leaves in blocks:
+            row = row + leaf_row(leaves, grid, float(start), model.config.image_token_id)
+            encoded.append(encode_block(model, pyramid, leaves, grid, again))
+        row = row + text_row(prompts.tail, prompts.there, float(start + max(grid)))
+        seen = interleave(tuple(encoded), tuple(leaves[..., 2] >= 0 for leaves in blocks))
+        output = run_language_model(model, row.ids, seen, row.positions(), row.there.long(), use_cache=False)
+        return model.lm_head(output.last_hidden_state[0, -1]).float()
+
+    everything = looks.leaves()
+    noise = torch.rand(1, *grid, generator=torch.Generator().manual_seed(1)).to(models.device)
+    other = first_look(noise, looks.tree, everything.shape[1]).blocks[0]
+    together = at_once((everything,))
+    return LogitDifferences(
+        float((cached - at_once(looks.blocks)).abs().max()),
+        float((cached - together).abs().max()),
+        float((at_once((other,)) - together).abs().max()),
+    )
+
+
+main = program("esper", out=Path("out/bench"))
 
 if __name__ == "__main__":
-    main()
+    door(main)

@@ -1,22 +1,8 @@
-"""Does looking again pay where the first look is as good as it gets? Overlay, the shipped scorer, equal totals.
-
-    python -m arr_coc_lab.bench.esper_gain --keep 0.03125 --number 420 --page docs/esper.md
-    python -m arr_coc_lab.bench.esper_gain --pack "val/packs/*.bin" --number 420 --page docs/esper.md
-
-`bench esper` blurs the scorer on purpose, so that the first look is often wrong. Here nothing is damaged: plain Needle
-World, validation pictures, or with `--pack` crops of drawn pages (`arr-coc pages --split val --pack`), every preset
-against one look that gets as many tokens as its passes spent together.
-
-    python -m arr_coc_lab.bench.esper_gain --explore --tempering FOLDER --number 512 --page docs/classic.md
-
-Explore against exploit, where looking again is needed: hard validation pictures, the scorer blurred, what each later
-pass explores held at 0 or at .5, by the rule, as shipped, and as the policy of a folder says.
-"""
+"""`bench esper-gain`: does looking again pay where the first look is as good as it gets?"""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +12,14 @@ from torch import Tensor, nn
 
 from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json
 from arr_coc.core.folders import WEIGHTS
 from arr_coc.eye.pass_settings import FOUR_PASS, TWO_PASS, EsperSettings
 from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingPolicy
 
 from ..train.evaluate import FAMILIES
+from ..train.run import door
 from ..worlds.needle import render
-from .esper_rows import COLUMNS, Row, accuracy_row, one_pass
+from .esper import COLUMNS, Row, accuracy_row, one_pass
 from .esper_runs import (
     BLUR_SEED,
     FIRST,
@@ -41,7 +27,7 @@ from .esper_runs import (
     LONGEST_ANSWER,
     SIZE,
     VALIDATION_SEED,
-    Models,
+    EsperModels,
     QuestionSheet,
     Scenes,
     hard_scenes,
@@ -50,12 +36,35 @@ from .esper_runs import (
     scenes_of,
     scorer_maps,
 )
+from .options import EsperGainOptions
 from .page_reading import book_of
-from .table import Quantity, Table, fill_page
+from .report import Quantity, Report, Table
+from .run import BenchRun, program
 
 PRESETS = {"two_pass": TWO_PASS, "four_pass": FOUR_PASS}
 MARK = "esper-gain"
 SHIPPED = WEIGHTS / "esper"
+
+
+def measure(options: EsperGainOptions, bench: BenchRun) -> Report:
+    """A table for each share, or the one of exploring."""
+    if not all(0 < keep <= 1 for keep in options.keep):
+        raise InputError("every --keep must be above 0 and up to 1")
+    models = EsperModels.load(device=options.device)
+    if options.explore:
+        mark, tables = "explore", [explore_table(models, options.number, options.tempering)]
+    elif options.pack:
+        scenes, about = (
+            page_scenes(options.number, models.device, options.pack),
+            "crops of drawn pages, 512×512, split val",
+        )
+        mark, tables = f"{MARK}-pages", [gain_table(models, keep, scenes, about) for keep in options.keep]
+    else:
+        scenes = needle_scenes(options.number, models.device)
+        about = "pictures of Needle World, 512×512, validation split, all families"
+        mark, tables = MARK, [gain_table(models, keep, scenes, about) for keep in options.keep]
+    document = {"tables": [table.to_json() for table in tables]}
+    return Report(document, tables, name=mark.replace("-", "_"), mark=mark)
 
 
 def needle_scenes(number: int, device: torch.device) -> Scenes:
@@ -81,7 +90,7 @@ def page_scenes(number: int, device: torch.device, pattern: str, at_once: int = 
     return join_scenes(parts)
 
 
-def gain_rows(models: Models, keep: float, scenes: Scenes) -> Iterator[Row]:
+def gain_rows(models: EsperModels, keep: float, scenes: Scenes) -> Iterator[Row]:
     """One row for each preset and one for its single look."""
     sheet = QuestionSheet.of(models, scenes, scorer_maps(models))
     full = models.tree.full
@@ -91,7 +100,7 @@ def gain_rows(models: Models, keep: float, scenes: Scenes) -> Iterator[Row]:
 
 
 def _against_one_look(
-    models: Models, sheet: QuestionSheet, name: str, settings: EsperSettings, total: int, full: int
+    models: EsperModels, sheet: QuestionSheet, name: str, settings: EsperSettings, total: int, full: int
 ) -> Iterator[Row]:
     passes = run(models, sheet, settings.shares(total), settings)
     right, tokens, _ = passes.stopped(settings)
@@ -113,7 +122,7 @@ class Always(nn.Module):
         return torch.full_like(uncertainty, self.value)
 
 
-def explore_table(models: Models, number: int, folder: Path | None = None) -> Table:
+def explore_table(models: EsperModels, number: int, folder: Path | None = None) -> Table:
     """Right after all passes, none stopped early; differences to exploiting, picture by picture."""
     settings = EsperSettings.load(SHIPPED)
     policies: dict[str, Any] = {"exploit (0)": Always(0.0), "explore (.5)": Always(0.5), "rule": TemperingPolicy()}
@@ -146,7 +155,7 @@ def _range(values: Tensor) -> tuple[float, float]:
     return float(values.min()), float(values.max())
 
 
-def gain_table(models: Models, keep: float, scenes: Scenes, about: str) -> Table:
+def gain_table(models: EsperModels, keep: float, scenes: Scenes, about: str) -> Table:
     rows = tuple(gain_rows(models, keep, scenes))
     facts = {
         "pictures": f"{rows[0]['n']} {about}",
@@ -157,41 +166,7 @@ def gain_table(models: Models, keep: float, scenes: Scenes, about: str) -> Table
     return Table(f"Looking again at 1/{round(1 / keep)} of the tokens, {about.split(',')[0]}", columns, rows, facts)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m arr_coc_lab.bench.esper_gain", description=__doc__)
-    parser.add_argument(
-        "--keep", type=float, nargs="+", default=[1 / 32], help="shares of the tokens, all passes together"
-    )
-    parser.add_argument("--number", type=int, default=420, help="pictures")
-    parser.add_argument("--explore", action="store_true", help="explore against exploit, on hard pictures")
-    parser.add_argument("--tempering", type=Path, help="a trained policy, beside the shipped one")
-    parser.add_argument("--pack", help="packs of drawn pages, instead of Needle World")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--out", type=Path, help="folder for esper_gain.json")
-    parser.add_argument("--page", type=Path, help=f"a Markdown page with the marks {MARK}")
-    given = parser.parse_args(arguments)
-    if given.number < 1 or not all(0 < keep <= 1 for keep in given.keep):
-        raise InputError("--number must be at least 1 and every --keep above 0 and up to 1")
-    models = Models.load(device=given.device)
-    mark = "explore" if given.explore else f"{MARK}-pages" if given.pack else MARK
-    if given.explore:
-        scenes, about = None, ""
-    elif given.pack:
-        scenes, about = page_scenes(given.number, models.device, given.pack), "crops of drawn pages, 512×512, split val"
-    else:
-        scenes = needle_scenes(given.number, models.device)
-        about = "pictures of Needle World, 512×512, validation split, all families"
-    if scenes is None:
-        tables = [explore_table(models, given.number, given.tempering)]
-    else:
-        tables = [gain_table(models, keep, scenes, about) for keep in given.keep]
-    for table in tables:
-        print(table.section())
-    if given.out is not None:
-        write_json(given.out / f"{mark.replace('-', '_')}.json", {"tables": [table.to_json() for table in tables]})
-    if given.page is not None:
-        fill_page(given.page, mark, *tables)
-
+main = program("esper-gain")
 
 if __name__ == "__main__":
-    main()
+    door(main)

@@ -52,7 +52,7 @@ Advance = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Models:
+class EsperModels:
     """What is measured: the shipped reader and scorer on one device."""
 
     reader: PreTrainedModel
@@ -63,7 +63,7 @@ class Models:
     device: torch.device
 
     @classmethod
-    def load(cls, weights: Path | None = None, device: str = "cpu") -> Models:
+    def load(cls, weights: Path | None = None, device: str = "cpu") -> EsperModels:
         from transformers import AutoTokenizer, Qwen3VLForConditionalGeneration
         from transformers.utils import logging
 
@@ -196,7 +196,7 @@ class QuestionSheet:
     glance: Tensor | None = None
 
     @classmethod
-    def of(cls, models: Models, scenes: Scenes, maps: Maps, glance: Tensor | None = None) -> QuestionSheet:
+    def of(cls, models: EsperModels, scenes: Scenes, maps: Maps, glance: Tensor | None = None) -> QuestionSheet:
         """maps: relevance of a part of the scenes, and where it starts."""
         step = batch_size(models)
         with measuring(models):
@@ -209,7 +209,7 @@ class QuestionSheet:
     def __len__(self) -> int:
         return len(self.scenes)
 
-    def examples(self, models: Models, start: int = 0, stop: int | None = None) -> TemperingExamples:
+    def examples(self, models: EsperModels, start: int = 0, stop: int | None = None) -> TemperingExamples:
         """A part of them, ready for `run_passes`. The pictures' pyramids are made anew: all would not fit a CPU."""
         at = slice(start, stop)
         pictures = self.scenes.pictures[at].float().div_(127.5).sub_(1)
@@ -219,7 +219,7 @@ class QuestionSheet:
         return TemperingExamples(replace(job, glance=glance), self.answers[at])
 
 
-def batch_size(models: Models) -> int:
+def batch_size(models: EsperModels) -> int:
     return 1024 if models.device.type == "cuda" else 32
 
 
@@ -244,7 +244,7 @@ class PassOutcomes:
 
 
 def run(
-    models: Models,
+    models: EsperModels,
     sheet: QuestionSheet,
     budgets: tuple[int, int] | Tensor,
     settings: EsperSettings,
@@ -288,7 +288,7 @@ def _columns(records: list[PassRecord], answers: Tensor, ends: Sequence[int], pa
     return [torch.stack(column, 1).cpu() for column in columns]
 
 
-def measuring(models: Models) -> Any:
+def measuring(models: EsperModels) -> Any:
     """Half precision on a GPU, as the other benches measure."""
     from contextlib import ExitStack
 
@@ -299,7 +299,7 @@ def measuring(models: Models) -> Any:
     return stack
 
 
-def scorer_maps(models: Models, blur_seed: int | None = None) -> Maps:
+def scorer_maps(models: EsperModels, blur_seed: int | None = None) -> Maps:
     """The scorer's maps, as they are or blurred on purpose; the noise depends on the seed and the place in the list."""
 
     def maps(part: Scenes, start: int) -> Tensor:

@@ -1,6 +1,6 @@
 """`bench hypotheses`: each claim of the design a row that could have come out otherwise.
 
-The numbers come from `learning.measure`, picture by picture; here they become a table. Every comparison is at equal
+The numbers come from `train.measure`, picture by picture; here they become a table. Every comparison is at equal
 tokens on the same pictures, and its verdict is read off the interval of the paired difference.
 """
 
@@ -17,39 +17,69 @@ import numpy as np
 from arr_coc.core.errors import InputError
 
 from ..statistics import FAILS, HOLDS, Estimate, mean, paired, proportion, ratio
-from .table import Cell, Quantity, Table, written
+from .options import HypothesesOptions
+from .report import Quantity, Report, Table, TableCell, written
+from .run import BenchRun
+from .suite import suite
 
-COLUMNS = {
-    "id": "",
-    "shown": "claim",
-    "tokens": "tokens",
-    "accuracy": "%",
-    "other": "rival's %",
-    "difference": "difference",
-    "n": "n",
-    "verdict": "verdict",
-}
-# In a terminal of 80 columns each claim takes a few lines instead: the words wrap, the numbers never do.
-NARROW = {"id": "", "words": "claim", "counts": "tokens", "values": "%, rival's %, difference", "verdict": "verdict"}
+SUITE = suite("hypotheses")
+Row = dict[str, TableCell]
+COLUMNS: Mapping[str, str] = SUITE["columns"]["wide"]
 # Claims without a number of their own, by their first word.
 OTHERS = {"each": "questions", "medical": "stakes", "and": "stakes", "outcomes": "outcomes"}
-KEEPS = ("0.25", "0.125", "0.0625")
-SHUFFLED_MARGIN = 0.02
+KEEPS: tuple[str, ...] = tuple(SUITE["keeps"])
 QUESTION_RATIO = 3.0
 ENOUGH_RECALL = 0.9
-OUTCOME_SHARE = 0.95
 # The three ways' own names in the table; the coupling is the shipped scorer.
 NAMES = {"scorer": "scorer", "tension": "learned tensions", "adaptive": "adaptive tensions"}
 
 
+def measure(options: HypothesesOptions, run: BenchRun) -> Report:
+    """The table of a saved measurement, or of a new one that is kept after every round."""
+    facts = {}
+    if options.saved is not None:
+        measured = HypothesisMeasurement.load(options.saved)
+    else:
+        measured = HypothesisMeasurement(new_measurement(options, run))
+        few = f"{SUITE['quick']} pictures only: most intervals are too wide to decide"
+        facts = {"quick": few} if options.quick else {}
+    table = hypotheses_table(measured, facts)
+    return Report(table.to_json(), (narrow_table(table),), page=(table,))
+
+
+def new_measurement(options: HypothesesOptions, run: BenchRun) -> dict[str, Any]:
+    import torch
+
+    from arr_coc.relevance.scorer.source import load_scorer
+
+    from ..train.measure import Measuring, document_of, steps_of
+    from ..train.measure import measure as measure_rivals
+    from ..train.outcomes import load_reader
+    from ..train.rivals import Rivals
+
+    model = load_reader(options.reader, torch.device(options.device))
+    rivals = Rivals.load(load_scorer(options.scorer, options.device), options.trained, options.device)
+    plan = Measuring(
+        number=SUITE["quick"] if options.quick else options.number,
+        also=SUITE["quick_also"] if options.quick else None,
+        at_once=SUITE["at_once"]["cpu" if options.device == "cpu" else "cuda"],
+        seconds=options.seconds,
+    )
+    # After every round: whoever stops it early keeps what there is, balanced over the families.
+    with run.progress(steps_of(plan), "measuring") as advance:
+        return measure_rivals(
+            model, rivals, plan, advance, lambda rounds: run.save(document_of(plan, rivals, rounds), "measured")
+        )
+
+
 @dataclass(frozen=True)
-class Measured:
-    """The document of `learning.measure`, read."""
+class HypothesisMeasurement:
+    """The document of `train.measure`, read."""
 
     document: dict[str, Any]
 
     @classmethod
-    def load(cls, path: Path) -> Measured:
+    def load(cls, path: Path) -> HypothesisMeasurement:
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             found = cls(document)
@@ -74,9 +104,7 @@ class Measured:
         return int(self.cell(system, keep)["tokens"])
 
 
-def percent(found: Estimate) -> Quantity:
-    """In per cent, or in points where it is a difference; the column says so."""
-    return Quantity(100 * found.value, "", 100 * found.low, 100 * found.high)
+percent = Quantity.percent
 
 
 def share(values: np.ndarray) -> Quantity:
@@ -85,17 +113,17 @@ def share(values: np.ndarray) -> Quantity:
     return percent(Estimate(found.value, max(0.0, found.low), min(1.0, found.high)))
 
 
-def compare(
-    measured: Measured, claim: str, system: str, other: str, keep: str = "0.25", margin: float = 0.0, scale: float = 1.0
-) -> dict[str, Cell]:
-    """One row: is the system's exact match above the other's (times scale), by more than the margin?"""
+def compare(measured: HypothesisMeasurement, asked: Mapping[str, Any], keep: str) -> Row:
+    """One row: is the system's exact match above the other's (times scale), by more than the margin? asked: as the
+    suite has it."""
+    system, other, margin, scale = asked["system"], asked["other"], asked.get("margin", 0.0), asked.get("scale", 1.0)
     first, second = measured.right(system, keep), measured.right(other, keep)
     difference = paired(first, second, scale)
     against = NAMES.get(other, other) + (f" × {scale:g}" if scale != 1 else "")
     return {
-        "claim": claim,
+        "claim": asked["claim"],
         "system": NAMES.get(system, system),
-        "against": against + (f" + {100 * margin:g} points" if margin else ""),
+        "against": asked.get("against") or against + (f" + {100 * margin:g} points" if margin else ""),
         "tokens": measured.tokens(system, keep),
         "accuracy": percent(proportion(first)),
         "other": percent(proportion(second)),
@@ -106,159 +134,111 @@ def compare(
     }
 
 
-def _h1(measured: Measured) -> Iterator[dict[str, Cell]]:
-    for keep in KEEPS:
-        if measured.has("scorer", "uniform", keep=keep):
-            yield compare(measured, "H1 query-aware beats uniform", "scorer", "uniform", keep)
-    yield compare(measured, "H1 query-aware beats random", "scorer", "random")
-    yield compare(measured, "H1 a shuffled map loses", "scorer", "shuffled", margin=SHUFFLED_MARGIN)
+def shares_row(
+    who: Row, first: np.ndarray, second: np.ndarray, measure: str, difference: Quantity | None = None, verdict: str = ""
+) -> Row:
+    """One row of shares that are no exact match. who: claim, system, against, tokens. The difference is that of the
+    pairs, and the verdict whether it is above nothing, unless they are given."""
+    apart = paired(first, second)
+    return {
+        **who,
+        "accuracy": share(first),
+        "other": share(second),
+        "difference": difference or percent(apart),
+        "n": len(first),
+        "verdict": verdict or apart.above(),
+        "measure": measure,
+    }
 
 
-def _h2(measured: Measured) -> Iterator[dict[str, Cell]]:
-    if measured.has("tension"):
-        for way in ("scorer", "propositional", "perspectival"):
-            row = compare(measured, "H2 three ways beat each alone", "tension", way)
-            yield row | ({"against": "participatory (the scorer)"} if way == "scorer" else {})
-
-
-def _h3(measured: Measured) -> Iterator[dict[str, Cell]]:
-    if measured.has("adaptive", "tension"):
-        yield compare(measured, "H3 adaptive beats fixed weights", "adaptive", "fixed weights")
-        yield compare(measured, "H3 adaptive beats learned but fixed", "adaptive", "tension")
-
-
-def _h4(measured: Measured) -> Iterator[dict[str, Cell]]:
-    large = measured.document["large"]
+def _best_cells(measured: HypothesisMeasurement) -> Iterator[Row]:
+    large, best = measured.document["large"], measured.document["best_cells"]
     cells = (large[0] // 32) * (large[1] // 32)
-    for name, values in measured.document["best_cells"].items():
+    for name, values in best.items():
         system, _, number = name.partition("@")
         if system == "scorer":
-            found, blind = np.asarray(values), np.asarray(measured.document["best_cells"][f"random@{number}"])
-            yield {
+            who: Row = {
                 "claim": f"H4 the best {number} of {cells} cells keep what is needed",
                 "system": "scorer, top_k",
-                "against": f"recall {100 * ENOUGH_RECALL:g} %",
-                "tokens": int(number),
-                "accuracy": share(found),
-                "other": share(blind),
-                "difference": percent(paired(found, blind)),
-                "n": len(found),
-                "verdict": mean(found).above(ENOUGH_RECALL),
-                "measure": "recall of the relevant cells; other's: random cells",
             }
+            who |= {"against": f"recall {100 * ENOUGH_RECALL:g} %", "tokens": int(number)}
+            found, blind = np.asarray(values), np.asarray(best[f"random@{number}"])
+            about = "recall of the relevant cells; other's: random cells"
+            yield shares_row(who, found, blind, about, verdict=mean(found).above(ENOUGH_RECALL))
 
 
-def _h5(measured: Measured) -> Iterator[dict[str, Cell]]:
-    if measured.has("texture", "rgb"):
-        yield compare(measured, "H5 the texture beats RGB alone", "texture", "rgb")
-
-
-def _h6(measured: Measured) -> Iterator[dict[str, Cell]]:
-    row = compare(measured, "H6 variable sizes beat fixed ones", "scorer", "top_k")
-    yield row | {"against": "top_k: finest cells only"}
-    row = compare(measured, "H6 variable sizes beat fixed ones", "scorer", "uniform")
-    yield row | {"against": "uniform: one size everywhere"}
-
-
-def _questions(measured: Measured) -> Iterator[dict[str, Cell]]:
+def _questions(measured: HypothesisMeasurement) -> Iterator[Row]:
     for keep in KEEPS:
         asked = [one for one in measured.document["questions"] if f"{one['keep']:.4g}" == keep]
         if asked:
             own, others = (np.asarray([one[name] for one in asked], dtype=float) for name in ("own", "others"))
-            found = ratio(own, others)
-            yield {
-                "claim": "each question gets its own target",
-                "system": "own target",
-                "against": f"others' × {QUESTION_RATIO:g}",
-                "tokens": int(asked[0]["tokens"]),
-                "accuracy": share(own),
-                "other": share(others),
-                "difference": Quantity(found.value, "×", found.low, found.high),
-                "n": len(own),
-                "verdict": found.above(QUESTION_RATIO),
-                "measure": "share of a target's cells seen at level 0; difference: the ratio",
-            }
+            times = ratio(own, others)
+            who: Row = {"claim": "each question gets its own target", "system": "own target"}
+            who |= {"against": f"others' × {QUESTION_RATIO:g}", "tokens": int(asked[0]["tokens"])}
+            about = "share of a target's cells seen at level 0; difference: the ratio"
+            found = Quantity(times.value, "×", times.low, times.high)
+            yield shares_row(who, own, others, about, found, times.above(QUESTION_RATIO))
 
 
-def _stakes(measured: Measured) -> Iterator[dict[str, Cell]]:
+def _stakes(measured: HypothesisMeasurement) -> Iterator[Row]:
     if not measured.has("medical", "casual"):
         return
     for keep in ("0.25", "0.5"):
         if measured.has("medical", "casual", keep=keep):
             first, second = measured.recall("medical", keep), measured.recall("casual", keep)
-            difference = paired(first, second)
-            yield {
-                "claim": "medical stakes miss less",
-                "system": "medical",
-                "against": "casual",
-                "tokens": measured.tokens("medical", keep),
-                "accuracy": share(first),
-                "other": share(second),
-                "difference": percent(difference),
-                "n": len(first),
-                "verdict": difference.above(),
-                "measure": "recall of the relevant cells at equal tokens",
-            }
+            who: Row = {"claim": "medical stakes miss less", "system": "medical", "against": "casual"}
+            who["tokens"] = measured.tokens("medical", keep)
+            yield shares_row(who, first, second, "recall of the relevant cells at equal tokens")
     parts = {name: measured.document["stakes"][name] for name in ("medical", "casual")}
-    for measure, claim in (("recall", "medical marks more of what matters"), ("waste", "and wastes more")):
+    claims = {"recall": ("medical marks more of what matters", "matter"), "waste": ("and wastes more", "do not")}
+    for measure, (claim, places) in claims.items():
         first, second = (np.asarray(parts[name][measure], dtype=float) for name in ("medical", "casual"))
-        difference = paired(first, second)
-        yield {
-            "claim": claim,
-            "system": "medical, its own > 200",
-            "against": "casual",
-            "tokens": None,
-            "accuracy": share(first),
-            "other": share(second),
-            "difference": percent(difference),
-            "n": len(first),
-            "verdict": difference.above(),
-            "measure": f"{measure}: share of the places that {'matter' if measure == 'recall' else 'do not'} above 200",
-        }
+        who = {"claim": claim, "system": "medical, its own > 200", "against": "casual", "tokens": None}
+        yield shares_row(who, first, second, f"{measure}: share of the places that {places} above 200")
 
 
-def _outcomes(measured: Measured) -> Iterator[dict[str, Cell]]:
-    if measured.has("outcomes"):
-        yield compare(measured, "outcomes teach as well as boxes", "outcomes", "scorer", scale=OUTCOME_SHARE)
-        yield compare(measured, "outcomes beat random", "outcomes", "random")
-        for keep in KEEPS[1:]:
-            if measured.has("outcomes", keep=keep):
-                yield compare(
-                    measured, "outcomes teach as well as boxes", "outcomes", "scorer", keep, scale=OUTCOME_SHARE
-                )
-
-
-def _collapse(measured: Measured) -> Iterator[dict[str, Cell]]:
+def _collapse(measured: HypothesisMeasurement) -> Iterator[Row]:
     training = measured.document.get("training")
     if training:
         (low, high), (least, most) = training["bands"]["share_band"], training["bands"]["entropy_band"]
         yield {
             "claim": "outcomes train without collapse",
             "system": f"last half: budget spent in [{low:g}, {high:g}], entropy in [{least:g}, {most:g}]",
-            "against": None,
-            "tokens": None,
-            "accuracy": None,
-            "other": None,
-            "difference": None,
+            **dict.fromkeys(("against", "tokens", "accuracy", "other", "difference")),
             "n": training["observations"],
             "verdict": FAILS if training["alarms"] else HOLDS,
             "measure": "; ".join(training["alarms"]) or "no observation of the last half left its band",
         }
 
 
-PARTS: tuple[Callable[[Measured], Iterator[dict[str, Cell]]], ...] = (
-    _h1, _h2, _h3, _h4, _h5, _h6, _questions, _stakes, _outcomes, _collapse
-)  # fmt: skip
+# Rows that are no comparison of exact matches, by the name under which the suite has their place.
+OWN_ROWS: Mapping[str, Callable[[HypothesisMeasurement], Iterator[Row]]] = {
+    "best cells": _best_cells,
+    "questions": _questions,
+    "stakes": _stakes,
+    "collapse": _collapse,
+}
 
 
-def named(row: dict[str, Cell]) -> dict[str, Cell]:
+def all_rows(measured: HypothesisMeasurement) -> Iterator[Row]:
+    """Every row that the measurement has the systems for, in the suite's order."""
+    for asked in SUITE["claims"]:
+        if "rows" in asked:
+            yield from OWN_ROWS[asked["rows"]](measured)
+            continue
+        for keep in asked.get("keeps", KEEPS[:1]):
+            if measured.has(asked["system"], asked["other"], keep=keep):
+                yield compare(measured, asked, keep)
+
+
+def named(row: Row) -> Row:
     """The row with its number and what a reader sees of the claim: the words and who is compared with whom."""
     first, _, rest = str(row["claim"]).partition(" ")
     number, words = (first, rest) if first[0] == "H" else (OTHERS[first], str(row["claim"]))
     return {"id": number, "shown": f"{words}: {versus(row)}", **row}
 
 
-def versus(row: Mapping[str, Cell]) -> str:
+def versus(row: Mapping[str, TableCell]) -> str:
     """Who should be above whom."""
     return f"{row['system']} > {row['against']}" if row["against"] else str(row["system"])
 
@@ -287,12 +267,12 @@ def narrow_table(table: Table) -> Table:
                 "verdict": row["verdict"],
             }
         )
-    return Table(table.title, NARROW, tuple(rows), table.facts)
+    return Table(table.title, SUITE["columns"]["narrow"], tuple(rows), table.facts)
 
 
-def hypotheses_table(measured: Measured, facts: dict[str, str] | None = None) -> Table:
+def hypotheses_table(measured: HypothesisMeasurement, facts: dict[str, str] | None = None) -> Table:
     """The table of a measurement; rivals that were not trained have no row, and a fact says so."""
-    rows = [named(row) for part in PARTS for row in part(measured)]
+    rows = [named(row) for row in all_rows(measured)]
     document = measured.document
     wanted = ("tension", "adaptive", "texture", "rgb", "medical", "casual", "outcomes")
     missing = [name for name in wanted if not measured.has(name)]

@@ -84,11 +84,31 @@ def time_in_turns(works: Sequence[Callable[[], object]], repeats: int, warm_up: 
     return [Timing.of(found) for found in seconds]
 
 
+def call_milliseconds(work: Callable[[], object], cuda: bool) -> float:
+    """One call, by events of the GPU where it works there."""
+    if not cuda:
+        started = perf_counter()
+        work()
+        return 1000 * (perf_counter() - started)
+    import torch
+
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    work()
+    last.record()
+    last.synchronize()
+    return first.elapsed_time(last)
+
+
+def median_milliseconds(work: Callable[[], object], repeats: int, cuda: bool, warm_up: int = 3) -> float:
+    """The median of `repeats` calls, after `warm_up` calls that do not count."""
+    taken = [call_milliseconds(work, cuda) for _ in range(warm_up + repeats)]
+    return median(taken[warm_up:])
+
+
 @contextmanager
 def processors(number: int) -> Generator[int]:
     """Use this many processors and threads, here and in child processes; yields how many there really are."""
-    import os
-
     import cv2
     import torch
 
@@ -115,12 +135,14 @@ def processors(number: int) -> Generator[int]:
 PEAK_UNIT = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes on macOS, in KiB elsewhere
 
 
-class Ran(NamedTuple):
+class CommandRun(NamedTuple):
+    """What a command cost."""
+
     seconds: float
     peak_bytes: int
 
 
-def run_command(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Ran:
+def run_command(command: Sequence[str], environment: Mapping[str, str] | None = None) -> CommandRun:
     """Run a command to its end; a failure raises RuntimeError with what the command said."""
     launcher = [sys.executable, "-I", "-S", __file__, *command]
     result = subprocess.run(
@@ -130,7 +152,7 @@ def run_command(command: Sequence[str], environment: Mapping[str, str] | None = 
         said = (result.stderr or result.stdout).strip()
         raise RuntimeError(f"{' '.join(command)} ended with code {result.returncode}: {said}")
     found = json.loads(result.stdout.splitlines()[-1])
-    return Ran(found["seconds"], found["peak_bytes"])
+    return CommandRun(found["seconds"], found["peak_bytes"])
 
 
 def _launch(command: Sequence[str]) -> int:

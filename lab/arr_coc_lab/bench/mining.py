@@ -9,20 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from arr_coc.allocation.tree import tokens_for
 from arr_coc.core.files import replacing, write_json, write_text
 from arr_coc.core.values import Allocation
-from arr_coc.draw import overlay
-from arr_coc.draw.layout import resize
 from arr_coc.eye.eye import Eye
 from arr_coc.looking import prepare
 from arr_coc.pictures.load import Picture, load_picture
 
 from ..train.own_data import OwnRecord, spelt, write_records
 from .real_measures import coverage
+from .worst import beside
 
 PANE = 560
 STYLE = "body{font:16px sans-serif;margin:2em auto;max-width:75em}img{max-width:100%}figure{margin:2em 0}"
@@ -95,28 +93,13 @@ def hardest(
     return kept
 
 
-def pane(case: Case) -> np.ndarray:
-    """(H, W, 3) uint8: the picture with its boxes, and beside it what was seen finely."""
-    height, width = case.picture.size
-    scale = PANE / max(height, width)
-    size = (max(1, round(height * scale)), max(1, round(width * scale)))
-    pixels = np.ascontiguousarray(resize(case.picture.pixels, size))
-    panes = []
-    for one in (pixels, overlay(pixels, case.allocation)):
-        image = Image.fromarray(one)
-        for box in case.record.boxes * np.array([size[1], size[0]] * 2):
-            ImageDraw.Draw(image).rectangle([round(side) for side in box], outline=(230, 20, 60), width=2)
-        panes.append(np.asarray(image))
-    return np.concatenate(panes, 1)
-
-
 def write_cases(folder: Path, cases: Sequence[Case], facts: dict[str, Any]) -> list[Path]:
     """index.html with a picture of each case, hardest.json, and hardest.jsonl, which can be learned from."""
     parts = []
     for number, case in enumerate(cases, 1):
         name = f"{number:03d}.png"
         with replacing(folder / name) as temporary:
-            Image.fromarray(pane(case)).save(temporary)
+            Image.fromarray(beside(case.picture, case.allocation, PANE, case.record.boxes)).save(temporary)
         said = "" if case.said is None else f"; said: {case.said or '(nothing)'} ({'right' if case.right else 'wrong'})"
         seen = "" if case.seen is None else f"; {100 * case.seen:.0f} % seen"
         words = f"line {case.record.line}: {case.record.query} {case.record.answer}{said}{seen}"

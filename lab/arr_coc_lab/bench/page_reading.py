@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.allocation.overlay import overlay
-from arr_coc.models.qwen3_vl.attention import dense_vision_attention
 from arr_coc.models.tokens.splice import pack, take
 
 from ..statistics import wilson
@@ -31,7 +30,11 @@ from ..train.reader_examples import ReaderBatch
 from ..train.reader_pages import PageBook
 from ..worlds.needle.batch import CELL
 from .machine import machine_facts
-from .needle import Weights
+from .needle import Cell, CellAnswers, Weights
+from .options import PagesOptions
+from .report import Report
+from .run import BenchRun
+from .suite import parse_shares
 from .vqa import TIMES
 
 CLOSER = "scorer, read larger"  # as many tokens of the page in `TIMES` the pixels
@@ -39,7 +42,7 @@ WAYS = ("scorer", CLOSER, "uniform", "random", "shuffled", "oracle")
 PIXELS_AT_ONCE = {"cuda": 64 << 20, "cpu": 2 << 20}
 
 
-def cells_at(keeps: Sequence[float]) -> tuple[tuple[str, float], ...]:
+def cells_at(keeps: Sequence[float]) -> tuple[Cell, ...]:
     """All tokens, and every way at each of the shares."""
     return ("full", 1.0), *((way, keep) for keep in keeps if keep < 1 for way in WAYS)
 
@@ -104,8 +107,22 @@ def read_cell(
     if not aloud:
         return picture_loss(weights.mini, batch, [leaves], coarsest_of(batch.size) + 1)[1].cpu().numpy(), None
     said = answer_batch(weights.mini, batch.pictures, batch.questions[:, 0].long(), leaves)
-    confidence = torch.stack([said.confidence(heat) for heat in (1.0, weights.temperature)])
-    return is_right(said, answers_of(batch)).cpu().numpy(), confidence.float().cpu().numpy()
+    return is_right(said, answers_of(batch)).cpu().numpy(), weights.confidence(said)
+
+
+def measure(options: PagesOptions, run: BenchRun) -> Report:
+    """Read the pages, saving once a minute what was read."""
+    cells = cells_at(parse_shares(options.keeps))
+    book = book_of(options.pack, options.device)
+    weights = Weights.load(options.weights, options.device)
+    with run.progress(min(options.n or len(book), len(book)), "reading") as advance:
+
+        def went_on(done: int, so_far: Callable[[], dict[str, Any]]) -> None:
+            advance(done=done)
+            run.save_sometimes(so_far)
+
+        document = measure_pages(weights, book, options.n, options.seed, cells, went_on)
+    return Report(document, lines=table_of(document).splitlines())
 
 
 @torch.inference_mode()
@@ -114,19 +131,14 @@ def measure_pages(
     book: PageBook,
     limit: int | None = None,
     seed: int = 1,
-    cells: Sequence[tuple[str, float]] = CELLS,
+    cells: Sequence[Cell] = CELLS,
     advance: Callable[[int, Callable[[], dict[str, Any]]], None] = lambda done, so_far: None,
 ) -> dict[str, Any]:
     """What `document` makes of all batches. advance: called after each batch with its questions, and with what makes
     the document of all that was read so far."""
-    device = book.device
-    sure: dict[tuple[str, float], list[np.ndarray]] = {cell: [] for cell in cells if cell in ASKED}
-    right: dict[tuple[str, float], list[np.ndarray]] = {cell: [] for cell in cells}
+    answers = CellAnswers()
     generator = torch.Generator().manual_seed(seed)
-    with (
-        dense_vision_attention(weights.mini),
-        torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"),
-    ):
+    with weights.reading():
         for batch in batches(book, limit, seed):
             scores = weights.scorer.score(batch.pictures, batch.questions[:, 0].long()).float()
             full, seen = scores[0].numel(), {False: (batch, scores)}
@@ -136,32 +148,23 @@ def measure_pages(
             for cell in cells:
                 shown, scores = seen[cell[0] == CLOSER]
                 leaves = leaves_of(*cell, shown, scores, generator, full)
-                found, confidence = read_cell(weights, shown, leaves, cell in ASKED)
-                right[cell].append(found)
-                if confidence is not None:
-                    sure[cell].append(confidence)
-            advance(len(batch), lambda: document(right, sure, weights, seed))
-    return document(right, sure, weights, seed)
+                answers.add(cell, *read_cell(weights, shown, leaves, cell in ASKED))
+            advance(len(batch), lambda: document(answers, weights, seed))
+    return document(answers, weights, seed)
 
 
-def document(
-    right: dict[tuple[str, float], list[np.ndarray]],
-    sure: dict[tuple[str, float], list[np.ndarray]],
-    weights: Weights,
-    seed: int,
-) -> dict[str, Any]:
+def document(answers: CellAnswers, weights: Weights, seed: int) -> dict[str, Any]:
     """{"rows": one for each cell, "calibration": of the cells that were asked aloud, "n": questions, "facts": …}."""
-    good = {cell: np.concatenate(parts) for cell, parts in right.items()}
-    rows = []
-    for (way, keep), values in good.items():
+    right, rows = answers.all_right(), []
+    for (way, keep), values in right.items():
         low, high = wilson(int(values.sum()), len(values))
         rows.append({"way": way, "keep": keep, "accuracy": float(values.mean()), "low": low, "high": high})
-    calibration = []
-    for cell, parts in sure.items():
-        before, after = np.concatenate(parts, axis=1)
-        calibration.append({"way": cell[0], "keep": cell[1], **calibration_row((before, after), good[cell])})
+    calibration = [
+        {"way": cell[0], "keep": cell[1], **calibration_row((before, after), right[cell])}
+        for cell, (before, after) in answers.all_confidence().items()
+    ]
     facts = machine_facts(("torch", "transformers")) | {"weights": weights.name, "seed": str(seed)}
-    number = len(next(iter(good.values())))
+    number = len(next(iter(right.values())))
     return {"schema": 1, "kind": "pages", "n": number, "facts": facts, "rows": rows, "calibration": calibration}
 
 

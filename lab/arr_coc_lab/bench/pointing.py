@@ -35,7 +35,7 @@ BATCH = {"cuda": 16, "cpu": 4}
 
 
 @dataclass(frozen=True)
-class Looked:
+class HeadAttention:
     """What every head looked at in N pictures of one size.
 
     weights: (N, layers, heads, K) float32, attention of the last token of the prompt over the K visual tokens; plain:
@@ -53,7 +53,7 @@ class Looked:
     sizes: list[tuple[int, int]]
     levels: list[int]
 
-    def part(self, chosen: Tensor) -> Looked:
+    def part(self, chosen: Tensor) -> HeadAttention:
         return replace(self, weights=self.weights[chosen], plain=self.plain[chosen], truth=self.truth[chosen])
 
     def covered(self, scores: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ def look(
     seed: int = SEED,
     batch_size: int | None = None,
     advance: Callable[[int], None] = lambda done: None,
-) -> Looked:
+) -> HeadAttention:
     """Glance at `number` pictures of the validation split, equally many of every family, in batches."""
     backbone = backbone_for(model)
     if not backbone.can_glance:
@@ -152,7 +152,7 @@ def look(
             advance(len(batch))
     weights, plain, truth = (torch.cat(column) for column in zip(*parts, strict=True))
     told = truth.sum(1) > 0
-    return Looked(weights[told], plain[told], truth[told], **layout)
+    return HeadAttention(weights[told], plain[told], truth[told], **layout)
 
 
 def prompts(processor: Any, pictures: Tensor, questions: Sequence[str], device: torch.device | str) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def needed_cells(batch: NeedleBatch, top: Tensor, end: Tensor) -> Tensor:
     return (cover.amax(1) > 0.02).float()
 
 
-def select_heads(found: Looked, most: int = MOST_HEADS) -> tuple[tuple[int, int], ...]:
+def select_heads(found: HeadAttention, most: int = MOST_HEADS) -> tuple[tuple[int, int], ...]:
     """The heads whose mean points best: one after the other, each the one that helps most, while it helps."""
     number, layers, heads = found.weights.shape[:3]
     flat = found.weights.flatten(1, 2)

@@ -12,12 +12,15 @@ import json
 import math
 import multiprocessing
 import os
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
@@ -26,12 +29,17 @@ import numpy as np
 from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.tree import tokens_for
 from arr_coc.core.errors import InputError
+from arr_coc.core.files import replacing, writing
 from arr_coc.core.values import DEFAULT_CELL, Allocation
+from arr_coc.draw.sheets import contact_sheet
 from arr_coc.looking import Prepared, prepare
 from arr_coc.relevance.look.tension import sharpen
+from arr_coc.relevance.photos.source import photos_installed
 from arr_coc.relevance.registry import check_relevance, relevance_for, source_names
 
+from ..statistics import Estimate, mean, paired
 from ..train.own_data import entries, file_of
+from .options import RealOptions
 from .real_measures import (
     center_map,
     correlation,
@@ -42,22 +50,95 @@ from .real_measures import (
     scanpath_saliency,
     tokens_to_reach,
 )
+from .report import SCHEMA, Quantity, Report, Table, TableCell, written
+from .run import BenchRun
+from .suite import parse_shares, suite
+from .worst import beside
 
 Item = TypeVar("Item")
-KEEPS = (1 / 4, 1 / 8, 1 / 16, 1 / 32)
+SUITE = suite("real")
+KEEPS = SUITE.shares("keeps")
 KEPT_EVERY = 25
-# Measure → the coarsest level that counts as seen. Uniform shows nothing at level 0 and, at a quarter, all at level 1.
-COVERAGES = {"coverage": 0, "coverage at half size": 1}
+COVERAGES: Mapping[str, int] = SUITE["coverages"]
+NOTES: Mapping[str, str] = SUITE["notes"]
+CONTROLS: tuple[str, ...] = tuple(SUITE["controls"])
+RELEVANCE: tuple[str, ...] = tuple(SUITE["relevance"])
+SHAPES: tuple[str, ...] = tuple(SUITE["strategies"])
+UNIFORM = "uniform"
 REACHED = 0.9
 TOKENS, TOKEN_SHARE = "tokens to 90 %", "share of tokens to 90 %"
 SAME = "same map"
 HITS, CORRELATION, SALIENCY = "scanpath hits", "correlation with fixations", "normalised scanpath saliency"
-# Maps that no question changes, made here; every other name is a source of relevance of the library or of the user.
-UNIFORM = "uniform"
-CONTROLS = ("centre", UNIFORM, "random", "saliency", "text regions")
-RELEVANCE = ("auto", "look", "scorer", "centre", UNIFORM, "random", "saliency")
-SHAPES = ("overlay", "quadtree")
 MAP_SIDE = 256
+WORST, WORST_KEEP = 24, 1 / 8
+PANE = 480
+
+
+def measure(options: RealOptions, run: BenchRun) -> Report:
+    """Measure what the folder lacks, with a table after every `KEPT_EVERY` pictures; with --ask a model reads."""
+    limits = parse_limits([str(SUITE["quick"])] if options.quick else options.limit)
+    if options.ask:
+        from .real_ask import measure_reading
+
+        return measure_reading(options, limits, run)
+    shares = KEEPS if options.keeps is None else parse_shares(options.keeps)
+    if len(shares) < 2:
+        raise InputError(f"--keeps {options.keeps!r} needs two or more shares above 0 and at most 1")
+    systems = systems_of(options.relevance or RELEVANCE, options.strategy or SHAPES[:1])
+    records = load_records(options.data, limits, options.source, options.seed)
+    kept = None if options.out is None else options.out / "real_questions.json"
+    measured = QuestionMeasures.begun(kept, options.data, shares, options.seed)
+    drawn_of = ", ".join(f"at most {number} of {name or 'each source'}" for name, number in limits.items())
+    facts = {"drawn": f"{drawn_of}; seed {options.seed}"} if limits else {}
+    there = photos_installed()
+    facts["photo map"] = f"{'' if there else 'not '}there: `auto` and `look` {'use' if there else 'are without'} it"
+
+    def keep(done: int, total: int) -> list[Table]:
+        # A long run that is stopped leaves what it has measured, and says how much of it.
+        so_far = {"so far": f"{done} of {total} pictures"} if done < total else {}
+        tables = real_tables(measured, records, systems, {**facts, **so_far})
+        run.save({"settings": measured.settings, "questions": measured.questions}, "real_questions")
+        run.save(document(tables))
+        return tables
+
+    pictures = len({(record.source, record.image) for record in records})
+    with run.progress(pictures, "measuring") as advance:
+        how = {"advance": telling(advance, run), "keep": keep}
+        measure_real(records, systems, measured, workers=options.workers, **how)
+    tables = keep(1, 1)
+    pages: list[Path] = []
+    if options.worst is not None:
+        with writing(options.worst):
+            pages = write_worst(options.worst, measured, records, systems)
+    return Report(document(tables), [narrow_table(table) for table in tables], page=tables, files=pages)
+
+
+def parse_limits(given: Sequence[str]) -> dict[str, int]:
+    """N for every source, SOURCE=N for one → by source, "" for the others."""
+    limits = {}
+    for one in given:
+        source, _, number = one.rpartition("=")
+        if not number.isdecimal() or int(number) < 1:
+            raise InputError(f"--limit {one} leaves nothing to measure; give at least 1, or SOURCE=N")
+        limits[source] = int(number)
+    return limits
+
+
+def telling(advance: Callable[..., None], run: BenchRun) -> Callable[[str], None]:
+    """Where nobody watches a bar, a line for every 25 pictures of a source, with the seconds so far."""
+    told = 0
+
+    def tell(step: str) -> None:
+        nonlocal told
+        advance()
+        if told % 25 == 0 and not sys.stderr.isatty():
+            run.tell(f"{perf_counter() - run.began:.0f} s: {step}")
+        told += 1
+
+    return tell
+
+
+# ---- records ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -237,14 +318,14 @@ class Views:
 
 
 @dataclass
-class Measured:
+class QuestionMeasures:
     """questions: question's name → system's name → measure → values. settings: what all of them were measured with."""
 
     settings: dict[str, Any]
     questions: dict[str, dict[str, dict[str, list[float]]]] = field(default_factory=dict)
 
     @classmethod
-    def begun(cls, path: Path | None, folder: Path, keeps: Sequence[float], seed: int) -> Measured:
+    def begun(cls, path: Path | None, folder: Path, keeps: Sequence[float], seed: int) -> QuestionMeasures:
         """What a run that was stopped has left, or nothing yet; refused where it measured something else."""
         digest = sha256(file_of(folder).read_bytes()).hexdigest()[:16]
         settings = {"records": digest, "keeps": list(keeps), "reached": REACHED, "seed": seed}
@@ -267,7 +348,7 @@ class Measured:
         return [system for system in systems if system.name not in known]
 
 
-class Job(NamedTuple):
+class PictureWork(NamedTuple):
     """The questions of one picture, each with the systems that it waits for."""
 
     picture: Path
@@ -288,12 +369,12 @@ class Job(NamedTuple):
 def measure_real(
     records: Sequence[Record],
     systems: Sequence[System],
-    measured: Measured,
+    measured: QuestionMeasures,
     *,
     workers: int = 1,
     advance: Callable[[str], None] = lambda step: None,
-    keep: Callable[[int, int], None] = lambda done, total: None,
-) -> Measured:
+    keep: Callable[[int, int], object] = lambda done, total: None,
+) -> QuestionMeasures:
     """Every record that is not measured yet, into `measured`; records of one picture share its sensing.
 
     advance: called with each picture's step as it is done. keep: called with the pictures done and their number, every
@@ -305,7 +386,7 @@ def measure_real(
         asked = [(record, measured.waiting(record, systems)) for record in several]
         if any(waiting for _, waiting in asked):
             queries = tuple(record.query for record in several)
-            jobs.append(Job(picture, [pair for pair in asked if pair[1]], keeps, seed, queries))
+            jobs.append(PictureWork(picture, [pair for pair in asked if pair[1]], keeps, seed, queries))
     totals = Counter(job.asked[0][0].source for job in jobs)
     seen: Counter[str] = Counter()
     for number, (job, found) in enumerate(_results(jobs, workers), 1):
@@ -319,7 +400,7 @@ def measure_real(
     return measured
 
 
-def _results(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+def _results(jobs: Sequence[PictureWork], workers: int) -> Iterator[tuple[PictureWork, dict[str, Any]]]:
     if workers == 1 or len(jobs) < 2:
         yield from ((job, job.done()) for job in jobs)
         return
@@ -337,3 +418,209 @@ def _results(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str,
 
 def _one_thread() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
+
+
+# ---- tables, with intervals over pictures ----------------------------------------------------------------------------
+
+
+@dataclass
+class MeasuredValues:
+    """Values by (source, measure, system, budget), each with the picture it came from."""
+
+    found: dict[tuple[str, str, str, float], list[tuple[str, float]]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, source: str, measure: str, system: str, keep: float, picture: str, value: float) -> None:
+        if not math.isnan(value):
+            self.found[source, measure, system, keep].append((picture, value))
+
+    def by_picture(self, key: tuple[str, str, str, float]) -> dict[str, float]:
+        """Picture → the mean of its questions, which are no independent sample."""
+        pictures: dict[str, list[float]] = defaultdict(list)
+        for picture, value in self.found.get(key, ()):
+            pictures[picture].append(value)
+        return {picture: float(np.mean(values)) for picture, values in pictures.items()}
+
+    def estimate(self, key: tuple[str, str, str, float]) -> tuple[Estimate, int, int] | None:
+        """Mean and interval over pictures, and the counts of questions and pictures."""
+        means = self.by_picture(key)
+        return (mean(np.array([*means.values()])), len(self.found[key]), len(means)) if means else None
+
+    def difference(self, source: str, first: str, second: str, keep: float) -> Estimate | None:
+        """Coverage of the first less that of the second, over the pictures that both have."""
+        ours, theirs = (self.by_picture((source, "coverage", name, keep)) for name in (first, second))
+        both = [picture for picture in ours if picture in theirs]
+        if not both:
+            return None
+        return paired(np.array([ours[picture] for picture in both]), np.array([theirs[picture] for picture in both]))
+
+
+def values_of(measured: QuestionMeasures, records: Sequence[Record], systems: Sequence[System]) -> MeasuredValues:
+    """What is measured of these records and systems so far; a measure without budgets has the budget 1."""
+    values, keeps = MeasuredValues(), measured.settings["keeps"]
+    for record in records:
+        known = measured.questions.get(record.name, {})
+        for system in systems:
+            for measure, several in known.get(system.name, {}).items():
+                for keep, value in zip(keeps if len(several) > 1 else (1.0,), several, strict=True):
+                    values.add(record.source, measure, system.name, keep, record.scene, value)
+    return values
+
+
+def real_tables(
+    measured: QuestionMeasures,
+    records: Sequence[Record],
+    systems: Sequence[System],
+    facts: Mapping[str, str] | None = None,
+) -> list[Table]:
+    """Systems down by source, budgets across; one table for each measure that the records allow, then differences."""
+    values = values_of(measured, records, systems)
+    keeps = {f"keep_{Fraction(keep).limit_denominator(9999).denominator}": keep for keep in measured.settings["keeps"]}
+    budgets = {name: str(Fraction(keep).limit_denominator(9999)) for name, keep in keeps.items()}
+    tables = []
+    for title in (*COVERAGES, HITS):
+        cells = {name: (title, keep, 100.0, "%") for name, keep in keeps.items()}
+        tables.append(_table(title, values, systems, budgets, cells))
+    tokens = {"tokens": (TOKENS, 1.0, 1.0, ""), "share": (TOKEN_SHARE, 1.0, 100.0, "%")}
+    tables.insert(2, _table(TOKENS, values, systems, {"tokens": "tokens", "share": "of full"}, tokens))
+    gaze = {"correlation": (CORRELATION, 1.0, 1.0, ""), "saliency": (SALIENCY, 1.0, 1.0, "")}
+    maps = list({system.relevance: system for system in reversed(systems)}.values())[::-1]  # whatever the strategy
+    same = {"share": (SAME, 1.0, 100.0, "%")}
+    tables.append(_table(SAME, values, maps, {"share": "of other questions"}, same))
+    tables.append(_table("gaze", values, maps, {"correlation": "correlation", "saliency": "saliency"}, gaze))
+    tables.append(_differences(values, systems, keeps, budgets))
+    tables = [table for table in tables if table.rows]
+    if tables:
+        shared = {"intervals": SUITE["intervals"], "tuned": SUITE["tuned"]}
+        tables[-1] = replace(tables[-1], facts={**tables[-1].facts, **shared, **(facts or {})})
+    return tables
+
+
+def _table(
+    title: str,
+    values: MeasuredValues,
+    systems: Sequence[System],
+    headings: Mapping[str, str],
+    cells: Mapping[str, tuple[str, float, float, str]],
+) -> Table:
+    """cells: column → measure, budget, factor, unit."""
+    rows: list[dict[str, TableCell]] = []
+    for source in dict.fromkeys(key[0] for key in values.found):
+        for system in systems:
+            strategy = "–" if system.relevance == UNIFORM else system.strategy
+            row: dict[str, TableCell] = {"source": source, "relevance": system.relevance, "strategy": strategy}
+            for column, (measure, keep, factor, unit) in cells.items():
+                found = values.estimate((source, measure, system.name, keep))
+                if found is not None:
+                    estimate, row["n"], row["pictures"] = found
+                    row[column] = _quantity(estimate, factor, unit, (0, 100) if unit == "%" else None)
+            if "n" in row:
+                rows.append(row)
+    columns = {"source": "source", "relevance": "relevance", "strategy": "strategy", **headings}
+    return Table(title, {**columns, "n": "questions", "pictures": "pictures"}, tuple(rows), {title: NOTES[title]})
+
+
+def _quantity(estimate: Estimate, factor: float, unit: str, within: tuple[float, float] | None = None) -> Quantity:
+    bounds = factor * np.array([estimate.low, estimate.high])
+    if not np.isfinite(bounds).all():
+        return Quantity(factor * estimate.value, unit)
+    low, high = np.clip(bounds, *within) if within else bounds
+    return Quantity(factor * estimate.value, unit, float(low), float(high))
+
+
+def pairs_of(systems: Sequence[System]) -> Iterator[tuple[System, System]]:
+    """What is compared: every system with the first of its relevance, or, where it is that, with the first of all."""
+    for system in systems[1:]:
+        alike = next(one for one in systems if one.relevance == system.relevance)
+        yield system, systems[0] if alike == system else alike
+
+
+def _differences(
+    values: MeasuredValues, systems: Sequence[System], keeps: Mapping[str, float], budgets: Mapping[str, str]
+) -> Table:
+    rows: list[dict[str, TableCell]] = []
+    for source in dict.fromkeys(key[0] for key in values.found if key[1] == "coverage"):
+        for first, second in pairs_of(systems):
+            row: dict[str, TableCell] = {"source": source, "difference": f"{first.name} − {second.name}"}
+            for column, keep in keeps.items():
+                found = values.difference(source, first.name, second.name, keep)
+                if found is not None:
+                    row[column] = _quantity(found, 100.0, "")
+            if len(row) > 2:
+                rows.append(row)
+    columns = {"source": "source", "difference": "difference", **budgets}
+    return Table("differences", columns, tuple(rows), {"differences": NOTES["differences"]})
+
+
+def narrow_table(table: Table) -> Table:
+    """The same for a terminal of 80 columns: intervals stand below their values."""
+    words = ("source", "relevance", "strategy", "difference", "n", "pictures")
+    numbers = {name: heading for name, heading in table.columns.items() if name not in words}
+    rows: list[dict[str, TableCell]] = []
+    for row in table.rows:
+        what = str(row.get("difference") or f"{row['relevance']}\n{row['strategy']}").replace(" − ", "\n− ")
+        shown: dict[str, TableCell] = {
+            "where": f"{row['source']}" + (f"\nn {row['n']}" if "n" in row else ""),
+            "what": what,
+        }
+        for name in numbers:
+            value, _, interval = written(row.get(name)).partition(" [")
+            shown[name] = f"{value}\n[{interval.removesuffix(' %')}" if interval else value
+        rows.append(shown)
+    return Table(table.title, {"where": "source", "what": "system", **numbers}, tuple(rows), table.facts)
+
+
+def document(tables: Sequence[Table]) -> dict[str, Any]:
+    """What real.json holds."""
+    return {"schema": SCHEMA, "title": "real pictures", "tables": [table.to_json() for table in tables]}
+
+
+# ---- the worst -------------------------------------------------------------------------------------------------------
+
+
+def worst_of(
+    measured: QuestionMeasures, records: Sequence[Record], system: System, number: int = WORST
+) -> list[Record]:
+    """The questions of which least is seen at an eighth (or the budget nearest to it), then at half size, then those
+    that would take the largest share of the tokens."""
+    keeps = measured.settings["keeps"]
+    place = int(np.argmin([abs(math.log(keep / WORST_KEEP)) for keep in keeps]))
+
+    def seen(record: Record) -> tuple[float, ...]:
+        found = measured.questions[record.name][system.name]
+        return (*(found[measure][place] for measure in COVERAGES), -found[TOKEN_SHARE][0])
+
+    asked = [one for one in records if "coverage" in measured.questions.get(one.name, {}).get(system.name, {})]
+    return sorted(asked, key=seen)[:number]
+
+
+def write_worst(
+    folder: Path, measured: QuestionMeasures, records: Sequence[Record], systems: Sequence[System]
+) -> list[Path]:
+    """One page for each system that is no control: the picture with its boxes, and beside it where the tokens go."""
+    paths = []
+    for system in systems:
+        worst = [] if system.relevance in CONTROLS else worst_of(measured, records, system)
+        if not worst:
+            continue
+        tiles: dict[str, tuple[np.ndarray, str]] = {}
+        for picture, several in by_picture(worst):
+            views = Views(prepare(picture), measured.settings["seed"])
+            for record in several:
+                tiles[record.name] = _tile(views, record, system)
+        shown = [tiles[record.name] for record in worst]
+        path = folder / f"worst {Path(system.relevance).name} {system.strategy}.png"
+        with replacing(path) as temporary:
+            contact_sheet(
+                [tile for tile, _ in shown], [words for _, words in shown], columns=3, width=1920, shape=0.66
+            ).save(temporary)
+        paths.append(path)
+    return paths
+
+
+def _tile(views: Views, record: Record, system: System) -> tuple[np.ndarray, str]:
+    """(H, W, 3) uint8 and its caption."""
+    found = views.measure(record, system, (WORST_KEEP,))
+    allocation = views.seen(record, system, max(1, math.floor(WORST_KEEP * views.full + 1e-9)))
+    pane = beside(views.prepared.picture, allocation, PANE, record.boxes)
+    said = f"{record.source}: {100 * found['coverage'][0]:.0f} %, {found[TOKENS][0]:.0f} of {views.full} to 90 %"
+    return pane, f"{said}: {record.query}"

@@ -12,31 +12,29 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
 from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.allocation.tree import build_tree
+from arr_coc.sensing.batch import sense
+from arr_coc.sensing.pyramid import pyramid
 
-from .machine import Ran, Timing, machine_facts, processors, run_command, time_in_turns
-from .sensing_speed import SIDE, SpeedRow, made_picture, pyramid_rows, texture_rows
-from .table import Cell, Quantity, Table
+from .machine import CommandRun, Timing, machine_facts, processors, run_command, time_in_turns
+from .options import SpeedOptions
+from .report import Quantity, Report, Table, TableCell
+from .run import BenchRun
+from .suite import suite
 
 THREADS = 2
 REPEATS = 15
+SIDE, PYRAMID_LEVELS = 1024, 5
 # Whole commands take seconds; more repeats of them would make the bench a matter of minutes for no more certainty.
 MOST_COMMAND_REPEATS = 5
 GRID, BUDGET, BATCH = 32, 256, 64
 PHOTO_TILES, PHOTO_TILE = (3, 4), 1000  # rows and columns of tiles of 1000²: 12 megapixels
 QUESTION = "What number is on the red sign?"
-COLUMNS = {
-    "what": "what",
-    "measured": "measured",
-    "bar": "bar",
-    "naive": "naive form",
-    "naive_measured": "its cost",
-    "ratio": "ratio",
-    "kept": "verdict",
-}
+COLUMNS = suite("speed")["columns"]
 # The same command, with every picture held and sensed at full size.
 FULL_SIZE_LOOK = """
 import sys
@@ -54,7 +52,7 @@ from arr_coc.app.cli import main
 main(sys.argv[1:])
 """
 
-Row = dict[str, Cell]
+Row = dict[str, TableCell]
 
 
 class Step(NamedTuple):
@@ -63,6 +61,12 @@ class Step(NamedTuple):
     name: str
     measure: Callable[[int], list[Row]]
     weights: bool = False
+
+
+def measure(options: SpeedOptions, run: BenchRun) -> Report:
+    """All rows, with a bar of the steps."""
+    with run.progress([step.name for step in STEPS], "measuring") as advance:
+        return Report.of(speed_table(options.repeats, advance))
 
 
 def speed_table(repeats: int = REPEATS, advance: Callable[[str], None] = lambda name: None) -> Table:
@@ -116,24 +120,49 @@ def seconds(timing: Timing) -> Quantity:
 # ---- SENSE ----------------------------------------------------------------------------------------------------------
 
 
+def made_picture(side: int = SIDE, seed: int = 0) -> np.ndarray:
+    """(side, side, 3) uint8: smooth colour, coloured squares and a page of stroke-like marks; made, not read."""
+    generator = np.random.default_rng(seed)
+    y, x = np.mgrid[0:side, 0:side] / side
+    picture = np.stack([x, y, 1 - x], axis=-1) * 160 + 40
+    for top, left, size in generator.integers(0, side * 3 // 4, (24, 3)):
+        extent = side // 32 + size // 8
+        picture[top : top + extent, left : left + extent] = generator.integers(0, 256, 3)
+    marks = generator.random((side // 4, side // 8)) < 0.35
+    picture[side // 2 : side // 2 + side // 4, side // 2 : side // 2 + side // 8][marks] = 15
+    return np.clip(picture + generator.normal(0, 2, picture.shape), 0, 255).astype(np.uint8)
+
+
 def measure_mvp13(repeats: int) -> list[Row]:
-    (row,) = texture_rows("mvp13", repeats=repeats)
-    return [_sensing_row("mvp13", row, 0.025, "plain torch")]
+    return [_texture_row("mvp13", "mvp13", 0.025, repeats)]
 
 
 def measure_full40(repeats: int) -> list[Row]:
-    (row,) = texture_rows("full40", repeats=repeats)
-    return [_sensing_row("full40, SLIC, text", row, 0.150, "plain torch")]
+    return [_texture_row("full40, SLIC, text", "full40", 0.150, repeats)]
+
+
+def _texture_row(what: str, layout: str, most: float, repeats: int) -> Row:
+    """The texture by the OpenCV back end against the same channels by plain torch operations."""
+    picture = made_picture()
+    ours, plain = time_in_turns(
+        [lambda: sense(picture, layout), lambda: sense(picture, layout, backend="torch")], repeats
+    )
+    return speed_row(what, seconds(ours), Quantity(most, "s"), "plain torch", seconds(plain))
 
 
 def measure_pyramid(repeats: int) -> list[Row]:
-    (row,) = pyramid_rows(repeats=repeats)
-    return [_sensing_row("40-channel pyramid", row, 0.045, "avg_pool2d", least_ratio=3)]
+    """The 40-channel pyramid with all its reducers against bare average pooling of the same tensor (NCHW)."""
+    texture = sense(made_picture(), "full40")
+    data = texture.batch()
 
+    def pooled() -> None:
+        current = data
+        for _ in range(PYRAMID_LEVELS - 1):
+            current = F.avg_pool2d(current, 2)
 
-def _sensing_row(what: str, row: SpeedRow, most: float, naive: str, least_ratio: float | None = None) -> Row:
-    fast, slow = Quantity(row.milliseconds / 1000, "s"), Quantity(row.naive_milliseconds / 1000, "s")
-    return speed_row(what, fast, Quantity(most, "s"), naive, slow, least_ratio)
+    ours, plain = time_in_turns([lambda: pyramid(texture, PYRAMID_LEVELS), pooled], repeats)
+    bar = Quantity(0.045, "s")
+    return [speed_row("40-channel pyramid", seconds(ours), bar, "avg_pool2d", seconds(plain), least_ratio=3)]
 
 
 # ---- ATTEND ---------------------------------------------------------------------------------------------------------
@@ -250,17 +279,17 @@ def _command_repeats(repeats: int) -> int:
     return min(repeats, MOST_COMMAND_REPEATS)
 
 
-def _runs(commands: list[list[str]], repeats: int) -> list[list[Ran]]:
+def _runs(commands: list[list[str]], repeats: int) -> list[list[CommandRun]]:
     """Each command `repeats` times, in turns, after one run that does not count (files not yet in the page cache)."""
     taken = [[run_command(command) for command in commands] for _ in range(repeats + 1)]
     return [list(runs) for runs in zip(*taken[1:], strict=True)]
 
 
-def _wall(runs: list[Ran]) -> Quantity:
+def _wall(runs: list[CommandRun]) -> Quantity:
     return Quantity(median(run.seconds for run in runs), "s")
 
 
-def _peak(runs: list[Ran]) -> Quantity:
+def _peak(runs: list[CommandRun]) -> Quantity:
     return Quantity(median(run.peak_bytes for run in runs) / 1e9, "GB")
 
 
@@ -281,7 +310,7 @@ STEPS = (
 
 
 def heap_quadtree(relevance: np.ndarray, budget: int, levels: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Pop the node with most relevance inside, push its four children, repeat: what `quadtree` computes.
+    """Pop the node with most relevance inside, push its four children, repeat: what `allocation.quadtree` computes.
 
     relevance: (rows, cols) of level-0 cells, both sides divisible by 2**levels. Returns (N, 3) row, column and level of
     the leaves in raster order, and (N,) their mean relevance.

@@ -10,8 +10,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
@@ -19,31 +20,37 @@ from zlib import crc32
 import numpy as np
 
 from arr_coc.core.errors import InputError
+from arr_coc.core.files import replacing, same_settings, write_text, writing
+from arr_coc.core.folders import MINI
 from arr_coc.core.records import count_rows, first_of, image_of, is_table, read_rows, table_files
+from arr_coc.draw.sheets import contact_sheet
 from arr_coc.pictures.load import load_picture, magnified
 
-from . import vqa_metrics as metrics
+from ..statistics import mean, paired, proportion
+from . import vqa_metrics
+from .machine import machine_facts
+from .options import VqaOptions
+from .report import Quantity, Report, Table, fill_page
+from .run import BenchRun
+from .suite import parse_shares, suite
+from .worst import beside
 
 if TYPE_CHECKING:
     from arr_coc.core.values import Answer
     from arr_coc.eye.eye import Eye
 
-FULL, OURS, WORDS, SMALLER = "full", "ours", "by its words", "smaller picture"
-# Ours on the picture, read larger: as many tokens, of less ground.
-CLOSER, TIMES = "ours, read larger", 1.5
-# Way → the strategy that it lays out with; None is the model's own.
-CONTROLS = {"uniform": "uniform", "random": "random", "shuffled": "shuffled"}
+SUITE = suite("vqa")
+FULL, OURS, WORDS, SMALLER, CLOSER = "full", "ours", "by its words", "smaller picture", "ours, read larger"
+TIMES: float = SUITE["larger"]
+CONTROLS = ("uniform", "random", "shuffled")
 WAYS = (OURS, "uniform", SMALLER, "random", "shuffled")
-SHORT = "\nAnswer the question using a single word or phrase."
-WORD = "\nAnswer the question with a single word."
-LETTER = "\nAnswer with the option's letter from the given choices directly."
-# Columns under which the public sets have the same thing.
-QUESTIONS, NAMES, IMAGES = ("question", "query", "text"), ("questionId", "question_id", "id"), ("image", "path")
-ANSWERS = ("answers", "answer", "label", "multiple_choice_answer")
+NAMES: Mapping[str, tuple[str, ...]] = {name: tuple(several) for name, several in SUITE["names"].items()}
+QUESTIONS = NAMES["question"]
+WORST, PANE = 12, 480
 
 
 @dataclass(frozen=True)
-class Task:
+class VqaTask:
     """metric: (said, true answers) → 0 to 1. prompt: what follows the question. new_tokens: of the longest answer."""
 
     measure: str
@@ -53,14 +60,80 @@ class Task:
 
 
 TASKS = {
-    "docvqa": Task("ANLS", metrics.anls, SHORT),
-    "infovqa": Task("ANLS", metrics.anls, SHORT),
-    "chartqa": Task("relaxed accuracy", metrics.relaxed_accuracy, WORD, 16),
-    "textvqa": Task("VQA accuracy", metrics.textvqa_accuracy, SHORT),
-    "vqav2": Task("VQA accuracy", metrics.vqa_accuracy, SHORT, 16),
-    "vstar": Task("accuracy", metrics.choice, LETTER, 16),
-    "needle": Task("exact match", metrics.exact, ""),
+    name: VqaTask(
+        one["measure"], getattr(vqa_metrics, one["metric"]), SUITE["prompts"][one["prompt"]], one["new_tokens"]
+    )
+    for name, one in SUITE["tasks"].items()
 }
+
+
+def measure(options: VqaOptions, run: BenchRun) -> Report:
+    """Ask what is not answered yet; the table, the page, and a sheet of what was lost."""
+    shares = checked(options)
+    task = TASKS[options.task]
+    prompt = options.prompt if options.prompt is not None else "" if options.model == MINI else task.prompt
+    style = AskingStyle(task, prompt, options.strategy, options.seed)
+    conditions = conditions_at(shares)
+
+    def questions() -> Iterator[Question]:
+        return questions_of(options.data, options.limit, options.seed)
+
+    settings: dict[str, Any] = {"task": options.task, "model": options.model, "relevance": options.relevance}
+    settings |= {"strategy": options.strategy, "prompt": prompt, "data": options.data, "seed": options.seed}
+    eye = eye_of(options.model, options.device, options.relevance)
+    number = sum(1 for _ in questions())  # and what cannot be read is refused before anything is written
+    with writing(options.out):
+        same_settings(options.out / "settings.json", settings)
+        answers = AnswerStore(options.out / "answers.jsonl")
+        with run.progress(number, "asking") as advance:
+            names = measure_vqa(eye, questions(), conditions, style, answers, advance)
+        facts = {"model": f"{options.model} on {options.device}", "data": options.data, "seed": str(options.seed)}
+        facts |= {"measure": task.measure, "relevance": options.relevance}
+        facts |= machine_facts(("torch", "transformers"))
+        table = score_table(f"{options.task}: {options.model}", answers, names, conditions, facts)
+        worst, sheet = worst_of(answers, names, conditions), options.out / "worst.png"
+        if worst:
+            shown = (one for one in questions() if one.name in worst)
+            worst_sheet(sheet, eye, shown, style, Condition(OURS, shares[-1]), answers)
+        better = verdict(answers, names, conditions)
+        write_page(options.out / "vqa.md", table, sheet if worst else None)
+    lines = [f"ours above uniform at {keep}: {holds}" for keep, holds in better.items()]
+    document = {**table.to_json(), "better than uniform": better, "worst": worst}
+    return Report(document, (narrow(table),), lines=[*lines, f"page: {options.out / 'vqa.md'}"], page=(table,))
+
+
+def checked(options: VqaOptions) -> tuple[float, ...]:
+    """The shares to ask at, where everything that was given can be."""
+    from arr_coc.app.cli.inputs import check_model
+    from arr_coc.relevance.registry import check_relevance
+
+    if options.task not in TASKS:
+        raise InputError(f"unknown --task {options.task!r}; choose from {', '.join(TASKS)}")
+    if options.limit is not None and options.limit < 1:
+        raise InputError(f"--limit {options.limit} leaves nothing to ask; give at least 1")
+    if options.strategy not in (None, "overlay", "quadtree"):
+        raise InputError(f"--strategy {options.strategy} has no controls here; choose from overlay, quadtree")
+    shares = parse_shares(options.keeps)
+    if shares[0] >= 1:
+        raise InputError(f"--keeps {options.keeps}: all tokens are asked anyway; give shares below 1")
+    check_model(options.model)
+    check_relevance(options.relevance, ("pixels", "texture", "model", "words", "scorer"))
+    return shares
+
+
+def eye_of(model: str, device: str, relevance: str) -> Callable[[], Eye]:
+    """Gives the model, loaded when first needed."""
+
+    @cache
+    def eye() -> Eye:
+        from arr_coc.eye.eye import Eye
+
+        return Eye.from_pretrained(model, device=device, relevance=relevance)
+
+    return eye
+
+
+# ---- questions -------------------------------------------------------------------------------------------------------
 
 
 class Question(NamedTuple):
@@ -98,13 +171,13 @@ def questions_of(data: str, limit: int | None = None, seed: int = 0) -> Iterator
 
 def question_of(row: dict[str, Any], path: Path, number: int) -> Question:
     where = f"row {number + 1} of {path}"
-    text, image = first_of(row, QUESTIONS), image_of(first_of(row, IMAGES), path.parent)
+    text, image = first_of(row, QUESTIONS), image_of(first_of(row, NAMES["image"]), path.parent)
     if not isinstance(text, str) or not text.strip() or image is None:
         raise InputError(f"{where} needs a question and an image; it has {', '.join(sorted(row))}")
-    answers = answers_of(first_of(row, ANSWERS))
+    answers = answers_of(first_of(row, NAMES["answers"]))
     if not answers:
         raise InputError(f"{where} has no true answer; take the validation split, not the test split")
-    named = first_of(row, NAMES)
+    named = first_of(row, NAMES["id"])
     return Question(f"{path.name}#{number}" if named is None else str(named), image, text, answers)
 
 
@@ -120,7 +193,7 @@ def answers_of(value: Any) -> tuple[str, ...]:
 # ---- answers ---------------------------------------------------------------------------------------------------------
 
 
-class Cell(NamedTuple):
+class Condition(NamedTuple):
     """A way to spend tokens, and the share of the full count that it may spend."""
 
     way: str
@@ -131,46 +204,47 @@ class Cell(NamedTuple):
         return self.way if self.way == FULL else f"{self.way} {self.keep:g}"
 
 
-def cells_of(keeps: Sequence[float]) -> list[Cell]:
-    return [Cell(FULL, 1.0), *(Cell(way, keep) for keep in keeps for way in WAYS)]
+def conditions_at(keeps: Sequence[float], ways: Sequence[str] = WAYS) -> list[Condition]:
+    """All tokens, and every way at each of the shares."""
+    return [Condition(FULL, 1.0), *(Condition(way, keep) for keep in keeps for way in ways)]
 
 
 @dataclass(frozen=True)
-class Asking:
+class AskingStyle:
     """How all questions are asked. prompt: what follows each of them. strategy: instead of the eye's own."""
 
-    task: Task
+    task: VqaTask
     prompt: str
     strategy: str | None = None
     seed: int = 0
 
-    def ask(self, eye: Eye, question: Question, cell: Cell, budget: int) -> Answer:
+    def ask(self, eye: Eye, question: Question, condition: Condition, budget: int) -> Answer:
         """The eye has the picture; for a smaller one it is shown that, and afterwards the picture again."""
         asked, bare = question.text, question.bare
         if self.prompt.strip() and self.prompt.strip() not in asked:
             asked += self.prompt
         how: dict[str, Any] = {"max_new_tokens": self.task.new_tokens, "look_for": bare}
-        if cell.way == FULL:
+        if condition.way == FULL:
             return eye.ask(asked, keep=1.0, **how)
-        if cell.way == SMALLER:
+        if condition.way == SMALLER:
             try:
                 show_smaller(eye, question.image, budget)
                 return eye.ask(asked, keep=1.0, **how)
             finally:
                 eye.set_image(question.image)
-        if cell.way == CLOSER:
+        if condition.way == CLOSER:
             try:
                 eye.set_image(magnified(load_picture(question.image), TIMES))
                 return eye.ask(asked, budget, strategy=self.strategy or eye.strategy, **how)
             finally:
                 eye.set_image(question.image)
-        if cell.way == WORDS:
+        if condition.way == WORDS:
             how |= {"words": question.words, "relevance": "words"}
         strategy = self.strategy or eye.strategy
-        if cell.way in CONTROLS:
+        if condition.way in CONTROLS:
             # Controls are laid out like what they control.
-            shaped = strategy in ("overlay", "quadtree") and cell.way != "uniform"
-            how |= {"strategy": CONTROLS[cell.way], **({"shape": strategy} if shaped else {})}
+            shaped = strategy in ("overlay", "quadtree") and condition.way != "uniform"
+            how |= {"strategy": condition.way, **({"shape": strategy} if shaped else {})}
             how["seed"] = crc32(f"{self.seed} {question.name}".encode())
         else:
             how["strategy"] = strategy
@@ -196,8 +270,8 @@ def show_smaller(eye: Eye, image: bytes | Path, budget: int) -> None:
         scale *= 0.97
 
 
-class Answers:
-    """Answers by question and cell, appended to a file as they come. A last line that was torn off is asked again."""
+class AnswerStore:
+    """Answers by question and condition, appended to a file as they come; a last line that was torn off is dropped."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -224,18 +298,18 @@ class Answers:
 def measure_vqa(
     eye: Callable[[], Eye],
     questions: Iterator[Question],
-    cells: Sequence[Cell],
-    asking: Asking,
-    answers: Answers,
+    conditions: Sequence[Condition],
+    style: AskingStyle,
+    answers: AnswerStore,
     advance: Callable[[], None] = lambda: None,
 ) -> list[str]:
     """Ask what is not answered yet; the names of all questions. eye: gives the model, loaded when first needed."""
     names: list[str] = []
     for question in questions:
         names.append(question.name)
-        waiting = [cell for cell in cells if (question.name, cell.name) not in answers.rows]
+        waiting = [condition for condition in conditions if (question.name, condition.name) not in answers.rows]
         if waiting:
-            for row in asked_of(eye(), question, waiting, asking):
+            for row in asked_of(eye(), question, waiting, style):
                 answers.add(row)
         advance()
     if len(set(names)) < len(names):
@@ -243,27 +317,140 @@ def measure_vqa(
     return names
 
 
-def asked_of(eye: Eye, question: Question, cells: Sequence[Cell], asking: Asking) -> Iterator[dict[str, Any]]:
-    """One row for each cell. A picture that cannot be used is one for all, without a score."""
+def asked_of(
+    eye: Eye, question: Question, conditions: Sequence[Condition], style: AskingStyle
+) -> Iterator[dict[str, Any]]:
+    """One row for each condition. A picture that cannot be used is one for all, without a score."""
     try:
         eye.set_image(question.image)
         full = full_tokens(eye, question.bare)
     except InputError as error:
         if "tiles or views" in str(error):
             raise  # of every picture, not of this one
-        yield from ({"question": question.name, "cell": cell.name, "error": str(error)} for cell in cells)
+        yield from (
+            {"question": question.name, "cell": condition.name, "error": str(error)} for condition in conditions
+        )
         return
-    for cell in cells:
-        answer = asking.ask(eye, question, cell, max(1, math.floor(cell.keep * full + 1e-9)))
+    for condition in conditions:
+        answer = style.ask(eye, question, condition, max(1, math.floor(condition.keep * full + 1e-9)))
         yield {
             "question": question.name,
-            "cell": cell.name,
+            "cell": condition.name,
             "asked": question.bare,
             "said": answer.text,
             "true": list(dict.fromkeys(question.answers)),
-            "score": round(asking.task.metric(answer.text, question.answers), 5),
+            "score": round(style.task.metric(answer.text, question.answers), 5),
             "tokens": answer.tokens,
             "full": full,
             "uncertainty": round(answer.uncertainty, 5),
             "seconds": round(sum(answer.seconds.values()), 4),
         }
+
+
+# ---- the table, the worst, the page ----------------------------------------------------------------------------------
+
+
+def scores_of(
+    answers: AnswerStore, names: Sequence[str], conditions: Sequence[Condition]
+) -> dict[Condition, np.ndarray]:
+    """(n,) for each condition, of the questions that all of them answered."""
+    whole = answered(answers, names, conditions)
+    if not whole:
+        raise InputError("no question was answered by every way; look at the errors in answers.jsonl")
+    return {
+        condition: np.array([answers.rows[name, condition.name]["score"] for name in whole]) for condition in conditions
+    }
+
+
+def answered(answers: AnswerStore, names: Iterable[str], conditions: Sequence[Condition]) -> list[str]:
+    return [
+        name
+        for name in names
+        if all("score" in answers.rows.get((name, condition.name), {}) for condition in conditions)
+    ]
+
+
+def score_table(
+    title: str, answers: AnswerStore, names: Sequence[str], conditions: Sequence[Condition], facts: Mapping[str, str]
+) -> Table:
+    scores, whole = scores_of(answers, names, conditions), answered(answers, names, conditions)
+    full = next(condition for condition in conditions if condition.way == FULL)
+    rows = []
+    for condition in conditions:
+        own, ours = scores[condition], scores.get(Condition(OURS, condition.keep))
+        found = [answers.rows[name, condition.name] for name in whole]
+        spent = np.array([[row["tokens"], row["full"], row["seconds"]] for row in found])
+        rows.append(
+            {
+                "way": condition.way,
+                "share": f"{100 * spent[:, 0].sum() / spent[:, 1].sum():.1f} %",
+                "tokens": float(spent[:, 0].mean()),
+                "score": Quantity.percent(proportion(own) if np.isin(own, (0, 1)).all() else mean(own)),
+                "lost": None if condition == full else Quantity.percent(paired(own, scores[full])),
+                "ours": None if condition.way in (FULL, OURS) or ours is None else Quantity.percent(paired(ours, own)),
+                "seconds": Quantity(float(spent[:, 2].mean()), "s"),
+            }
+        )
+    left = len(names) - len(whole)
+    facts = {"questions": f"{len(whole)}" + (f", and {left} whose picture cannot be used" if left else ""), **facts}
+    return Table(title, SUITE["columns"], tuple(rows), facts)
+
+
+def narrow(table: Table) -> Table:
+    """For terminals of 80 columns."""
+    return replace(table, columns={key: heading for key, heading in SUITE["columns"].items() if key != "share"})
+
+
+def verdict(
+    answers: AnswerStore, names: Sequence[str], conditions: Sequence[Condition], way: str = "uniform"
+) -> dict[str, str]:
+    """Share → whether ours is better than the other way there: holds, fails, undecided."""
+    scores = scores_of(answers, names, conditions)
+    return {
+        f"{condition.keep:g}": paired(scores[Condition(OURS, condition.keep)], scores[condition]).above()
+        for condition in conditions
+        if condition.way == way
+    }
+
+
+def worst_of(
+    answers: AnswerStore, names: Sequence[str], conditions: Sequence[Condition], number: int = WORST
+) -> list[str]:
+    """Questions that lost most against the untouched model at the smallest budget; none that lost nothing."""
+    full, ours = (
+        condition
+        for condition in (conditions[0], min((one for one in conditions if one.way == OURS), key=lambda one: one.keep))
+    )
+    lost = {
+        name: answers.rows[name, ours.name]["score"] - answers.rows[name, full.name]["score"]
+        for name in answered(answers, names, conditions)
+    }
+    return sorted((name for name in lost if lost[name] < 0), key=lambda name: lost[name])[:number]
+
+
+def worst_sheet(
+    path: Path,
+    eye: Callable[[], Eye],
+    questions: Iterable[Question],
+    style: AskingStyle,
+    condition: Condition,
+    answers: AnswerStore,
+) -> None:
+    """The picture and beside it where the tokens went; what was said, what full said and what is true."""
+    tiles, captions = [], []
+    for question in questions:
+        model = eye().set_image(question.image)
+        row = answers.rows[question.name, condition.name]
+        seen = style.ask(model, question, condition, row["tokens"])
+        tiles.append(beside(load_picture(question.image), seen.allocation, PANE))
+        captions.append(f"{row['said']!r}, true {row['true'][0]!r}: {row['asked']}")
+    with replacing(path) as temporary:
+        contact_sheet(tiles, captions, columns=2, width=1600, shape=0.5).save(temporary)
+
+
+def write_page(path: Path, table: Table, sheet: Path | None) -> None:
+    """One page: the table, its facts, and the worst pictures; prose of somebody's own in it is left alone."""
+    if not os.path.exists(path):
+        write_text(path, SUITE["template"]["page"].format(title=table.title))
+    lost = f"### What was lost\n\n![Questions that full answers and ours does not]({sheet.name})" if sheet else None
+    fill_page(path, "vqa", table.section(titled=False), *([lost] if lost else []))

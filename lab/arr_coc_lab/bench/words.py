@@ -1,16 +1,9 @@
-"""How much of the answers is seen in full detail where the words of a page are known; no model answers.
-
-python -m arr_coc_lab.bench.words --pages PACK …          drawn pages, words as drawn
-python -m arr_coc_lab.bench.words --pages PACK … --ocr    the same, words by OCR from the picture
-python -m arr_coc_lab.bench.words --pdf 200               drawn PDF pages, words of their text layer
-python -m arr_coc_lab.bench.words --data FOLDER           records of real pictures, words by OCR
-"""
+"""`bench words`: how much of the answers is seen in full detail where the words of a page are known."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,18 +19,19 @@ from arr_coc.pictures.pdf import pdf_pages
 from arr_coc.pictures.words import Words, make_words
 from arr_coc.relevance.words.source import words_map
 
-from ..train.options import option, parse
 from ..train.run import door
 from ..worlds.pages.pack import picture_of, read_pack
 from ..worlds.pages.page import DrawnPage
-from .real import KEEPS, by_picture, load_records
+from .options import WordsOptions
+from .real import KEEPS, MeasuredValues, by_picture, load_records
 from .real_measures import coverage
-from .real_report import Values
+from .report import Report
+from .run import BenchRun, program
 
 DOCUMENTS = ("funsd", "chartqa")
 
 
-class Asked(NamedTuple):
+class WordQuestion(NamedTuple):
     """name: of the page. size: (height, width) in pixels. boxes: (n, 4) of the answer in 0–1."""
 
     group: str
@@ -49,20 +43,25 @@ class Asked(NamedTuple):
     any_of: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class WordsBench:
-    """What is measured; each kind that is named."""
+def measure(options: WordsOptions, run: BenchRun) -> Report:
+    """Each kind of page that is named."""
+    kinds: dict[str, Iterator[WordQuestion]] = {}
+    if options.pages:
+        kinds["drawn pages"] = drawn_questions(options.pages, options.limit, options.ocr)
+    if options.pdf:
+        kinds["drawn PDF pages"] = pdf_questions(options.pdf, options.seed)
+    if options.data is not None:
+        kinds["real pictures"] = real_questions(options.data, options.limit)
+    if not kinds:
+        raise InputError("nothing to measure: give --pages, --pdf or --data")
+    lines: list[str] = []
+    for title, questions in kinds.items():
+        lines.append(f"{title}: % at 1/4, 1/8, 1/16 of the tokens with 95 % intervals over pages")
+        lines += told(coverages(questions, options.strategy))
+    return Report({"schema": 1, "kind": "words", "lines": lines}, lines=lines)
 
-    pages: tuple[Path, ...] = option((), "packs of drawn pages")
-    ocr: bool = option(False, "read the words of drawn pages by OCR")
-    pdf: int = option(0, "so many PDF pages, drawn for this")
-    data: Path | None = option(None, "folder with records.jsonl and its pictures")
-    limit: int = option(0, "at most so many questions of each source, or pages of all packs, spread evenly")
-    strategy: str = option("overlay", "how maps become regions")
-    seed: int = option(0, "of the PDF pages")
 
-
-def drawn_questions(packs: Iterable[Path], limit: int, by_ocr: bool) -> Iterator[Asked]:
+def drawn_questions(packs: Iterable[Path], limit: int, by_ocr: bool) -> Iterator[WordQuestion]:
     pages = [page for pack in packs for page in read_pack(pack)]
     chosen = np.linspace(0, len(pages) - 1, min(limit or len(pages), len(pages))).round().astype(int)
     for page in (pages[place] for place in chosen):
@@ -71,13 +70,13 @@ def drawn_questions(packs: Iterable[Path], limit: int, by_ocr: bool) -> Iterator
         yield from _of_page(page, size, words)
 
 
-def _of_page(page: DrawnPage, size: tuple[int, int], words: Words) -> Iterator[Asked]:
+def _of_page(page: DrawnPage, size: tuple[int, int], words: Words) -> Iterator[WordQuestion]:
     extent = np.array([page.width, page.height] * 2, dtype=float)
     for one in page.questions:
-        yield Asked(page.family, page.name, size, words, one.text, one.boxes / extent)
+        yield WordQuestion(page.family, page.name, size, words, one.text, one.boxes / extent)
 
 
-def pdf_questions(number: int, seed: int) -> Iterator[Asked]:
+def pdf_questions(number: int, seed: int) -> Iterator[WordQuestion]:
     """Pages kept aside from training, printed to PDF by the browser that drew them, and read back."""
     from ..worlds.pages.drawing import Artist, browser, make_page
 
@@ -99,17 +98,17 @@ def _inked(pixels: np.ndarray, boxes: np.ndarray) -> bool:
     return all(pixels[y0 : y1 + 1, x0 : x1 + 1].std() > 2 for x0, y0, x1, y1 in places)
 
 
-def real_questions(folder: Path, limit: int) -> Iterator[Asked]:
+def real_questions(folder: Path, limit: int) -> Iterator[WordQuestion]:
     for picture, records in by_picture(load_records(folder, limit or None, DOCUMENTS)):
         seen = load_picture(picture, longest_side=VIEW_SIDE)
         words = ocr_words(seen.pixels)
         for one in records:
-            yield Asked(one.source, picture.name, seen.size, words, one.query, one.boxes, one.any_of)
+            yield WordQuestion(one.source, picture.name, seen.size, words, one.query, one.boxes, one.any_of)
 
 
-def measure(questions: Iterable[Asked], strategy: str = "overlay") -> Values:
+def coverages(questions: Iterable[WordQuestion], strategy: str = "overlay") -> MeasuredValues:
     """Coverage at level 0 of every question at every budget, by group; "found" where a hundredth at most is missing."""
-    values = Values()
+    values = MeasuredValues()
     for one in questions:
         full, found = tokens_for(one.size), words_map(one.words, one.query)
         for keep in KEEPS:
@@ -121,7 +120,7 @@ def measure(questions: Iterable[Asked], strategy: str = "overlay") -> Values:
     return values
 
 
-def told(values: Values) -> Iterator[str]:
+def told(values: MeasuredValues) -> Iterator[str]:
     for group, measure_name, system in dict.fromkeys(key[:3] for key in values.found):
         cells, counts = [], ""
         for keep in KEEPS:
@@ -133,21 +132,7 @@ def told(values: Values) -> Iterator[str]:
         yield f"{group:12} {measure_name:10} {'  '.join(cells)}  {counts}"
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    given = parse(WordsBench, arguments, __doc__)
-    kinds: list[tuple[str, Iterator[Asked]]] = []
-    if given.pages:
-        kinds.append(("drawn pages", drawn_questions(given.pages, given.limit, given.ocr)))
-    if given.pdf:
-        kinds.append(("drawn PDF pages", pdf_questions(given.pdf, given.seed)))
-    if given.data is not None:
-        kinds.append(("real pictures", real_questions(given.data, given.limit)))
-    if not kinds:
-        raise InputError("nothing to measure: give --pages, --pdf or --data")
-    for title, questions in kinds:
-        print(f"{title}: % at 1/4, 1/8, 1/16 of the tokens with 95 % intervals over pages")
-        print("\n".join(told(measure(questions, given.strategy))))
-
+main = program("words")
 
 if __name__ == "__main__":
     door(main)

@@ -141,7 +141,7 @@ def calibration(
     from arr_coc.looking import check_device
     from arr_coc.models.bundled import Calibration
 
-    from .bench import chosen_families
+    from ..bench.suite import chosen_families
 
     wait_asleep()
     if n < 1:

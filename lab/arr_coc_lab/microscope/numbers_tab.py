@@ -30,9 +30,9 @@ from arr_coc.app.microscope.markup import (
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import WEIGHTS
 
-from ..bench.hypotheses import COLUMNS, Measured, hypotheses_table
-from ..bench.needle_report import budgets, fraction, read_document
-from ..bench.table import written
+from ..bench.hypotheses import COLUMNS, HypothesisMeasurement, hypotheses_table
+from ..bench.needle import budgets, fraction, read_document
+from ..bench.report import written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
@@ -112,7 +112,7 @@ def _tokens(row: Mapping[str, Any]) -> str:
 def show_hypotheses(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
     document = json.loads(path.read_text(encoding="utf-8"))
     if "cells" in document:  # as measured, picture by picture
-        document = hypotheses_table(Measured.load(path)).to_json()
+        document = hypotheses_table(HypothesisMeasurement.load(path)).to_json()
     rows = document["rows"]
     drawn = [
         row
@@ -146,7 +146,7 @@ def _percent(row: Mapping[str, Any]) -> str:
 
 def _written(cell: Any) -> str:
     """A cell as the benches write it, from its JSON."""
-    from ..bench.table import Quantity
+    from ..bench.report import Quantity
 
     return str(Quantity(**cell)) if isinstance(cell, Mapping) else written(cell)
 
@@ -176,7 +176,7 @@ def number_lines(paths: Mapping[str, Path]) -> str:
     imports, lines = ["from pathlib import Path"], []
     if NEEDLE in paths:
         imports += [
-            "from arr_coc_lab.bench.needle_report import read_document, tables",
+            "from arr_coc_lab.bench.needle import read_document, tables",
             "from rich.console import Console",
         ]
         lines += [

@@ -28,7 +28,6 @@ from .way import Way
 FULL = Way("full", "control", "after", True, lambda mini, scene, tokens: Told(mini.full(scene)))
 PEERS = (fastv, pyramid_drop, sparse_vlm, dart, visionzip, divprune, cdpruner, vispruner, holov, prumerge)
 WAYS: tuple[Way, ...] = tuple(way for module in (ours, *PEERS, average_pooling, tome, controls) for way in module.WAYS)
-QUICK = ("scorer + overlay", "FastV, K = 2", "VisionZip", "DivPrune", "average pooling", "uniform down-sampling")
 
 
 def chosen_ways(names: Sequence[str] | None) -> tuple[Way, ...]:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from arr_coc.core.alphabet import IDS
 
-from ..pages.words import PREFIXES, label_kinds
+from ..pages.words import label_kinds, vocabulary
 from .writer import CAPITAL, CLASSES, FIGURE, FIRST_CLASS, LENGTH, SMALL, VALUE, Writer
 
 VALUE_KINDS = (
@@ -108,7 +108,7 @@ def make_bank(seed: int, device: torch.device | str) -> Bank:
     labels = list(label_kinds())
     kinds = [label_kinds()[label] for label in labels]
     for _ in range(600):
-        label, other = writer.pick(labels[:600]), writer.pick(PREFIXES)
+        label, other = writer.pick(labels[:600]), writer.pick(vocabulary("prefixes"))
         if label_kinds()[label] in ("money", "int", "date", "measure", "percent", "code"):
             labels.append(f"{other} {label[0].lower()}{label[1:]}")
             kinds.append(label_kinds()[label])

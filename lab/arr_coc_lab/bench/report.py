@@ -1,17 +1,20 @@
-"""The table every bench returns: printed by rich, pasted as Markdown, written as JSON, all from the same rows.
+"""What every benchmark returns: tables that are printed by rich, pasted as Markdown and written as JSON, from one row.
 
-A cell is text, a number, a `Quantity`, a bool (kept or missed) or None (does not apply).
+A cell of a table is text, a number, a `Quantity`, a bool (kept or missed) or None (does not apply).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import read_text, write_text
+
+from ..statistics import Estimate
 
 if TYPE_CHECKING:
     import rich.table
@@ -30,6 +33,11 @@ class Quantity:
     unit: str = ""
     low: float | None = None
     high: float | None = None
+
+    @classmethod
+    def percent(cls, found: Estimate, unit: str = "") -> Quantity:
+        """An estimate in per cent, or in points where it is a difference; the column says which."""
+        return cls(100 * found.value, unit, 100 * found.low, 100 * found.high)
 
     def _scale(self) -> tuple[float, str]:
         limit, factor, name = _SMALLER.get(self.unit, (0.0, 1.0, self.unit))
@@ -51,7 +59,7 @@ class Quantity:
         return {name: value for name, value in vars(self).items() if value not in (None, "")}
 
 
-Cell: TypeAlias = str | int | float | bool | Quantity | None
+TableCell: TypeAlias = str | int | float | bool | Quantity | None
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ class Table:
 
     title: str
     columns: Mapping[str, str]
-    rows: tuple[Mapping[str, Cell], ...]
+    rows: tuple[Mapping[str, TableCell], ...]
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -105,7 +113,7 @@ class Table:
         return (f"### {self.title}\n\n" if titled else "") + f"{self.to_markdown()}\n\n{facts}"
 
 
-def written(cell: Cell) -> str:
+def written(cell: TableCell) -> str:
     """A cell as a reader sees it."""
     if cell is None:
         return "–"
@@ -114,11 +122,11 @@ def written(cell: Cell) -> str:
     return _digits(cell) if isinstance(cell, float) else str(cell)
 
 
-def _plain(cell: Cell) -> Any:
+def _plain(cell: TableCell) -> Any:
     return cell.to_json() if isinstance(cell, Quantity) else cell
 
 
-def _coloured(cell: Cell, text: str) -> str:
+def _coloured(cell: TableCell, text: str) -> str:
     return f"[{'green' if cell else 'bold red'}]{text}[/]" if isinstance(cell, bool) else text
 
 
@@ -127,6 +135,80 @@ def _digits(value: float) -> str:
     size = abs(value)
     decimals = 0 if size >= 100 else 1 if size >= 10 else 2
     return f"{value:.{decimals}f}"
+
+
+# ---- what a benchmark hands over -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Report:
+    """A benchmark's result.
+
+    document: what its JSON holds. tables: what a terminal shows. facts: said below them, those of the tables by
+    default. lines: said behind the facts. page: what stands between the marks of a page, the tables by default. name,
+    mark: of the JSON and of the page, where they are not the suite's. files: written beside the JSON. page_text: the
+    whole page, where it has no marks. keep: whether the JSON is written.
+    """
+
+    document: Mapping[str, Any]
+    tables: Sequence[Table] = ()
+    facts: Mapping[str, str] | None = None
+    lines: Sequence[str] = ()
+    page: Sequence[Table | str] | None = None
+    name: str = ""
+    mark: str = ""
+    files: Sequence[Path] = ()
+    page_text: str | None = None
+    keep: bool = True
+
+    @classmethod
+    def of(cls, table: Table, **more: Any) -> Report:
+        """Of one table, whose JSON is the document."""
+        return cls(table.to_json(), (table,), **more)
+
+    def page_parts(self) -> Sequence[Table | str]:
+        return self.tables if self.page is None else self.page
+
+    def with_files(self, before: Sequence[Path]) -> Report:
+        return replace(self, files=(*before, *self.files))
+
+    def said(self) -> list[str]:
+        """The lines below the tables: facts, lines, bars, files."""
+        facts = [self.facts] if self.facts is not None else [table.facts for table in self.tables]
+        lines = [f"{key}: {value}" for one in facts for key, value in one.items()]
+        return [*dict.fromkeys(lines), *self.rest()]
+
+    def rest(self) -> list[str]:
+        """What is said behind the facts."""
+        kept = [row["kept"] for table in self.tables for row in table.rows if isinstance(row.get("kept"), bool)]
+        bars = [f"{sum(map(bool, kept))} of {len(kept)} bars kept"] if kept else []
+        return [*self.lines, *bars, *([f"files: {', '.join(map(str, self.files))}"] if self.files else [])]
+
+    def to_markdown(self) -> str:
+        """For a terminal without rich, and to be pasted into a page."""
+        shown = [table.section().rstrip() for table in self.tables]
+        facts = "\n".join(f"- {key}: {value}" for key, value in (self.facts or {}).items())
+        return "\n\n".join(part for part in (*shown, facts, "\n".join(self.rest())) if part)
+
+
+def read_document(path: Path, name: str, kind: str | None = None) -> dict[str, Any]:
+    """A JSON that a benchmark wrote.
+
+    Args:
+        path: The file.
+        name: The benchmark, as messages call it.
+        kind: What the document must say of itself, where it does.
+    """
+    remedy = f"give the {name}.json of --out"
+    try:
+        document = json.loads(read_text(path))
+    except OSError as error:
+        raise InputError(f"cannot read {path} ({error.strerror or error}); {remedy}") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON ({error}); {remedy}") from error
+    if not isinstance(document, dict) or document.get("kind") != kind:
+        raise InputError(f"{path} was not written by arr-coc bench {name}; {remedy}")
+    return document
 
 
 def fill_page(path: Path, name: str, *parts: Table | str) -> None:
