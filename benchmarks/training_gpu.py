@@ -28,7 +28,7 @@ from arr_coc_lab.train.evaluate import FAMILIES
 from arr_coc_lab.train.mini_model import MiniConfig
 from arr_coc_lab.train.reader import cut_blocks, letter_losses, reader_losses
 from arr_coc_lab.train.reader_examples import QUESTIONS, TAIL, pictures_a_step
-from arr_coc_lab.train.train_mini import MiniOptions, MiniTraining, Shelf
+from arr_coc_lab.train.train_mini import MiniOptions, MiniTraining, PictureShelf
 
 FULL, LETTERS = TRAINED[0], Kind("letters", 1, 1)
 KINDS = (LETTERS, FULL, Kind("uniform", 0.25, 1), Kind("overlay", 0.25, 1), Kind("overlay", 1 / 16, 1))
@@ -120,7 +120,7 @@ def measure(training: MiniTraining, given: argparse.Namespace) -> None:
                 training.twin.pull_gradients()
 
             def draw(size=size, way=way, number=number, letters: bool = letters):
-                pages = training.draw(Shelf(*size), number, every_question=way is FULL and not letters)
+                pages = training.draw(PictureShelf(*size), number, every_question=way is FULL and not letters)
                 blocks, _ = training.blocks(pages, way)
                 return pages, blocks, cut_blocks(pages, blocks, coarsest_of(size) + 1, training.dtype, way.whole)
 
@@ -166,7 +166,7 @@ def measure(training: MiniTraining, given: argparse.Namespace) -> None:
     if training.device.type == "cuda":
         print(f"peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
     if given.compile_times:
-        print(torch._dynamo.utils.compile_times())
+        print(torch._dynamo.utils.compile_times("str"))
 
 
 if __name__ == "__main__":

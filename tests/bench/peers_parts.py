@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from arr_coc_lab.bench.needle import Weights
-from arr_coc_lab.bench.peers.model import PrunableMini, Scene
+from arr_coc_lab.bench.peers.model import PeerScene, PrunableMini
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.pictures import TrainingBatch, render_family
@@ -39,13 +39,13 @@ def tiny_mini() -> PrunableMini:
     return PrunableMini(weights.mini, weights.scorer)
 
 
-def scene(seed: int = 5, answers: bool = True) -> Scene:
-    return Scene(pictures(), torch.float32, seed, answers)
+def scene(seed: int = 5, answers: bool = True) -> PeerScene:
+    return PeerScene(pictures(), torch.float32, seed, answers)
 
 
 @cache
-def shared_scene(answers: bool = True, wrong: bool = False) -> Scene:
+def shared_scene(answers: bool = True, wrong: bool = False) -> PeerScene:
     """For tests that try many ways on one. wrong: with other answers than the right ones."""
     batch = pictures()
     batch = replace(batch, answer_ids=(batch.answer_ids > 0) * 17) if wrong else batch
-    return Scene(batch, torch.float32, 5, answers)
+    return PeerScene(batch, torch.float32, 5, answers)

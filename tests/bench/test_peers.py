@@ -20,7 +20,7 @@ from arr_coc.looking import examine
 from arr_coc_lab.bench.peers import cdpruner, dart, holov, ours, sparse_vlm, tome, vispruner
 from arr_coc_lab.bench.peers.cost import counted_cost, language_operations, tower_operations
 from arr_coc_lab.bench.peers.maths import best, bipartite, cosines, greedy_determinant, max_min, others, pool, stages
-from arr_coc_lab.bench.peers.model import BEFORE, LEVELS, Flow, PrunableMini, Scene, Told
+from arr_coc_lab.bench.peers.model import BEFORE, LEVELS, Flow, PeerScene, PrunableMini, Told
 from arr_coc_lab.bench.peers.registry import FULL, WAYS
 from arr_coc_lab.train.pictures import cut
 from arr_coc_lab.train.swift import cut_patches, run_language, run_tower
@@ -40,7 +40,7 @@ class Watching:
         self.places = flow.visual().places[..., 1:] - BEFORE
 
 
-def last_places(way, tokens: int, where: Scene) -> tuple[torch.Tensor, list[int]]:
+def last_places(way, tokens: int, where: PeerScene) -> tuple[torch.Tensor, list[int]]:
     mini, watching = tiny_mini(), Watching()
     _, counts = mini.language(where, way.make(mini, where, tokens), watching)
     return watching.places, counts
@@ -326,7 +326,7 @@ def test_half_precision_reads_by_every_way():
         parameter.data = parameter.data.to(torch.bfloat16)
     mini = PrunableMini(model, weights.scorer)
     with torch.inference_mode():
-        here = Scene(pictures(), mini.dtype, 5)
+        here = PeerScene(pictures(), mini.dtype, 5)
         for way in WAYS:
             right, counts = mini.right(here, way.make(mini, here, 8))
             assert right.shape == (2,)

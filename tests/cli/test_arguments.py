@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from arr_coc.allocation.request import check_amount
-from arr_coc.app.cli import COMMANDS
+from arr_coc.app.cli import summaries
 from arr_coc.core.errors import InputError
 
 ArrCoc = Callable[..., Outcome]
@@ -142,7 +142,7 @@ def test_bad_arguments_get_one_line_and_exit_code_two(
 
 
 def test_every_command_is_tried() -> None:
-    assert {name.split()[0] for name in CALLS} == set(COMMANDS)
+    assert {name.split()[0] for name in CALLS} == set(summaries())
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

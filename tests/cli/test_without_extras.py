@@ -125,7 +125,7 @@ for name in ("fork", "setpriority", "getpriority", "getloadavg", "sched_getaffin
 sys.platform = "win32"
 import arr_coc.app.cli as cli
 import arr_coc.app.serve.engine, arr_coc.app.serve.api, arr_coc.app.microscope.serving, arr_coc.app.batch.local
-import arr_coc.core.feedback, arr_coc.pictures.svg, arr_coc.video.decode, arr_coc.eye
+import arr_coc.eye.feedback, arr_coc.pictures.svg, arr_coc.video.decode, arr_coc.eye
 arr_coc.app.serve.engine.step_back()
 from arr_coc.core.files import replacing, check_folder
 check_folder("results")

@@ -14,6 +14,7 @@ from PIL import Image
 
 from arr_coc.core.alphabet import CHARACTERS, decode, encode, string_table
 from arr_coc.core.errors import InputError
+from arr_coc.core.folders import EXAMPLES
 from arr_coc_lab.worlds import needle
 from arr_coc_lab.worlds.needle.content import capitalise, choose, digits, fill, join, money, upper
 from arr_coc_lab.worlds.needle.draws import Draws
@@ -152,7 +153,7 @@ def test_a_dataset_is_not_written_over_a_file(tmp_path: Path) -> None:
 
 
 def test_example_pictures_are_small_and_have_questions() -> None:
-    folder = Path(needle.__file__).parents[2] / "examples"
+    folder = EXAMPLES
     listed = json.loads((folder / "questions.json").read_text(encoding="utf-8"))
     assert set(listed) == {"receipt.png", "chart.png", "street.png", "form.png"}
     for name, questions in listed.items():

@@ -15,7 +15,7 @@ from arr_coc_lab.worlds.needle.difficulty import as_difficulty
 from arr_coc_lab.worlds.needle.draws import Draws
 from arr_coc_lab.worlds.needle.paint import paint, paint_plane, paint_text, paint_tiles
 from arr_coc_lab.worlds.needle.renderer import lay_out
-from arr_coc_lab.worlds.needle.scene import Scene
+from arr_coc_lab.worlds.needle.scene import NeedleScene
 
 FAMILIES = tuple(needle.FAMILIES)
 # crc32 of eight pictures of 256² under seed 1 with all that belongs to them; the same on processors and on CUDA.
@@ -42,7 +42,9 @@ TEST_CHECKSUMS = {
 SIZES = [(128, 128), (256, 256), (256, 384), (512, 320), (512, 512)]
 
 
-def scene_of(family: str, number: int, size: tuple[int, int], difficulty: str | None = None, seed: int = 3) -> Scene:
+def scene_of(
+    family: str, number: int, size: tuple[int, int], difficulty: str | None = None, seed: int = 3
+) -> NeedleScene:
     draws = Draws.of(seed, "train", family, torch.arange(number))
     return lay_out(family, draws, size, "train", as_difficulty(difficulty, size))
 

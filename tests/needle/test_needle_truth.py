@@ -14,18 +14,18 @@ from arr_coc_lab.worlds.needle.difficulty import as_difficulty
 from arr_coc_lab.worlds.needle.draws import Draws
 from arr_coc_lab.worlds.needle.paint import paint
 from arr_coc_lab.worlds.needle.renderer import lay_out
-from arr_coc_lab.worlds.needle.scene import ANIMALS, COLOUR_NAMES, SHAPES, THINGS, Scene
+from arr_coc_lab.worlds.needle.scene import ANIMALS, COLOUR_NAMES, SHAPES, THINGS, NeedleScene
 
 WRITTEN = ("cards", "forms", "receipts", "charts", "signs", "zoo")
 SIZE = (256, 256)
 
 
-def scene_of(family: str, number: int, size: tuple[int, int] = SIZE, seed: int = 11) -> tuple[Scene, Draws]:
+def scene_of(family: str, number: int, size: tuple[int, int] = SIZE, seed: int = 11) -> tuple[NeedleScene, Draws]:
     draws = Draws.of(seed, "train", family, torch.arange(number))
     return lay_out(family, draws, size, "train", as_difficulty(None, size)), draws
 
 
-def lines_of(scene: Scene, row: int) -> list[tuple[list[int], str]]:
+def lines_of(scene: NeedleScene, row: int) -> list[tuple[list[int], str]]:
     """Every line of one picture: its box and its text."""
     boxes = scene.text.boxes()[row].tolist()
     texts = [decode(ids) for ids in scene.text.ids[row]]
@@ -36,11 +36,11 @@ def within(box: list[int], outer: list[int]) -> bool:
     return box[0] >= outer[0] and box[1] >= outer[1] and box[2] <= outer[2] and box[3] <= outer[3]
 
 
-def task_names(scene: Scene) -> list[str]:
+def task_names(scene: NeedleScene) -> list[str]:
     return [scene.tasks[index] for index in scene.task.tolist()]
 
 
-def answer_boxes(scene: Scene, row: int) -> list[list[int]]:
+def answer_boxes(scene: NeedleScene, row: int) -> list[list[int]]:
     return scene.boxes[row][scene.box_mask[row]].tolist()
 
 
@@ -116,7 +116,7 @@ def test_receipts_add_up() -> None:
         assert sums["cash"] - sums["total"] == sums["change"] >= 0
 
 
-def things_of(scene: Scene, row: int) -> list[dict]:
+def things_of(scene: NeedleScene, row: int) -> list[dict]:
     colours, things = scene.marks
     return [
         {

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc.core.errors import InputError
-from arr_coc.pictures.load import ocr
+from arr_coc.pictures import ocr
 
 installed = pytest.mark.skipif(ocr.ocr_missing() is not None, reason="RapidOCR is not installed")
 

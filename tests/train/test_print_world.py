@@ -20,7 +20,7 @@ from arr_coc_lab.worlds.print.paint import paint_runs
 from arr_coc_lab.worlds.print.questions import GROUP
 from arr_coc_lab.worlds.print.setting import WHOLE, MoneyStyle, Runs, money, painted_areas
 from arr_coc_lab.worlds.print.sheets import FRAMED
-from arr_coc_lab.worlds.print.wear import NAMES, NOTHING, Wear, worn
+from arr_coc_lab.worlds.print.wear import NAMES, NOTHING, PrintWear, worn
 
 SIZE = (256, 320)
 
@@ -239,12 +239,12 @@ def test_small_letters_are_large_ones_seen_from_afar(world: PrintWorld, everywhe
     assert float((small - large).abs().max()) < 0.02
 
 
-# ---- Wear ------------------------------------------------------------------------------------------------------------
+# ---- wear -----------------------------------------------------------------------------------------------------------
 
 
-def wear_of(size: tuple[int, int], **strengths: float) -> Wear:
+def wear_of(size: tuple[int, int], **strengths: float) -> PrintWear:
     kept = {name: torch.full((1, 1, 1, 1), strengths.get(name, limits[0])) for name, limits in NOTHING.items()}
-    return Wear(torch.zeros(1, dtype=torch.int64), kept, torch.full((1, 10), 0.37), size)
+    return PrintWear(torch.zeros(1, dtype=torch.int64), kept, torch.full((1, 10), 0.37), size)
 
 
 def test_boxes_move_with_the_ink() -> None:

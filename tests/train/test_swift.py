@@ -26,8 +26,8 @@ from arr_coc_lab.train.mini_model import MiniConfig, build_mini
 from arr_coc_lab.train.pictures import TrainingBatch, render_family, vary
 from arr_coc_lab.train.reader import (
     DenseHeads,
+    PictureWindow,
     Reader,
-    Window,
     copying_loss,
     cut_blocks,
     leaves_meant,
@@ -157,12 +157,12 @@ def test_a_window_is_read_as_that_part_of_the_larger_picture(reader):
     row, col = torch.meshgrid(torch.arange(4, 8), torch.arange(4), indexing="ij")
     quarter = torch.stack([row, col, torch.zeros_like(row)], -1).view(1, 16, 3)
     core, parts = reader.mini.model, cut_blocks(pages, [quarter], 1, torch.float32)
-    whole = see_blocks(core, [quarter], parts, Window(0, 0, 8, 8))
+    whole = see_blocks(core, [quarter], parts, PictureWindow(0, 0, 8, 8))
     small = replace(pages, pictures=pages.pictures[:, :, 128:, :128])
     inside = quarter - torch.tensor([4, 0, 0])
-    window = see_blocks(core, [inside], cut_blocks(small, [inside], 1, torch.float32, True), Window(4, 0, 8, 8))
+    window = see_blocks(core, [inside], cut_blocks(small, [inside], 1, torch.float32, True), PictureWindow(4, 0, 8, 8))
     torch.testing.assert_close(window.embeds, whole.embeds)
-    alone = see_blocks(core, [inside], cut_blocks(small, [inside], 1, torch.float32, True), Window(0, 0, 4, 4))
+    alone = see_blocks(core, [inside], cut_blocks(small, [inside], 1, torch.float32, True), PictureWindow(0, 0, 4, 4))
     assert not torch.allclose(alone.embeds, whole.embeds)
 
 

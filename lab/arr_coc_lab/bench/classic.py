@@ -40,7 +40,7 @@ from ..train.outcomes import judge, load_reader, share_loss
 from ..train.pictures import TrainingBatch, render_family
 from ..train.rivals import ODDS_POWERS, POWERS, Rivals, recall, sharpened, three_ways
 from ..train.run import door
-from .options import ClassicOptions
+from .options import ClassicBenchOptions
 from .report import Quantity, Report, Table, TableCell, read_document
 from .run import BenchRun, program
 from .suite import suite
@@ -58,7 +58,7 @@ UNTRAINED = "not among the rivals; train them (python -m arr_coc_lab.train.train
 percent = Quantity.percent
 
 
-def measure(options: ClassicOptions, run: BenchRun) -> Report:
+def measure(options: ClassicBenchOptions, run: BenchRun) -> Report:
     """Read what the record lacks, or show what was saved."""
     if options.each < 0 or options.large < 0 or options.each + options.large < 1:
         given = f"--each {options.each} --large {options.large}"
@@ -87,7 +87,7 @@ def measure(options: ClassicOptions, run: BenchRun) -> Report:
     return Report({"schema": 1, "tables": [table.to_json() for table in made]}, made, keep=False)
 
 
-def measured(plan: ClassicPlan, record: ClassicRecord, options: ClassicOptions, run: BenchRun) -> ClassicRecord:
+def measured(plan: ClassicPlan, record: ClassicRecord, options: ClassicBenchOptions, run: BenchRun) -> ClassicRecord:
     """Load the reader, the scorer and its rivals, and read what the record lacks."""
     model = load_reader(part_folder(MINI), torch.device(plan.device))
     rivals = Rivals.load(load_scorer(part_folder(SCORER), plan.device), device=plan.device)

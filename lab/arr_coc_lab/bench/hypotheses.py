@@ -17,7 +17,7 @@ import numpy as np
 from arr_coc.core.errors import InputError
 
 from ..statistics import FAILS, HOLDS, Estimate, mean, paired, proportion, ratio
-from .options import HypothesesOptions
+from .options import HypothesesBenchOptions
 from .report import Quantity, Report, Table, TableCell, written
 from .run import BenchRun
 from .suite import suite
@@ -34,7 +34,7 @@ ENOUGH_RECALL = 0.9
 NAMES = {"scorer": "scorer", "tension": "learned tensions", "adaptive": "adaptive tensions"}
 
 
-def measure(options: HypothesesOptions, run: BenchRun) -> Report:
+def measure(options: HypothesesBenchOptions, run: BenchRun) -> Report:
     """The table of a saved measurement, or of a new one that is kept after every round."""
     facts = {}
     if options.saved is not None:
@@ -47,7 +47,7 @@ def measure(options: HypothesesOptions, run: BenchRun) -> Report:
     return Report(table.to_json(), (narrow_table(table),), page=(table,))
 
 
-def new_measurement(options: HypothesesOptions, run: BenchRun) -> dict[str, Any]:
+def new_measurement(options: HypothesesBenchOptions, run: BenchRun) -> dict[str, Any]:
     import torch
 
     from arr_coc.relevance.scorer.source import load_scorer

@@ -69,7 +69,7 @@ class PagesOptions(WeightsOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HypothesesOptions(DeviceOptions):
+class HypothesesBenchOptions(DeviceOptions):
     quick: bool = option(False, "Only 42 pictures: wide intervals.")
     number: int = option(2100, "Test pictures, all families together.", least=1)
     saved: Path | None = option(None, "Make the table of a measured.json instead of measuring.", flag="--measured")
@@ -133,7 +133,7 @@ class PeersOptions(SavedOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassicOptions(DeviceOptions):
+class ClassicBenchOptions(DeviceOptions):
     each: int = option(147, "Pictures of each of the seven families. 147: 1029 in all.")
     large: int = option(0, "Pictures of 2048×2048 of each family for the scale of 64 to 400 tokens a patch.")
     relevance: tuple[str, ...] = option(
@@ -173,7 +173,7 @@ class EsperGainOptions(DeviceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VideoOptions(SavedOptions):
+class VideoBenchOptions(SavedOptions):
     n: int | None = option(None, "Needle clips. [default: 512]", least=1)
     frames: int | None = option(None, "Frames of each clip. [default: 8]")
     quick: bool = option(False, "A few clips: only to see that it runs.")
@@ -211,7 +211,7 @@ class DepthOptions(BenchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordsOptions(BenchOptions):
+class WordsBenchOptions(BenchOptions):
     pages: tuple[Path, ...] = option((), "Packs of drawn pages.")
     ocr: bool = option(False, "Read the words of drawn pages by OCR.")
     pdf: int = option(0, "So many PDF pages, drawn for this.")

@@ -40,7 +40,7 @@ from ..train.run import door
 from ..worlds.needle.clips import render_clip
 from .machine import machine_facts, processors
 from .needle import Weights
-from .options import VideoOptions
+from .options import VideoBenchOptions
 from .real import Record, load_records
 from .real_measures import coverage
 from .report import Quantity, Report, Table, TableCell, read_document
@@ -56,7 +56,7 @@ KEEPS = SUITE.shares("keeps")
 Document = dict[str, Any]
 
 
-def measure(options: VideoOptions, run: BenchRun) -> Report:
+def measure(options: VideoBenchOptions, run: BenchRun) -> Report:
     """Measure the parts that are wanted, or take what was saved; parts measured earlier stay in the file."""
     parts = check(options)
     path = None if options.out is None else options.out / "video.json"
@@ -83,7 +83,7 @@ def measure(options: VideoOptions, run: BenchRun) -> Report:
     return Report(found, shown, facts, page=(page_part(found),))
 
 
-def check(options: VideoOptions) -> tuple[str, ...]:
+def check(options: VideoBenchOptions) -> tuple[str, ...]:
     """The parts that are wanted, where everything that was given can be."""
     for name, known in (("part", PARTS), ("reading", SUITE["readings"])):
         unknown = sorted(set(getattr(options, name)) - set(known))
@@ -98,7 +98,7 @@ def check(options: VideoOptions) -> tuple[str, ...]:
     return options.part or PARTS
 
 
-def needle_clips(options: VideoOptions, run: BenchRun) -> Document:
+def needle_clips(options: VideoBenchOptions, run: BenchRun) -> Document:
     """The document of needle clips; what is found so far is written after every batch."""
     loaded = Weights.load(options.weights, options.device)
     folder = None if options.weights is None else options.weights / "video"

@@ -22,7 +22,7 @@ from arr_coc.relevance.words.source import words_map
 from ..train.run import door
 from ..worlds.pages.pack import picture_of, read_pack
 from ..worlds.pages.page import DrawnPage
-from .options import WordsOptions
+from .options import WordsBenchOptions
 from .real import KEEPS, MeasuredValues, by_picture, load_records
 from .real_measures import coverage
 from .report import Report
@@ -31,7 +31,7 @@ from .run import BenchRun, program
 DOCUMENTS = ("funsd", "chartqa")
 
 
-class WordQuestion(NamedTuple):
+class BenchWordQuestion(NamedTuple):
     """name: of the page. size: (height, width) in pixels. boxes: (n, 4) of the answer in 0–1."""
 
     group: str
@@ -43,9 +43,9 @@ class WordQuestion(NamedTuple):
     any_of: bool = False
 
 
-def measure(options: WordsOptions, run: BenchRun) -> Report:
+def measure(options: WordsBenchOptions, run: BenchRun) -> Report:
     """Each kind of page that is named."""
-    kinds: dict[str, Iterator[WordQuestion]] = {}
+    kinds: dict[str, Iterator[BenchWordQuestion]] = {}
     if options.pages:
         kinds["drawn pages"] = drawn_questions(options.pages, options.limit, options.ocr)
     if options.pdf:
@@ -61,7 +61,7 @@ def measure(options: WordsOptions, run: BenchRun) -> Report:
     return Report({"schema": 1, "kind": "words", "lines": lines}, lines=lines)
 
 
-def drawn_questions(packs: Iterable[Path], limit: int, by_ocr: bool) -> Iterator[WordQuestion]:
+def drawn_questions(packs: Iterable[Path], limit: int, by_ocr: bool) -> Iterator[BenchWordQuestion]:
     pages = [page for pack in packs for page in read_pack(pack)]
     chosen = np.linspace(0, len(pages) - 1, min(limit or len(pages), len(pages))).round().astype(int)
     for page in (pages[place] for place in chosen):
@@ -70,13 +70,13 @@ def drawn_questions(packs: Iterable[Path], limit: int, by_ocr: bool) -> Iterator
         yield from _of_page(page, size, words)
 
 
-def _of_page(page: DrawnPage, size: tuple[int, int], words: Words) -> Iterator[WordQuestion]:
+def _of_page(page: DrawnPage, size: tuple[int, int], words: Words) -> Iterator[BenchWordQuestion]:
     extent = np.array([page.width, page.height] * 2, dtype=float)
     for one in page.questions:
-        yield WordQuestion(page.family, page.name, size, words, one.text, one.boxes / extent)
+        yield BenchWordQuestion(page.family, page.name, size, words, one.text, one.boxes / extent)
 
 
-def pdf_questions(number: int, seed: int) -> Iterator[WordQuestion]:
+def pdf_questions(number: int, seed: int) -> Iterator[BenchWordQuestion]:
     """Pages kept aside from training, printed to PDF by the browser that drew them, and read back."""
     from ..worlds.pages.drawing import Artist, browser, make_page
 
@@ -98,15 +98,15 @@ def _inked(pixels: np.ndarray, boxes: np.ndarray) -> bool:
     return all(pixels[y0 : y1 + 1, x0 : x1 + 1].std() > 2 for x0, y0, x1, y1 in places)
 
 
-def real_questions(folder: Path, limit: int) -> Iterator[WordQuestion]:
+def real_questions(folder: Path, limit: int) -> Iterator[BenchWordQuestion]:
     for picture, records in by_picture(load_records(folder, limit or None, DOCUMENTS)):
         seen = load_picture(picture, longest_side=VIEW_SIDE)
         words = ocr_words(seen.pixels)
         for one in records:
-            yield WordQuestion(one.source, picture.name, seen.size, words, one.query, one.boxes, one.any_of)
+            yield BenchWordQuestion(one.source, picture.name, seen.size, words, one.query, one.boxes, one.any_of)
 
 
-def coverages(questions: Iterable[WordQuestion], strategy: str = "overlay") -> MeasuredValues:
+def coverages(questions: Iterable[BenchWordQuestion], strategy: str = "overlay") -> MeasuredValues:
     """Coverage at level 0 of every question at every budget, by group; "found" where a hundredth at most is missing."""
     values = MeasuredValues()
     for one in questions:

@@ -19,7 +19,7 @@ from ..worlds.needle.batch import CELL, FIRST_COLOUR, NeedleBatch
 from ..worlds.needle.difficulty import Difficulty, as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import finish_batch, lay_out, plan_of
-from ..worlds.needle.scene import Scene
+from ..worlds.needle.scene import NeedleScene
 
 # Rows and columns of sub-cells in a leaf. Letters are narrower than they are high: of those of drawn pages, square
 # sub-cells of 8 pixels hold a quarter that share theirs with another, these 2 in 100.
@@ -110,7 +110,7 @@ def render_with_glyphs(
     return batch, glyphs_of(scene, size)
 
 
-def glyphs_of(scene: Scene, size: tuple[int, int]) -> Glyphs:
+def glyphs_of(scene: NeedleScene, size: tuple[int, int]) -> Glyphs:
     """Every glyph of a scene that is inside the picture; the others have character 0."""
     text = scene.text
     y, x = text.middles()

@@ -32,12 +32,12 @@ from ..worlds.needle.renderer import Asked
 from ..worlds.print.atlas import PrintAtlas, load_atlas
 from ..worlds.print.bank import make_bank
 from ..worlds.print.constants import constant
-from ..worlds.print.layouts import SHARES, VAL_SHARES, Facts, Sheet, Stage, dense, lay_out
+from ..worlds.print.layouts import SHARES, VAL_SHARES, Facts, Sheet, SheetStage, dense, lay_out
 from ..worlds.print.ornaments import draw_ornaments, paint_ornaments
 from ..worlds.print.paint import PIXELS_AT_ONCE, paint_rects, paint_runs
 from ..worlds.print.questions import GROUP, ask, spans
 from ..worlds.print.setting import MoneyStyle, Runs, painted_areas, set_text, without_collisions
-from ..worlds.print.wear import CLOUDS, Wear, draw_wear, noise
+from ..worlds.print.wear import CLOUDS, PrintWear, draw_wear, noise
 from ..worlds.print.wear import NAMES as WEAR_NAMES
 from ..worlds.print.wear import worn as wear_out
 from .pictures import IGNORE, READING_LEVELS, UNKNOWN, Glyphs, glyph_board
@@ -60,7 +60,7 @@ class Printed(NamedTuple):
     extent: Tensor
     glyphs: Glyphs
     family: Tensor
-    wear: Wear
+    wear: PrintWear
 
     def boxes(self, atlas: PrintAtlas) -> Tensor:
         """(B, G, 4) float32: every letter's ink in pixels of the picture, in the order of `glyphs`."""
@@ -144,11 +144,11 @@ class PrintWorld:
             fine, coarse = (torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards)
             return LetterBatch(printed.pixels, fine, coarse, *sizes, printed.wear.kind)
 
-    def stage(self, number: int, size: tuple[int, int], start: int, kind: str = "pages") -> Stage:
+    def stage(self, number: int, size: tuple[int, int], start: int, kind: str = "pages") -> SheetStage:
         """All the chance of these pictures, and what they are laid out with."""
         index = torch.arange(start, start + number, device=self.device)
         draws = FloatDraws.of(self.seed, self.split, f"print/{kind}", index, plan=_plan(kind, (size[0], size[1])))
-        return Stage(draws, size[0], size[1], self.bank, self.atlas, self.faces, self.common)
+        return SheetStage(draws, size[0], size[1], self.bank, self.atlas, self.faces, self.common)
 
     def printed(
         self, number: int, size: tuple[int, int], start: int, kind: str = "pages", worn: bool = True

@@ -30,7 +30,17 @@ from .pictures import (
 )
 from .prompts import HEAD, build_prompt
 from .reader_examples import ReaderBatch
-from .swift import Piece, Seen, Thought, cut_patches, cut_whole, each_question, run_language, run_tower, together
+from .swift import (
+    CompiledPiece,
+    Seen,
+    Thought,
+    cut_patches,
+    cut_whole,
+    each_question,
+    run_language,
+    run_tower,
+    together,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -201,7 +211,7 @@ class DenseLosses(NamedTuple):
     right: Tensor
 
 
-class Window(NamedTuple):
+class PictureWindow(NamedTuple):
     """The canvas as a part of a larger picture that nobody sees: its first row and column there, and the rows and cols
     of the whole, in level-0 cells. Leaves of a page of 2048 pixels then cost what those of the canvas cost."""
 
@@ -232,7 +242,7 @@ def reader_losses(
     blocks: Sequence[Tensor],
     patches: Sequence[Tensor],
     kept: Tensor | None = None,
-    window: Window | None = None,
+    window: PictureWindow | None = None,
 ) -> ReaderLosses:
     """Losses of B pictures with K questions each.
 
@@ -242,7 +252,7 @@ def reader_losses(
     where the canvas lies in a larger picture. `Reading.right` is (B·K,).
     """
     core, batch_size = reader.mini.model, len(batch)
-    window = window or Window(0, 0, *batch.grid)
+    window = window or PictureWindow(0, 0, *batch.grid)
     seen = see_blocks(core, blocks, patches, window)
     leaves = side_by_side(blocks)
     if kept is not None:
@@ -274,7 +284,7 @@ def side_by_side(blocks: Sequence[Tensor]) -> Tensor:
     return torch.cat([each.expand(most, -1, -1) for each in blocks], 1)
 
 
-def see_blocks(core: Any, blocks: Sequence[Tensor], patches: Sequence[Tensor], window: Window) -> Seen:
+def see_blocks(core: Any, blocks: Sequence[Tensor], patches: Sequence[Tensor], window: PictureWindow) -> Seen:
     """All looks through the tower, one behind the other."""
     grid = window.rows, window.cols
     looks = [
@@ -290,7 +300,7 @@ def dense_losses(reader: Reader, batch: ReaderBatch, leaves: Tensor, seen: Seen)
     return DenseLosses(*dense_part(reader.heads, tokens, patches, target, found.flatten(0, 1), may.flatten()))
 
 
-@Piece
+@CompiledPiece
 def dense_part(
     heads: DenseHeads, embeds: Tensor, patches: Tensor, target: Tensor, found: Tensor, may: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -310,10 +320,10 @@ def letter_losses(
     batch: ReaderBatch,
     blocks: Sequence[Tensor],
     patches: Sequence[Tensor],
-    window: Window | None = None,
+    window: PictureWindow | None = None,
 ) -> DenseLosses:
     """Only what every token shows, as `reader_losses` has it: the language model is not run."""
-    seen = see_blocks(reader.mini.model, blocks, patches, window or Window(0, 0, *batch.grid))
+    seen = see_blocks(reader.mini.model, blocks, patches, window or PictureWindow(0, 0, *batch.grid))
     return dense_losses(reader, batch, side_by_side(blocks).expand(len(batch), -1, -1), seen)
 
 
@@ -324,7 +334,7 @@ def named_letters(reader: Reader, pictures: Tensor, dtype: torch.dtype) -> tuple
     cells = torch.arange(rows * cols, device=pictures.device)
     leaves = torch.stack([cells // cols, cells % cols, torch.zeros_like(cells)], -1)[None]
     # With gradients, though nobody wants them: what was compiled for the training serves here too.
-    seen = see_blocks(reader.mini.model, [leaves], [cut_whole(pictures, dtype)], Window(0, 0, rows, cols))
+    seen = see_blocks(reader.mini.model, [leaves], [cut_whole(pictures, dtype)], PictureWindow(0, 0, rows, cols))
     with torch.no_grad():
         return reader.heads(seen.embeds)[0].argmax(-1), leaves.expand(len(pictures), -1, -1)
 
@@ -335,7 +345,7 @@ def take_tokens(values: Tensor, which: Tensor) -> Tensor:
 
 
 def answer_loss(
-    core: Any, seen: Seen, batch: ReaderBatch, leaves: Tensor, window: Window
+    core: Any, seen: Seen, batch: ReaderBatch, leaves: Tensor, window: PictureWindow
 ) -> tuple[Tensor, Tensor, Thought]:
     """Cross entropy of the answers, which are right (B·K,), and what the language model made of it all."""
     thought = run_language(core, seen, batch.heard, window.moved(leaves), (window.rows, window.cols))
@@ -348,7 +358,7 @@ def answer_loss(
 
 def picture_loss(mini: Any, batch: ReaderBatch, blocks: Sequence[Tensor], levels: int) -> tuple[Tensor, Tensor]:
     """Cross entropy of the answers from still pictures, and which are right; no dense heads. blocks: as there."""
-    core, window = mini.model, Window(0, 0, *batch.grid)
+    core, window = mini.model, PictureWindow(0, 0, *batch.grid)
     patches = cut_blocks(batch, blocks, levels, core.language_model.embed_tokens.weight.dtype)
     return answer_loss(core, see_blocks(core, blocks, patches, window), batch, side_by_side(blocks), window)[:2]
 

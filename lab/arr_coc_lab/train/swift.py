@@ -3,7 +3,7 @@
 The stock class serves every model and length; its many small launches leave a fast device idle for most of a small
 model's step. Here all pictures of a batch have the same number of leaves and the prompt one fixed layout, so nothing
 has to be looked up on the device, projections of the same input are one product, and everything between two attentions
-is a `Piece` that can be compiled: once, for all canvases, since the weights of all layers are its arguments. The
+is a `CompiledPiece`: compiled once, for all canvases, since the weights of all layers are its arguments. The
 parameters are the stock model's own; a test holds values and gradients equal to it, compiled or not.
 """
 
@@ -45,7 +45,7 @@ Made = TypeVar("Made")
 PIECES: list[Any] = []
 
 
-class Piece(Generic[Given, Made]):
+class CompiledPiece(Generic[Given, Made]):
     """A part of the pass, as it is written or, after `compile_pieces`, compiled."""
 
     def __init__(self, work: Callable[Given, Made]) -> None:
@@ -59,7 +59,7 @@ class Piece(Generic[Given, Made]):
 def compile_pieces(wanted: bool = True, dynamic: bool | None = True, backend: str = "inductor") -> None:
     """From now on in this process: every piece compiled, or none. dynamic: one compilation for all lengths and numbers
     of pictures; None: for the first of each, and then for all."""
-    torch._dynamo.config.recompile_limit = 64
+    setattr(torch._dynamo.config, "recompile_limit", 64)  # noqa: B010  # its type is that of its default
     for piece in PIECES:
         piece.run = (
             torch.compile(piece.work, dynamic=dynamic, fullgraph=True, backend=backend) if wanted else piece.work
@@ -134,20 +134,20 @@ def in_rows(attended: Tensor) -> Tensor:
     return attended.transpose(1, 2).reshape(-1, attended.shape[1] * attended.shape[3])
 
 
-@Piece
+@CompiledPiece
 def mixed(block: Any, hidden: Tensor) -> Tensor:
     """(R, D) → (R, 3·D): queries, keys and values."""
     return block.attn.qkv(block.norm1(hidden))
 
 
-@Piece
+@CompiledPiece
 def after_seeing(block: Any, hidden: Tensor, attended: Tensor) -> Tensor:
     """(R, D) twice → (R, D): the rest of the block."""
     hidden = hidden + block.attn.proj(attended)
     return hidden + block.mlp(block.norm2(hidden))
 
 
-@Piece
+@CompiledPiece
 def merged(merger: Any, hidden: Tensor) -> Tensor:
     """(4·R, D) → (R, D): four patches become a token."""
     return merger(hidden)
@@ -201,7 +201,7 @@ def run_language(core: Any, seen: Seen, tails: Tensor, leaves: Tensor, grid: tup
         after = after_thinking(layer, after.flatten(0, 1), in_rows(attended)).view_as(after)
         # Nobody reads what the last layer thinks about the picture.
         if index < last:
-            attended = F.scaled_dot_product_attention(*first, is_causal=True)
+            attended = F.scaled_dot_product_attention(first[0], first[1], first[2], is_causal=True)
             before = after_thinking(layer, before.flatten(0, 1), in_rows(attended)).view_as(before)
         if index < len(seen.planes) and index != last:
             before = before + F.pad(seen.planes[index].to(dtype), (0, 0, len(HEAD), 1))
@@ -225,7 +225,7 @@ def rotation_of(rotary: Any, positions: Tensor, dtype: torch.dtype) -> tuple[Ten
     return turns(angles, dtype)
 
 
-@Piece
+@CompiledPiece
 def projected(layer: Any, hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(R, D) → queries, keys and values, (R, heads, size) each, turned to their place."""
     attention = layer.self_attn
@@ -238,7 +238,7 @@ def projected(layer: Any, hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple
     return query, key, value
 
 
-@Piece
+@CompiledPiece
 def after_thinking(layer: Any, hidden: Tensor, attended: Tensor) -> Tensor:
     """(R, D) twice → (R, D): the rest of the layer."""
     mlp = layer.mlp

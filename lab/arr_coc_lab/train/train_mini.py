@@ -37,7 +37,7 @@ from .mini_model import MiniConfig, build_mini
 from .options import RunOptions, option, takes_records
 from .pictures import board_targets, vary
 from .print_world import LetterBatch, PrintWorld, letters_right
-from .reader import DenseHeads, Reader, Window, cut_blocks, letter_losses, named_letters, reader_losses
+from .reader import DenseHeads, PictureWindow, Reader, cut_blocks, letter_losses, named_letters, reader_losses
 from .reader_examples import (
     LETTERS,
     PAGES,
@@ -67,7 +67,7 @@ from .swift import compile_pieces
 Size = tuple[int, int]
 
 
-class Shelf(NamedTuple):
+class PictureShelf(NamedTuple):
     """Where pictures of one canvas lie: those with questions, or (`text`) those of nothing but letters."""
 
     height: int
@@ -169,12 +169,12 @@ class MiniTraining(Training[MiniOptions]):
             self.source.text = partial(text_of, world)
         self.clips = ClipLessons(self.device, options.seed, options.largest, max(1, round(8 * options.scale)))
         self.ahead: Prefetcher[tuple[Origin, ReaderBatch]] = Prefetcher(self.render_next, self.device)
-        self.buffers: dict[Shelf, RingBuffer[ReaderBatch]] = {}
+        self.buffers: dict[PictureShelf, RingBuffer[ReaderBatch]] = {}
         self.tables: dict[Size, LeafTable] = {}
         # Batches rendered and stored so far, and pictures read so far, by shelf: what decides which one comes next.
-        self.rendered: dict[Shelf, int] = {}
-        self.stored: dict[Shelf, int] = {}
-        self.read: dict[Shelf, int] = {}
+        self.rendered: dict[PictureShelf, int] = {}
+        self.stored: dict[PictureShelf, int] = {}
+        self.read: dict[PictureShelf, int] = {}
         self.judged: LetterBatch | None = None
         named = {"mini": self.model, "scorer": self.scorer} if self.scorer else {"mini": self.model}
         sizes = ", ".join(f"{name} {count(module):.2f} M" for name, module in named.items())
@@ -191,16 +191,16 @@ class MiniTraining(Training[MiniOptions]):
     def pictures_at_once(self, size: Size) -> int:
         return max(1, round(min(2048, PIXELS_A_RENDERING // (size[0] * size[1])) * self.plan.scale))
 
-    def shelves(self) -> list[Shelf]:
+    def shelves(self) -> list[PictureShelf]:
         """Those that this stage reads from."""
         sizes = self.canvases()
-        text = [Shelf(*size, text=True) for size in sizes if self.plan.letter_share and self.has_text(size)]
-        return [*(Shelf(*size) for size in sizes), *text]
+        text = [PictureShelf(*size, text=True) for size in sizes if self.plan.letter_share and self.has_text(size)]
+        return [*(PictureShelf(*size) for size in sizes), *text]
 
     def has_text(self, size: Size) -> bool:
         return self.source.text is not None and min(size) >= SMALLEST_PAGE
 
-    def missing(self, shelf: Shelf, batches: dict[Shelf, int]) -> float:
+    def missing(self, shelf: PictureShelf, batches: dict[PictureShelf, int]) -> float:
         """How many pictures are due, beyond those there: a few of each family first, then by use."""
         first = 2 if shelf.text else len(FAMILIES)
         due = first * self.pictures_at_once(shelf.size) + self.read.get(shelf, 0) / self.plan.reuse
@@ -221,7 +221,7 @@ class MiniTraining(Training[MiniOptions]):
 
     def store(self, origin: Origin, batch: ReaderBatch) -> None:
         """Put pictures on their shelf."""
-        size, shelf = batch.size, Shelf(*batch.size, text=origin.family == LETTERS)
+        size, shelf = batch.size, PictureShelf(*batch.size, text=origin.family == LETTERS)
         if shelf not in self.buffers:
             # Canvases that are read less often need fewer pictures, and there are many of them.
             share = min(1.0, 2 * STAGES[self.done["stage"]].canvases[size])
@@ -237,7 +237,7 @@ class MiniTraining(Training[MiniOptions]):
         size, kind = draw_step(self.done["stage"], at.progress, self.chance["chance"], self.plan.largest, guided)
         kind = letters or kind
         text = letters is not None and self.has_text(size) and self.chance["chance"].random() < self.plan.text_share
-        shelf = Shelf(*size, text=text)
+        shelf = PictureShelf(*size, text=text)
         while self.stored.get(shelf, 0) < (2 if text else len(FAMILIES)):
             self.store(*self.ahead.next())
         due = any(self.missing(each, self.stored) > 0 for each in self.shelves())
@@ -259,10 +259,12 @@ class MiniTraining(Training[MiniOptions]):
         self.twin.push_weights()
         if not self.plan.steps:
             return  # a run by the clock is not repeatable: new pictures are as good, and sooner there
-        self.stored, self.read = ({Shelf(*one): n for one, n in state[name].items()} for name in ("stored", "read"))
+        self.stored, self.read = (
+            {PictureShelf(*one): n for one, n in state[name].items()} for name in ("stored", "read")
+        )
         self.rendered = dict(self.stored)
         for one, kept in state["buffers"].items():
-            shelf = Shelf(*one)
+            shelf = PictureShelf(*one)
             self.buffers[shelf] = RingBuffer.of_state(kept, lambda origin: self.source.render(Origin(*origin)))
             self.tables[shelf.size] = LeafTable(even_tree_of(shelf.size), self.device)
 
@@ -314,7 +316,7 @@ class MiniTraining(Training[MiniOptions]):
             optimizer.step()
         self.twin.push_weights()
 
-    def draw(self, shelf: Shelf, number: int, every_question: bool = False) -> ReaderBatch:
+    def draw(self, shelf: PictureShelf, number: int, every_question: bool = False) -> ReaderBatch:
         """Pictures of a shelf, varied, with all their questions or one of them."""
         pages = self.buffers[shelf].draw(number, self.pick)
         if not every_question:
@@ -341,14 +343,14 @@ class MiniTraining(Training[MiniOptions]):
         self.done["rendered"] = self.source.rendered
         return notes
 
-    def window(self, size: Size) -> Window:
+    def window(self, size: Size) -> PictureWindow:
         """Where a canvas lies: mostly by itself, sometimes in a larger picture."""
         chance, rows, cols = self.chance["chance"], size[0] // 32, size[1] // 32
         if chance.random() >= self.plan.window_share or min(rows, cols) < GRID_STEP:
-            return Window(0, 0, rows, cols)
+            return PictureWindow(0, 0, rows, cols)
         steps = [chance.randint(0, (LARGEST_GRID - side) // GRID_STEP) for side in (rows, cols)]
         top, left = (GRID_STEP * chance.randint(0, most) for most in steps)
-        return Window(top, left, rows + GRID_STEP * steps[0], cols + GRID_STEP * steps[1])
+        return PictureWindow(top, left, rows + GRID_STEP * steps[0], cols + GRID_STEP * steps[1])
 
     def read_and_weigh(
         self,

@@ -1,7 +1,7 @@
 """The kernel of `turning`; importing it needs Triton."""
 
-import triton
-import triton.language as tl
+import triton  # ty: ignore[import-not-found]
+import triton.language as tl  # ty: ignore[import-not-found]
 
 
 @triton.jit

@@ -77,7 +77,7 @@ def find_strategy(name: object) -> Strategy:
         if not isinstance(strategy, Strategy):
             raise InputError(f"strategy {name!r}: {point.value} is not a Strategy")
         return strategy
-    if name in IN_THE_LAB:
+    if isinstance(name, str) and name in IN_THE_LAB:
         raise InputError(f"strategy {name!r} is part of the laboratory; install it: {LAB}")
     known = strategy_names()
     raise InputError(f"unknown strategy {shown(name)}{meant(name, known)}; choose one of {', '.join(known)}")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import torch
 
-from .model import PrunableMini, Scene, Told
+from .model import PeerScene, PrunableMini, Told
 from .way import Way
 
 
-def average_pooling(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def average_pooling(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     """Blocks of a power of two, as square as the number allows, wider than high where it does not."""
     rows, cols = scene.grid
     area = scene.full // tokens

@@ -29,7 +29,7 @@ from ..report import Report, Table, TableCell, read_document
 from ..run import BenchRun, program
 from ..suite import chosen_families, suite
 from .cost import Cost, counted_cost, model_cost, prompt_length
-from .model import PrunableMini, Scene
+from .model import PeerScene, PrunableMini
 from .registry import FULL, chosen_ways
 from .way import Way
 
@@ -235,7 +235,7 @@ def read_batch(
     if not missing:
         return False
     batch: TrainingBatch = render_family(family, count, plan.size, plan.seed, start, device, None, plan.split)
-    scene = Scene(batch, mini.dtype, seed=plan.seed * 7919 + FAMILIES.index(family) * 1_000_003 + start)
+    scene = PeerScene(batch, mini.dtype, seed=plan.seed * 7919 + FAMILIES.index(family) * 1_000_003 + start)
     right = []
     for name, (way, tokens) in missing.items():
         told = way.make(mini, scene, tokens)

@@ -18,13 +18,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .maths import cosines, greedy_determinant
-from .model import PrunableMini, Scene, Told
+from .model import PeerScene, PrunableMini, Told
 from .way import Way
 
 PAPER = "arXiv 2506.10967"
 
 
-def text_similarity(mini: PrunableMini, scene: Scene) -> Tensor:
+def text_similarity(mini: PrunableMini, scene: PeerScene) -> Tensor:
     """(B, N): the cosine of each visual token with each character of the question, mean over the question."""
     words = F.embedding(scene.tails, mini.core.language_model.embed_tokens.weight)
     alike = cosines(mini.full(scene).embeds, words)
@@ -37,17 +37,17 @@ def scaled(relevance: Tensor) -> Tensor:
     return (relevance - low + 1e-6) / (high - low).clamp_min(1e-6)
 
 
-def conditional(mini: PrunableMini, scene: Scene, tokens: int, relevance: Tensor) -> Told:
+def conditional(mini: PrunableMini, scene: PeerScene, tokens: int, relevance: Tensor) -> Told:
     full = mini.full(scene)
     kernel = relevance[:, :, None] * cosines(full.embeds) * relevance[:, None]
     return Told(full.take(greedy_determinant(kernel, tokens)))
 
 
-def cdpruner(mini: PrunableMini, scene: Scene, tokens: int, sign: int = 1) -> Told:
+def cdpruner(mini: PrunableMini, scene: PeerScene, tokens: int, sign: int = 1) -> Told:
     return conditional(mini, scene, tokens, scaled(sign * text_similarity(mini, scene)))
 
 
-def with_scorer(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def with_scorer(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     return conditional(mini, scene, tokens, mini.relevance(scene).flatten(1).clamp_min(1e-3))
 
 

@@ -11,7 +11,7 @@ from arr_coc.allocation.tree import build_tree
 
 from ...train.allocations import target_cells
 from .maths import best
-from .model import LEVELS, PrunableMini, Scene, Told
+from .model import LEVELS, PeerScene, PrunableMini, Told
 from .ours import overlaid, tiled
 from .way import Way
 
@@ -19,55 +19,55 @@ from .way import Way
 OVERLAY, DROP, SHUFFLE = range(3)
 
 
-def uniform(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def uniform(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     """A constant map: plain down-sampling."""
     return tiled(mini, scene, torch.ones(len(scene), *scene.grid, device=scene.device), tokens)
 
 
-def noise(scene: Scene, purpose: int) -> Tensor:
+def noise(scene: PeerScene, purpose: int) -> Tensor:
     """(B, rows, cols) in [0, 1)."""
     return torch.rand(len(scene), *scene.grid, generator=scene.generator(purpose)).to(scene.device)
 
 
-def random_overlay(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def random_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     """Noise with peaks, so that fine cells lie anywhere; plain noise is all but flat, which is down-sampling again."""
     return overlaid(mini, scene, noise(scene, OVERLAY).pow(8), tokens)
 
 
-def shuffled_overlay(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def shuffled_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     """The scorer's map with its places permuted along the tree: the same masses elsewhere."""
     tree = build_tree(*scene.grid, LEVELS)
     return overlaid(mini, scene, permute_along_tree(mini.relevance(scene), tree, scene.generator(SHUFFLE)), tokens)
 
 
-def dropped(mini: PrunableMini, scene: Scene, tokens: int, relevance: Tensor) -> Told:
+def dropped(mini: PrunableMini, scene: PeerScene, tokens: int, relevance: Tensor) -> Told:
     """Everything is encoded, the best tokens by a map stay: what peers do, by another map."""
     return Told(mini.full(scene).take(best(relevance.flatten(1), tokens)))
 
 
-def random_dropped(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def random_dropped(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     return dropped(mini, scene, tokens, noise(scene, DROP))
 
 
-def scorer_dropped(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def scorer_dropped(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     return dropped(mini, scene, tokens, mini.relevance(scene))
 
 
-def truth(scene: Scene, near: float = 0.1) -> Tensor:
+def truth(scene: PeerScene, near: float = 0.1) -> Tensor:
     """(B, rows, cols): cells that the question needs; around them a little less."""
     cells = target_cells(scene.batch, *scene.grid)
     return cells + near * F.avg_pool2d(cells[:, None], 5, stride=1, padding=2)[:, 0]
 
 
-def oracle_overlay(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def oracle_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     return overlaid(mini, scene, truth(scene), tokens)
 
 
-def oracle_quadtree(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def oracle_quadtree(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     return tiled(mini, scene, truth(scene, near=0), tokens, "peak")
 
 
-def oracle_dropped(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def oracle_dropped(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     return dropped(mini, scene, tokens, truth(scene))
 
 

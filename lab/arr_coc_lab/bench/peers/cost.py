@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ...train.pictures import TrainingBatch
-from .model import BEFORE, PrunableMini, Scene
+from .model import BEFORE, PeerScene, PrunableMini
 from .way import Way
 
 
@@ -64,7 +64,7 @@ def model_cost(mini: PrunableMini, patches: Sequence[int], counts: Sequence[int]
     return Cost(tower_operations(config.vision_config, patches) / 1e9, language / 1e9, 0.0)
 
 
-def prompt_length(scene: Scene) -> float:
+def prompt_length(scene: PeerScene) -> float:
     """Tokens of the prompt that are not the picture's, mean over the batch."""
     return BEFORE + 1 + float(scene.prompt.sum(1).float().mean())
 
@@ -75,7 +75,7 @@ def counted_cost(mini: PrunableMini, way: Way, tokens: int, batch: TrainingBatch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    scene = Scene(batch, mini.dtype, answers=False)
+    scene = PeerScene(batch, mini.dtype, answers=False)
     scene.pyramid()
     if not way.spares_tower:
         mini.full(scene)  # whatever else the way does is the chooser's

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...train.swift import rms_norm
 from .maths import best, cosines, gather
-from .model import Flow, Inside, PrunableMini, Scene, Told
+from .model import Flow, Inside, PeerScene, PrunableMini, Told
 from .way import Way
 
 LAYER, PIVOTS = 2, 4
@@ -51,7 +51,7 @@ def least_alike(states: Tensor, size: Tensor, text: Tensor, tokens: int) -> Tens
     return torch.cat(chosen, 1)
 
 
-def dart(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def dart(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     return Told(mini.full(scene), Dart(tokens))
 
 

@@ -8,11 +8,11 @@ Differs: nothing but the model.
 from __future__ import annotations
 
 from .maths import cosines, max_min
-from .model import PrunableMini, Scene, Told
+from .model import PeerScene, PrunableMini, Told
 from .way import Way
 
 
-def divprune(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def divprune(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     full = mini.full(scene)
     return Told(full.take(max_min(1 - cosines(full.embeds), tokens)))
 

@@ -15,7 +15,7 @@ from functools import partial
 from torch import Tensor
 
 from .maths import best
-from .model import Flow, Inside, PrunableMini, Scene, Told
+from .model import Flow, Inside, PeerScene, PrunableMini, Told
 from .way import Way
 
 PAPER = "arXiv 2403.06764"
@@ -31,7 +31,7 @@ class FastV(Inside):
             flow.keep(best(flow.attention(query, key, *flow.scene.last_row()), self.tokens))
 
 
-def fastv(mini: PrunableMini, scene: Scene, tokens: int, layer: int) -> Told:
+def fastv(mini: PrunableMini, scene: PeerScene, tokens: int, layer: int) -> Told:
     return Told(mini.full(scene), FastV(tokens, layer))
 
 

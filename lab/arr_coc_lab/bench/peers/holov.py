@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .maths import cosines
-from .model import PrunableMini, Scene, Told
+from .model import PeerScene, PrunableMini, Told
 from .way import Way
 
 CROPS, VARIANCE = 16, 0.09
@@ -45,7 +45,7 @@ def quotas(scores: Tensor, tokens: int, size: int) -> Tensor:
     return given
 
 
-def holov(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def holov(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     full, attention = mini.full(scene), mini.received(scene)
     crops = min(CROPS, scene.full)
     features, seen = (values.unflatten(1, (crops, -1)) for values in (full.embeds, attention))

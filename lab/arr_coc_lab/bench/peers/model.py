@@ -4,7 +4,7 @@ The parameters are the stock model's own and nothing in it is changed; a test ho
 class's. All pictures of a batch have the same number of visual tokens. Dropped or merged, a token keeps its true place
 (M-RoPE) and its DeepStack planes.
 
-Whatever a way decides, it decides from the picture and the question: `Scene.prompt` marks the tokens it may look at.
+Whatever a way decides, it decides from picture and question: `PeerScene.prompt` marks the tokens it may look at.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Visual:
         return both.map(partial(gather, index=order))
 
 
-class Scene:
+class PeerScene:
     """One batch of pictures with their questions, and what several ways make of it, made once.
 
     seed: of everything random about these pictures, so that no way's chance depends on which others ran before it.
@@ -155,7 +155,7 @@ class Told:
 class Flow:
     """The language model between two layers: hidden (B, L, D), positions (3, B, L), planes still to be added."""
 
-    def __init__(self, language: Any, visual: Visual, scene: Scene) -> None:
+    def __init__(self, language: Any, visual: Visual, scene: PeerScene) -> None:
         self.language, self.scene = language, scene
         table = language.embed_tokens.weight
         batch, device = len(scene), scene.device
@@ -260,22 +260,22 @@ class PrunableMini:
     def depth(self) -> int:
         return len(self.core.language_model.layers)
 
-    def tower(self, scene: Scene, leaves: Tensor, merges: Sequence[int] = ()) -> Visual:
+    def tower(self, scene: PeerScene, leaves: Tensor, merges: Sequence[int] = ()) -> Visual:
         """The vision tower on leaves (B, N, 3). merges: how many tokens each block merges away (ToMe)."""
         return self._tower(scene, leaves, merges)[0]
 
-    def full(self, scene: Scene) -> Visual:
+    def full(self, scene: PeerScene) -> Visual:
         """All tokens at level 0, encoded once for all ways that reduce afterwards."""
         return self.recorded(scene).visual
 
-    def recorded(self, scene: Scene) -> Recorded:
+    def recorded(self, scene: PeerScene) -> Recorded:
         def make() -> Recorded:
             visual, query, key, plain = self._tower(scene, scene.level(0))
             return Recorded(visual, query, key, plain.mean(2).reshape(len(scene), scene.full, -1).float())
 
         return scene.once("recorded", make)
 
-    def received(self, scene: Scene, at_once: int = 32) -> Tensor:
+    def received(self, scene: PeerScene, at_once: int = 32) -> Tensor:
         """(B, N) float32: the attention that each token's patches receive in the tower's last block, mean over heads
         and askers; one over the picture. The tower has no class token whose attention could be asked instead."""
 
@@ -288,7 +288,7 @@ class PrunableMini:
 
         return scene.once("received", make)
 
-    def relevance(self, scene: Scene) -> Tensor:
+    def relevance(self, scene: PeerScene) -> Tensor:
         """(B, rows, cols) in [0, 1]: the scorer's map."""
 
         def make() -> Tensor:
@@ -297,7 +297,9 @@ class PrunableMini:
 
         return scene.once("relevance", make)
 
-    def _tower(self, scene: Scene, leaves: Tensor, merges: Sequence[int] = ()) -> tuple[Visual, Tensor, Tensor, Tensor]:
+    def _tower(
+        self, scene: PeerScene, leaves: Tensor, merges: Sequence[int] = ()
+    ) -> tuple[Visual, Tensor, Tensor, Tensor]:
         """Also the last block's query and key (B, heads, M, d), turned, and its plain key (B, M, heads, d)."""
         tower, batch = self.core.visual, len(scene)
         width, heads, dtype = tower.config.hidden_size, tower.config.num_heads, self.dtype
@@ -345,7 +347,7 @@ class PrunableMini:
         return turns(turned, self.dtype)
 
     def language(
-        self, scene: Scene, told: Told, watch: Callable[[int, Flow, Tensor, Tensor], None] | None = None
+        self, scene: PeerScene, told: Told, watch: Callable[[int, Flow, Tensor, Tensor], None] | None = None
     ) -> tuple[Tensor, list[int]]:
         """Last states of the tails (B, T, D), and the number of visual tokens in every layer.
 
@@ -369,7 +371,7 @@ class PrunableMini:
             inside.after(index, flow, query, key)
         return rms_norm(flow.hidden[:, -scene.tails.shape[1] :], language.norm), counts
 
-    def right(self, scene: Scene, told: Told) -> tuple[Tensor, list[int]]:
+    def right(self, scene: PeerScene, told: Told) -> tuple[Tensor, list[int]]:
         """(B,) bool: every character of the right answer is the likeliest one, which is what greedy decoding saying
         exactly that answer means; and the visual tokens in every layer."""
         hidden, counts = self.language(scene, told)

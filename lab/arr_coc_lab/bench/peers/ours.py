@@ -17,7 +17,7 @@ from arr_coc.allocation.tree import build_tree
 from arr_coc.core.alphabet import CHARACTERS
 from arr_coc.models.glance import find_glance
 
-from .model import LEVELS, Flow, PrunableMini, Scene, Told
+from .model import LEVELS, Flow, PeerScene, PrunableMini, Told
 from .way import Way
 
 # As `backbones.glance` does it where no heads were measured: at least so many tokens, layers from this share on.
@@ -28,25 +28,25 @@ LOOK_CHANNELS = ("red", "green", "blue", "y", "x", "eccentricity", "saliency", "
 LOOK_SIDE, LOOK_AT_ONCE = 256, 64
 
 
-def overlaid(mini: PrunableMini, scene: Scene, relevance: Tensor, tokens: int) -> Told:
+def overlaid(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int) -> Told:
     """(B, rows, cols) relevance → leaves on one another, and what the tower makes of them."""
     return Told(mini.tower(scene, overlay(relevance, [tokens] * len(scene), levels=LEVELS).cells))
 
 
-def tiled(mini: PrunableMini, scene: Scene, relevance: Tensor, tokens: int, criterion: Criterion = "mass") -> Told:
+def tiled(mini: PrunableMini, scene: PeerScene, relevance: Tensor, tokens: int, criterion: Criterion = "mass") -> Told:
     tree = build_tree(*scene.grid, LEVELS)
     return Told(mini.tower(scene, quadtree(relevance, tree, max(tree.floor, tokens), criterion).cells))
 
 
-def scorer_overlay(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def scorer_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     return overlaid(mini, scene, mini.relevance(scene), tokens)
 
 
-def scorer_quadtree(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def scorer_quadtree(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     return tiled(mini, scene, mini.relevance(scene), tokens)
 
 
-def glance_map(mini: PrunableMini, scene: Scene, heads: Heads | None = None) -> Tensor:
+def glance_map(mini: PrunableMini, scene: PeerScene, heads: Heads | None = None) -> Tensor:
     """(B, rows, cols): `backbones.glance` for a batch. Where the prompt's last token looks on a coarse view: in the
     later layers, where every head counts alike whatever share of its attention the picture gets, or in those heads
     alone."""
@@ -73,16 +73,16 @@ def glance_map(mini: PrunableMini, scene: Scene, heads: Heads | None = None) -> 
     return scene.once("glance" if heads is None else "calibrated glance", make)
 
 
-def glance_overlay(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def glance_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     return overlaid(mini, scene, glance_map(mini, scene), tokens)
 
 
-def calibrated_overlay(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def calibrated_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     """By the heads that `arr-coc calibrate` found to point, on pictures of the training split."""
     return overlaid(mini, scene, glance_map(mini, scene, find_glance(mini.model).heads), tokens)
 
 
-def look_map(scene: Scene) -> Tensor:
+def look_map(scene: PeerScene) -> Tensor:
     """(B, rows, cols): `arr_coc.look`'s relevance, by sensing's torch lane, on the cells."""
     from arr_coc.relevance.language.lexical import lexical
     from arr_coc.relevance.look.perspectival import perspectival
@@ -106,7 +106,7 @@ def look_map(scene: Scene) -> Tensor:
     return torch.cat(maps)
 
 
-def look_overlay(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def look_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     return overlaid(mini, scene, scene.once("look", lambda: look_map(scene)), tokens)
 
 

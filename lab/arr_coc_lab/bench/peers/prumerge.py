@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from .maths import best, cosines, gather, others
-from .model import PrunableMini, Scene, Told
+from .model import PeerScene, PrunableMini, Told
 from .way import Way
 
 IMPORTANT, NEIGHBOURS = 1 / 4, 32
 
 
-def prumerge(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def prumerge(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     full, metric, attention = mini.full(scene), mini.recorded(scene).metric, mini.received(scene)
     important = best(attention, round(tokens * IMPORTANT))
     rest = others(important, scene.full)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .maths import best, stages
-from .model import Flow, Inside, PrunableMini, Scene, Told
+from .model import Flow, Inside, PeerScene, PrunableMini, Told
 from .way import Way
 
 DOORS = (1 / 4, 1 / 2, 3 / 4)
@@ -29,7 +29,7 @@ class PyramidDrop(Inside):
             flow.keep(best(flow.attention(query, key, *flow.scene.last_row()), self.counts[index]))
 
 
-def pyramid_drop(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def pyramid_drop(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     doors = [int(mini.depth * share) for share in DOORS]
     return Told(mini.full(scene), PyramidDrop(dict(zip(doors, stages(scene.full, tokens), strict=True))))
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .maths import best, density_clusters, gather, others, pool, stages
-from .model import Flow, Inside, PrunableMini, Scene, Told, Visual, rows_of
+from .model import Flow, Inside, PeerScene, PrunableMini, Told, Visual, rows_of
 from .way import Way
 
 RECYCLED, A_CLUSTER = 0.3, 10
@@ -64,7 +64,7 @@ def cluster_count(count: int, tokens: int) -> int:
     return clusters
 
 
-def raters_of(mini: PrunableMini, scene: Scene) -> Tensor:
+def raters_of(mini: PrunableMini, scene: PeerScene) -> Tensor:
     """(B, T) bool: the prompt's tokens that resemble the picture more than the average one."""
     text = F.embedding(scene.tails, mini.core.language_model.embed_tokens.weight).float()
     alike = (mini.full(scene).embeds.float() @ text.transpose(1, 2)).masked_fill(~scene.prompt[:, None], float("-inf"))
@@ -72,7 +72,7 @@ def raters_of(mini: PrunableMini, scene: Scene) -> Tensor:
     return torch.where(raters.any(1, keepdim=True), raters, scene.prompt)
 
 
-def sparse_vlm(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def sparse_vlm(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     return Told(mini.full(scene), SparseVLM(dict(enumerate(stages(scene.full, tokens))), raters_of(mini, scene)))
 
 

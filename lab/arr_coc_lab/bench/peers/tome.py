@@ -10,7 +10,7 @@ number after the last block; no block merges more than half.
 
 from __future__ import annotations
 
-from .model import PrunableMini, Scene, Told
+from .model import PeerScene, PrunableMini, Told
 from .way import Way
 
 
@@ -26,7 +26,7 @@ def merge_plan(full: int, tokens: int, blocks: int) -> list[int]:
     raise ValueError(f"{blocks} blocks cannot merge {full} tokens into {tokens}")
 
 
-def tome(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def tome(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     plan = merge_plan(scene.full, tokens, len(mini.core.visual.blocks))
     return Told(mini.tower(scene, scene.level(0), plan))
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 import torch
 
 from .maths import best, cosines, gather, others
-from .model import PrunableMini, Scene, Told
+from .model import PeerScene, PrunableMini, Told
 from .way import Way
 
 DOMINANT = 54 / 64
 
 
-def visionzip(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def visionzip(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     full, metric = mini.full(scene), mini.recorded(scene).metric
     dominant = round(tokens * DOMINANT)
     contextual = tokens - dominant

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .maths import best, cosines, gather
-from .model import PrunableMini, Scene, Told
+from .model import PeerScene, PrunableMini, Told
 from .way import Way
 
 AT_ONCE = 8
@@ -31,7 +31,7 @@ def without_doubles(features: Tensor, order: Tensor, wanted: int) -> Tensor:
     return order
 
 
-def vispruner(mini: PrunableMini, scene: Scene, tokens: int) -> Told:
+def vispruner(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:
     full, half = mini.full(scene), tokens // 2
     order = best(mini.received(scene), scene.full)
     diverse = without_doubles(full.embeds, order[:, half:], tokens - half)

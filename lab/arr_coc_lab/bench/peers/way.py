@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from .model import PrunableMini, Scene, Told
+from .model import PeerScene, PrunableMini, Told
 
-Make = Callable[[PrunableMini, Scene, int], Told]
+Make = Callable[[PrunableMini, PeerScene, int], Told]
 # before: the tower reads less. tower: it reads less as it goes. after: tokens go behind it. inside: in the language
 # model. Only the first two spare the tower anything.
 Where = Literal["before", "tower", "after", "inside"]

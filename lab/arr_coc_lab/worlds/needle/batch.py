@@ -10,7 +10,7 @@ import torch
 
 from arr_coc.core.alphabet import CHARACTERS, NUMBER_OF_IDS, SPACE, decode
 
-from .scene import COLOUR_NAMES, THINGS, Scene
+from .scene import COLOUR_NAMES, THINGS, NeedleScene
 
 QUESTION_LENGTH = 72
 ANSWER_LENGTH = 32
@@ -107,7 +107,7 @@ def thing(name: str) -> int:
     return FIRST_THING + THINGS.index(name)
 
 
-def cell_labels(scene: Scene, height: int, width: int) -> torch.Tensor:
+def cell_labels(scene: NeedleScene, height: int, width: int) -> torch.Tensor:
     """(B, rows, cols, classes) uint8: 1 where a character's middle, or a good part of a thing, lies in the cell."""
     text = scene.text
     number = len(text.x)

@@ -14,7 +14,7 @@ import torch
 
 from .atlas import PANEL_SIDE, SPRITE_SIDE, glyphs, sprites
 from .draws import Draws
-from .scene import Background, Layer, Scene, Text
+from .scene import Background, Layer, NeedleScene, Text
 from .surfaces import PAPER, SIDE, textures
 
 
@@ -240,7 +240,7 @@ def finish(canvas: torch.Tensor, draws: Draws, height: int, width: int) -> torch
     return result
 
 
-def paint(scene: Scene, draws: Draws, height: int, width: int) -> torch.Tensor:
+def paint(scene: NeedleScene, draws: Draws, height: int, width: int) -> torch.Tensor:
     """The whole picture: (B, 3, height, width) uint8."""
     canvas = paint_background(scene.background, draws, height, width)
     for layer in scene.layers:
@@ -260,7 +260,7 @@ def part(value: Any, rows: slice) -> Any:
     return value
 
 
-def paint_in_parts(scene: Scene, draws: Draws, height: int, width: int, pixels: int) -> torch.Tensor:
+def paint_in_parts(scene: NeedleScene, draws: Draws, height: int, width: int, pixels: int) -> torch.Tensor:
     """`paint`, a few pictures at a time: on a processor what fits its cache, on a GPU what fits its memory."""
     step = max(1, pixels // (height * width))
     if step >= len(draws):

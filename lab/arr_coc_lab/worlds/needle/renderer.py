@@ -25,7 +25,7 @@ from .difficulty import Difficulty, as_difficulty
 from .draws import DrawPlan, Draws
 from .families import FAMILIES
 from .paint import paint_in_parts
-from .scene import Scene, Stage
+from .scene import NeedleScene, Stage
 
 SPLITS = ("train", "validation", "test")
 # Painted at once, by kind of device: a cache on one, a few gigabytes on the other.
@@ -47,7 +47,7 @@ def check(family: str, number: int, size: tuple[int, int], split: str) -> None:
 
 def lay_out(
     family: str, draws: Draws, size: tuple[int, int], split: str, difficulty: Difficulty, moving: bool = False
-) -> Scene:
+) -> NeedleScene:
     """The scene of a batch before it is painted: for those who want to change or to inspect it."""
     faces = glyphs(draws.device).faces(split, difficulty.held_out)
     return FAMILIES[family](Stage(draws, size[0], size[1], difficulty, faces, moving))
@@ -68,7 +68,7 @@ class Asked(NamedTuple):
     ctx_mask: torch.Tensor
 
 
-def asked_of(scene: Scene, size: tuple[int, int]) -> Asked:
+def asked_of(scene: NeedleScene, size: tuple[int, int]) -> Asked:
     """The questions of a scene, in fixed sizes."""
     return Asked(
         _fixed_text(scene.question, QUESTION_LENGTH),
@@ -79,7 +79,7 @@ def asked_of(scene: Scene, size: tuple[int, int]) -> Asked:
 
 
 def finish_batch(
-    scene: Scene, draws: Draws, index: torch.Tensor, family: str, split: str, seed: int, size: tuple[int, int]
+    scene: NeedleScene, draws: Draws, index: torch.Tensor, family: str, split: str, seed: int, size: tuple[int, int]
 ) -> NeedleBatch:
     """Paint a scene and put it into a batch."""
     height, width = size

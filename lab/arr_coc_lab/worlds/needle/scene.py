@@ -223,7 +223,7 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class Scene:
+class NeedleScene:
     """All that is needed to paint a batch and to ask about it.
 
     question, answer: (B, L) characters. boxes, context: (B, n, 4) pixels with masks (B, n).

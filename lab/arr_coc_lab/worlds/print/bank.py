@@ -17,7 +17,7 @@ from torch import Tensor
 from arr_coc.core.alphabet import IDS
 
 from ..pages.words import label_kinds, vocabulary
-from .writer import CAPITAL, CLASSES, FIGURE, FIRST_CLASS, LENGTH, SMALL, VALUE, Writer
+from .writer import CAPITAL, CLASSES, FIGURE, FIRST_CLASS, LENGTH, SMALL, VALUE, TextWriter
 
 VALUE_KINDS = (
     "name",
@@ -104,7 +104,7 @@ class Bank:
 
 def make_bank(seed: int, device: torch.device | str) -> Bank:
     """Some thousand rows of every kind, in a few seconds."""
-    writer = Writer(seed)
+    writer = TextWriter(seed)
     labels = list(label_kinds())
     kinds = [label_kinds()[label] for label in labels]
     for _ in range(600):

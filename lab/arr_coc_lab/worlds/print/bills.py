@@ -12,13 +12,13 @@ from .constants import constant
 from .paint import rects_of
 from .questions import GROUP
 from .setting import UPPER, WHOLE
-from .sheets import FRAMED, Sheet, Stage, empty_facts, filler, frame_facts, join_facts
+from .sheets import FRAMED, Sheet, SheetStage, empty_facts, filler, frame_facts, join_facts
 
 HEAD_LINES, META, SUMS = 3, 4, 6
 SUBTOTAL, OTHER, TAX, TOTAL, PAID, CHANGE = range(SUMS)
 
 
-def bills(stage: Stage, name: str = "bills") -> Sheet:
+def bills(stage: SheetStage, name: str = "bills") -> Sheet:
     """Who sells, number and date, items with quantity, price and amount, then what they come to."""
     draws, device, number, atlas = stage.draws, stage.device, stage.number, stage.atlas
     around = stage.frame

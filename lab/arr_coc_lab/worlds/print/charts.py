@@ -9,12 +9,12 @@ from .bank import KIND
 from .constants import constant
 from .paint import rects_of
 from .questions import GROUP
-from .sheets import FRAMED, Sheet, Stage, distinct_rows, empty_facts, frame_facts, join_facts
+from .sheets import FRAMED, Sheet, SheetStage, distinct_rows, empty_facts, frame_facts, join_facts
 
 TICKS, LEGEND = 6, 2
 
 
-def charts(stage: Stage, name: str = "charts") -> Sheet:
+def charts(stage: SheetStage, name: str = "charts") -> Sheet:
     """Bars with their names and values, ticks along the axis, a legend: the words of a chart."""
     draws, device, atlas = stage.draws, stage.device, stage.atlas
     around = stage.frame

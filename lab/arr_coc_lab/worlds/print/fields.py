@@ -15,7 +15,7 @@ from .sheets import (
     FRAMED,
     SMALLEST,
     Sheet,
-    Stage,
+    SheetStage,
     box_rules,
     distinct_labels,
     empty_facts,
@@ -27,7 +27,7 @@ from .sheets import (
 # ---- Forms -----------------------------------------------------------------------------------------------------------
 
 
-def forms(stage: Stage, name: str = "forms") -> Sheet:
+def forms(stage: SheetStage, name: str = "forms") -> Sheet:
     """Fields in one to three columns: a label, and what belongs to it beside, below or above it."""
     draws, device = stage.draws, stage.device
     around = stage.frame
@@ -149,7 +149,7 @@ WORDS = ("word", "date", "code", "name", "time", "city", "text")
 TABLE_FACTS = 24
 
 
-def tables(stage: Stage, name: str = "tables") -> Sheet:
+def tables(stage: SheetStage, name: str = "tables") -> Sheet:
     """A header row, a first column that names the rows, and cells; ruled, banded or bare."""
     draws, device, number, atlas = stage.draws, stage.device, stage.number, stage.atlas
     around = stage.frame

@@ -18,9 +18,9 @@ from .fields import forms, tables
 from .paint import Rects
 from .prose import dense, letters
 from .setting import Slots
-from .sheets import Facts, Sheet, Stage
+from .sheets import Facts, Sheet, SheetStage
 
-FAMILIES: dict[str, Callable[[Stage], Sheet]] = {
+FAMILIES: dict[str, Callable[[SheetStage], Sheet]] = {
     "dense": dense,
     "forms": forms,
     "tables": tables,
@@ -33,7 +33,7 @@ SHARES = {"dense": 0.22, "forms": 0.22, "tables": 0.13, "bills": 0.2, "letters":
 VAL_SHARES = {"dense": 0.2, "forms": 0.2, "tables": 0.2, "bills": 0.15, "letters": 0.15, "charts": 0.1}
 
 
-def lay_out(stage: Stage, shares: dict[str, float]) -> tuple[Sheet, Tensor]:
+def lay_out(stage: SheetStage, shares: dict[str, float]) -> tuple[Sheet, Tensor]:
     """Every picture's own family of those with a share, by chance: the sheet, and (B,) the number of the family."""
     names = [name for name in FAMILIES if shares.get(name, 0) > 0]
     ends = constant([shares[name] for name in names], device=stage.device).cumsum(0)

@@ -15,7 +15,7 @@ from .sheets import (
     LARGEST,
     SMALLEST,
     Sheet,
-    Stage,
+    SheetStage,
     distinct_labels,
     empty_facts,
     frame_facts,
@@ -28,7 +28,7 @@ from .sheets import (
 DENSE_FACTS = 12
 
 
-def dense(stage: Stage, name: str = "dense", tight: bool = False) -> Sheet:
+def dense(stage: SheetStage, name: str = "dense", tight: bool = False) -> Sheet:
     """One to four columns of lines. tight: hardly any margin, nothing asked."""
     draws, (height, width), device = stage.draws, (stage.height, stage.width), stage.device
     columns, lines = (3 if width <= 512 else 4), max(6, height // 8)
@@ -154,7 +154,7 @@ FIELDS = 6
 LETTER_FACTS = 8
 
 
-def letters(stage: Stage, name: str = "letters") -> Sheet:
+def letters(stage: SheetStage, name: str = "letters") -> Sheet:
     """A letterhead, some lines of who, to whom and when, then prose."""
     draws, device, atlas = stage.draws, stage.device, stage.atlas
     around = stage.frame

@@ -72,7 +72,7 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class Stage:
+class SheetStage:
     """What every family is given. faces, common: (n,) typefaces it may use, and those of offices and books."""
 
     draws: FloatDraws
@@ -92,7 +92,7 @@ class Stage:
         return len(self.draws)
 
     @cached_property
-    def frame(self) -> Frame:
+    def frame(self) -> SheetFrame:
         """What all families of pages stand in; a picture is of one family only, so that they may share it."""
         return frame_of(self)
 
@@ -132,7 +132,7 @@ class Stage:
         return (self.atlas.ascent[face] + self.atlas.descent[face]) * em
 
 
-def empty_facts(stage: Stage, count: int, **given: Any) -> Facts:
+def empty_facts(stage: SheetStage, count: int, **given: Any) -> Facts:
     """Facts with the given fields spread to (B, count); the rest says nothing."""
     defaults = {"second": -1, "valid": True}
     made = []
@@ -149,7 +149,7 @@ def join_facts(parts: list[Facts]) -> Facts:
     return Facts(*(torch.cat(values, 1) for values in zip(*parts, strict=True)))
 
 
-def no_rects(stage: Stage) -> Rects:
+def no_rects(stage: SheetStage) -> Rects:
     zeros = torch.zeros(stage.number, 1, 4, device=stage.device)
     return rects_of(zeros, 0.0, zeros[..., :3])
 
@@ -167,7 +167,7 @@ def box_rules(boxes: Tensor, thick: Tensor, strength: Tensor, colour: Tensor) ->
     return rects_of(torch.cat(sides, 1), strength.expand_as(x0).repeat(1, 4), colour)
 
 
-def distinct_labels(stage: Stage, name: str, count: int) -> Tensor:
+def distinct_labels(stage: SheetStage, name: str, count: int) -> Tensor:
     """(B, count) labels of which no picture has one twice."""
     number = stage.bank.labels
     # Steps that share no factor with a prime walk through all of it; labels behind it are left out.
@@ -176,7 +176,7 @@ def distinct_labels(stage: Stage, name: str, count: int) -> Tensor:
     return (first + step * torch.arange(count, device=stage.device)) % prime
 
 
-def distinct_rows(stage: Stage, name: str, kind: str, count: int) -> Tensor:
+def distinct_rows(stage: SheetStage, name: str, kind: str, count: int) -> Tensor:
     """(B, count) rows of a kind, each from its own part of the list."""
     part = stage.bank.counts[KIND[kind]] // count
     return (
@@ -189,7 +189,7 @@ def distinct_rows(stage: Stage, name: str, kind: str, count: int) -> Tensor:
 # ---- The frame that most pages have ----------------------------------------------------------------------------------
 
 
-class Frame(NamedTuple):
+class SheetFrame(NamedTuple):
     """slots: title, subtitle, foot, page number (4). left, top, right, bottom: (B, 1) of what is between them.
     em, face: (B, 1) of the page's own text."""
 
@@ -206,7 +206,7 @@ TITLE, SUBTITLE, FOOT, PAGE = range(4)
 FRAMED = 4
 
 
-def frame_of(stage: Stage, name: str = "frame") -> Frame:
+def frame_of(stage: SheetStage, name: str = "frame") -> SheetFrame:
     """A title above, small print and a page number below, each by chance."""
     draws, (height, width) = stage.draws, (stage.height, stage.width)
     em = stage.size(f"{name}/em", SMALLEST + 1, min(LARGEST, width / 18))
@@ -248,17 +248,17 @@ def frame_of(stage: Stage, name: str = "frame") -> Frame:
         ink=stage.ink(f"{name}/ink", FRAMED),
         there=torch.cat([title, below, foot, foot & draws.chance(f"{name}/numbered", 70)], 1),
     )
-    return Frame(slots, left, body, right, bottom, em, face)
+    return SheetFrame(slots, left, body, right, bottom, em, face)
 
 
-def frame_facts(stage: Stage) -> Facts:
+def frame_facts(stage: SheetStage) -> Facts:
     """What is asked about a frame, where it is there."""
     groups = constant([GROUP["title"], GROUP["subtitle"], GROUP["page"]], device=stage.device)
     slots = constant([TITLE, SUBTITLE, PAGE], device=stage.device)
     return empty_facts(stage, 3, group=groups, label=slots, answer=slots)
 
 
-def filler(stage: Stage, name: str, around: Frame, top: Tensor) -> Slots:
+def filler(stage: SheetStage, name: str, around: SheetFrame, top: Tensor) -> Slots:
     """Lines of small print from `top` (B, 1) down, on two of three pages: conditions, notes, what nobody reads."""
     draws, lines = stage.draws, max(4, stage.height // 16)
     em = (around.em * draws.uniform(f"{name}/fill_em", 0.55, 1.0)).clamp_min(SMALLEST)

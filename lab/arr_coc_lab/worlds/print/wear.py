@@ -1,7 +1,7 @@
 """What scanners, fax machines, copiers, cameras and time do to print, each picture in its own way.
 
 Every picture has one kind of wear and draws its strengths within that kind's limits. Letters stay legible: how coarse a
-fax may be follows from the size of the type. Where a picture is turned or bent, `Wear.moved` takes places along.
+fax may be follows from the size of the type. Where a picture is turned or bent, `PrintWear.moved` takes places along.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _noises(device: torch.device) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Wear:
+class PrintWear:
     """How B pictures are worn. kind: (B,) into NAMES. strengths: (B, 1, 1, 1) each, by the names of NOTHING. places:
     (B, 10) numbers in 0–1 for where lamps, streaks and noises lie. size: height, width."""
 
@@ -169,10 +169,10 @@ class Wear:
     places: Tensor
     size: tuple[int, int]
 
-    def part(self, rows: slice) -> Wear:
+    def part(self, rows: slice) -> PrintWear:
         """That of some of the pictures."""
         strengths = {name: value[rows] for name, value in self.strengths.items()}
-        return Wear(self.kind[rows], strengths, self.places[rows], self.size)
+        return PrintWear(self.kind[rows], strengths, self.places[rows], self.size)
 
     def _bent(self, x: Tensor) -> Tensor:
         """How far down a place is bent, by its x; both (B, …)."""
@@ -216,7 +216,9 @@ class Wear:
         return torch.stack([x.amin(-1), y.amin(-1), x.amax(-1), y.amax(-1)], -1)
 
 
-def draw_wear(draws: FloatDraws, size: tuple[int, int], em: Tensor, shares: dict[str, float] | None = None) -> Wear:
+def draw_wear(
+    draws: FloatDraws, size: tuple[int, int], em: Tensor, shares: dict[str, float] | None = None
+) -> PrintWear:
     """em: (B,) the small type of each picture, which has to stay legible."""
     shares, device = SHARES if shares is None else shares, draws.device
     ends = constant([shares.get(name, 0.0) for name in NAMES], device=device).cumsum(0)
@@ -239,10 +241,10 @@ def draw_wear(draws: FloatDraws, size: tuple[int, int], em: Tensor, shares: dict
     made["quality"] = torch.where(made["quality"] > 0, torch.maximum(made["quality"], 75 - 2.5 * legible), 0.0)
     # Much noise is rare, and loud.
     made["noise"] = made["noise"] * draws.uniform("wear/noise").view(-1, 1, 1, 1)
-    return Wear(kind, made, draws.uniform("wear/places", slots=10), size)
+    return PrintWear(kind, made, draws.uniform("wear/places", slots=10), size)
 
 
-def worn(pictures: Tensor, wear: Wear, paper: Tensor) -> Tensor:
+def worn(pictures: Tensor, wear: PrintWear, paper: Tensor) -> Tensor:
     """(B, 3, H, W) float32 in 0–1 → the same, worn. paper: (B, 3) what lies beyond the sheet's edges."""
     s, height, width = wear.strengths, *wear.size
     weight = s["weight"]
@@ -287,7 +289,7 @@ def worn(pictures: Tensor, wear: Wear, paper: Tensor) -> Tensor:
     return compressed(value, s["quality"].view(-1)).clamp(0, 1)
 
 
-def _warped(pictures: Tensor, wear: Wear) -> Tensor:
+def _warped(pictures: Tensor, wear: PrintWear) -> Tensor:
     """Every pixel of the worn picture asks which place of the sheet it shows; coarse ones ask for all their pixels."""
     height, width = wear.size
     s = wear.strengths

@@ -85,7 +85,7 @@ def _pattern(text: str) -> str:
     return text.translate({ord(mark): chr(FIRST_CLASS + index) for index, mark in enumerate(MARKS)})
 
 
-class Writer:
+class TextWriter:
     """Rows of every kind, from one source of chance."""
 
     def __init__(self, seed: int) -> None:

@@ -15,7 +15,7 @@ from .console import print_json, say, seconds_line, show, table
 if TYPE_CHECKING:
     from ...looking import Look
     from .inputs import PictureSource
-    from .looks import Report
+    from .looks import LookReport
 
 
 def command(
@@ -151,7 +151,7 @@ def parse_compare(text: str) -> list[str]:
 # ---- what is printed ------------------------------------------------------------------------------------------------
 
 
-def print_report(report: Report, several: bool, out: Path) -> None:
+def print_report(report: LookReport, several: bool, out: Path) -> None:
     """several: whether there are several questions."""
     if report.pictures == 1:
         for source, look, files in report.kept:
@@ -205,7 +205,7 @@ def summary_row(source: PictureSource, look: Look, files: Mapping[str, str]) -> 
     )
 
 
-def print_summary(report: Report, several: bool, out: Path) -> None:
+def print_summary(report: LookReport, several: bool, out: Path) -> None:
     """One row for each picture, question and strategy."""
     columns = {"picture": "fold", **({"question": "left"} if several else {}), "strategy": "left"}
     columns |= dict.fromkeys(("tokens", "of full", "finest", "area finest", "seconds"), "right")

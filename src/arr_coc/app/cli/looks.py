@@ -42,7 +42,7 @@ class LookJob:
 
 
 @dataclass
-class Report:
+class LookReport:
     """What came of a job. kept: what `keep` made of each look, which must not hold its picture: there may be thousands.
 
     keep: called with source, look and the files written for it; None keeps nothing. tell: called with each entry of the
@@ -113,8 +113,8 @@ def look_at_all(
     quiet: bool = False,
     keep: Callable[[PictureSource, Look, dict[str, str]], Any] | None = None,
     tell: Callable[[dict[str, Any]], None] | None = None,
-) -> Report:
-    """Look at every picture of `job`. quiet: no progress bar. keep, tell: see `Report`."""
+) -> LookReport:
+    """Look at every picture of `job`. quiet: no progress bar. keep, tell: see `LookReport`."""
     check_request(job.queries, job.budget, job.keep)
     known = job.words is not None or any(isinstance(source.place, PdfPlace) for source in job.sources)
     check_relevance(job.relevance, ("pixels", "texture", *(("words",) if known else ())))
@@ -122,7 +122,7 @@ def look_at_all(
         raise InputError(f"--words {job.words} is of one picture, not of {len(job.sources)}; give one picture")
     if job.relevance == "words" and not known and not quiet:
         complain("reading words by OCR: some seconds for every picture that was not read before")
-    report = Report(len(job.sources), keep, tell)
+    report = LookReport(len(job.sources), keep, tell)
     many = len(job.sources) > 1
     with progress(len(job.sources), "looking", hidden=quiet or not many) as advance:
         try:
@@ -135,7 +135,7 @@ def look_at_all(
     return report
 
 
-def _one_picture(job: LookJob, source: PictureSource, name: str, report: Report) -> None:
+def _one_picture(job: LookJob, source: PictureSource, name: str, report: LookReport) -> None:
     """Look, draw and write; a picture that cannot be used is reported, a job that cannot be done stops everything."""
     try:
         with quiet_decoder(source):
@@ -157,7 +157,7 @@ def _one_picture(job: LookJob, source: PictureSource, name: str, report: Report)
     _write_results(job, source, name, looks, report)
 
 
-def _write_results(job: LookJob, source: PictureSource, name: str, looks: list[Look], report: Report) -> None:
+def _write_results(job: LookJob, source: PictureSource, name: str, looks: list[Look], report: LookReport) -> None:
     """Named after the picture, so that a second picture does not take the place of the first."""
     for number, look in enumerate(looks, start=1):
         # Several questions are told apart by number, several strategies by name.

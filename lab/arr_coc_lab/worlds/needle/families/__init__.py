@@ -1,10 +1,10 @@
-"""The families of Needle World: each is one function from a `Stage` to a `Scene`."""
+"""The families of Needle World: each is one function from a `Stage` to a `NeedleScene`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..scene import Scene, Stage
+from ..scene import NeedleScene, Stage
 from .cards import cards
 from .charts import charts
 from .forms import forms
@@ -13,7 +13,7 @@ from .scenes import scenes
 from .signs import signs
 from .zoo import zoo
 
-FAMILIES: dict[str, Callable[[Stage], Scene]] = {
+FAMILIES: dict[str, Callable[[Stage], NeedleScene]] = {
     "cards": cards,
     "forms": forms,
     "receipts": receipts,

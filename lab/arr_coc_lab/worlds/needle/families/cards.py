@@ -6,7 +6,20 @@ import torch
 
 from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
 from ..content import ask, choose, digits, join, literal
-from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, Scene, Stage, Text, paints, palette, sprite, sprite_table, take
+from ..scene import (
+    COLOUR_NAMES,
+    SHAPES,
+    Layer,
+    Marks,
+    NeedleScene,
+    Stage,
+    Text,
+    paints,
+    palette,
+    sprite,
+    sprite_table,
+    take,
+)
 from ..surfaces import table
 
 SLOT_HEIGHT, SLOT_WIDTH = 64, 128
@@ -28,7 +41,7 @@ SHAPE_WORDINGS = (
 )
 
 
-def cards(stage: Stage) -> Scene:
+def cards(stage: Stage) -> NeedleScene:
     draws, knobs = stage.draws, stage.difficulty
     rows, cols = stage.height // SLOT_HEIGHT, stage.width // SLOT_WIDTH
     slots = rows * cols
@@ -90,7 +103,7 @@ def cards(stage: Stage) -> Scene:
     answer = torch.where(is_number, join([value], ANSWER_LENGTH), join([name], ANSWER_LENGTH))
     number_box, shape_box = take(text.boxes(), target), take(shapes_layer.boxes, target)
     yes = torch.ones(stage.number, 1, dtype=torch.bool, device=stage.device)
-    return Scene(
+    return NeedleScene(
         background=table(stage),
         layers=[cards_layer, shapes_layer],
         text=text,

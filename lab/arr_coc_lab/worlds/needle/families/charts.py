@@ -9,7 +9,7 @@ import torch
 from .. import words
 from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
 from ..content import ask, choose, digits, join, pick_task
-from ..scene import COLOUR_NAMES, Layer, Marks, Scene, Stage, Text, paints, palette, sprite, stack_text, take
+from ..scene import COLOUR_NAMES, Layer, Marks, NeedleScene, Stage, Text, paints, palette, sprite, stack_text, take
 from ..surfaces import paper_colour, table
 
 TASKS = ("value", "highest", "lowest", "colour", "count", "title", "label")
@@ -27,7 +27,7 @@ AXIS_TOPS = (50, 100, 200, 500, 1000, 2000)
 TICKS = 6
 
 
-def charts(stage: Stage) -> Scene:
+def charts(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     tiny = stage.width < 192
     items = max(1, min((stage.width - 60) // 44, 12, knobs.items or 12))
@@ -165,7 +165,7 @@ def charts(stage: Stage) -> Scene:
     size_label, size_value = take(labels.size, target), take(values.size, target)
     sizes = torch.stack([size_value, *[size_label] * 4, title.size[:, 0], size_label], 1)
     has_type = (task != 3) & (task != 4)
-    return Scene(
+    return NeedleScene(
         background=table(stage),
         layers=[sheet, grid, bars],
         text=stack_text([title, ticks, labels, values]),

@@ -9,7 +9,7 @@ import torch
 from .. import words
 from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
 from ..content import FIELD_KINDS, FIELD_NAMES, ask, choose, field_values, join, label_style
-from ..scene import Layer, Scene, Stage, Text, paints, sprite, stack_text, take
+from ..scene import Layer, NeedleScene, Stage, Text, paints, sprite, stack_text, take
 from ..surfaces import paper_colour, table
 
 TASKS = ("value", "field", "title")
@@ -26,7 +26,7 @@ FIELD_WORDINGS = ("Which field says {0}?", "Where is {0} written?", "What is {0}
 TITLE_WORDINGS = ("What is the title?", "What is the form called?", "What is this form?")
 
 
-def forms(stage: Stage) -> Scene:
+def forms(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     nursery = stage.width < 192
     columns = max(1, stage.width // 256) if stage.height >= 256 else 1
@@ -149,7 +149,7 @@ def forms(stage: Stage) -> Scene:
     value_box, label_box, title_box = take(value.boxes(), target), take(label.boxes(), target), title.boxes()[:, 0]
     sizes = torch.stack([take(value.size, target), take(label.size, target), title.size[:, 0]], 1)
     yes = torch.ones(stage.number, 1, dtype=torch.bool, device=device)
-    return Scene(
+    return NeedleScene(
         background=table(stage),
         layers=[sheet, rules],
         text=stack_text([title, label, value]),

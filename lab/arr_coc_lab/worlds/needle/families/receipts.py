@@ -9,7 +9,7 @@ import torch
 from .. import words
 from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
 from ..content import VALUE_LENGTH, amount, ask, capitalise, choose, clock, currency, date, join, pick_task, upper
-from ..scene import Layer, Scene, Stage, Text, paints, sprite, stack_text, take
+from ..scene import Layer, NeedleScene, Stage, Text, paints, sprite, stack_text, take
 from ..surfaces import paper_colour, table
 
 TASKS = ("price", "sum", "detail", "item", "shop")
@@ -25,7 +25,7 @@ ITEM_WORDINGS = ("Which item costs {0}?", "What costs {0}?", "What was bought fo
 SHOP_WORDINGS = ("What is the shop called?", "Which shop is this?", "What is the name of the shop?")
 
 
-def receipts(stage: Stage) -> Scene:
+def receipts(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     nursery = stage.width < 192 or stage.height < 192 or knobs.items == 1
     paper_width = stage.width - 8 if stage.width < 384 else max(280, stage.width * 11 // 20)
@@ -153,7 +153,7 @@ def receipts(stage: Stage) -> Scene:
     context = [name_box, name_box, name_box, value_box, shop_box]
     size_right, size_left = take(right.size, target), take(left.size, target)
     sizes = torch.stack([size_right, size_right, size_right, size_left, shop.size[:, 0]], 1)
-    return Scene(
+    return NeedleScene(
         background=table(stage),
         layers=[sheet, rules],
         text=stack_text([shop, left, right]),

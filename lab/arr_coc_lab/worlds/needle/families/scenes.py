@@ -20,7 +20,7 @@ from ..content import (
     pick_task,
     places,
 )
-from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, Scene, Stage, paints, palette, sprite_table, take
+from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, NeedleScene, Stage, paints, palette, sprite_table, take
 from ..surfaces import table
 
 TASKS = ("colour", "shape", "count", "where", "relation", "exists")
@@ -38,7 +38,7 @@ EXISTS_WORDINGS = ("Is there a {0}?", "Do you see a {0}?", "Can you find a {0}?"
 PLURALS = tuple("crosse" if shape == "cross" else shape for shape in SHAPES)
 
 
-def scenes(stage: Stage) -> Scene:
+def scenes(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     pitch = 64 if min(stage.height, stage.width) < 512 else 96
     rows, cols = stage.height // pitch, stage.width // pitch
@@ -149,7 +149,7 @@ def scenes(stage: Stage) -> Scene:
     ]
     pair = alone | torch.nn.functional.one_hot(other, items).bool()
     seen = take(torch.stack([alone, alone, counted, alone, pair, found], 1), task) & there
-    return Scene(
+    return NeedleScene(
         background=table(stage, pale=45),  # coloured things must stand out from it
         layers=[layer],
         text=no_text(stage),

@@ -14,7 +14,7 @@ from ..scene import (
     Background,
     Layer,
     Marks,
-    Scene,
+    NeedleScene,
     Stage,
     Text,
     paints,
@@ -113,7 +113,7 @@ def _street(stage: Stage) -> tuple[Background, list[Layer], torch.Tensor]:
     return background, [house, windows, floor, wood, traffic], ground
 
 
-def signs(stage: Stage) -> Scene:
+def signs(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     background, layers, ground = _street(stage)
     # Signs hang below the roofs and above the pavement.
@@ -191,7 +191,7 @@ def signs(stage: Stage) -> Scene:
     text_box = take(torch.where(numbered[..., None], two_lines, one_line), target)
     is_text = (task == 0)[:, None]
     yes = torch.ones_like(is_text)
-    return Scene(
+    return NeedleScene(
         background=background,
         layers=[*layers, poles, boards],
         text=stack_text([first, second]),

@@ -28,7 +28,7 @@ from ..scene import (
     Background,
     Layer,
     Marks,
-    Scene,
+    NeedleScene,
     Stage,
     Text,
     paints,
@@ -116,7 +116,7 @@ def _decoration(stage: Stage, slot_y: torch.Tensor, slot_x: torch.Tensor) -> Lay
     return Layer(y, x, height * there, side, sprites, colours, extent=(106, 106))
 
 
-def zoo(stage: Stage) -> Scene:
+def zoo(stage: Stage) -> NeedleScene:
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     background, layers = _grounds(stage)
     rows, cols = stage.height // SLOT, stage.width // SLOT
@@ -261,7 +261,7 @@ def zoo(stage: Stage) -> Scene:
     beast_mask = torch.where((task == 7)[:, None], there, alone & there & ((task != 5) | present)[:, None])
     type_sizes = torch.stack([print_lines.size[:, 1], snack.size[:, 0], print_lines.size[:, 3]], 1)
     written = take(type_sizes, task.clamp(max=2))
-    return Scene(
+    return NeedleScene(
         background=background,
         layers=[*layers, *decoration, ground, shadows, beasts, cages, packet, label],
         text=stack_text([snack, print_lines]),
