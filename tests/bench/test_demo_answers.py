@@ -12,7 +12,7 @@ from tiny_weights import needs_weights
 from arr_coc.app.cli import main
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Answer, Pass
-from arr_coc.draw import Asked, answer_sheet
+from arr_coc.draw import AnswerPanel, answer_sheet
 from arr_coc.draw.sheets import RIGHT, WRONG
 from arr_coc.looking import look
 from arr_coc.pictures.load import load_picture
@@ -47,7 +47,7 @@ def test_the_page_tells_right_from_wrong():
     picture = load_picture(np.full((128, 192, 3), 200, dtype=np.uint8))
     allocation = look(picture.pixels, "the red sign", budget=6)
     answer = Answer("42", 0.1, (Pass(allocation, 6),), {"answer": 0.1}, 24)
-    right, wrong = (Asked(picture, "What number?", answer, truth) for truth in ("42", "43"))
+    right, wrong = (AnswerPanel(picture, "What number?", answer, truth) for truth in ("42", "43"))
     assert right.right
     assert not wrong.right
     pages = [answer_sheet([one], "title") for one in (right, wrong)]

@@ -11,7 +11,7 @@ from microscope_visits import Visit, png, request
 from PIL import Image
 
 from arr_coc.app.microscope.kit import in_a_sentence, without_folders
-from arr_coc.app.microscope.serving import USER, Limits, PageGuard, check_exposure, serve
+from arr_coc.app.microscope.serving import USER, PageGuard, PageLimits, check_exposure, serve
 from arr_coc.core.errors import InputError
 from arr_coc.pictures.load import load_picture
 
@@ -53,7 +53,7 @@ def test_the_command_line_refuses_too(capsys, monkeypatch):
 
 
 def test_every_route_asks_for_the_password(application):
-    guarded = PageGuard(application.application, "0.0.0.0", PASSWORD, Limits())
+    guarded = PageGuard(application.application, "0.0.0.0", PASSWORD, PageLimits())
     for path in ("/", "/config", "/gradio_api/info", "/assets/anything.js", "/gradio_api/file=/etc/hostname"):
         assert request(guarded, "GET", path).status_code == 401
         assert request(guarded, "GET", path, auth=(USER, "wrong horse")).status_code == 401
@@ -78,18 +78,18 @@ def test_a_page_of_another_site_cannot_ask_in_disguise(application):
     files = {"files": ("a.png", png(8, 8))}
     assert request(application, "POST", "/gradio_api/upload", headers=evil, files=files).status_code == 403
     assert request(application, "GET", "/config", headers=evil).status_code == 403
-    named = PageGuard(application.application, "127.0.0.1", None, Limits(), origins=["http://evil.example"])
+    named = PageGuard(application.application, "127.0.0.1", None, PageLimits(), origins=["http://evil.example"])
     answer = request(named, "GET", "/config", headers=evil)
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "http://evil.example")
     with pytest.raises(InputError, match="--allow-origin"):
-        PageGuard(application.application, "127.0.0.1", None, Limits(), origins=["evil.example/page"])
+        PageGuard(application.application, "127.0.0.1", None, PageLimits(), origins=["evil.example/page"])
 
 
 # ---- what may be uploaded -------------------------------------------------------------------------------------------
 
 
 def test_uploads_have_a_limit_told_or_not(application):
-    guarded = PageGuard(application.application, "127.0.0.1", None, Limits(upload=100_000))
+    guarded = PageGuard(application.application, "127.0.0.1", None, PageLimits(upload=100_000))
     small = request(guarded, "POST", "/gradio_api/upload", files={"files": ("a.png", png(64, 64))})
     assert small.status_code == 200
     large = request(guarded, "POST", "/gradio_api/upload", files={"files": ("a.png", bytes(200_000))})
@@ -167,7 +167,7 @@ def test_visitors_read_names_and_not_where_the_server_keeps_their_files(desk):
 
 def test_a_limit_that_lets_nothing_through_is_a_mistake():
     with pytest.raises(InputError, match="queue"):
-        Limits(queue=0)
+        PageLimits(queue=0)
 
 
 # ---- what is served -------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import pytest
 from microscope_visits import Visit, in_own_loop, png
 
 from arr_coc.app.microscope.desk import Desk, Recent
-from arr_coc.app.microscope.serving import Limits, keep_swept
+from arr_coc.app.microscope.serving import PageLimits, keep_swept
 
 
 def test_a_dozen_questions_at_once_each_get_their_own_answer(server, tmp_path):
@@ -60,7 +60,7 @@ def test_the_queue_has_a_limit():
 
     desk = Desk()
     try:
-        small = build_app(desk, limits=Limits(queue=2))
+        small = build_app(desk, limits=PageLimits(queue=2))
         blocks = small.application.routes[-1].app.get_blocks()  # type: ignore[attr-defined]
         number = next(one["id"] for one in blocks.config["dependencies"] if one["api_name"] == "ask")
         data = [None, None, "What is it?", 4, 25, "mini", 1]
