@@ -128,7 +128,7 @@ def texture_lines(state: PageState, file_name: str) -> str:
     imports, lines = picture_lines(state.picture, file_name)
     imports += [
         "from arr_coc.pictures.load import load_picture",
-        "from arr_coc.sensing.clusters import find_clusters",
+        "from arr_coc.sensing.named_clusters import find_clusters",
         "from arr_coc.sensing.one_picture import sense_one",
         "from arr_coc.sensing.pyramid import pyramid",
     ]
