@@ -104,7 +104,7 @@ def try_alone() -> int:
     for words, code, told in (
         (("--help",), 0, ""),
         (("look", picture, question, "--relevance", "scorer", "--budget", "40", "--no-draw"), 0, ""),
-        (("ask", picture, question, "--budget", "40"), 0, "POLICE"),
+        (("ask", picture, question, "--budget", "40"), 0, "COFFEE"),
         (("ask", picture, question, "--passes", "2"), 2, "arr-coc[torch]"),
         (("train", "mini"), 2, "arr-coc[lab]"),
         (("doctor",), 0, ""),

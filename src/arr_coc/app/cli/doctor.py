@@ -71,7 +71,7 @@ FEATURES = (
         extra("ocr"),
         adds="the words of scans and screenshots, for --relevance words",
     ),
-    Feature("trainings", {"accelerate": "accelerate", "matplotlib": "matplotlib"}, extra("train")),
+    Feature("trainings", {"accelerate": "accelerate", "matplotlib": "matplotlib"}, "pip install 'arr-coc-lab[train]'"),
     Feature("HEIC pictures", {"pillow_heif": "pillow-heif"}, extra("formats"), adds="photos of telephones as they are"),
     Feature("SVG pictures", {"cairosvg": "cairosvg"}, extra("formats"), adds="drawings and charts of the web"),
 )
