@@ -154,8 +154,8 @@ def test_values_show_themselves_in_one_line_and_as_a_picture():
     with Image.open(io.BytesIO(allocation._repr_png_())) as drawn:
         pixels = np.asarray(drawn)
         assert drawn.size == (384, 256)
-    assert pixels[64, 64].tolist() == [240, 103, 78], "level 1"
-    assert pixels[64, 300].tolist() == [255, 183, 57], "level 0"
+    assert pixels[64, 64].tolist() == [242, 130, 72], "level 1"
+    assert pixels[64, 300].tolist() == [255, 206, 70], "level 0"
     with Image.open(io.BytesIO(relevance._repr_png_())) as drawn:
         heat = np.asarray(drawn)
     assert heat[10, 10].sum() > heat[10, 200].sum()

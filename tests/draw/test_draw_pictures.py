@@ -260,3 +260,25 @@ def test_legend_counts_every_token_and_all_of_the_area() -> None:
     assert sum(row.tokens for row in rows) == tree(250, 380).tokens
     assert sum(row.area for row in rows) == pytest.approx(1)
     assert rows[0].side == 32
+
+
+# ---- colours for every reader ----------------------------------------------------------------------------------------
+
+# Linear RGB as it is seen without one kind of cone (Machado, Oliveira and Fernandes 2009, the severest case).
+VISION = {
+    "all cones": np.eye(3),
+    "no red": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+    "no green": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
+    "no blue": np.array([[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]),
+}
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_every_two_levels_are_told_apart_by_colour_blind_readers(vision: str) -> None:
+    shown = np.stack([*(level_colour(level) for level in range(6)), np.array(UNSEEN)]) / 255
+    linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(linear @ VISION[vision].T, 0, 1).astype(np.float32)
+    encoded = np.where(seen <= 0.0031308, seen * 12.92, 1.055 * seen ** (1 / 2.4) - 0.055).astype(np.float32)
+    lab = cv2.cvtColor(encoded[None], cv2.COLOR_RGB2LAB)[0]
+    apart = np.linalg.norm(lab[:, None] - lab[None], axis=-1)[np.triu_indices(len(lab), 1)]
+    assert apart.min() > 20, "the smallest difference that two colours of the legend have"

@@ -19,7 +19,7 @@ def test_an_answer_is_recorded_and_judged_by_its_name(eye: Any, serving: Callabl
     own = copy(eye)
     own.record = Feedback(tmp_path / "feedback.jsonl")
     with serving(model=own) as served:
-        reply = served.client.chat.completions.create(model="mini", messages=messages(PINK))
+        reply = served.client.chat.completions.create(model="mini", messages=messages(PINK), temperature=1.0)
         name = reply.model_extra["arr_coc"]["notes"][-1].removeprefix("recorded as ")
         at = f"{served.address}/v1/feedback"
         good = httpx.post(at, json={"id": name, "judged": "better", "boxes": [[0.1, 0.1, 0.4, 0.4]]})
@@ -31,6 +31,7 @@ def test_an_answer_is_recorded_and_judged_by_its_name(eye: Any, serving: Callabl
         assert httpx.post(at, content=b"{", headers=JSON).status_code == 400
     first, judged = entries_of(tmp_path / "feedback.jsonl")
     assert (first["id"], first["query"], judged["judges"]) == (name, PINK, name)
+    assert any("temperature 1 was not used" in note for note in first["notes"]), "the record tells what the answer told"
     (record,) = read_own(tmp_path / "feedback.jsonl").records
     assert record.boxes.tolist() == [[0.1, 0.1, 0.4, 0.4]]
     assert record.load().size == (256, 384), "the picture of the request is kept beside the file"

@@ -11,9 +11,10 @@ import io
 
 import numpy as np
 
-# Fine is warm and bright, coarse is cool and quiet; the last colour serves all coarser levels.
+# Fine is warm and bright, coarse is cool and dark; the last colour serves all coarser levels. Every two are told apart
+# by colour-blind readers as well.
 LEVEL_COLOURS = np.array(
-    [(255, 183, 57), (240, 103, 78), (188, 72, 132), (110, 88, 176), (76, 118, 168), (96, 124, 140)], dtype=np.uint8
+    [(255, 206, 70), (242, 130, 72), (229, 64, 118), (137, 86, 247), (38, 114, 192), (18, 67, 107)], dtype=np.uint8
 )
 # Ground that no token looks at.
 UNSEEN = (38, 39, 44)

@@ -78,6 +78,7 @@ class Feedback:
             "full": answer.full,
             "strategy": allocation.strategy,
             "seen": seen_boxes(allocation),
+            "notes": list(answer.notes),
         }
         self._append(entry)
         return replace(answer, notes=(*answer.notes, RECORDED + self.last))

@@ -232,7 +232,7 @@ def find_source(relevance: Any) -> Source:
         return Source("map", lambda scene, query: relevance, frozenset(), "as the caller gave it")
     if callable(relevance) and not isinstance(relevance, type):
         name = getattr(relevance, "__name__", type(relevance).__name__)
-        return Source(name, lambda scene, query: relevance(scene.given, query), summary="a function of the caller's")
+        return Source(name, lambda scene, query: relevance(scene.given, query), summary="your own function")
     if isinstance(relevance, str):
         known = BUILT_IN.get(relevance) or _ADDED.get(relevance)
         if known is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +20,8 @@ from ...draw import foveated, heat, homunculus, overlay
 from ...eye.feedback import name_of, place_of
 from ...looking import check_request
 from ...pictures.load import Picture
-from ...relevance.scene import VIEW_SIDE
+from ...relevance.registry import find_source
+from ...relevance.scene import VIEW_SIDE, Scene
 from .desk import Desk, give_back
 from .kit import (
     MODEL,
@@ -51,6 +52,8 @@ STAGES = {
 
 # Seconds between two states of a view that grows: often enough to be seen, and to be called off.
 SPOKEN_EVERY = 0.25
+# Tokens of a picture whose question is also asked with all of them, for the table of stages.
+MOST_FULL = 2048
 
 
 def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> SheetContent:
@@ -100,12 +103,13 @@ def ask_once(
     made: list[Relevance] = []
     large = max(desk.prepared(path).picture.size) > VIEW_SIDE
 
-    def remembered(pixels: Any, query: str) -> Any:
+    def kept(scene: Scene, query: str) -> Relevance:
         assert eye.scorer is not None
-        made.append(cast("Relevance", eye.scorer(pixels, query)))
+        made.append(cast("Relevance", eye.scorer(scene.given, query)))
         return made[-1]
 
-    source = remembered if eye.relevance == "auto" and eye.scorer is not None else None
+    by_scorer = eye.relevance == "auto" and eye.scorer is not None
+    source = replace(find_source("scorer"), function=kept, together=False) if by_scorer else None
     speaking = eye.set_image(desk.whole(path)).stream(state.q, tokens, relevance=source)
     said, shown = "", perf_counter()
     while True:
@@ -132,9 +136,12 @@ def ask_again(desk: Desk, path: str, state: PageState, tokens: int) -> tuple[Ans
 
 
 def show_full(desk: Desk, path: str | None, state: PageState, answer: Answer | None) -> str:
-    """The same question with every token, stage by stage beside what was just spent."""
+    """The same question with every token, stage by stage beside what was just spent; not by itself on a large picture,
+    where that takes minutes and gigabytes."""
     if answer is None or not path:
         return ""
+    if answer.full > MOST_FULL:
+        return notes([f"All {answer.full} tokens are not tried unasked; set the budget to 100 % for it."])
     eye = desk.eye(state.model)
     eye.record = None  # nobody asked this
     return stages(answer, eye.set_image(desk.whole(path)).ask(state.q, keep=1.0))

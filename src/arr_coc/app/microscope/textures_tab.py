@@ -9,6 +9,7 @@ import numpy as np
 
 from ...draw import contact_sheet
 from ...draw.channels import channel_pixels, identifier_colours, range_words
+from ...draw.palette import level_colour
 from ...pictures.load import Picture
 from ...sensing.clusters import ClusterQuality, Clusters, lab_at, quality
 from ...sensing.named_clusters import find_clusters
@@ -87,7 +88,7 @@ def cluster_figure(picture: Picture, clusters: Clusters) -> Figure:
     edge = np.zeros(size, dtype=bool)
     edge[:, 1:] |= labels[:, 1:] != labels[:, :-1]
     edge[1:] |= labels[1:] != labels[:-1]
-    tinted[edge] = (255, 183, 57)
+    tinted[edge] = level_colour(0)
     scales = "two scales" if clusters.parents is not None else "one scale"
     return Figure(tinted, "Clusters", f"{clusters.count} clusters, {scales}.")
 
