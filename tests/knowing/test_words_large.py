@@ -7,13 +7,15 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from arr_coc import InputError
 from arr_coc.pictures import words as sensed
 from arr_coc.pictures.words import MOST_WORDS, Nearest, in_bands, make_words, neighbours_right
 from arr_coc.pictures.words_files import as_words
 from arr_coc.relevance.words import page as pages
-from arr_coc.relevance.words.page import HASHES, letter_pairs, neighbours_of
+from arr_coc.relevance.words.page import HASHES, letter_counts, letter_pairs, neighbours_of
 from arr_coc.relevance.words.source import words_map
 
 
@@ -98,3 +100,9 @@ def test_large_pages_are_not_kept() -> None:
     before = pages._kept_page.cache_info().currsize
     pages.word_page(words)
     assert pages._kept_page.cache_info().currsize == before
+
+
+@given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=40))
+def test_letters_are_counted_as_python_counts_them(texts: list[str]) -> None:
+    plain = [[len(text), sum(map(str.isupper, text)), sum(map(str.isdigit, text))] for text in texts]
+    assert letter_counts(texts).tolist() == plain

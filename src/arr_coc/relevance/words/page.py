@@ -5,6 +5,7 @@ N words, S phrases (words that stand together in a line). Made once for a page; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from zlib import crc32
@@ -102,13 +103,17 @@ def _word_page(words: Words) -> WordPage:
 _kept_page = lru_cache(maxsize=8)(_word_page)
 
 
+# Letters of a part that are compared; no word of a language is longer.
+LONGEST_PART = 64
+
+
 def letter_pairs(parts: tuple[str, ...]) -> np.ndarray:
     """(parts, HASHES) float32 of length 1: which pairs and triples of letters a part has, its ends marked, so that the
     product of two of them is how alike they are."""
     found = np.zeros((len(parts), HASHES), np.float32)
     for start in range(0, len(parts), _AT_ONCE):
         check_stop()
-        marked = [f"^{part}$".encode() for part in parts[start : start + _AT_ONCE]]
+        marked = [f"^{part[:LONGEST_PART]}$".encode() for part in parts[start : start + _AT_ONCE]]
         row = np.repeat(np.arange(start, start + len(marked)), [len(one) for one in marked])
         letters = np.frombuffer(b"".join(marked), np.uint8).astype(np.uint32)
         for size in (2, 3):
@@ -228,6 +233,19 @@ def _evenly(edge: np.ndarray, reach: np.ndarray, along: np.ndarray, values: np.n
     return found
 
 
+def letter_counts(texts: Sequence[str]) -> np.ndarray:
+    """(N, 3) float64: how many letters each text has, how many are upper case, how many are digits. No text is empty."""
+    lengths = np.array([len(text) for text in texts])
+    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    there = np.flatnonzero(np.bincount(codes))
+    first, sums = np.cumsum(lengths) - lengths, [lengths]
+    for is_kind in (str.isupper, str.isdigit):
+        table = np.zeros(there[-1] + 1, np.int32)
+        table[there] = [is_kind(chr(code)) for code in there.tolist()]
+        sums.append(np.add.reduceat(table[codes], first))
+    return np.stack(sums, axis=1).astype(float)
+
+
 def _phrase_features(
     texts: tuple[str, ...],
     boxes: np.ndarray,
@@ -244,7 +262,7 @@ def _phrase_features(
     extent = np.array(words.size[::-1]) / max(words.size)
     size = np.log(high / np.median(high))
     largest = high / high.max()
-    letters = np.array([[len(text), sum(map(str.isupper, text)), sum(map(str.isdigit, text))] for text in texts], float)
+    letters = letter_counts(texts)
     count = dict.fromkeys(texts, 0)
     for text in texts:
         count[text] += 1
@@ -265,7 +283,8 @@ def _word_features(texts: list[str], kinds: np.ndarray, first: np.ndarray, phras
     lengths = np.diff([*first, len(texts)])[phrase]
     place = np.arange(len(texts)) - first[phrase]
     columns = [place == 0, place == lengths - 1, place / lengths, [text.endswith(":") for text in texts]]
-    columns += [[sum(map(str.isdigit, text)) / len(text) for text in texts], [len(text) / 10 for text in texts]]
+    letters = letter_counts(texts)
+    columns += [letters[:, 2] / letters[:, 0], letters[:, 0] / 10]
     return np.concatenate([np.stack([np.asarray(c, dtype=np.float32) for c in columns], 1), kinds], 1).astype(
         np.float32
     )
