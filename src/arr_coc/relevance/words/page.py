@@ -234,7 +234,7 @@ def _evenly(edge: np.ndarray, reach: np.ndarray, along: np.ndarray, values: np.n
 
 
 def letter_counts(texts: Sequence[str]) -> np.ndarray:
-    """(N, 3) float64: how many letters each text has, how many are upper case, how many are digits. No text is empty."""
+    """(N, 3) float64: letters of each text, those in upper case, and digits. No text is empty."""
     lengths = np.array([len(text) for text in texts])
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
     there = np.flatnonzero(np.bincount(codes))
