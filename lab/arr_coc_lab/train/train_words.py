@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
+from arr_coc.relevance.words.answer import CALIBRATION, answer_words, doubts
+from arr_coc.relevance.words.answer import LOUDEST as LOUDEST_LOGIT
 from arr_coc.relevance.words.page import NEIGHBOURS
 from arr_coc.relevance.words.ranker import LOUDEST, RANKER, ROUNDS, ranker_weights
 
@@ -28,7 +30,7 @@ from .devices import Devices
 from .options import RunOptions, option, plain
 from .own_data import HELD_OUT, read_own, split_by_picture
 from .run import Moment, Notes, Schedule, Training, command, door
-from .word_lessons import OWN, Example, examples, needle_lessons, own_lessons, page_lessons
+from .word_lessons import OWN, Example, bill_lessons, examples, needle_lessons, own_lessons, page_lessons
 
 WIDTH = 32
 WORD_WIDTH = 24
@@ -161,6 +163,25 @@ def rank_report(found: Sequence[Example], model: Ranker) -> dict[str, tuple[int,
     return {family: (len(values), *np.mean(values, axis=0).tolist()) for family, values in sorted(rows.items())}  # type: ignore[misc]
 
 
+def calibration_of(found: Sequence[Example], model: Ranker) -> np.ndarray:
+    """(3,) weights of `answer.doubts`, fitted so that a copied answer is right as often as it says."""
+    told, right = [], []
+    model.eval()
+    with torch.no_grad():
+        for one in found:
+            logits = model(collate([one]))[:, 0].numpy().clip(-LOUDEST_LOGIT, LOUDEST_LOGIT)
+            chosen = answer_words(one.phrase, logits)
+            told.append(doubts(one.phrase, logits, chosen))
+            right.append(bool(one.answer[chosen].all()) and int(one.answer.sum()) == len(chosen))
+    features, target, weights = np.array(told), np.array(right, float), np.array(CALIBRATION)
+    for _ in range(50):  # Newton's steps; a little weight keeps them small where everything is right
+        odds = 1 / (1 + np.exp(-features @ weights))
+        slope = features.T @ (target - odds) - 0.1 * weights
+        bend = (features * (odds * (1 - odds))[:, None]).T @ features + 0.1 * np.eye(3)
+        weights = weights + np.linalg.solve(bend, slope).clip(-1, 1)
+    return weights
+
+
 @dataclass(frozen=True, kw_only=True)
 class WordsOptions(RunOptions):
     """How the ranker is trained."""
@@ -178,6 +199,7 @@ class WordsOptions(RunOptions):
     aside: tuple[Path, ...] = option((), "packs of layouts kept aside, for the report")
     questions: int = option(6, "of each page")
     needle: int = option(120, "pages of each family and size of Needle World")
+    bills: int = option(1200, "drawn invoices and receipts")
     batch: int = option(24, "questions a step")
     rate: float = option(4e-3, "of AdamW; an eighth of it where a trained ranker goes on")
 
@@ -197,8 +219,11 @@ class WordsTraining(Training[WordsOptions]):
         seed = options.seed
         self.found = list(examples(page_lessons(options.pages, options.questions, seed), seed))
         self.found += examples(needle_lessons(options.needle, seed), seed + 1)
+        self.found += examples(bill_lessons(options.bills, options.questions, seed), seed + 6)
         self.aside = list(examples(page_lessons(options.aside, options.questions, seed), seed + 2, noisy=0.0))
         self.aside += examples(needle_lessons(max(2, options.needle // 6), seed, "validation"), seed + 3, noisy=0.0)
+        aside = bill_lessons(max(2, options.bills // 8), options.questions, seed, "validation")
+        self.aside += examples(aside, seed + 7, noisy=0.0)
         self.own: list[Example] = []
         if options.data is not None:
             learned, held = split_by_picture(
@@ -234,7 +259,8 @@ class WordsTraining(Training[WordsOptions]):
 
     def export(self) -> None:
         with whole_folder(self.options.target) as made:
-            kept: dict[str, Any] = self.ranker.export()
+            calibration = calibration_of(self.aside, self.ranker).astype(np.float32)
+            kept: dict[str, Any] = self.ranker.export() | {"calibration": calibration}
             np.savez_compressed(made / RANKER, **kept)
         report = rank_report(self.aside, self.ranker)
         told = {

@@ -18,6 +18,7 @@ from arr_coc.pictures.words_files import as_words
 from arr_coc.relevance.words.page import word_page
 from arr_coc.relevance.words.source import features
 
+from ..worlds.bills import bills
 from ..worlds.needle.difficulty import as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import lay_out
@@ -164,6 +165,15 @@ def page_lessons(packs: Sequence[str | Path], questions: int, seed: int) -> Iter
             asked = [page.questions[place] for place in chosen.tolist()]
             found = tuple(WordLesson(one.text, one.boxes / extent, one.context / extent) for one in asked)
             yield Lesson(words, found, page.family)
+
+
+def bill_lessons(number: int, questions: int, seed: int, split: str = "train") -> Iterator[Lesson]:
+    """Drawn bills, at most so many questions of each."""
+    source = np.random.default_rng(seed)
+    for bill in bills(number, seed, split):
+        chosen = source.permutation(len(bill.questions))[:questions]
+        found = tuple(WordLesson(*bill.questions[place]) for place in chosen.tolist())
+        yield Lesson(bill.words, found, bill.kind)
 
 
 def own_lessons(records: Iterable[OwnRecord]) -> Iterator[Lesson]:

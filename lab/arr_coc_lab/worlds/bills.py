@@ -1,0 +1,312 @@
+"""Invoices, receipts and statements as words with boxes, never painted: sums that look alike, told apart by labels.
+
+    for bill in bills(100, seed=3): bill.words, bill.questions
+
+A page of a shop has a subtotal, a tax, a total and often a sum that was paid; each stands beside, above or far from its
+label, with a currency before it, behind it, joined to it or none. The ranker of words learns here which is which.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from arr_coc.pictures.words import Words, make_words
+
+SIZE = (1170.0, 827.0)  # height and width of A4 at 100 dots an inch
+SPLITS = ("train", "validation")
+
+SHOPS = (
+    "Alder Works", "Baxter Tools", "Corner Grocer", "Delta Print", "Elm Street Books", "Fjord Marine", "Gupta Textiles",
+    "Harbour Cafe", "Ito Ceramics", "Juniper Labs", "Kestrel Audio", "Larch Timber", "Mori Optics", "Nova Dental",
+)  # fmt: skip
+PEOPLE = ("Ana Silva", "Ben Okafor", "Chloe Martin", "David Novak", "Eva Lund", "Farid Aziz", "Grace Kim", "Hugo Weber")
+STREETS = ("12 Mill Lane", "480 Harbour Road", "7 Chapel Street", "Bergweg 31", "Rue du Port 9", "2200 Lake Avenue")
+THINGS = (
+    "Chair", "Desk lamp", "Shelf", "Garden hose", "Paint white", "Brush set", "Window glass", "Door lock", "Bread",
+    "Apples", "Coffee beans", "Tea", "Workshop", "Support hours", "Delivery", "Installation", "Battery pack", "Mouse",
+    "Keyboard", "Notebook", "Pens blue", "Envelopes", "Tape", "Gloves", "Soap", "Filter", "Spare wheel", "Oil 5 l",
+)  # fmt: skip
+TOTAL = ("Total", "TOTAL", "Grand total", "Total due", "Amount due", "Total amount", "Invoice total", "To pay",
+         "Total payable", "Sum total", "Amount payable", "Balance due", "Total incl. tax", "TOTAL DUE")  # fmt: skip
+SUBTOTAL = ("Subtotal", "Sub-total", "Sub total", "Net", "Net amount", "Total before tax", "Goods total",
+            "Total excl. tax", "Items total")  # fmt: skip
+TAX = ("VAT", "Tax", "Sales tax", "GST", "VAT 20%", "Tax 8.5%", "VAT (7 %)", "Total tax")
+MORE = {"discount": ("Discount", "Rebate"), "shipping": ("Shipping", "Freight", "Delivery charge")}
+PAID = {"paid": ("Amount paid", "Paid", "Deposit", "Cash"), "balance": ("Balance due", "Still to pay", "Outstanding")}
+CHANGE = {"paid": ("Cash", "Card", "Tendered"), "balance": ("Change", "Change due")}
+# How each sum is asked for, beside its own label.
+ASKED = {
+    "total": ("the total", "the total amount", "the grand total", "the total to pay", "the invoice total"),
+    "subtotal": ("the subtotal", "the net amount", "the amount before tax", "the total before tax"),
+    "tax": ("the tax", "the VAT", "the tax amount"),
+    "discount": ("the discount",),
+    "shipping": ("the shipping", "the delivery charge"),
+    "paid": ("the amount paid",),
+    "balance": ("the balance",),
+}
+FORMS = ("What is {}?", "How much is {}?", "{}", "Find {}.", "What does it say for {}?", "Read {}.", "{}?")
+MONEY: tuple[Callable[[float], str], ...] = (
+    lambda value: f"${value:,.2f}",
+    lambda value: f"{value:,.2f} EUR",
+    lambda value: f"USD {value:,.2f}",
+    lambda value: f"{value:,.2f}",
+    lambda value: f"€ {value:,.2f}".replace(",", " ").replace(".", ","),
+    lambda value: f"{value:.2f}",
+    lambda value: f"£{value:,.2f}",
+    lambda value: f"CHF {value:,.2f}".replace(",", "'"),
+    lambda value: f"$ {value:,.2f}",
+    lambda value: f"{value:,.2f} kr",
+)
+
+
+class BillQuestion(NamedTuple):
+    """A question, and the boxes (n, 4) in 0–1 of its answer and of what names it."""
+
+    text: str
+    boxes: np.ndarray
+    context: np.ndarray
+
+
+class Bill(NamedTuple):
+    """words: of the page, shuffled. questions: about it. kind: invoice, receipt or statement."""
+
+    words: Words
+    questions: tuple[BillQuestion, ...]
+    kind: str
+
+
+@dataclass
+class BillSheet:
+    """A page that is being filled: texts and their boxes, x0, y0, x1, y1 in 0–1."""
+
+    lots: random.Random
+    size: float
+    wide: float
+    texts: list[str] = field(default_factory=list)
+    boxes: list[tuple[float, float, float, float]] = field(default_factory=list)
+
+    def put(self, x: float, y: float, text: str, *, right: bool = False, scale: float = 1.0) -> np.ndarray:
+        """Write a text that begins (or ends) at x on the line y → (words, 4) its boxes."""
+        high, first = self.size * scale, len(self.texts)
+        widths = [self.wide * high * sum(0.5 if letter in "ilI.,:;'|1fjt " else 1.0 for letter in word) * 0.62
+                  for word in text.split()]  # fmt: skip
+        space = 0.3 * high
+        at = x - (sum(widths) + space * (len(widths) - 1)) if right else x
+        for word, width in zip(text.split(), widths, strict=True):
+            self.texts.append(word)
+            self.boxes.append((at, y - high, at + width, y + 0.25 * high))
+            at += width + space
+        return np.array(self.boxes[first:]) / (SIZE[1], SIZE[0], SIZE[1], SIZE[0])
+
+    def finished(self, source: str) -> Words:
+        """The words in a random order: readers must not lean on the order of a file."""
+        order = self.lots.sample(range(len(self.texts)), len(self.texts))
+        boxes = np.array([self.boxes[place] for place in order])
+        return make_words([self.texts[place] for place in order], boxes, size=SIZE, source=source)
+
+
+class Sum(NamedTuple):
+    """One line of the sums. kind: a key of `ASKED`. label, value: as written."""
+
+    kind: str
+    label: str
+    value: str
+
+
+Placed = tuple[Sum, np.ndarray, np.ndarray]
+
+
+def sums_beside(sheet: BillSheet, y: float, sums: Sequence[Sum], ends: tuple[float, float]) -> list[Placed]:
+    """Labels left of their values, one a line; the values end at the right edge."""
+    label_at, value_at = ends
+    right, found = sheet.lots.random() < 0.5, []
+    for one in sums:
+        scale = 1.25 if one.kind == "total" and sheet.lots.random() < 0.4 else 1.0
+        label = sheet.put(label_at, y, one.label + sheet.lots.choice(("", "", ":")), right=right, scale=scale)
+        found.append((one, label, sheet.put(value_at, y, one.value, right=True, scale=scale)))
+        y += sheet.size * scale * sheet.lots.uniform(1.5, 2.2)
+    return found
+
+
+def sums_below(sheet: BillSheet, y: float, sums: Sequence[Sum], ends: tuple[float, float]) -> list[Placed]:
+    """Labels in a row, each with its value below it."""
+    found = []
+    for place, one in enumerate(sums):
+        x = 60 + place * (SIZE[1] - 120) / len(sums)
+        label = sheet.put(x, y, one.label)
+        found.append((one, label, sheet.put(x, y + 1.6 * sheet.size, one.value)))
+    return found
+
+
+def sums_in_lines(sheet: BillSheet, y: float, sums: Sequence[Sum], ends: tuple[float, float]) -> list[Placed]:
+    """Sentences: two sums a line, the total on the last."""
+    found, x = [], 60.0
+    for place, one in enumerate(sums):
+        if place and (place % 2 == 0 or one.kind == "total"):
+            x, y = 60.0, y + 1.9 * sheet.size
+        label = sheet.put(x, y, one.label + sheet.lots.choice((":", "")))
+        start = label[-1, 2] * SIZE[1] + 0.6 * sheet.size
+        value = sheet.put(start, y, one.value)
+        found.append((one, label, value))
+        x = value[-1, 2] * SIZE[1] + 2.5 * sheet.size
+    return found
+
+
+def sums_at_left(sheet: BillSheet, y: float, sums: Sequence[Sum], ends: tuple[float, float]) -> list[Placed]:
+    """As `sums_beside`, close together at the left edge."""
+    return sums_beside(sheet, y, sums, (60.0 if sheet.lots.random() < 0.7 else 220.0, 420.0))
+
+
+def sums_in_boxes(sheet: BillSheet, y: float, sums: Sequence[Sum], ends: tuple[float, float]) -> list[Placed]:
+    """Each value above its label, as on tickets and dashboards."""
+    found = []
+    for place, one in enumerate(sums):
+        x, top = 60 + 250 * (place % 3), y + 3.6 * sheet.size * (place // 3)
+        value = sheet.put(x, top, one.value, scale=1.3)
+        found.append((one, sheet.put(x, top + 1.4 * sheet.size, one.label), value))
+    return found
+
+
+LAYOUTS = (sums_beside, sums_below, sums_in_lines, sums_at_left, sums_beside, sums_in_boxes)
+
+
+def bills(number: int, seed: int = 0, split: str = "train") -> Iterator[Bill]:
+    """So many pages; those of "validation" are of other seeds, and their sums are laid out in every way."""
+    for place in range(number):
+        lots = random.Random(f"{seed} {split} {place}")
+        yield make_bill(lots, "receipt" if lots.random() < 0.25 else "invoice")
+
+
+def make_bill(lots: random.Random, kind: str) -> Bill:
+    """One page of one shop, with all that may be asked about it."""
+    sheet = BillSheet(lots, lots.uniform(9, 17), lots.uniform(0.8, 1.15))
+    money, narrow = lots.choice(MONEY), kind == "receipt"
+    left, right = (180.0, 560.0) if narrow else (50.0, SIZE[1] - 50.0)
+    questions: list[BillQuestion] = []
+    y = head_of(sheet, questions, left, right, narrow)
+    goods = [
+        (lots.choice(THINGS), lots.randint(1, 9), round(lots.uniform(1, 400), 2)) for _ in range(lots.randint(2, 12))
+    ]
+    y = items_of(sheet, questions, goods, money, y, (left, right), narrow)
+    y += sheet.size * lots.uniform(1, 4)
+    sums = sums_of(lots, sum(count * price for _, count, price in goods), money, narrow)
+    lay = sums_beside if narrow else lots.choice(LAYOUTS)
+    placed = lay(sheet, y, sums, (left if narrow else lots.uniform(430, 560), right))
+    for one, label, value in placed:
+        asked = [one.label.lower().strip(":"), *(name.removeprefix("the ") for name in ASKED[one.kind])]
+        alone = sum(other.kind == "balance" for other in sums) == 0 or one.kind != "total"
+        names = asked if alone else [name for name in asked if "pay" not in name and "due" not in name]
+        chosen = lots.sample(names, min(2, len(names)))
+        questions += [BillQuestion(phrased(lots, name), value, label) for name in chosen]
+    foot_of(sheet, left)
+    return Bill(sheet.finished(f"a drawn {kind}"), tuple(questions), kind)
+
+
+def phrased(lots: random.Random, name: str) -> str:
+    form = lots.choice(FORMS)
+    told = name if form in ("{}", "{}?") else f"the {name}"
+    text = form.format(told)
+    return text[:1].upper() + text[1:] if lots.random() < 0.8 else text
+
+
+def sums_of(lots: random.Random, goods: float, money: Callable[[float], str], narrow: bool) -> list[Sum]:
+    """The lines below the goods. The total is what has to be paid for them, whatever was paid already."""
+    rest, lines = goods, [("subtotal", lots.choice(SUBTOTAL), goods)] if lots.random() < 0.85 else []
+    for kind, labels in MORE.items():
+        if lots.random() < 0.2:
+            amount = round(goods * lots.uniform(0.02, 0.15), 2)
+            rest += -amount if kind == "discount" else amount
+            lines.append((kind, lots.choice(labels), amount))
+    tax = round(rest * lots.choice((0.05, 0.07, 0.085, 0.19, 0.2)), 2)
+    if lots.random() < 0.85:
+        lines.append(("tax", lots.choice(TAX), tax))
+        rest += tax
+    after = lots.random() < (0.6 if narrow else 0.2)
+    labels = [one for one in TOTAL if "due" not in one.lower() and "pay" not in one.lower()] if after else TOTAL
+    lines.append(("total", lots.choice(labels), rest))
+    if after:
+        words = CHANGE if narrow else PAID
+        paid = round(rest * lots.uniform(1.0, 1.3), 2) if narrow else round(rest * lots.uniform(0.1, 0.9), 2)
+        lines += [
+            ("paid", lots.choice(words["paid"]), paid),
+            ("balance", lots.choice(words["balance"]), abs(rest - paid)),
+        ]
+    if not narrow and lots.random() < 0.12:  # the sum that counts stands first
+        lines.sort(key=lambda line: line[0] != "total")
+    return [Sum(kind, label, money(value)) for kind, label, value in lines]
+
+
+def head_of(sheet: BillSheet, questions: list[BillQuestion], left: float, right: float, narrow: bool) -> float:
+    """Shop, customer, number and dates → where the goods begin."""
+    lots, y = sheet.lots, sheet.lots.uniform(50, 110)
+    shop = sheet.put(left, y, lots.choice(SHOPS), scale=lots.uniform(1, 1.8))
+    who = lots.choice(("Which shop is this?", "Who sent this invoice?", "What is the company?"))
+    questions.append(BillQuestion(who, shop, shop[:0]))
+    y += 2 * sheet.size
+    sheet.put(left, y, lots.choice(STREETS))
+    day = f"{lots.randint(1, 28):02}{lots.choice('./-')}{lots.randint(1, 12):02}.20{lots.randint(10, 29)}"
+    due = f"{lots.choice(('March', 'June', 'October'))} {lots.randint(1, 28)}, 20{lots.randint(10, 29)}"
+    lines = [(("Invoice no.", "Invoice number", "No.", "Receipt #"), str(lots.randint(1000, 99999)), "invoice number"),
+             (("Date", "Invoice date", "Issued"), day, "date")]  # fmt: skip
+    if not narrow:
+        lines += [(("Due date", "Pay by", "Payment due"), due, "due date")]
+        lines += [(("Customer", "Bill to", "Client", "Sold to"), lots.choice(PEOPLE), "customer")]
+    aside = lots.random() < 0.5 and not narrow
+    for labels, value, name in lines:
+        y += 1.8 * sheet.size
+        x = right - 300 if aside else left
+        label = sheet.put(x, y, lots.choice(labels) + lots.choice(("", ":")))
+        placed = sheet.put(right if aside else label[-1, 2] * SIZE[1] + sheet.size, y, value, right=aside)
+        questions.append(BillQuestion(phrased(lots, name), placed, label))
+    return y + sheet.size * lots.uniform(2, 5)
+
+
+def items_of(
+    sheet: BillSheet,
+    questions: list[BillQuestion],
+    goods: Sequence[tuple[str, int, float]],
+    money: Callable[[float], str],
+    y: float,
+    ends: tuple[float, float],
+    narrow: bool,
+) -> float:
+    """The table of goods, its columns in any order → where it ends."""
+    lots, (left, right) = sheet.lots, ends
+    heads = {"thing": ("Item", "Description", "Article"), "count": ("Qty", "Quantity", "Units"),
+             "price": ("Price", "Unit price", "Rate"), "sum": ("Amount", "Total", "Line total")}  # fmt: skip
+    names = ["thing", "sum"] if narrow else ["thing", *lots.sample(["count", "price", "sum"], 3)]
+    if not narrow and lots.random() < 0.3:
+        names = [names[1], names[0], *names[2:]]
+    edges = {name: left + (place + 1) * (right - left) / len(names) for place, name in enumerate(names)}
+    begins = {name: edge - (right - left) / len(names) for name, edge in edges.items()}
+    headed: dict[str, np.ndarray] = {}
+    if not narrow:
+        for name in names:
+            at = begins[name] if name == "thing" else edges[name]
+            headed[name] = sheet.put(at, y, lots.choice(heads[name]), right=name != "thing")
+        y += 1.8 * sheet.size
+    asked = set(lots.sample(range(len(goods)), min(2, len(goods))))
+    once = [thing for thing, _, _ in goods]
+    for place, (thing, count, price) in enumerate(goods):
+        values = {"thing": thing, "count": str(count), "price": money(price), "sum": money(count * price)}
+        row = {name: sheet.put(begins[name] if name == "thing" else edges[name], y, values[name], right=name != "thing")
+               for name in names}  # fmt: skip
+        y += sheet.size * 1.75
+        if place in asked and once.count(thing) == 1:
+            name = lots.choice([name for name in names if name != "thing"])
+            form = {"count": "How many {}?", "price": "What is the unit price of the {}?",
+                    "sum": "How much is the {}?"}[name]  # fmt: skip
+            context = np.concatenate([row["thing"], headed.get(name, row["thing"][:0])])
+            questions.append(BillQuestion(form.format(thing.lower()), row[name], context))
+    return y
+
+
+def foot_of(sheet: BillSheet, left: float) -> None:
+    for text in sheet.lots.sample(("Thank you for your order", "Page 1 of 1", "All prices in local currency",
+                                   "Please pay within 30 days", "IBAN DE02 1203 0000 0000 2020 51"), 2):  # fmt: skip
+        sheet.put(left, SIZE[0] - sheet.lots.uniform(20, 120), text)
