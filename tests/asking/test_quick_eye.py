@@ -21,7 +21,7 @@ from arr_coc.core.folders import MINI, part_folder
 from arr_coc.eye.chat import USER, Turn, chat_inputs
 from arr_coc.eye.decoding import Generated, until_end
 from arr_coc.eye.light import QuickEye, can_be_quick, canvas_of, normalised, prompt_ids, sureness
-from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, leaf_patches, patch_places, prompt_places
+from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, leaf_patches
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
 from arr_coc.models.tokens.positions import language_positions, prompt_positions, vision_positions
 
@@ -121,15 +121,18 @@ def test_patches_and_places_are_those_of_torch(given_leaves: list[tuple[int, int
     pyramid = mip_pyramid(torch.from_numpy(picture)[None], 4)
     wanted = gather_leaf_patches(pyramid, batch.leaves, batch.owner, temporal=1)
     assert np.allclose(leaf_patches(picture, leaves, 2, 16, 1), wanted, atol=1e-6)
-    assert np.array_equal(patch_places(leaves, 2), vision_positions(batch.leaves).view(-1, 2))
+    assert np.array_equal(vision_positions(leaves), vision_positions(torch.from_numpy(leaves)))
     visual = np.array([False] * 3 + [True] * len(leaves) + [False] * 4)
     offsets = language_positions(batch.leaves, batch.grid[batch.owner])
     mask = torch.from_numpy(visual)[None]
     number = torch.tensor([len(leaves)])
     positions, following = prompt_positions(mask, number, batch.spans, offsets, torch.ones(mask.shape))
-    places, after = prompt_places(visual, leaves, (7, 9))
-    assert np.array_equal(places, positions[1:, 0])
-    assert after == int(following[0])
+    plain = language_positions(leaves, np.array((7, 9)))
+    ours, after = prompt_positions(
+        visual[None], np.array([len(leaves)]), np.array([9]), plain, np.ones((1, len(visual)))
+    )
+    assert np.array_equal(ours, positions)
+    assert int(after[0]) == int(following[0])
 
 
 def test_sureness_is_that_of_torch() -> None:

@@ -36,6 +36,18 @@ def float32(array: Array) -> Array:
     return array.astype(np.float32, copy=False) if isinstance(array, np.ndarray) else array.float()
 
 
+def count(number: int, array: Array) -> Array:
+    """0 … number - 1 in the library and on the device of `array`."""
+    return (
+        np.arange(number) if isinstance(array, np.ndarray) else sys.modules["torch"].arange(number, device=array.device)
+    )
+
+
+def beside(values: Array, array: Array) -> Array:
+    """`values` on the device of `array`; both belong to one library."""
+    return values if isinstance(array, np.ndarray) else values.to(array.device)
+
+
 def float64(array: Array) -> Array:
     """Double precision where the device has it; a tensor on Apple's GPUs stays as it is."""
     if isinstance(array, np.ndarray):

@@ -14,7 +14,8 @@ from ...core.values import Allocation
 from ..base import Backbone, Realized, VisualGrid
 from ..tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
 from ..tokens.patches import LeafBatch, PictureGroups, check_grid, unpatchify
-from ..tokens.splice import pack, padding_side, placeholder_owner, shorten
+from ..tokens.positions import placeholder_owner
+from ..tokens.splice import pack, padding_side, shorten
 from .attention import dense_vision_attention
 from .encode import (
     VisualTokens,
