@@ -16,7 +16,6 @@ from ..tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, rou
 from ..tokens.patches import LeafBatch, PictureGroups, check_grid, unpatchify
 from ..tokens.positions import placeholder_owner
 from ..tokens.splice import pack, padding_side, shorten
-from .attention import dense_vision_attention
 from .encode import (
     VisualTokens,
     encode_leaves,
@@ -26,6 +25,7 @@ from .encode import (
     leaf_positions,
     run_language_model,
 )
+from .walk import dense_vision_attention
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin

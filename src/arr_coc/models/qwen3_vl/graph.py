@@ -22,6 +22,7 @@ from ...core.cuda_graph import CudaGraph
 from ...core.errors import InputError
 from ..tokens.patches import LeafBatch
 from .encode import VisualTokens, encode_leaves
+from .walk import LanguageWalk
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -82,35 +83,6 @@ class FixedCache:
         both[0].index_copy_(2, self.place, keys.to(both.dtype))
         both[1].index_copy_(2, self.place, values.to(both.dtype))
         return both[0], both[1]
-
-
-def run_layers(
-    model: PreTrainedModel,
-    embeds: Tensor,
-    positions: Tensor,
-    mask: Tensor | None,
-    cache: FixedCache,
-    planes: tuple[Tensor, ...],
-) -> Tensor:
-    """The language model's layers and last norm, as its stock forward runs them, without a step that waits.
-
-    embeds: (1, L, D). positions: (4, 1, L). mask: (1, 1, L, N) bool over the columns of the cache; None is causal over
-    the prompt. planes: DeepStack's, each (1, L, D), zero where there is text: the stock forward picks the visual
-    places, which a graph cannot.
-    """
-    language = model.model.language_model
-    hidden, rotary = embeds, language.rotary_emb(embeds, positions[1:])
-    for number, layer in enumerate(language.layers):
-        hidden = layer(
-            hidden,
-            attention_mask=mask,
-            position_ids=positions[0],
-            past_key_values=cache,
-            position_embeddings=rotary,
-        )
-        if number < len(planes):
-            hidden = hidden + planes[number]
-    return language.norm(hidden)
 
 
 def likeliest(model: PreTrainedModel, hidden: Tensor) -> tuple[Tensor, Tensor]:
@@ -177,10 +149,22 @@ class DecodeGraph:
                 return
             ids, logits = self.step()
 
+    def walk(self, embeds: Tensor, positions: Tensor, planes: tuple[Tensor, ...] = ()) -> LanguageWalk:
+        """Through the language model with the cache of this graph, without a step that waits.
+
+        Args:
+            embeds: (1, L, D).
+            positions: (4, 1, L).
+            planes: DeepStack's, each (1, L, D), zero where there is text. The stock forward picks the visual places,
+                which a graph cannot.
+        """
+        language = self.model.model.language_model
+        return LanguageWalk(language, embeds, positions[1:], planes, self.cache, position_ids=positions[0])
+
     def _step(self) -> tuple[Tensor, Tensor]:
         self.mask.index_fill_(3, self.place, True)
         embeds = self.model.get_input_embeddings()(self.token[:, None])
-        hidden = run_layers(self.model, embeds, self.positions, self.mask, self.cache, ())
+        hidden = self.walk(embeds, self.positions).run(self.mask)
         ids, logits = likeliest(self.model, hidden[:, -1])
         self.token.copy_(ids)
         self.positions.add_(1)
@@ -194,7 +178,7 @@ class PromptGraph:
     def __init__(self, owner: DecodeGraph, length: int, visual: int, planes: int) -> None:
         model = owner.model
         width, device = model.config.get_text_config().hidden_size, model.device
-        self.model, self.cache, self.length = model, owner.cache, length
+        self.model, self.cache, self.length, self.owner = model, owner.cache, length, owner
         self.ids = torch.zeros(1, length, dtype=torch.int64, device=device)
         self.positions = torch.zeros(4, 1, length, device=device)
         self.last = torch.full((1,), length - 1, device=device)
@@ -221,7 +205,7 @@ class PromptGraph:
         first, *planes = self.tokens
         embeds = embeds.masked_scatter(at, first)
         dense = tuple(torch.zeros_like(embeds).masked_scatter(at, plane) for plane in planes)
-        hidden = run_layers(self.model, embeds, self.positions, None, self.cache, dense)
+        hidden = self.owner.walk(embeds, self.positions, dense).run()
         return likeliest(self.model, hidden.index_select(1, self.last)[:, 0])
 
 
