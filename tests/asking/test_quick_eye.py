@@ -19,9 +19,9 @@ import arr_coc
 from arr_coc import Eye, InputError
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.eye.chat import USER, Turn, chat_inputs
-from arr_coc.eye.decoding import Generated, until_end
-from arr_coc.eye.light import QuickEye, can_be_quick, canvas_of, normalised, prompt_ids, sureness
-from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, leaf_patches
+from arr_coc.eye.decoding import Generated, greedy_steps, until_end
+from arr_coc.eye.light import QuickEye, can_be_quick, canvas_of, normalised, prompt_ids
+from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
 from arr_coc.models.tokens.positions import language_positions, prompt_positions, vision_positions
 
@@ -82,10 +82,11 @@ def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
     leaves = realized.notes["leaves"].leaves.numpy()
     seen = reader.see(pictures[0].numpy(), leaves)
     ids = realized.inputs["input_ids"][0].tolist()
-    spoken = list(reader.speak(ids, seen, leaves, (size[0] // 32, size[1] // 32), 32))
+    speaker = OnnxSpeaker(reader, ids, seen, leaves, (size[0] // 32, size[1] // 32))
+    spoken = Generated.of_steps(greedy_steps(speaker, reader.ends, 32), reader.ends)
     length = int(said.within[0].sum())
-    assert [token for token, _ in spoken] == said.ids[0, :length].tolist()
-    assert np.abs(np.stack([one for _, one in spoken]) - said.logits[0, :length].numpy()).max() < 1e-4
+    assert spoken.ids[0].tolist() == said.ids[0, :length].tolist()
+    assert np.abs(spoken.logits[0] - said.logits[0, :length].numpy()).max() < 1e-4
 
 
 @needs_weights
@@ -139,10 +140,9 @@ def test_sureness_is_that_of_torch() -> None:
     logits = torch.randn(1, 4, 11, generator=torch.Generator().manual_seed(0)) * 3
     ids = logits.argmax(-1)
     said = Generated(ids, logits, until_end(ids, [-1]))
-    found = sureness([(int(token), one.numpy()) for token, one in zip(ids[0], logits[0], strict=True)], 1.3)
-    assert found[0] == pytest.approx(1 - float(said.confidence(1.3)), abs=1e-6)
-    assert found[1] == pytest.approx(float(said.entropy(1.3)), abs=1e-6)
-    assert found[2] == pytest.approx(float(said.margin(1.3)), abs=1e-6)
+    plain = Generated(ids.numpy(), logits.numpy(), until_end(ids.numpy(), [-1]))
+    for name in ("confidence", "entropy", "margin"):
+        assert float(getattr(plain, name)(1.3)[0]) == pytest.approx(float(getattr(said, name)(1.3)), abs=1e-6)
 
 
 @needs_weights

@@ -124,6 +124,28 @@ def take(rows: Array, index: Array) -> Array:
     return np.take_along_axis(rows, index, axis=1) if isinstance(rows, np.ndarray) else rows.gather(1, index)
 
 
+def at_last(rows: Array, index: Array) -> Array:
+    """(…, N), (…) → (…): each row at its own place."""
+    if isinstance(rows, np.ndarray):
+        return np.take_along_axis(rows, index[..., None], axis=-1)[..., 0]
+    return rows.gather(-1, index[..., None])[..., 0]
+
+
+def log_softmax(rows: Array) -> Array:
+    """Over the last axis; numpy's in double precision."""
+    if not isinstance(rows, np.ndarray):
+        return rows.log_softmax(-1)
+    shifted = rows.astype(np.float64) - rows.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def two_largest(rows: Array) -> Array:
+    """(…, N) → (…, 2): the largest value, then the second."""
+    if isinstance(rows, np.ndarray):
+        return np.sort(rows, axis=-1)[..., :-3:-1]
+    return rows.topk(2, dim=-1).values
+
+
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a torch tensor; false, without an import, where torch was never imported."""
     torch = sys.modules.get("torch")

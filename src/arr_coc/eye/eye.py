@@ -188,7 +188,7 @@ class Eye(Sight):
         from .decoding import Spelling, Sureness, end_tokens, steps
 
         spelling = Spelling(self.processor.tokenizer, end_tokens(self.model))
-        sureness = Sureness(1, self.temperature, self.model.device)
+        sureness = Sureness(self.temperature)
         started = perf_counter()
         for step in steps(self.model, realized, most):
             sureness.add(*step)

@@ -25,7 +25,7 @@ from ..core.folders import MINI, part_folder
 from ..core.manifest import verify
 from ..core.values import Allocation, Answer, Pass, Relevance
 from ..models.bundled import Calibration, as_trained, marked
-from ..models.qwen3_vl.onnx import OnnxQwen3VL
+from ..models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker
 from ..pictures.load import Picture
 from ..pictures.pdf import load_page
 from ..pictures.words import Words
@@ -33,6 +33,7 @@ from ..pictures.words_files import as_words
 from ..relevance.registry import find_source, relevances_for
 from ..relevance.scene import Scene
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
+from .decoding import Generated, greedy_steps
 
 if TYPE_CHECKING:
     from ..allocation.request import Budget, Share
@@ -101,9 +102,11 @@ class QuickEye:
         seconds["encode"] = perf_counter() - started
         started = perf_counter()
         ids = prompt_ids(self.folder, as_trained(query, self.scorer), len(leaves))
-        said = list(self.reader.speak(ids, seen, leaves, grid, max_new_tokens))
-        text = _tokenizer(self.folder).decode([token for token, _ in said], skip_special_tokens=True).strip()
-        uncertainty, entropy, margin = sureness(said, self.temperature)
+        speaker, ends = OnnxSpeaker(self.reader, ids, seen, leaves, grid), self.reader.ends
+        said = Generated.of_steps(greedy_steps(speaker, ends, max_new_tokens), ends)
+        text = _tokenizer(self.folder).decode(said.ids[0].tolist(), skip_special_tokens=True).strip()
+        uncertainty = 1 - float(said.confidence(self.temperature)[0])
+        entropy, margin = float(said.entropy(self.temperature)[0]), float(said.margin(self.temperature)[0])
         seconds["answer"] = perf_counter() - started
         only = Pass(
             in_picture(allocation, picture.size),
@@ -251,18 +254,6 @@ def _levels(folder: Path) -> np.ndarray:
     how = _settings(folder, "preprocessor_config.json")
     mean, deviation = (np.array(how[name], dtype=np.float32)[:, None] for name in ("image_mean", "image_std"))
     return ((np.arange(256) * how["rescale_factor"]).astype(np.float32) - mean) / deviation
-
-
-def sureness(said: list[tuple[int, np.ndarray]], temperature: float) -> tuple[float, float, float]:
-    """uncertainty, entropy and margin of an answer, as `decoding.Generated` reads them off the logits."""
-    ids, logits = np.array([token for token, _ in said]), np.stack([one for _, one in said]).astype(np.float64)
-    logs = logits / temperature
-    logs -= logs.max(1, keepdims=True)
-    logs -= np.log(np.exp(logs).sum(1, keepdims=True))
-    chances = np.exp(logs)
-    confidence = min(1.0, float(np.exp(logs[np.arange(len(ids)), ids].sum())))
-    best = np.sort(chances, 1)[:, -2:]
-    return 1 - confidence, float(-(chances * logs).sum(1).mean()), float((best[:, 1] - best[:, 0]).min())
 
 
 def can_be_quick(

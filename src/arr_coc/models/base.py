@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from ..core.arrays import Array
 from ..core.errors import InputError
 from ..core.values import Allocation
 
@@ -44,6 +45,13 @@ ADAPTERS: Mapping[str, str] = {
 PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
 # The release that brought `mm_encoder_outputs`, the argument through which ready-made visual tokens enter a model.
 MINIMUM_TRANSFORMERS = "5.18.0"
+
+
+class DecodingStep(NamedTuple):
+    """One token of every row. ids: (B,) int64. logits: (B, vocabulary) float32, of which each is the greatest."""
+
+    ids: Array
+    logits: Array
 
 
 @dataclass(frozen=True)

@@ -323,7 +323,7 @@ class Engine(threading.Thread):
         with timed(seconds, "encode"):
             realized = eye.realize(joined([row.looked for row in rows]))
         self._tell_seen(rows, realized, batch)
-        sureness = Sureness(len(rows), eye.temperature, eye.model.device)
+        sureness = Sureness(eye.temperature)
         started = perf_counter()
         speaking = steps(eye.model, realized, max(row.job.asked.new_tokens for row in rows))
         step = next(speaking, None)

@@ -10,7 +10,7 @@ other's.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.onnx import MICROSOFT, Graph
+from ..base import DecodingStep
 from ..tokens.positions import (
     axial_angles,
     interleaved_angles,
@@ -41,7 +42,7 @@ class VisualFeatures:
 
 
 class OnnxQwen3VL:
-    """The weights of a folder, and the two halves of a forward pass: `see` and `speak`."""
+    """The weights of a folder, and the two halves of a forward pass: `see`, and `OnnxSpeaker`."""
 
     def __init__(self, config: dict[str, Any], weights: dict[str, np.ndarray]) -> None:
         self.config = config
@@ -95,50 +96,63 @@ class OnnxQwen3VL:
         embeds, *planes = self.tower.run(None, feed)
         return VisualFeatures(embeds, tuple(planes))
 
-    def speak(
-        self, ids: Sequence[int], seen: VisualFeatures, leaves: np.ndarray, grid: tuple[int, int], most: int
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """Greedy tokens with the logits (vocabulary,) of each, up to the one that ends, or `most`.
+    @property
+    def ends(self) -> list[int]:
+        """The tokens that end an answer."""
+        ends = self.text.get("eos_token_id")
+        return list(ends) if isinstance(ends, list) else [ends]
 
-        ids: a prompt with one placeholder for each leaf. grid: level-0 tokens of the picture, rows and cols.
-        """
-        tokens = np.array(ids)
-        visual = tokens == self.config["image_token_id"]
+
+class OnnxSpeaker:
+    """A prompt that `OnnxQwen3VL` answers, for `eye.decoding.greedy_steps`.
+
+    Args:
+        reader: Whose graphs are run.
+        ids: A prompt with one placeholder for each leaf.
+        seen: What the tower made of the leaves.
+        leaves: (N, 3).
+        grid: Level-0 tokens of the picture, rows and cols.
+    """
+
+    def __init__(
+        self,
+        reader: OnnxQwen3VL,
+        ids: Sequence[int],
+        seen: VisualFeatures,
+        leaves: np.ndarray,
+        grid: tuple[int, int],
+    ) -> None:
+        self.reader, tokens, text = reader, np.array(ids), reader.text
+        visual = tokens == reader.config["image_token_id"]
         if int(visual.sum()) != len(seen.embeds):
             raise InputError(f"the prompt holds {int(visual.sum())} placeholders for {len(seen.embeds)} visual tokens")
-        states = self.embeddings[tokens]
-        states[visual] = seen.embeds
-        planes = [np.zeros_like(states) for _ in seen.planes]
-        for plane, values in zip(planes, seen.planes, strict=True):
+        self.states = reader.embeddings[tokens]
+        self.states[visual] = seen.embeds
+        self.planes = [np.zeros_like(self.states) for _ in seen.planes]
+        for plane, values in zip(self.planes, seen.planes, strict=True):
             plane[visual] = values
         offsets = language_positions(leaves, np.array(grid))
         counts, spans = np.array([len(leaves)]), np.array([max(grid)])
-        positions, (following,) = prompt_positions(visual[None], counts, spans, offsets, np.ones((1, len(tokens))))
-        ends = self.text.get("eos_token_id")
-        ending = set(ends) if isinstance(ends, list) else {ends}
-        nothing = np.zeros((1, self.text["num_attention_heads"], 0, self.text["head_dim"]), np.float32)
-        cache = [nothing] * (2 * self.text["num_hidden_layers"])
-        length = len(tokens)
-        said = np.repeat(np.arange(following, following + most, dtype=np.float32)[None], 3, 0)
-        rope = self.text["rope_parameters"]
-        places, speeds = (
-            np.concatenate([positions[1:, 0], said], 1),
-            rotary_speeds(rope["rope_theta"], nothing.shape[3]),
-        )
-        angles = interleaved_angles(places, speeds, rope["mrope_section"])
-        cosine, sine = np.cos(angles), np.sin(angles)
-        for number in range(most):
-            turn = slice(0, length) if number == 0 else slice(length + number - 1, length + number)
-            feed = {"states": states, "cosine": cosine[turn], "sine": sine[turn]}
-            feed |= {f"plane{index}": plane for index, plane in enumerate(planes)}
-            feed |= {f"past{index}": past for index, past in enumerate(cache)}
-            (logits,), *cache = self.speaker.run(None, feed)
-            token = int(logits.argmax())
-            yield token, logits
-            if token in ending:
-                return
-            states = self.embeddings[[token]]
-            planes = [np.zeros_like(states)] * len(planes)
+        positions, (self.following,) = prompt_positions(visual[None], counts, spans, offsets, np.ones((1, len(tokens))))
+        self.positions = positions[1:, 0]
+        self.speeds = rotary_speeds(text["rope_parameters"]["rope_theta"], text["head_dim"])
+        nothing = np.zeros((1, text["num_attention_heads"], 0, text["head_dim"]), np.float32)
+        self.cache = [nothing] * (2 * text["num_hidden_layers"])
+
+    def begin(self) -> DecodingStep:
+        angles = interleaved_angles(self.positions, self.speeds, self.reader.text["rope_parameters"]["mrope_section"])
+        feed = {"states": self.states, "cosine": np.cos(angles), "sine": np.sin(angles)}
+        feed |= {f"plane{index}": plane for index, plane in enumerate(self.planes)}
+        feed |= {f"past{index}": past for index, past in enumerate(self.cache)}
+        logits, *self.cache = self.reader.speaker.run(None, feed)
+        return DecodingStep(logits.argmax(-1), logits)
+
+    def go_on(self, ids: np.ndarray) -> DecodingStep:
+        self.states = self.reader.embeddings[ids]
+        self.planes = [np.zeros_like(self.states)] * len(self.planes)
+        self.positions = np.full((3, 1), self.following, np.float32)
+        self.following += 1
+        return self.begin()
 
 
 # ---- the graphs ------------------------------------------------------------------------------------------------------

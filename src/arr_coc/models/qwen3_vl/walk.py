@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...core.stopping import check_stop
 from ..tokens.positions import position_taps, vision_positions
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ class TowerWalk:
         """Through all blocks."""
         tower, planes = self.tower, []
         for number, block in enumerate(tower.blocks):
+            check_stop()
             rows = row_boundaries(tower, self.lengths, self.hidden.device)
             seen = block.attn(block.norm1(self.hidden), position_embeddings=self.turn, **rows, **self.attention)
             self.hidden = self.hidden + seen
