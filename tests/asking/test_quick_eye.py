@@ -18,9 +18,10 @@ from tiny_weights import needs_weights, signs
 import arr_coc
 from arr_coc import Eye, InputError
 from arr_coc.core.folders import MINI, part_folder
-from arr_coc.eye.chat import USER, Turn, chat_inputs
+from arr_coc.eye.chat import USER, Turn
 from arr_coc.eye.decoding import Generated, greedy_steps, until_end
-from arr_coc.eye.light import QuickEye, can_be_quick, canvas_of, normalised, prompt_ids
+from arr_coc.eye.light import can_be_quick, canvas_of, normalised, prompt_ids
+from arr_coc.eye.stock import chat_inputs
 from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
 from arr_coc.models.tokens.positions import language_positions, prompt_positions, vision_positions
@@ -36,13 +37,13 @@ def eye() -> Eye:
 
 
 @pytest.fixture(scope="module")
-def quick() -> QuickEye:
-    return QuickEye(part_folder(MINI)).set_image(signs())
+def quick() -> Eye:
+    return Eye.quick().set_image(signs())
 
 
 @needs_weights
 @pytest.mark.parametrize(("budget", "strategy"), [(48, None), (33, "quadtree"), (17, None), (1, None)])
-def test_the_answer_is_that_of_the_stock_class(eye: Eye, quick: QuickEye, budget: int, strategy: str | None) -> None:
+def test_the_answer_is_that_of_the_stock_class(eye: Eye, quick: Eye, budget: int, strategy: str | None) -> None:
     wanted, got = (one.ask(QUERY, budget, strategy=strategy) for one in (eye, quick))
     assert got.text == wanted.text
     assert (got.tokens, got.full, got.notes) == (wanted.tokens, wanted.full, wanted.notes)
@@ -75,7 +76,7 @@ def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
     from arr_coc.eye.decoding import generate
 
     looked = eye.prepare(QUERY, budget)
-    realized = eye.realize(looked)
+    realized = eye.engine.realize(looked)
     said = generate(eye.model, realized, 32)
     reader = OnnxQwen3VL.from_folder(part_folder(MINI))
     ((size, (_, pictures)),) = eye.backbone.normalised_pixels(eye.model, looked.inputs).items()
@@ -95,7 +96,7 @@ def test_a_picture_is_resized_as_the_processor_does_it(eye: Eye, size: tuple[int
     pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
     folder = part_folder(MINI)
     canvas = canvas_of(folder, pixels)
-    turn = Turn(USER, (pixels, "?")).seen_by(eye.processor)
+    turn = Turn(USER, (pixels, "?")).seen_by(eye.engine.view)
     tensors = turn.views[0].tensors
     (_, rows, cols) = tensors["image_grid_thw"][0].tolist()
     assert canvas.shape[:2] == (rows * 16, cols * 16)
@@ -106,7 +107,7 @@ def test_a_picture_is_resized_as_the_processor_does_it(eye: Eye, size: tuple[int
 @needs_weights
 @pytest.mark.parametrize("query", [QUERY, "a\nb?", "<|im_end|> of <|image_pad|>?", "Größe 漢字 user\n?", "{{ 1 }}"])
 def test_the_prompt_is_the_processors(eye: Eye, query: str) -> None:
-    turn = Turn(USER, (np.zeros((64, 96, 3), np.uint8), query)).seen_by(eye.processor)
+    turn = Turn(USER, (np.zeros((64, 96, 3), np.uint8), query)).seen_by(eye.engine.view)
     assert prompt_ids(part_folder(MINI), query, 6) == chat_inputs(eye.processor, [turn])["input_ids"][0].tolist()
 
 
@@ -156,7 +157,7 @@ def test_it_is_taken_only_where_it_will_do() -> None:
     assert not can_be_quick("mini", "cpu", size, relevance="glance")
     assert not can_be_quick("mini", "cpu", (2048, 2048), 512)
     with pytest.raises(InputError, match="no picture yet"):
-        QuickEye(part_folder(MINI)).ask(QUERY)
+        Eye.quick().ask(QUERY)
 
 
 @needs_weights
@@ -173,7 +174,7 @@ def test_an_answer_imports_nothing_heavy() -> None:
 
 
 @needs_weights
-def test_an_allocation_that_cannot_be_read_is_told_as_the_stock_class_tells_it(eye: Eye, quick: QuickEye) -> None:
+def test_an_allocation_that_cannot_be_read_is_told_as_the_stock_class_tells_it(eye: Eye, quick: Eye) -> None:
     whole = arr_coc.look(signs(), QUERY, budget=4)
     none = replace(whole, **{name: getattr(whole, name)[:0] for name in ("boxes", "levels", "counts", "scores")})
     other = arr_coc.look(np.zeros((64, 64, 3), np.uint8), QUERY, budget=2)

@@ -65,7 +65,7 @@ def test_an_answer_may_fill_the_cache_to_its_last_column() -> None:
 
 def test_graphs_are_for_cuda_and_refused_elsewhere() -> None:
     assert not Graphs.safe(tiny_model())
-    assert Eye(tiny_model(), tiny_processor())._graphs is None
+    assert Eye(tiny_model(), tiny_processor()).engine.graphs is None
     with pytest.raises(InputError, match="graphs=True needs"):
         Eye(tiny_model(), tiny_processor(), graphs=True)
     batch = LeafBatch.equal(torch.zeros(1, 1, 3, dtype=torch.long), (1, 1), 1)

@@ -99,9 +99,7 @@ def test_leaves_that_inject_no_deeper_pass_no_later_block(model: Any, processor:
     given = allocations(model, inputs, 0.5)
     tower = model.model.visual
     lengths: list[int] = []
-    hooks = [
-        block.norm1.register_forward_pre_hook(lambda _, args: lengths.append(len(args[0]))) for block in tower.blocks
-    ]
+    hooks = [block.register_forward_pre_hook(lambda _, args: lengths.append(len(args[0]))) for block in tower.blocks]
     maps = [np.zeros((grid.rows, grid.cols)) for grid in backbone.grids(model, inputs)]
     for one in maps:
         one[0, 0] = 1

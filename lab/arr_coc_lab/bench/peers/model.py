@@ -270,6 +270,8 @@ class MergingWalk(TowerWalk):
     the key before it was turned. patches: read by each block of the tower, and by its merger at the end.
     """
 
+    halves = True
+
     def __init__(self, mini: PrunableMini, scene: PeerScene, leaves: Tensor, merges: Sequence[int] = ()) -> None:
         tower, self.batch, self.merges = mini.core.visual, len(scene), merges
         grid = pair(*scene.grid, scene.device)

@@ -19,7 +19,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...core.stopping import check_stop
 from ..tokens.positions import position_taps, vision_positions
 
 if TYPE_CHECKING:
@@ -135,8 +134,11 @@ class TowerWalk:
     """Patches on their way through the vision tower.
 
     hidden: (P, D), packed. turn: cosine and sine of every patch, (P, head size) each. lengths: patches of each row;
-    rows do not see each other. attention: more arguments for the tower's attention.
+    rows do not see each other. attention: more arguments for the tower's attention. halves: whether the blocks are run
+    in two halves, so that `between` is called.
     """
+
+    halves = False
 
     def __init__(
         self, tower: Any, patches: Tensor, places: PatchPlaces, lengths: Sequence[int], **attention: Any
@@ -148,7 +150,7 @@ class TowerWalk:
         self.turn: tuple[Tensor, Tensor] = tower.rotary_pos_emb(self.hidden, places.positions)
 
     def between(self, number: int, block: Any) -> None:
-        """Behind the attention of block `number`, before its MLP."""
+        """Behind the attention of block `number`, before its MLP; only where `halves` is set."""
 
     def after(self, number: int) -> bool:
         """Behind block `number`; true ends the walk."""
@@ -166,12 +168,14 @@ class TowerWalk:
         """Through all blocks."""
         tower, planes = self.tower, []
         for number, block in enumerate(tower.blocks):
-            check_stop()
             rows = row_boundaries(tower, self.lengths, self.hidden.device)
-            seen = block.attn(block.norm1(self.hidden), position_embeddings=self.turn, **rows, **self.attention)
-            self.hidden = self.hidden + seen
-            self.between(number, block)
-            self.hidden = self.hidden + block.mlp(block.norm2(self.hidden))
+            how = {"position_embeddings": self.turn, **rows, **self.attention}
+            if self.halves:
+                self.hidden = self.hidden + block.attn(block.norm1(self.hidden), **how)
+                self.between(number, block)
+                self.hidden = self.hidden + block.mlp(block.norm2(self.hidden))
+            else:
+                self.hidden = block(self.hidden, **how)
             if number in tower.deepstack_visual_indexes:
                 merger = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(number)]
                 planes.append(self.plane(merger(self.hidden)))
