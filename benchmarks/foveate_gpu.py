@@ -40,12 +40,12 @@ from torch import Tensor
 
 from arr_coc.allocation.allocate_batch import allocate_batch
 from arr_coc.allocation.request import Request
-from arr_coc.eye.decoding import Prefilled, greedy_steps, prefill
+from arr_coc.eye.decoding import Prefilled, StockSpeaker, end_tokens, greedy_steps, prefill
 from arr_coc.models.attachment_plan import PromptPlan, Settings, plan_prompt
 from arr_coc.models.base import Realized
 from arr_coc.models.glance import Glance
 from arr_coc.models.qwen3_vl.adapter import Qwen3VL, VisualTokens, dense_vision_attention, encode_leaves
-from arr_coc.models.qwen3_vl.graph import Graphs, padded_length
+from arr_coc.models.qwen3_vl.graph import Graphs
 from arr_coc.models.tokens.depth import DepthRouting
 from arr_coc.models.tokens.merge import members_of_allocations, plan_members
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
@@ -201,13 +201,14 @@ class Case:
         return next(self.steps_by_graph(realized, graphs))
 
     def steps_by_graph(self, realized: Realized, graphs: Graphs) -> Any:
-        length = padded_length(realized.inputs["input_ids"].shape[1]) + NEW_TOKENS
-        return graphs.decoder(length).steps(*self.arguments(realized), most=NEW_TOKENS, ends=[])
+        speaker = graphs.speaker(*self.arguments(realized), NEW_TOKENS)
+        return greedy_steps(speaker, [], NEW_TOKENS, check_every=8)
 
     def decode(self, realized: Realized, graphs: Graphs | None) -> Tensor:
         """An answer of NEW_TOKENS tokens, from a prompt that is encoded already: (B, NEW_TOKENS)."""
         if graphs is None:
-            steps: Any = greedy_steps(self.model, self.first(realized), NEW_TOKENS, check_every=8)
+            speaker = StockSpeaker(self.model, self.first(realized))
+            steps: Any = greedy_steps(speaker, end_tokens(self.model), NEW_TOKENS, check_every=8)
         else:
             steps = self.steps_by_graph(realized, graphs)
         return torch.stack([ids for ids, _ in steps], 1)

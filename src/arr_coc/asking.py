@@ -10,9 +10,10 @@ from .allocation.request import Request, check_decided, check_device, check_ques
 from .allocation.strategies import DEFAULT_STRATEGY
 from .core.checks import of_kind, whole
 from .core.errors import naming_extras
-from .core.folders import MINI, part_folder
+from .core.folders import MINI
 from .core.values import Allocation, Answer
-from .eye.light import QuickEye, can_be_quick
+from .eye.eye import Eye
+from .eye.light import can_be_quick
 from .models.bundled import model_folder
 from .pictures.load import magnified
 from .pictures.pdf import load_page
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .allocation.request import Budget, Share, StrategyOptions
-    from .eye.eye import Eye
 
 
 @naming_extras()
@@ -46,7 +46,7 @@ def ask(
     """One question about one picture; `model` is an `Eye`, "mini", a folder or a name on the hub. Several: `Eye`.
 
     magnify: how many times as large the picture is read, for small type. The other arguments are those of `Eye.ask`.
-    Where `QuickEye` will do, nothing heavy is imported.
+    Where the torch-free engine will do, nothing heavy is imported.
     """
     check_request([query], budget, keep)
     check_question(query)
@@ -66,7 +66,7 @@ def ask(
     picture = magnified(picture, magnify)
     how |= {**chosen, "words": known if words is None else words, "max_new_tokens": max_new_tokens, **options}
     if can_be_quick(model, device, picture.pixels.shape[:2], budget, keep, **chosen):
-        return QuickEye(part_folder(MINI)).set_image(picture).ask(query, budget, keep, **how)
+        return Eye.quick().set_image(picture).ask(query, budget, keep, **how)
     # A copy: several threads may ask at once.
     eye: Any = model if hasattr(model, "set_image") else copy(_loaded(str(model), device))
     return eye.set_image(picture).ask(query, budget, keep, **how)
@@ -75,6 +75,4 @@ def ask(
 @lru_cache(maxsize=1)
 def _loaded(name: str, device: str) -> Eye:
     """The model of the last `ask`, so that the next one does not read it again. Never shown a picture itself."""
-    from .eye.eye import Eye
-
     return Eye.from_pretrained(name, device=device)

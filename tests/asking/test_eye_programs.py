@@ -18,7 +18,8 @@ import arr_coc
 from arr_coc import Eye, InputError
 from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.core.values import Answer
-from arr_coc.eye.chat import Turn, View, chat_text
+from arr_coc.eye.chat import Turn, View
+from arr_coc.eye.stock import chat_text
 from arr_coc.relevance.scorer.source import ScorerRelevance
 
 STREET = Path(arr_coc.__file__).parent / "examples" / "street.png"

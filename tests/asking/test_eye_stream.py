@@ -46,7 +46,7 @@ def test_sureness_step_by_step_is_that_of_the_whole() -> None:
     logits = torch.randn(3, 5, 7, generator=torch.Generator().manual_seed(0)) * 3
     ids = logits.argmax(-1)
     within = until_end(ids, [int(ids[1, 2])])
-    whole, sureness = Generated(ids, logits, within), Sureness(3, 1.5)
+    whole, sureness = Generated(ids, logits, within), Sureness(1.5)
     for step in range(5):
         sureness.add(ids[:, step], logits[:, step], within[:, step])
     for row in range(3):

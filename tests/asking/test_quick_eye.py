@@ -18,10 +18,11 @@ from tiny_weights import needs_weights, signs
 import arr_coc
 from arr_coc import Eye, InputError
 from arr_coc.core.folders import MINI, part_folder
-from arr_coc.eye.chat import USER, Turn, chat_inputs
-from arr_coc.eye.decoding import Generated, until_end
-from arr_coc.eye.light import QuickEye, can_be_quick, canvas_of, normalised, prompt_ids, sureness
-from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, leaf_patches, patch_places, prompt_places
+from arr_coc.eye.chat import USER, Turn
+from arr_coc.eye.decoding import Generated, greedy_steps, until_end
+from arr_coc.eye.light import can_be_quick, canvas_of, normalised, prompt_ids
+from arr_coc.eye.stock import chat_inputs
+from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
 from arr_coc.models.tokens.positions import language_positions, prompt_positions, vision_positions
 
@@ -36,13 +37,13 @@ def eye() -> Eye:
 
 
 @pytest.fixture(scope="module")
-def quick() -> QuickEye:
-    return QuickEye(part_folder(MINI)).set_image(signs())
+def quick() -> Eye:
+    return Eye.quick().set_image(signs())
 
 
 @needs_weights
 @pytest.mark.parametrize(("budget", "strategy"), [(48, None), (33, "quadtree"), (17, None), (1, None)])
-def test_the_answer_is_that_of_the_stock_class(eye: Eye, quick: QuickEye, budget: int, strategy: str | None) -> None:
+def test_the_answer_is_that_of_the_stock_class(eye: Eye, quick: Eye, budget: int, strategy: str | None) -> None:
     wanted, got = (one.ask(QUERY, budget, strategy=strategy) for one in (eye, quick))
     assert got.text == wanted.text
     assert (got.tokens, got.full, got.notes) == (wanted.tokens, wanted.full, wanted.notes)
@@ -75,17 +76,18 @@ def test_every_logit_is_that_of_the_stock_class(eye: Eye, budget: int) -> None:
     from arr_coc.eye.decoding import generate
 
     looked = eye.prepare(QUERY, budget)
-    realized = eye.realize(looked)
+    realized = eye.engine.realize(looked)
     said = generate(eye.model, realized, 32)
     reader = OnnxQwen3VL.from_folder(part_folder(MINI))
     ((size, (_, pictures)),) = eye.backbone.normalised_pixels(eye.model, looked.inputs).items()
     leaves = realized.notes["leaves"].leaves.numpy()
     seen = reader.see(pictures[0].numpy(), leaves)
     ids = realized.inputs["input_ids"][0].tolist()
-    spoken = list(reader.speak(ids, seen, leaves, (size[0] // 32, size[1] // 32), 32))
+    speaker = OnnxSpeaker(reader, ids, seen, leaves, (size[0] // 32, size[1] // 32))
+    spoken = Generated.of_steps(greedy_steps(speaker, reader.ends, 32), reader.ends)
     length = int(said.within[0].sum())
-    assert [token for token, _ in spoken] == said.ids[0, :length].tolist()
-    assert np.abs(np.stack([one for _, one in spoken]) - said.logits[0, :length].numpy()).max() < 1e-4
+    assert spoken.ids[0].tolist() == said.ids[0, :length].tolist()
+    assert np.abs(spoken.logits[0] - said.logits[0, :length].numpy()).max() < 1e-4
 
 
 @needs_weights
@@ -94,7 +96,7 @@ def test_a_picture_is_resized_as_the_processor_does_it(eye: Eye, size: tuple[int
     pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
     folder = part_folder(MINI)
     canvas = canvas_of(folder, pixels)
-    turn = Turn(USER, (pixels, "?")).seen_by(eye.processor)
+    turn = Turn(USER, (pixels, "?")).seen_by(eye.engine.view)
     tensors = turn.views[0].tensors
     (_, rows, cols) = tensors["image_grid_thw"][0].tolist()
     assert canvas.shape[:2] == (rows * 16, cols * 16)
@@ -105,7 +107,7 @@ def test_a_picture_is_resized_as_the_processor_does_it(eye: Eye, size: tuple[int
 @needs_weights
 @pytest.mark.parametrize("query", [QUERY, "a\nb?", "<|im_end|> of <|image_pad|>?", "Größe 漢字 user\n?", "{{ 1 }}"])
 def test_the_prompt_is_the_processors(eye: Eye, query: str) -> None:
-    turn = Turn(USER, (np.zeros((64, 96, 3), np.uint8), query)).seen_by(eye.processor)
+    turn = Turn(USER, (np.zeros((64, 96, 3), np.uint8), query)).seen_by(eye.engine.view)
     assert prompt_ids(part_folder(MINI), query, 6) == chat_inputs(eye.processor, [turn])["input_ids"][0].tolist()
 
 
@@ -121,25 +123,27 @@ def test_patches_and_places_are_those_of_torch(given_leaves: list[tuple[int, int
     pyramid = mip_pyramid(torch.from_numpy(picture)[None], 4)
     wanted = gather_leaf_patches(pyramid, batch.leaves, batch.owner, temporal=1)
     assert np.allclose(leaf_patches(picture, leaves, 2, 16, 1), wanted, atol=1e-6)
-    assert np.array_equal(patch_places(leaves, 2), vision_positions(batch.leaves).view(-1, 2))
+    assert np.array_equal(vision_positions(leaves), vision_positions(torch.from_numpy(leaves)))
     visual = np.array([False] * 3 + [True] * len(leaves) + [False] * 4)
     offsets = language_positions(batch.leaves, batch.grid[batch.owner])
     mask = torch.from_numpy(visual)[None]
     number = torch.tensor([len(leaves)])
     positions, following = prompt_positions(mask, number, batch.spans, offsets, torch.ones(mask.shape))
-    places, after = prompt_places(visual, leaves, (7, 9))
-    assert np.array_equal(places, positions[1:, 0])
-    assert after == int(following[0])
+    plain = language_positions(leaves, np.array((7, 9)))
+    ours, after = prompt_positions(
+        visual[None], np.array([len(leaves)]), np.array([9]), plain, np.ones((1, len(visual)))
+    )
+    assert np.array_equal(ours, positions)
+    assert int(after[0]) == int(following[0])
 
 
 def test_sureness_is_that_of_torch() -> None:
     logits = torch.randn(1, 4, 11, generator=torch.Generator().manual_seed(0)) * 3
     ids = logits.argmax(-1)
     said = Generated(ids, logits, until_end(ids, [-1]))
-    found = sureness([(int(token), one.numpy()) for token, one in zip(ids[0], logits[0], strict=True)], 1.3)
-    assert found[0] == pytest.approx(1 - float(said.confidence(1.3)), abs=1e-6)
-    assert found[1] == pytest.approx(float(said.entropy(1.3)), abs=1e-6)
-    assert found[2] == pytest.approx(float(said.margin(1.3)), abs=1e-6)
+    plain = Generated(ids.numpy(), logits.numpy(), until_end(ids.numpy(), [-1]))
+    for name in ("confidence", "entropy", "margin"):
+        assert float(getattr(plain, name)(1.3)[0]) == pytest.approx(float(getattr(said, name)(1.3)), abs=1e-6)
 
 
 @needs_weights
@@ -153,7 +157,7 @@ def test_it_is_taken_only_where_it_will_do() -> None:
     assert not can_be_quick("mini", "cpu", size, relevance="glance")
     assert not can_be_quick("mini", "cpu", (2048, 2048), 512)
     with pytest.raises(InputError, match="no picture yet"):
-        QuickEye(part_folder(MINI)).ask(QUERY)
+        Eye.quick().ask(QUERY)
 
 
 @needs_weights
@@ -170,7 +174,7 @@ def test_an_answer_imports_nothing_heavy() -> None:
 
 
 @needs_weights
-def test_an_allocation_that_cannot_be_read_is_told_as_the_stock_class_tells_it(eye: Eye, quick: QuickEye) -> None:
+def test_an_allocation_that_cannot_be_read_is_told_as_the_stock_class_tells_it(eye: Eye, quick: Eye) -> None:
     whole = arr_coc.look(signs(), QUERY, budget=4)
     none = replace(whole, **{name: getattr(whole, name)[:0] for name in ("boxes", "levels", "counts", "scores")})
     other = arr_coc.look(np.zeros((64, 64, 3), np.uint8), QUERY, budget=2)

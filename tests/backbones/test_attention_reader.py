@@ -12,7 +12,7 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from arr_coc import attach
-from arr_coc.eye.decoding import Prefilled, greedy_steps
+from arr_coc.eye.decoding import Prefilled, StockSpeaker, end_tokens, greedy_steps
 from arr_coc.models.attention_reader import attention_weights, language_model, reading_attention
 
 ROWS = [([picture(128, 192)], "what colour is the square"), ([picture(96, 96, 1)], "how many")]
@@ -115,15 +115,18 @@ def test_a_consumer_may_end_rows_and_the_end_may_be_tested_seldom() -> None:
         output = core.model(torch.tensor([[1, 2, 3], [4, 5, 6]]), use_cache=True)
         return Prefilled(output.past_key_values, output.last_hidden_state[:, -1:], None, torch.full((2, 1), 3))
 
-    steps = list(greedy_steps(core, prefilled(), 6))
+    def loop_of(check_every: int = 1):
+        return greedy_steps(StockSpeaker(core, prefilled()), end_tokens(core), 6, check_every)
+
+    steps = list(loop_of())
     words = core.generate(torch.tensor([[1, 2, 3], [4, 5, 6]]), max_new_tokens=6, do_sample=False)[:, 3:]
     assert torch.equal(torch.stack([step.ids for step in steps], 1), words)
-    loop = greedy_steps(core, prefilled(), 6)
+    loop = loop_of()
     next(loop)
     loop.send(torch.tensor([True, False]))
     with pytest.raises(StopIteration):
         loop.send(torch.tensor([False, True]))
     core.generation_config.eos_token_id = words[:, 1].tolist()  # both rows have ended after two steps
-    seldom = list(greedy_steps(core, prefilled(), 6, check_every=4))
-    assert len(list(greedy_steps(core, prefilled(), 6))) <= 2
+    seldom = list(loop_of(4))
+    assert len(list(loop_of())) <= 2
     assert len(seldom) == 4

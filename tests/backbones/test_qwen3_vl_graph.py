@@ -9,7 +9,7 @@ import torch
 from tiny_models import picture, prompt, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError
-from arr_coc.eye.decoding import end_tokens, generate_greedily
+from arr_coc.eye.decoding import end_tokens, generate_greedily, greedy_steps
 from arr_coc.models.base import backbone_for
 from arr_coc.models.glance import coarse_allocation
 from arr_coc.models.qwen3_vl.graph import DecodeGraph, Graphs, TowerGraph, padded_length
@@ -54,7 +54,8 @@ def test_an_answer_may_fill_the_cache_to_its_last_column() -> None:
     model, given = next(prompts())
     decoder = DecodeGraph(model, padded_length(given[0].shape[1]) + 9)
     with torch.no_grad():
-        steps = list(decoder.steps(*given, most=10, ends=[]))
+        decoder.read(*given)
+        steps = list(greedy_steps(decoder, [], 10))
         plain = generate_greedily(model, *given, most=10)
     assert len(steps) == 10
     length = plain.ids.shape[1]
@@ -64,7 +65,7 @@ def test_an_answer_may_fill_the_cache_to_its_last_column() -> None:
 
 def test_graphs_are_for_cuda_and_refused_elsewhere() -> None:
     assert not Graphs.safe(tiny_model())
-    assert Eye(tiny_model(), tiny_processor())._graphs is None
+    assert Eye(tiny_model(), tiny_processor()).engine.graphs is None
     with pytest.raises(InputError, match="graphs=True needs"):
         Eye(tiny_model(), tiny_processor(), graphs=True)
     batch = LeafBatch.equal(torch.zeros(1, 1, 3, dtype=torch.long), (1, 1), 1)

@@ -15,8 +15,8 @@ from arr_coc.eye.pass_prompt import Prompts, leaf_row, text_row
 from arr_coc.eye.pass_settings import EsperSettings
 from arr_coc.eye.passes import PassJob, run_passes
 from arr_coc.eye.vision_memory import TowerMemory, encode_block
-from arr_coc.models.qwen3_vl.attention import vision_attention
 from arr_coc.models.qwen3_vl.encode import VisualTokens, encode_leaves, leaf_positions, run_language_model
+from arr_coc.models.qwen3_vl.walk import own_attention
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches
 from arr_coc.relevance.look.tempering import TemperingPolicy
 
@@ -68,7 +68,7 @@ def encoded_at_once(model, job: PassJob, blocks: list[torch.Tensor]) -> VisualTo
         )
         return mixed.transpose(1, 2), None
 
-    with vision_attention(model, "one_mask", masked):
+    with own_attention(model.model.visual, "one_mask", masked):
         return encode_leaves(model, patches, batch)
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc import InputError
-from arr_coc.models.tokens.splice import pack, padding_side, placeholder_owner, shorten, take
+from arr_coc.models.tokens.positions import placeholder_owner
+from arr_coc.models.tokens.splice import pack, padding_side, shorten, take
 
 
 @settings(max_examples=60, deadline=None)

@@ -136,9 +136,9 @@ def test_words_and_layers_ask_whether_anybody_waits(eye: Any) -> None:
     looked = eye.prepare([_turn()], budget=12)
     hooks = [len(module._forward_pre_hooks) for module in eye.model.modules()]
     with asking_layers(eye.model):
-        eye.realize(looked)
+        eye.engine.realize(looked)
         with stopping(lambda: True), pytest.raises(Stopped):
-            eye.realize(looked)
+            eye.engine.realize(looked)
     assert [len(module._forward_pre_hooks) for module in eye.model.modules()] == hooks
 
 

@@ -253,7 +253,7 @@ class AskingStyle:
 
 def full_tokens(eye: Eye, text: str) -> int:
     """Visual tokens of the untouched prompt about the eye's picture."""
-    return eye.visual_tokens(eye.prepare(text, keep=1.0).inputs)
+    return eye.prepare(text, keep=1.0).full
 
 
 def show_smaller(eye: Eye, image: bytes | Path, budget: int) -> None:

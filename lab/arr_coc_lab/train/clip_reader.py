@@ -13,10 +13,9 @@ from torch.nn import functional as F
 
 from arr_coc.allocation.tree import Leaves
 from arr_coc.core.alphabet import IDS
-from arr_coc.eye.vision_memory import Rows
+from arr_coc.eye.vision_memory import LookBlock, Rows, TowerMemory, encode_look
 from arr_coc.models.qwen3_vl.encode import VisualTokens, leaf_positions, run_language_model
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
-from arr_coc.models.tokens.positions import position_taps, vision_positions
 
 from .allocations import LEVELS
 from .clip_allocations import leaves_by_level
@@ -24,7 +23,6 @@ from .mini_model import IMAGE, VIDEO, VISION_END, VISION_START
 from .prompts import HEAD, Prompt, chat_tail
 from .reader import normalise_pictures
 from .swift import pair
-from .turning import rotated, turns
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -117,35 +115,8 @@ def see_frames(model: Any, pictures: Tensor, leaves: Leaves) -> tuple[VisualToke
     batch = pack_leaves(leaves, grid, max(levels, LEVELS + 1))
     pyramid = mip_pyramid(normalise_pictures(pictures), batch.levels, cell=CELL, patch_size=PATCH)
     patches = gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=2, temporal=1)
-    return run_ragged_tower(model.model.visual, patches, batch), batch
-
-
-def run_ragged_tower(tower: Any, patches: Tensor, batch: LeafBatch) -> VisualTokens:
-    """The tower on packed patches (4·leaves, 768) of the batch; frames do not see each other."""
-    width, heads = tower.config.hidden_size, tower.config.num_heads
-    positions = vision_positions(batch.leaves, 2).view(-1, 2)
-    size = (batch.grid * 2)[batch.owner].repeat_interleave(4, dim=0)
-    indices, weights = position_taps(positions, size, tower.num_grid_per_side)
-    projection = tower.patch_embed.proj
-    dtype = projection.weight.dtype
-    placed = (F.embedding(indices, tower.pos_embed.weight) * weights[..., None].to(dtype)).sum(1)
-    hidden = F.linear(patches.to(dtype), projection.weight.view(width, -1), projection.bias) + placed
-    # (P, 2, frequencies) → (P, 1, 1, half a head): rows first, then columns
-    angles = (positions[..., None] * tower.rotary_pos_emb.inv_freq).flatten(1)[:, None, None]
-    cosine, sine = turns(angles, torch.float32)
     rows, mask = rows_of(tuple(4 * count for count in batch.counts), patches.device)
-    planes = []
-    for index, block in enumerate(tower.blocks):
-        mixed = block.attn.qkv(block.norm1(hidden)).view(len(hidden), 3, heads, -1)
-        turned = rotated(mixed[:, :2], cosine.to(mixed.dtype), sine.to(mixed.dtype))
-        laid_out = rows.spread(torch.cat([turned, mixed[:, 2:]], 1)).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(*laid_out, attn_mask=mask)
-        hidden = hidden + block.attn.proj(rows.pack(attended.transpose(1, 2)).flatten(1))
-        hidden = hidden + block.mlp(block.norm2(hidden))
-        if index in tower.deepstack_visual_indexes:
-            merger = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(index)]
-            planes.append(merger(hidden))
-    return VisualTokens(tower.merger(hidden), tuple(planes))
+    return encode_look(model, patches, batch, LookBlock(TowerMemory(), rows, mask)), batch
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -36,6 +36,18 @@ def float32(array: Array) -> Array:
     return array.astype(np.float32, copy=False) if isinstance(array, np.ndarray) else array.float()
 
 
+def count(number: int, array: Array) -> Array:
+    """0 … number - 1 in the library and on the device of `array`."""
+    return (
+        np.arange(number) if isinstance(array, np.ndarray) else sys.modules["torch"].arange(number, device=array.device)
+    )
+
+
+def beside(values: Array, array: Array) -> Array:
+    """`values` on the device of `array`; both belong to one library."""
+    return values if isinstance(array, np.ndarray) else values.to(array.device)
+
+
 def float64(array: Array) -> Array:
     """Double precision where the device has it; a tensor on Apple's GPUs stays as it is."""
     if isinstance(array, np.ndarray):
@@ -110,6 +122,28 @@ def ranks(order: Array) -> Array:
 def take(rows: Array, index: Array) -> Array:
     """(B, N), (B, K) → (B, K): each row at its own places."""
     return np.take_along_axis(rows, index, axis=1) if isinstance(rows, np.ndarray) else rows.gather(1, index)
+
+
+def at_last(rows: Array, index: Array) -> Array:
+    """(…, N), (…) → (…): each row at its own place."""
+    if isinstance(rows, np.ndarray):
+        return np.take_along_axis(rows, index[..., None], axis=-1)[..., 0]
+    return rows.gather(-1, index[..., None])[..., 0]
+
+
+def log_softmax(rows: Array) -> Array:
+    """Over the last axis; numpy's in double precision."""
+    if not isinstance(rows, np.ndarray):
+        return rows.log_softmax(-1)
+    shifted = rows.astype(np.float64) - rows.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def two_largest(rows: Array) -> Array:
+    """(…, N) → (…, 2): the largest value, then the second."""
+    if isinstance(rows, np.ndarray):
+        return np.sort(rows, axis=-1)[..., :-3:-1]
+    return rows.topk(2, dim=-1).values
 
 
 def is_tensor(value: Any) -> bool:

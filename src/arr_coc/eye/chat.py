@@ -8,9 +8,9 @@ chat.turns                                                 all that is remembere
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,7 @@ from ..allocation.request import check_question
 from ..core.checks import shown
 from ..core.errors import InputError
 from ..core.values import Allocation, Answer
-from ..models.attachment_plan import PromptPlan
-from ..models.query import PLACE, tokenize_prompt, without_markers
+from ..models.base import PromptPlan
 from ..pictures.load import Picture, processed
 from ..pictures.pdf import load_page
 from ..pictures.words import Words
@@ -47,6 +46,14 @@ if TYPE_CHECKING:
 
     class ManyOptions(SomeOptions, closed=True):
         """Those of `Eye.ask_many`, which hold for every picture."""
+
+
+@contextmanager
+def timed(seconds: dict[str, float], stage: str) -> Generator[None]:
+    """Write into `seconds` how long the block takes."""
+    started = perf_counter()
+    yield
+    seconds[stage] = perf_counter() - started
 
 
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
@@ -92,22 +99,25 @@ class Turn:
     def views(self) -> list[View]:
         return [part for part in self.parts if isinstance(part, View)]
 
-    def seen_by(self, processor: Any) -> Turn:
-        """With every picture as a `View`."""
-        seen = [part if isinstance(part, str | View) else View.of(processor, part) for part in self.parts]
+    def seen_by(self, view: Callable[[Any], View]) -> Turn:
+        """With every picture as a `View`, made by an engine's `view`."""
+        seen = [part if isinstance(part, str | View) else view(part) for part in self.parts]
         return replace(self, parts=tuple(seen))
 
 
 @dataclass(frozen=True, eq=False)
 class ChatLook:
-    """A conversation that was looked at and is not yet answered. inputs: its whole prompt, (1, L). views: its pictures,
-    in order. seconds: so far. question: the text of its last turn."""
+    """A conversation that was looked at and is not yet answered.
+
+    inputs: its whole prompt, as the engine wants it. views: its pictures, in order. seconds: so far. question: the text
+    of its last turn. full: visual tokens that its pictures would cost untouched."""
 
     inputs: dict[str, Any]
     plan: PromptPlan
     seconds: dict[str, float]
     views: tuple[View, ...]
     question: str = ""
+    full: int = 0
 
 
 def check_turns(turns: Sequence[Turn]) -> str:
@@ -144,78 +154,6 @@ def words_of(views: Sequence[View], given: Any) -> Any:
     return found[0] if len(found) == 1 else found if any(one is not None for one in found) else None
 
 
-def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:
-    """The prompt of a conversation whose pictures are views: patches were cut once, the text is set every time."""
-    import torch
-
-    tokenizer, chat = processor.tokenizer, chat_text(processor, turns)
-    texts = [part for turn in turns for part in turn.parts if isinstance(part, str)]
-    views = [view for turn in turns for view in turn.views]
-    merge = getattr(processor.image_processor, "merge_size", None)
-    if merge is None or any("image_grid_thw" not in view.tensors for view in views):
-        from PIL import Image
-
-        pictures = [Image.fromarray(view.picture.pixels) for view in views]
-        plain = (without_markers(tokenizer, text) for text in texts)
-        written = "".join(piece + text for piece, text in zip_longest(chat.split(PLACE), plain, fillvalue=""))
-        return dict(processor(text=[written], images=pictures, return_tensors="pt"))
-    token, before = processor.image_token, chat.split(processor.image_token)
-    counts = [int(torch.as_tensor(view.tensors["image_grid_thw"])[0].prod()) // merge**2 for view in views]
-    if len(before) != len(counts) + 1:
-        raise InputError("the chat template of this model does not show every picture; show fewer")
-    chat = "".join(piece + token * count for piece, count in zip_longest(before, counts, fillvalue=0))
-    ids = torch.tensor([tokenize_prompt(tokenizer, chat, *texts)])
-    tensors = {name: torch.cat([view.tensors[name] for view in views]) for name in views[0].tensors}
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **tensors}
-
-
-def chat_text(processor: Any, turns: Sequence[Turn]) -> str:
-    """The conversation in the model's own template, PLACE for every text: what users write is never read as markers."""
-    from jinja2 import TemplateError
-
-    texts = sum(isinstance(part, str) for turn in turns for part in turn.parts)
-    messages = [
-        {
-            "role": turn.role,
-            "content": [
-                {"type": "text", "text": PLACE} if isinstance(part, str) else {"type": "image"} for part in turn.parts
-            ],
-        }
-        for turn in turns
-    ]
-    try:
-        chat = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-    except TemplateError as error:
-        raise InputError(f"the chat template of this model refuses these turns: {error}") from error
-    if chat.count(PLACE) != texts:
-        raise InputError("the chat template of this model leaves some of these turns out; ask without them")
-    return chat
-
-
-def joined(looked: Sequence[ChatLook]) -> ChatLook:
-    """Prompts of one row each as one prompt of several, padded on the left."""
-    import torch
-    from torch.nn.functional import pad
-
-    if len(looked) == 1:
-        return looked[0]
-    inputs = [one.inputs for one in looked]
-    longest = max(one["input_ids"].shape[1] for one in inputs)
-    together = {
-        name: torch.cat(
-            [
-                pad(one[name], (longest - one[name].shape[1], 0))
-                if name in ("input_ids", "attention_mask")
-                else one[name]
-                for one in inputs
-            ]
-        )
-        for name in inputs[0]
-    }
-    plan = PromptPlan.joined([one.plan for one in looked])
-    return ChatLook(together, plan, {}, tuple(view for one in looked for view in one.views))
-
-
 class Chat:
     """Several turns about pictures, with an `Eye`. turns: all that was said; what fails adds nothing to it."""
 
@@ -226,7 +164,7 @@ class Chat:
 
     def show(self, image: Any) -> Chat:
         """Another picture, shown with the next question."""
-        self._shown = (*self._shown, View.of(self.eye.processor, image))
+        self._shown = (*self._shown, self.eye.engine.view(image))
         return self
 
     def ask(

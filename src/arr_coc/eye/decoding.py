@@ -1,26 +1,30 @@
 """Greedy decoding, step by step, and how sure a model is of what it generated.
 
-`greedy_steps` is the only loop: the stock language model, its own cache, one token after the other for a whole batch.
-It does what `generate` does with the same settings, without what `generate` must do to serve all others. `Eye`, `Esper`
-and the benches prefill in their own ways and share it. `Generated` is the result, from whichever loop: `ask`,
-calibration and the bench read the same confidence off it.
+`greedy_steps` is the only loop. What speaks is a `Speaker`: a stock model with its cache (`StockSpeaker`), captured
+graphs (`models.qwen3_vl.graph`), the torch-free engine (`models.qwen3_vl.onnx`). The loop does what `generate` does
+with the same settings, without what `generate` must do to serve all others. `Eye`, `Esper` and the benches prefill in
+their own ways and share it. `Generated` is the result: `ask`, calibration and the bench read the same confidence off
+it, from numpy arrays as from torch tensors. Nothing here imports torch unless a stock model speaks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from ..models.base import Realized, backbone_for
-from ..models.qwen3_vl.encode import VisualTokens, run_language_model
-from ..models.qwen3_vl.graph import Graphs, padded_length
+from ..core.arrays import Array, at_last, like, log_softmax, namespace, two_largest
+from ..models.base import DecodingStep, backbone_for
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import GenerationConfig, PreTrainedModel
+
+    from ..models.base import Realized
+    from ..models.qwen3_vl.encode import VisualTokens
+    from ..models.qwen3_vl.graph import Graphs
 
 # The longest answer, in tokens, unless a caller wants another.
 LONGEST_ANSWER = 64
@@ -30,53 +34,63 @@ HARMLESS |= {"do_sample", "temperature", "top_k", "top_p", "max_new_tokens", "ou
 HARMLESS |= {"output_hidden_states", "_from_model_config"}
 
 
+class Speaker(Protocol):
+    """A model that has read a prompt, or several in rows, and goes on one token at a time."""
+
+    def begin(self) -> DecodingStep:
+        """The first token of every row."""
+        ...
+
+    def go_on(self, ids: Array) -> DecodingStep:
+        """The token after `ids` (B,), those of the step before."""
+        ...
+
+
 @dataclass(frozen=True)
 class Generated:
     """ids: (B, T) int64. logits: (B, T, vocabulary) float32, of which each was the greatest. within: (B, T) bool: the
-    tokens of each answer, the one that ends it included; what follows it is padding."""
+    tokens of each answer, the one that ends it included; what follows it is padding. All numpy, or all torch."""
 
-    ids: Tensor
-    logits: Tensor
-    within: Tensor
+    ids: Array
+    logits: Array
+    within: Array
 
-    def log_probabilities(self, temperature: float | Tensor = 1.0) -> Tensor:
-        """(B, T) float32: log-probability of every token, 0 behind the end."""
-        logs = (self.logits / temperature).log_softmax(-1).gather(-1, self.ids[..., None])[..., 0]
-        return logs.masked_fill(~self.within, 0)
+    def log_probabilities(self, temperature: float | Array = 1.0) -> Array:
+        """(B, T): log-probability of every token, 0 behind the end."""
+        logs = at_last(log_softmax(self.logits / temperature), self.ids)
+        return namespace(logs).where(self.within, logs, 0)
 
-    def confidence(self, temperature: float | Tensor = 1.0) -> Tensor:
+    def confidence(self, temperature: float | Array = 1.0) -> Array:
         """(B,) in [0, 1]: the probability that the model gives to this very text."""
-        return self.log_probabilities(temperature).sum(1).exp().clamp(0, 1)
+        logs = self.log_probabilities(temperature).sum(1)
+        library = namespace(logs)
+        return library.clip(library.exp(logs), 0, 1)
 
-    def entropy(self, temperature: float | Tensor = 1.0) -> Tensor:
+    def entropy(self, temperature: float | Array = 1.0) -> Array:
         """(B,) nats: how spread the choice was, mean over the answer's tokens."""
-        logs = (self.logits / temperature).log_softmax(-1)
-        spread = -(logs.exp() * logs).sum(-1).masked_fill(~self.within, 0)
-        return spread.sum(1) / self.within.sum(1).clamp_min(1)
+        logs = log_softmax(self.logits / temperature)
+        library = namespace(logs)
+        spread = library.where(self.within, -(library.exp(logs) * logs).sum(-1), 0)
+        return spread.sum(1) / library.clip(self.within.sum(1), 1, None)
 
-    def margin(self, temperature: float | Tensor = 1.0) -> Tensor:
+    def margin(self, temperature: float | Array = 1.0) -> Array:
         """(B,) in [0, 1]: how far the best was ahead of the second best, where it was least."""
-        best = (self.logits / temperature).softmax(-1).topk(2, dim=-1).values
-        return (best[..., 0] - best[..., 1]).masked_fill(~self.within, 1).amin(1)
+        logs = log_softmax(self.logits / temperature)
+        library = namespace(logs)
+        best = two_largest(library.exp(logs))
+        return library.amin(library.where(self.within, best[..., 0] - best[..., 1], 1), 1)
 
     @classmethod
-    def of_steps(cls, steps: Iterable[tuple[Tensor, Tensor]], ends: Sequence[int]) -> Generated:
+    def of_steps(cls, steps: Iterable[tuple[Array, Array]], ends: Sequence[int]) -> Generated:
         """All steps of a loop, run to its end."""
-        ids, logits = (torch.stack(part, dim=1) for part in zip(*steps, strict=True))
+        ids, logits = (namespace(part[0]).stack(part, 1) for part in zip(*steps, strict=True))
         return cls(ids, logits, until_end(ids, ends))
 
     @classmethod
     def of_generate(cls, output: Any, length: int, ends: Sequence[int]) -> Generated:
         """From `generate(…, return_dict_in_generate=True, output_logits=True)`; length: tokens of the prompt."""
         ids = output.sequences[:, length:]
-        return cls(ids, torch.stack(output.logits, dim=1).float(), until_end(ids, ends))
-
-
-class DecodingStep(NamedTuple):
-    """One token of every row. ids: (B,) int64. logits: (B, vocabulary) float32, of which each is the greatest."""
-
-    ids: Tensor
-    logits: Tensor
+        return cls(ids, namespace(ids).stack(output.logits, dim=1).float(), until_end(ids, ends))
 
 
 class Sureness:
@@ -84,24 +98,27 @@ class Sureness:
 
     within, as in `Generated`: a row's tokens count up to the one that ends it, or until its consumer ends it."""
 
-    def __init__(self, rows: int, temperature: float = 1.0, device: Any = None) -> None:
+    def __init__(self, temperature: float = 1.0) -> None:
         self.temperature = temperature
-        self.logs, self.spread, self.count = torch.zeros(3, rows, device=device)
-        self.least = torch.ones(rows, device=device)
+        self.logs: Array = 0.0
+        self.spread: Array = 0.0
+        self.count: Array = 0
+        self.least: Array = 1.0
 
-    def add(self, ids: Tensor, logits: Tensor, within: Tensor | None = None) -> None:
+    def add(self, ids: Array, logits: Array, within: Array | None = None) -> None:
         """One step. ids, within: (B,). logits: (B, vocabulary)."""
-        within = torch.ones_like(ids, dtype=torch.bool) if within is None else within
+        within = ids == ids if within is None else within
         said = Generated(ids[:, None], logits[:, None], within[:, None])
+        margin = said.margin(self.temperature)
         self.logs = self.logs + said.log_probabilities(self.temperature)[:, 0]
         self.spread = self.spread + said.entropy(self.temperature)
-        self.least = self.least.minimum(said.margin(self.temperature))
+        self.least = namespace(margin).where(margin < self.least, margin, self.least)
         self.count = self.count + within
 
     def row(self, number: int) -> dict[str, float]:
         """confidence, entropy and margin of one row, as in `Generated`."""
-        confidence = float(self.logs[number].exp().clamp(0, 1))
-        spread = float(self.spread[number] / self.count[number].clamp_min(1))
+        confidence = min(1.0, float(namespace(self.logs).exp(self.logs[number])))
+        spread = float(self.spread[number]) / max(1, int(self.count[number]))
         return {"confidence": confidence, "entropy": spread, "margin": float(self.least[number])}
 
 
@@ -156,10 +173,42 @@ class Prefilled:
     positions: Tensor
 
 
-def until_end(ids: Tensor, ends: Sequence[int]) -> Tensor:
+def until_end(ids: Array, ends: Sequence[int]) -> Array:
     """(B, T) bool: every token up to the first of `ends`, that one included."""
-    ended = torch.isin(ids, torch.tensor(ends, dtype=torch.int64, device=ids.device)).cumsum(1)
-    return torch.cat([torch.zeros_like(ended[:, :1]), ended[:, :-1]], dim=1) == 0
+    ended = _is_one_of(ids, ends)
+    return ended.cumsum(1) == ended * 1
+
+
+def _is_one_of(ids: Array, ends: Sequence[int]) -> Array:
+    return namespace(ids).isin(ids, like(np.array(ends, dtype=np.int64), ids))
+
+
+def greedy_steps(
+    speaker: Speaker, ends: Sequence[int], most: int = LONGEST_ANSWER, check_every: int = 1
+) -> Generator[DecodingStep, Array | None]:
+    """The likeliest token of every row, one step after the other, until all rows have ended or `most` steps are made.
+
+    Args:
+        speaker: Has read the prompts.
+        ends: The tokens that end an answer.
+        most: The longest answer, in tokens.
+        check_every: Whether all rows have ended is asked only every so many steps, because a GPU has to be waited for
+            to tell. What follows the end of a row is padding.
+
+    Yields:
+        Each step. A consumer may `send` (B,) bool: rows that it wants no more of.
+    """
+    step = speaker.begin()
+    ending = like(np.array(ends, dtype=np.int64), step.ids)
+    library, over = namespace(step.ids), step.ids != step.ids
+    for number in range(most):
+        dropped = yield step
+        over = over | library.isin(step.ids, ending)
+        if dropped is not None:
+            over = over | dropped
+        if number + 1 == most or ((number + 1) % check_every == 0 and bool(over.all())):
+            return
+        step = speaker.go_on(step.ids)
 
 
 def end_tokens(model: PreTrainedModel) -> list[int]:
@@ -180,48 +229,42 @@ def is_plain(config: GenerationConfig) -> bool:
     )
 
 
-def token_logits(model: PreTrainedModel, hidden: Tensor) -> Tensor:
-    """(B, 1, D) → (B, vocabulary) float32, also where a caller lets everything else run in half precision: confidence
-    hangs on them."""
-    with torch.autocast(hidden.device.type, enabled=False):
-        return model.lm_head(hidden.to(model.lm_head.weight.dtype)).float()[:, 0]
+class StockSpeaker:
+    """A stock model that has read its prompts (`prefill`)."""
+
+    def __init__(self, model: PreTrainedModel, prefilled: Prefilled) -> None:
+        self.model, self.prefilled, self.mask, self.number = model, prefilled, prefilled.mask, 0
+
+    def begin(self) -> DecodingStep:
+        return self._said(self.prefilled.hidden)
+
+    def go_on(self, ids: Tensor) -> DecodingStep:
+        import torch
+
+        if self.mask is not None:
+            self.mask = torch.cat([self.mask, self.mask.new_ones(len(self.mask), 1)], dim=1)
+        with torch.no_grad():
+            output = self.model.model.language_model(
+                inputs_embeds=self.model.get_input_embeddings()(ids[:, None]),
+                attention_mask=self.mask,
+                position_ids=self.prefilled.positions + self.number,
+                past_key_values=self.prefilled.cache,
+                use_cache=True,
+            )
+        self.number += 1
+        return self._said(output.last_hidden_state)
+
+    def _said(self, hidden: Tensor) -> DecodingStep:
+        """(B, 1, D) → the likeliest tokens. Logits are float32, also where a caller lets everything else run in half
+        precision: confidence hangs on them."""
+        import torch
+
+        head = self.model.lm_head
+        with torch.no_grad(), torch.autocast(hidden.device.type, enabled=False):
+            logits = head(hidden.to(head.weight.dtype)).float()[:, 0]
+        return DecodingStep(logits.argmax(-1), logits)
 
 
-@torch.no_grad()
-def greedy_steps(
-    model: PreTrainedModel, prefilled: Prefilled, most: int = LONGEST_ANSWER, check_every: int = 1
-) -> Generator[DecodingStep, Tensor | None]:
-    """The likeliest token of every row, one step after the other, until all rows have ended or `most` steps are made.
-
-    A consumer may `send` (B,) bool: rows that it wants no more of. check_every: whether all have ended is asked only
-    every so many steps, because a GPU has to be waited for to tell; what follows the end of a row is padding.
-    """
-    language, embed = model.model.language_model, model.get_input_embeddings()
-    mask, hidden = prefilled.mask, prefilled.hidden
-    ending = torch.tensor(end_tokens(model), dtype=torch.int64, device=hidden.device)
-    over = torch.zeros(len(hidden), dtype=torch.bool, device=hidden.device)
-    for number in range(most):
-        logits = token_logits(model, hidden)
-        ids = logits.argmax(-1)
-        dropped = yield DecodingStep(ids, logits)
-        over = over | torch.isin(ids, ending)
-        if dropped is not None:
-            over = over | dropped
-        if number + 1 == most or ((number + 1) % check_every == 0 and bool(over.all())):
-            return
-        if mask is not None:
-            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
-        output = language(
-            inputs_embeds=embed(ids[:, None]),
-            attention_mask=mask,
-            position_ids=prefilled.positions + number,
-            past_key_values=prefilled.cache,
-            use_cache=True,
-        )
-        hidden = output.last_hidden_state
-
-
-@torch.no_grad()
 def prefill(
     model: PreTrainedModel,
     input_ids: Tensor,
@@ -235,18 +278,22 @@ def prefill(
     input_ids, attention_mask: (B, L), padded on the left. position_ids: (4, B, L) and next_position: (B,), from
     `leaf_positions`.
     """
+    import torch
     from transformers import DynamicCache
+
+    from ..models.qwen3_vl.encode import run_language_model
 
     mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
     cache = DynamicCache(config=model.config.get_text_config())
-    output = run_language_model(model, input_ids, tokens, position_ids, mask, past_key_values=cache, use_cache=True)
+    how: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
+    with torch.no_grad():
+        output = run_language_model(model, input_ids, tokens, position_ids, mask, **how)
     # Row 0 counts tokens, the other three say where they are.
     positions = torch.stack([mask.sum(1).to(next_position), *[next_position] * 3])[..., None]
     # Where no row is padded, a single new token sees all there is: nothing needs to be masked while decoding.
     return Prefilled(cache, output.last_hidden_state[:, -1:], None if bool(mask.all()) else mask, positions)
 
 
-@torch.inference_mode()
 def generate_greedily(
     model: PreTrainedModel,
     input_ids: Tensor,
@@ -259,12 +306,15 @@ def generate_greedily(
 ) -> Generated:
     """The greedy answers to prompts as in `prefill`. most: the longest answer, in tokens. graphs: of this model; with
     them a single prompt is read and answered by captured graphs, the words are the same."""
-    if graphs is not None and len(input_ids) == 1:
-        decoder = graphs.decoder(padded_length(input_ids.shape[1]) + most)
-        prompt = (input_ids, tokens, position_ids, next_position)
-        return Generated.of_steps(decoder.steps(*prompt, most, end_tokens(model)), end_tokens(model))
-    prefilled = prefill(model, input_ids, tokens, position_ids, next_position, attention_mask)
-    return Generated.of_steps(greedy_steps(model, prefilled, most), end_tokens(model))
+    import torch
+
+    ends = end_tokens(model)
+    with torch.inference_mode():
+        if graphs is not None and len(input_ids) == 1:
+            speaker = graphs.speaker(input_ids, tokens, position_ids, next_position, most)
+            return Generated.of_steps(greedy_steps(speaker, ends, most, graphs.CHECK_EVERY), ends)
+        prefilled = prefill(model, input_ids, tokens, position_ids, next_position, attention_mask)
+        return Generated.of_steps(greedy_steps(StockSpeaker(model, prefilled), ends, most), ends)
 
 
 def is_lean(model: PreTrainedModel) -> bool:
@@ -284,6 +334,8 @@ def generate(model: PreTrainedModel, realized: Realized, most: int, graphs: Grap
     """The greedy answer and the logits it came from; by the lean loop where that gives the same words."""
     if is_lean(model):
         return generate_greedily(model, *lean_prompt(realized), most, graphs)
+    import torch
+
     how: dict[str, Any] = {"max_new_tokens": most, "do_sample": False, "output_logits": True}
     with torch.inference_mode():
         speak: Any = model.generate
@@ -292,10 +344,11 @@ def generate(model: PreTrainedModel, realized: Realized, most: int, graphs: Grap
 
 
 def steps(model: PreTrainedModel, realized: Realized, most: int) -> Generator[DecodingStep, Tensor | None]:
-    """As `greedy_steps`; where that does not give the model's words, all is said before the first step, and to end a
-    row saves nothing."""
+    """As `greedy_steps`. Where that does not give the model's words, all of them are said before the first step, and
+    ending a row early saves nothing."""
     if is_lean(model):
-        yield from greedy_steps(model, prefill(model, *lean_prompt(realized)), most)
+        speaker = StockSpeaker(model, prefill(model, *lean_prompt(realized)))
+        yield from greedy_steps(speaker, end_tokens(model), most)
         return
     said = generate(model, realized, most)
     for ids, logits in zip(said.ids.unbind(1), said.logits.unbind(1), strict=True):

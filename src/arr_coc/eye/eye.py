@@ -11,42 +11,269 @@ eye.chat()                                            several turns: see `chat`
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Generator, Sequence
+import os
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from copy import copy
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..core.checks import shown, whole
+from ..allocation.frame import in_picture
+from ..allocation.request import ASK_KEYWORDS, Request, check_decided, check_device, check_request
+from ..allocation.strategies import DEFAULT_STRATEGY, check_strategy
+from ..core.checks import positive, shown, whole
 from ..core.errors import InputError
-from ..core.values import Allocation, Answer
-from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, joined
-from .sight import Sight, timed
+from ..core.folders import MINI
+from ..core.values import Allocation, Answer, Pass, Relevance
+from ..models.base import Settings
+from ..models.bundled import Calibration, marked, model_folder
+from ..relevance.registry import check_relevance
+from ..relevance.scorer.source import ScorerRelevance, scorer_beside
+from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, words_of
+from .decoding import DecodingStep, Generated, Spelling, Sureness
+from .feedback import Feedback
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+    from pathlib import Path
+    from typing import Self
+
+    import numpy as np
+    import torch
+    from transformers import PreTrainedModel, ProcessorMixin
     from typing_extensions import Unpack
 
     from ..allocation.request import Budget, Share, StrategyOptions
-    from ..models.base import Realized
+    from ..models.tokens.depth import DepthRouting
     from .chat import AskOptions, ManyOptions
-    from .decoding import Generated
 
 # Questions that `ask_many` answers at once.
 BATCH = 8
+# (picture (3, height, width) in [0, 1], question) → where the question needs detail
+RelevanceSource = Callable[["torch.Tensor", str], "Relevance | np.ndarray | torch.Tensor"]
+# What a picture and a model can offer to a source of relevance.
+OFFERS = ("pixels", "texture", "model", "words")
 
 
-class Eye(Sight):
+class EyeEngine(Protocol):
+    """What shows pictures to a model and lets it speak: `stock.StockEngine` with torch, `light.LightEngine` without."""
+
+    name: str
+
+    @property
+    def tokenizer(self) -> Any: ...
+
+    @property
+    def ends(self) -> list[int]:
+        """The tokens that end an answer."""
+        ...
+
+    @property
+    def many(self) -> bool:
+        """Whether `generate` takes several conversations at once."""
+        ...
+
+    def view(self, image: Any) -> View:
+        """A picture as the model is shown it."""
+        ...
+
+    def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
+        """The prompt of a conversation whose pictures are views, and where their tokens go."""
+        ...
+
+    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
+        """The answers, and the visual tokens that each of them read. The seconds of the stages are written down."""
+        ...
+
+    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep, Any], int]:
+        """The answer to one conversation, step by step, and the visual tokens that it reads."""
+        ...
+
+
+class Eye:
     """A model that looks before it answers.
 
-    relevance: where detail should go, as for `attach`: "scorer" (the learned one), "glance", "detail", "look", any
-    other source, or a function of (picture, question); "auto" takes the scorer where one was trained with the model, as
-    with `mini`.
-    scorer: that one. temperature: divides the logits before the uncertainty is read off them; 1 unless calibrated.
-    levels: the coarsest level of detail; None leaves it to the allocator. strategy: what `ask` takes unless told; None
-    is the library's default. graphs: single prompts run as CUDA graphs, captured when first needed; None does so where
-    it is safe (a dense Qwen3-VL on one CUDA device). record: a file that keeps what was asked and decided (`feedback`).
-    depth: route leaves to DeepStack depths (`DepthRouting`, or "stock", "spread", "early"); Qwen3-VL only.
+    Args:
+        model: A stock vision-language model; or an engine (`EyeEngine`), and then no processor.
+        processor: Of the model.
+        relevance: Where detail should go, as for `attach`: "scorer" (the learned one), "glance", "detail", "look", any
+            other source, or a function of (picture, question). "auto" takes the scorer where one was trained with the
+            model, as with `mini`.
+        scorer: That one.
+        temperature: Divides the logits before the uncertainty is read off them; 1 unless calibrated.
+        levels: The coarsest level of detail; None leaves it to the allocator.
+        strategy: What `ask` takes unless told; None is the library's default.
+        graphs: Single prompts run as CUDA graphs, captured when first needed. None does so where it is safe (a dense
+            Qwen3-VL on one CUDA device).
+        name: What messages call the model.
+        record: A file that keeps what was asked and decided (`feedback`).
+        depth: Route leaves to DeepStack depths (`DepthRouting`, or "stock", "spread", "early"); Qwen3-VL only.
     """
+
+    def __init__(
+        self,
+        model: PreTrainedModel | EyeEngine,
+        processor: ProcessorMixin | None = None,
+        *,
+        relevance: str | RelevanceSource = "auto",
+        scorer: RelevanceSource | None = None,
+        temperature: float = 1.0,
+        levels: int | None = None,
+        strategy: str | None = None,
+        graphs: bool | None = None,
+        name: str = "",
+        record: Feedback | str | Path | None = None,
+        depth: DepthRouting | str | None = None,
+    ) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        if isinstance(relevance, str):
+            check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
+        self.relevance = relevance
+        self.scorer = scorer
+        self.temperature = positive(temperature, "temperature")
+        self.levels = None if levels is None else whole(levels, "levels")
+        self.strategy = check_strategy(DEFAULT_STRATEGY if strategy is None else strategy)
+        # Any: what only one of the engines has, its users know that they have it.
+        self.engine: Any = model
+        if processor is not None or not hasattr(model, "look"):
+            from .stock import StockEngine
+
+            given: Any = (model, processor)
+            self.engine = StockEngine(*given, name=name, graphs=graphs, depth=depth)
+        self.record = Feedback.of(record)
+        self._view: View | None = None
+        # What is awaited takes turns here; copies of an eye, which share its weights, share it too.
+        self._thread: ThreadPoolExecutor = ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye")
+
+    def __copy__(self) -> Self:
+        """Another picture, the same weights, and the same turns for what is awaited."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the thread, which belongs to this process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_thread"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        self.__dict__.update(state, _thread=ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye"))
+
+    @classmethod
+    def from_pretrained(cls, name: str = MINI, *, device: str = "cpu", **options: Any) -> Self:
+        """ "mini", which comes with the library, a stock model's folder, its name on the hub, or a folder of adapters
+        (`train lora`, peft), whose model is loaded with them.
+
+        A calibration.json in the folder and a folder `scorer` beside it are used; options are those of the constructor.
+        """
+        folder = model_folder(name)
+        check_device(device)
+        from .stock import ADAPTERS, StockEngine, adapted_model, with_adapters
+
+        if os.path.isfile(folder / ADAPTERS):
+            eye = cls.from_pretrained(adapted_model(folder), device=device, **options)
+            eye.engine.model, eye.engine.name = with_adapters(eye.engine.model, folder), str(name)
+            return eye
+        own = {key: options.pop(key) for key in ("graphs", "depth") if key in options}
+        options = {"name": str(name), **options}
+        engine = StockEngine.from_folder(folder, options.pop("name"), device, **own)
+        return cls(engine, **{**beside(folder), **options})
+
+    @classmethod
+    def quick(cls, relevance: str | RelevanceSource = "auto", levels: int | None = None) -> Self:
+        """The bundled `mini` without torch, for one question about one picture at a time; see `light`."""
+        from ..core.folders import part_folder
+        from .light import LightEngine
+
+        folder = part_folder(MINI)
+        own: dict[str, Any] = {"relevance": relevance, **({} if levels is None else {"levels": levels})}
+        return cls(LightEngine(folder), **{**beside(folder), **own})
+
+    @property
+    def model(self) -> Any:
+        return self.engine.model
+
+    @model.setter
+    def model(self, model: Any) -> None:
+        self.engine.model = model
+
+    @property
+    def processor(self) -> Any:
+        return self.engine.processor
+
+    @property
+    def backbone(self) -> Any:
+        return self.engine.backbone
+
+    @property
+    def name(self) -> str:
+        return self.engine.name
+
+    def set_image(self, image: Any) -> Self:
+        """The picture that the next questions are about: path, PIL image, array or tensor."""
+        self._view = self.engine.view(image)
+        return self
+
+    def prepare(
+        self,
+        query: str | Sequence[Turn],
+        budget: Any = None,
+        keep: Share | None = None,
+        *,
+        relevance: Any = None,
+        allocation: Any = None,
+        words: Any = None,
+        look_for: str | None = None,
+        **how: Any,
+    ) -> ChatLook:
+        """All of `ask` before the picture is encoded. look_for: what tokens are spent on, where that is not the
+        question."""
+        if isinstance(query, str):
+            if self._view is None:
+                raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
+            query = (Turn(USER, (self._view, query)),)
+        question = check_turns(query)
+        check_request([question], budget, keep)
+        check_decided(allocation, budget=budget, keep=keep)
+        own = {"levels": self.levels, "strategy": self.strategy}
+        how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
+        request = Request.of(budget, keep, keywords=ASK_KEYWORDS, **how)
+        turns = [turn.seen_by(self.engine.view) for turn in query]
+        settings = Settings(
+            request,
+            query=look_for or question,
+            allocation=allocation,
+            relevance=self.relevance if relevance is None else relevance,
+            scorer=self.scorer,
+            words=words_of([view for turn in turns for view in turn.views], words),
+        )
+        return self.engine.look(turns, settings)
+
+    def conclude(
+        self, looked: ChatLook, text: str, spent: int, *, confidence: float, entropy: float, margin: float
+    ) -> Answer:
+        """The answer to what was looked at. spent: what the prompt holds counts, not what was planned."""
+        uncertainty, planned = 1.0 - confidence, looked.plan.allocations
+        # What stands in the prompt beside the allocations' own tokens counts with the first picture.
+        tokens = [spent - sum(one.tokens for one in planned[1:]), *(one.tokens for one in planned[1:])]
+        sure = {"uncertainty": uncertainty, "entropy": entropy, "margin": margin}
+        passes = tuple(
+            Pass(in_picture(one, view.picture.size), count, text=text, **sure)
+            for view, one, count in zip(looked.views, planned, tokens, strict=True)
+        )
+        shown = (marked(view.picture, self.scorer) for view in looked.views)
+        notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes)
+        answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes)
+        if self.record is None or len(looked.views) != 1:
+            return answer
+        return self.record.noted(answer, looked.question, looked.views[0].picture, model=self.name)
+
+    def scored(self, query: str) -> Relevance | None:
+        """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
+        if self._view is None or not isinstance(self.scorer, ScorerRelevance):
+            return None
+        return self.scorer.of_pixels(self._view.picture.pixels, query)
 
     def ask(
         self,
@@ -72,17 +299,10 @@ class Eye(Sight):
         with their boxes, as for `look`; a page of a PDF brings its own. options: for the strategy, such as `boxes`
         (oracle).
         """
-        from .decoding import generate
-
         max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
         how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, **options}
         looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
-        with self._own_graphs(looked) as graphs:
-            with timed(looked.seconds, "encode"):
-                realized = self.realize(looked, **({} if graphs is None else {"tower": graphs.tower}))
-            with timed(looked.seconds, "answer"):
-                said = generate(self.model, realized, max_new_tokens, graphs)
-        return self._answers([looked], realized, said)[0]
+        return self._answers([looked], max_new_tokens)[0]
 
     def ask_many(
         self,
@@ -100,28 +320,17 @@ class Eye(Sight):
         images, queries, budget: a list with one for each, or one for all. A model that merges tokens behind its encoder
         is asked one by one.
         """
-        from .decoding import generate, is_lean
-
         batch, most = whole(batch, "batch", 1), whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
         asked = paired(images, queries, budget)
-        batch = batch if is_lean(self.model) else 1
+        batch = batch if self.engine.many else 1
         answers: list[Answer] = []
         for start in range(0, len(asked), batch):
             part = asked[start : start + batch]
-            views = {
-                id(image): View.of(self.processor, image) for image in {id(one[0]): one[0] for one in part}.values()
-            }
+            views = {id(image): self.engine.view(image) for image in {id(one[0]): one[0] for one in part}.values()}
             looked = [
                 self.prepare((Turn(USER, (views[id(image)], query)),), one, keep, **how) for image, query, one in part
             ]
-            seconds: dict[str, float] = {}
-            with timed(seconds, "encode"):
-                realized = self.realize(joined(looked))
-            with timed(seconds, "answer"):
-                said = generate(self.model, realized, most)
-            for one in looked:
-                one.seconds.update(seconds)
-            answers += self._answers(looked, realized, said)
+            answers += self._answers(looked, most)
         return answers
 
     def aask(
@@ -135,6 +344,8 @@ class Eye(Sight):
     ) -> Coroutine[Any, Any, Answer]:
         """`ask`, awaited: the loop goes on while one thread answers. Several at once take turns, each about the picture
         that was set when it was called, or about its own `image`."""
+        import asyncio
+
         own = copy(self)
 
         def work() -> Answer:
@@ -153,19 +364,19 @@ class Eye(Sight):
         if not isinstance(system, str | None):
             raise InputError(f"system= is a text that is said before all, got {shown(system)}")
         said = (*(() if system is None else (Turn(SYSTEM, (system,)),)), *turns)
-        view = self._view if image is None else View.of(self.processor, image)
+        view = self._view if image is None else self.engine.view(image)
         begins = view is not None and (image is not None or not any(turn.role == USER for turn in turns))
         return Chat(copy(self), said, (view,) if view is not None and begins else ())
 
-    def _answers(self, looked: Sequence[ChatLook], realized: Realized, said: Generated) -> list[Answer]:
+    def _answers(self, looked: Sequence[ChatLook], most: int) -> list[Answer]:
         """The answers to the rows of a batch."""
-        spent = (realized.inputs["input_ids"] == self.backbone.image_token_id(self.model)).sum(1).tolist()
+        said, spent = self.engine.generate(looked, most)
         sure = {"confidence": said.confidence, "entropy": said.entropy, "margin": said.margin}
         found = {name: of(self.temperature).tolist() for name, of in sure.items()}
         answers = []
         for row, one in enumerate(looked):
-            ids = said.ids[row][said.within[row]]
-            text = self.processor.tokenizer.decode(ids, skip_special_tokens=True).strip()
+            ids = said.ids[row][said.within[row]].tolist()
+            text = self.engine.tokenizer.decode(ids, skip_special_tokens=True).strip()
             answers.append(self.conclude(one, text, spent[row], **{name: of[row] for name, of in found.items()}))
         return answers
 
@@ -180,26 +391,35 @@ class Eye(Sight):
         `Answer`. A model that merges tokens behind its encoder speaks in one piece."""
         most = whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
         looked = self.prepare(query, budget, keep, **how)
-        with timed(looked.seconds, "encode"):
-            realized = self.realize(looked)
-        return self._spoken(looked, realized, most)
+        speaking, spent = self.engine.speak(looked, most)
+        return self._spoken(looked, speaking, spent)
 
-    def _spoken(self, looked: ChatLook, realized: Realized, most: int) -> Generator[str, None, Answer]:
-        from .decoding import Spelling, Sureness, end_tokens, steps
-
-        spelling = Spelling(self.processor.tokenizer, end_tokens(self.model))
-        sureness = Sureness(1, self.temperature, self.model.device)
+    def _spoken(
+        self, looked: ChatLook, speaking: Generator[DecodingStep, Any], spent: int
+    ) -> Generator[str, None, Answer]:
+        spelling, sureness = Spelling(self.engine.tokenizer, self.engine.ends), Sureness(self.temperature)
         started = perf_counter()
-        for step in steps(self.model, realized, most):
+        for step in speaking:
             sureness.add(*step)
-            if piece := spelling.add(int(step[0])):
+            if piece := spelling.add(int(step.ids[0])):
                 yield piece
             if spelling.ended:
                 break
         if piece := spelling.rest():
             yield piece
         looked.seconds["answer"] = perf_counter() - started
-        return self.conclude(looked, spelling.text, self.visual_tokens(realized.inputs), **sureness.row(0))
+        return self.conclude(looked, spelling.text, spent, **sureness.row(0))
+
+
+def beside(folder: Path) -> dict[str, Any]:
+    """What a training left in and beside the folder of a model, as arguments of `Eye`."""
+    calibration, scorer = Calibration.beside(folder), scorer_beside(folder)
+    return {
+        "temperature": calibration.temperature,
+        "levels": calibration.levels,
+        "strategy": calibration.strategy,
+        "scorer": None if scorer is None else ScorerRelevance(scorer),
+    }
 
 
 def paired(images: Any, queries: Any, budgets: Any) -> list[tuple[Any, str, Any]]:

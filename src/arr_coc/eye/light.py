@@ -1,14 +1,15 @@
-"""`QuickEye`: the bundled `mini` without torch and transformers.
+"""`LightEngine`: the bundled `mini` without torch and transformers.
 
-It is `Eye` for one question about one picture on a processor, by ONNX graphs written from the weights. Words,
-allocation and uncertainty are those of `Eye`. Importing torch takes longer than the whole answer, so `ask` and the
-command use it where it will do (`can_be_quick`).
+It serves an `Eye` with one question about one picture on a processor, by ONNX graphs written from the weights. Words,
+allocation and uncertainty are those of the stock engine. Importing torch takes longer than the whole answer, so `ask`
+and the command use it where it will do (`can_be_quick`).
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Generator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
@@ -17,22 +18,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..allocation.allocate import allocate
-from ..allocation.frame import check_grid, in_picture, leaves_of
-from ..allocation.request import ASK_KEYWORDS, Request, check_question, check_request
-from ..allocation.strategies import DEFAULT_STRATEGY, without_torch
+from ..allocation.frame import check_grid, leaves_of
+from ..allocation.request import Request
+from ..allocation.strategies import without_torch
 from ..core.errors import InputError
 from ..core.folders import MINI, part_folder
 from ..core.manifest import verify
-from ..core.values import Allocation, Answer, Pass, Relevance
-from ..models.bundled import Calibration, as_trained, marked
-from ..models.qwen3_vl.onnx import OnnxQwen3VL
-from ..pictures.load import Picture
+from ..core.values import Allocation, Relevance
+from ..models.base import PromptPlan, Settings
+from ..models.bundled import as_trained
+from ..models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker
 from ..pictures.pdf import load_page
-from ..pictures.words import Words
-from ..pictures.words_files import as_words
 from ..relevance.registry import find_source, relevances_for
 from ..relevance.scene import Scene
-from ..relevance.scorer.source import ScorerRelevance, scorer_beside
+from .chat import ChatLook, Turn, View, timed
+from .decoding import DecodingStep, Generated, greedy_steps
 
 if TYPE_CHECKING:
     from ..allocation.request import Budget, Share
@@ -43,92 +43,71 @@ MOST_TOKENS = 256
 PLACE = "\ue000"
 
 
-class QuickEye:
-    """`mini`, or a folder of its kind, for one question at a time. relevance, levels: as for `Eye`."""
+class LightEngine:
+    """`mini`, or a folder of its kind, for one question at a time."""
 
-    def __init__(self, folder: Path, relevance: Any = "auto", levels: int | None = None) -> None:
+    many = False
+
+    def __init__(self, folder: Path) -> None:
         verify(folder)
-        self.folder, self.relevance = folder, relevance
-        calibration, scorer = Calibration.beside(folder), scorer_beside(folder)
-        self.temperature, self.strategy = calibration.temperature, calibration.strategy or DEFAULT_STRATEGY
-        self.levels = calibration.levels if levels is None else levels
-        self.scorer = None if scorer is None else ScorerRelevance(scorer)
-        self.reader = _reader(folder)
-        self._shown: tuple[Picture, Words | None, np.ndarray, float] | None = None
+        self.folder, self.name, self.reader = folder, folder.name, _reader(folder)
 
-    def set_image(self, image: Any) -> QuickEye:
-        """The picture that the next questions are about: path, PIL image or array."""
+    @property
+    def tokenizer(self) -> Any:
+        return _tokenizer(self.folder)
+
+    @property
+    def ends(self) -> list[int]:
+        return self.reader.ends
+
+    def view(self, image: Any) -> View:
+        """The picture as the model's processor resizes it."""
         started = perf_counter()
         picture, words = load_page(image)
-        self._shown = (picture, words, canvas_of(self.folder, picture.pixels), perf_counter() - started)
-        return self
+        tensors = {"canvas": canvas_of(self.folder, picture.pixels)}
+        return View(picture, words, tensors, perf_counter() - started)
 
-    def ask(
-        self,
-        query: str,
-        budget: Budget | None = None,
-        keep: Share | None = None,
-        *,
-        relevance: Any = None,
-        allocation: Allocation | None = None,
-        words: Any = None,
-        max_new_tokens: int = 64,
-        **how: Any,
-    ) -> Answer:
-        """As `Eye.ask`."""
-        if self._shown is None:
-            raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
-        picture, known, canvas, loading = self._shown
-        check_request([query], budget, keep)
-        check_question(query)
-        own = {"levels": self.levels, "strategy": self.strategy}
-        how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
-        request = Request.of(budget, keep, keywords=ASK_KEYWORDS, **how)
-        words = known if words is None else as_words(words, picture.size)
-        cell = self.reader.cell
+    def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
+        """Where the tokens of the only picture of the only turn go."""
+        views = tuple(view for turn in turns for view in turn.views)
+        if len(turns) != 1 or len(views) != 1:
+            raise InputError("without torch one question is asked about one picture; use Eye.from_pretrained")
+        canvas, cell, question = views[0].tensors["canvas"], self.reader.cell, turns[0].text
         grid = (canvas.shape[0] // cell, canvas.shape[1] // cell)
-        seconds = {"load": loading, "read": 0.0}
-        started = perf_counter()
-        notes: tuple[str, ...] = ()
-        if allocation is None:
-            allocation, notes = self._look(canvas, grid, query, request, relevance, words)
-        else:
-            check_grid(allocation, *grid)
-        seconds["look"] = perf_counter() - started
-        leaves = leaves_of(allocation)
-        started = perf_counter()
-        seen = self.reader.see(normalised(self.folder, canvas), leaves)
-        seconds["encode"] = perf_counter() - started
-        started = perf_counter()
-        ids = prompt_ids(self.folder, as_trained(query, self.scorer), len(leaves))
-        said = list(self.reader.speak(ids, seen, leaves, grid, max_new_tokens))
-        text = _tokenizer(self.folder).decode([token for token, _ in said], skip_special_tokens=True).strip()
-        uncertainty, entropy, margin = sureness(said, self.temperature)
-        seconds["answer"] = perf_counter() - started
-        only = Pass(
-            in_picture(allocation, picture.size),
-            len(leaves),
-            text=text,
-            uncertainty=uncertainty,
-            entropy=entropy,
-            margin=margin,
-        )
-        return Answer(
-            text, uncertainty, (only,), seconds, math.prod(grid), (*marked(picture, self.scorer).notes, *notes)
-        )
+        seconds = {"load": views[0].seconds, "read": 0.0}
+        with timed(seconds, "look"):
+            if settings.allocation is None:
+                plan = self._plan(canvas, grid, settings)
+            else:
+                given: Any = settings.allocation
+                check_grid(given, *grid)
+                plan = PromptPlan([given], None, {})
+        inputs = {"query": as_trained(question, settings.scorer), "grid": grid}
+        return ChatLook(inputs, plan, seconds, views, question, math.prod(grid))
 
-    def _look(
-        self, canvas: np.ndarray, grid: tuple[int, int], query: str, request: Request, relevance: Any, words: Any
-    ) -> tuple[Allocation, tuple[str, ...]]:
-        full = math.prod(grid)
+    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
+        """The answer to one question, and the visual tokens that it read."""
+        (one,) = looked
+        steps, spent = self.speak(one, most)
+        with timed(one.seconds, "answer"):
+            return Generated.of_steps(steps, self.ends), [spent]
+
+    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep, Any], int]:
+        """The answer, step by step, and the visual tokens that it reads."""
+        (view,), (allocation,) = looked.views, looked.plan.allocations
+        leaves = leaves_of(allocation)
+        with timed(looked.seconds, "encode"):
+            seen = self.reader.see(normalised(self.folder, view.tensors["canvas"]), leaves)
+        ids = prompt_ids(self.folder, looked.inputs["query"], len(leaves))
+        speaker = OnnxSpeaker(self.reader, ids, seen, leaves, looked.inputs["grid"])
+        return greedy_steps(speaker, self.ends, most), len(leaves)
+
+    def _plan(self, canvas: np.ndarray, grid: tuple[int, int], settings: Settings) -> PromptPlan:
+        request, full, words = settings.request, math.prod(grid), settings.words
         tokens = min(request.tokens(full), full)
-        scene = Scene(
-            canvas,
-            words=words if words is not None and len(words) else None,
-            scorer=self.scorer,
-            choosing=tokens < full,
-        )
-        found = relevances_for(self.relevance if relevance is None else relevance, [scene], [query])
+        scene = Scene(canvas, words=words, scorer=settings.scorer, choosing=tokens < full)
+        assert isinstance(settings.query, str)
+        found = relevances_for(settings.relevance, [scene], [settings.query])
         (one,), (levels,) = found.relevance, found.levels
         allocation = allocate(
             one,
@@ -142,13 +121,7 @@ class QuickEye:
             **request.options,
         )
         said = one.notes if isinstance(one, Relevance) else ()
-        return allocation, tuple(dict.fromkeys((*said, *request.notes(full))))
-
-    def scored(self, query: str) -> Relevance | None:
-        """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
-        if self._shown is None or self.scorer is None:
-            return None
-        return self.scorer.of_pixels(self._shown[0].pixels, query)
+        return PromptPlan([allocation], None, {}, tuple(dict.fromkeys((*said, *request.notes(full)))))
 
 
 @lru_cache(maxsize=1)
@@ -253,18 +226,6 @@ def _levels(folder: Path) -> np.ndarray:
     return ((np.arange(256) * how["rescale_factor"]).astype(np.float32) - mean) / deviation
 
 
-def sureness(said: list[tuple[int, np.ndarray]], temperature: float) -> tuple[float, float, float]:
-    """uncertainty, entropy and margin of an answer, as `decoding.Generated` reads them off the logits."""
-    ids, logits = np.array([token for token, _ in said]), np.stack([one for _, one in said]).astype(np.float64)
-    logs = logits / temperature
-    logs -= logs.max(1, keepdims=True)
-    logs -= np.log(np.exp(logs).sum(1, keepdims=True))
-    chances = np.exp(logs)
-    confidence = min(1.0, float(np.exp(logs[np.arange(len(ids)), ids].sum())))
-    best = np.sort(chances, 1)[:, -2:]
-    return 1 - confidence, float(-(chances * logs).sum(1).mean()), float((best[:, 1] - best[:, 0]).min())
-
-
 def can_be_quick(
     model: Any,
     device: str,
@@ -276,7 +237,7 @@ def can_be_quick(
     relevance: Any = None,
     allocation: Allocation | None = None,
 ) -> bool:
-    """Will `QuickEye` do? The bundled mini on a processor, few tokens, and a source that asks no model. size: height
+    """Will `LightEngine` do? The bundled mini on a processor, few tokens, and a source that asks no model. size: height
     and width in which the picture is read."""
     if not isinstance(model, str) or model != MINI or device != "cpu" or not isinstance(relevance, str | None):
         return False

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..models.attention_reader import reading_attention
 from ..models.qwen3_vl.encode import VisualTokens, run_language_model
-from .decoding import Generated, Prefilled, end_tokens, greedy_steps
+from .decoding import Generated, Prefilled, StockSpeaker, end_tokens, greedy_steps
 from .pass_prompt import Prompts, leaf_row, text_row
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def answer_look(
         hidden = output.last_hidden_state[:, -length:][rows, last][:, None]
         places = row.places[:, :, -length:][:, rows, last] + 1
         positions = torch.stack([mask.sum(1).to(places), *places])[..., None]
-        steps = greedy_steps(model, Prefilled(memory.cache, hidden, mask, positions), most)
-        generated = Generated.of_steps(steps, end_tokens(model))
+        speaker = StockSpeaker(model, Prefilled(memory.cache, hidden, mask, positions))
+        generated = Generated.of_steps(greedy_steps(speaker, end_tokens(model), most), end_tokens(model))
     attention = record.weights().mean((1, 2))  # (B, question and answer, V)
     asking, answering = attention[:, :length], attention[:, length:]
     # The first answer token was chosen at the last token of the question, each further one at the one before it.

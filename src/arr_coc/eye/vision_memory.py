@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..models.qwen3_vl.attention import vision_attention
 from ..models.qwen3_vl.encode import VisualTokens, encode_leaves
+from ..models.qwen3_vl.walk import own_attention
 from ..models.tokens.patches import LeafBatch, PatchPyramid, gather_leaf_patches, mip_pyramid
 
 if TYPE_CHECKING:
@@ -96,10 +96,9 @@ def look_attention(
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None = None,
-    scaling: float | None = None,
-    dropout: float = 0.0,
     *,
     look: LookBlock,
+    scaling: float | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Attention of a look's patches over themselves and all that was seen before; query: (1, heads, M, head size)."""
@@ -108,8 +107,14 @@ def look_attention(
         before = look.memory.seen[module]
         keys, values = (torch.cat(pair, 2) for pair in zip(before, (keys, values), strict=True))
     look.memory.seen[module] = keys, values
-    mixed = F.scaled_dot_product_attention(asked, keys, values, attn_mask=look.mask, dropout_p=dropout, scale=scaling)
+    mixed = F.scaled_dot_product_attention(asked, keys, values, attn_mask=look.mask, scale=scaling)
     return look.pack(mixed), None
+
+
+def encode_look(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, look: LookBlock) -> VisualTokens:
+    """`encode_leaves` of a batch whose patches attend in the rows of `look`, and to what its memory holds."""
+    with own_attention(model.model.visual, LOOKING_AGAIN, look_attention):
+        return encode_leaves(model, patches, batch, look=look)
 
 
 def picture_pyramid(model: PreTrainedModel, pictures: Tensor, levels: int) -> PatchPyramid:
@@ -138,8 +143,7 @@ def encode_block(
     if not bool(there.all()):
         batch = batch.select(there.flatten())
     patches = gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=merge, temporal=vision.temporal_patch_size)
-    with vision_attention(model, LOOKING_AGAIN, look_attention):
-        return encode_leaves(model, patches, batch, look=LookBlock.of(tower or TowerMemory(), there, merge**2))
+    return encode_look(model, patches, batch, LookBlock.of(tower or TowerMemory(), there, merge**2))
 
 
 def interleave(blocks: tuple[VisualTokens, ...], there: tuple[Tensor, ...]) -> VisualTokens:

@@ -23,8 +23,19 @@ from ..core.errors import InputError
 from ..core.values import Allocation
 from ..relevance.registry import check_relevance
 from .attachment_memory import CachedPrompt, show_long_prompt
-from .attachment_plan import OVERRIDES, PromptPlan, Settings, plan_prompt
-from .base import Backbone, Realized, backbone_for, check_processor, require_pictures, unwrapped, wrappers
+from .attachment_plan import plan_prompt
+from .base import (
+    OVERRIDES,
+    Backbone,
+    PromptPlan,
+    Realized,
+    Settings,
+    backbone_for,
+    check_processor,
+    require_pictures,
+    unwrapped,
+    wrappers,
+)
 from .tokens.depth import DepthRouting
 from .tokens.merge import check_merge
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from ..allocation.request import Request
+from ..core.arrays import Array
 from ..core.errors import InputError
 from ..core.values import Allocation
 
@@ -40,10 +42,68 @@ ADAPTERS: Mapping[str, str] = {
     "deepseek_ocr2": "families.deepseek_ocr2:DeepseekOcr2",
 }
 
+# What one call may say otherwise: of the request, and of the rest.
+OF_REQUEST = ("budget", "keep", "strategy")
+OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
+
 # What a prompt with ready-made visual tokens consists of.
 PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
 # The release that brought `mm_encoder_outputs`, the argument through which ready-made visual tokens enter a model.
 MINIMUM_TRANSFORMERS = "5.18.0"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `attach` was told, and what a single call may override.
+
+    request: how much may be spent, and how. query: the question; found in the chat where it is None. allocation:
+    decided by the caller. relevance: any of `registry.find_source`, a `Glance`, or the maps themselves. scorer: the one
+    that was trained with the model. words: of each picture, for sources that read them. realize: for the adapter.
+    """
+
+    request: Request = field(default_factory=lambda: Request(256))
+    query: str | Sequence[str] | None = None
+    allocation: Allocation | Sequence[Allocation] | None = None
+    relevance: Any = "auto"
+    scorer: Any = None
+    words: Any = None
+    realize: Mapping[str, Any] = field(default_factory=dict)
+
+    def override(self, **changes: Any) -> Settings:
+        given = {name: value for name, value in changes.items() if value is not None}
+        request = self.request.override(**{name: given.pop(name) for name in OF_REQUEST if name in given})
+        return replace(self, request=request, **given)
+
+
+@dataclass(frozen=True)
+class PromptPlan:
+    """allocations and relevance, one per picture; options: what the adapter needs beside them. notes: where the
+    relevance comes from, and what a reader should know about the budget."""
+
+    allocations: list[Allocation]
+    relevance: list[Any] | None
+    options: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def joined(cls, plans: Sequence[PromptPlan]) -> PromptPlan:
+        """Of prompts that become rows of one batch, foveated before its encoder."""
+        from .qwen3_vl.encode import join_known
+
+        known = join_known([plan.options.get("known") for plan in plans], [plan.allocations for plan in plans])
+        maps = [plan.relevance for plan in plans]
+        return cls(
+            [allocation for plan in plans for allocation in plan.allocations],
+            None if any(one is None for one in maps) else [item for one in maps for item in one or ()],
+            {**plans[0].options, "known": known},
+        )
+
+
+class DecodingStep(NamedTuple):
+    """One token of every row. ids: (B,) int64. logits: (B, vocabulary) float32, of which each is the greatest."""
+
+    ids: Array
+    logits: Array
 
 
 @dataclass(frozen=True)

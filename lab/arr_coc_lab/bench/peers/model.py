@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from arr_coc.models.qwen3_vl.walk import LanguageWalk, PatchPlaces, TowerWalk, own_attention
 from arr_coc.models.tokens.patches import PatchPyramid, gather_leaf_patches, mip_pyramid
-from arr_coc.models.tokens.positions import language_positions, position_taps, vision_positions
+from arr_coc.models.tokens.positions import language_positions
 
 from ...train.mini_model import VISION_END
 from ...train.pictures import TrainingBatch
 from ...train.prompts import HEAD, TURN_LENGTH, chat_tail
-from ...train.swift import pair, rms_norm
-from ...train.turning import rotated, turns
+from ...train.swift import pair
 from .maths import bipartite, gather, pool
 
 CELL, LEVELS, BEFORE = 32, 3, len(HEAD)
@@ -152,32 +152,46 @@ class Told:
     inside: Inside | None = None
 
 
-class Flow:
-    """The language model between two layers: hidden (B, L, D), positions (3, B, L), planes still to be added."""
+class Flow(LanguageWalk):
+    """The language model between two layers. planes: (B, N, D), of the visual tokens that are there.
 
-    def __init__(self, language: Any, visual: Visual, scene: PeerScene) -> None:
-        self.language, self.scene = language, scene
-        table = language.embed_tokens.weight
+    query, key: of the layer that was last run, (B, heads, L, d), before anything went."""
+
+    def __init__(self, language: Any, told: Told, scene: PeerScene, watch: Watch | None = None) -> None:
+        self.scene, self.inside, self.watch = scene, told.inside or Inside(), watch
+        self.counts: list[int] = []
+        self.query = self.key = torch.empty(0)
+        visual, table = told.visual, language.embed_tokens.weight
         batch, device = len(scene), scene.device
         head = torch.stack([table[token] for token in HEAD]).expand(batch, -1, -1)
         text = F.embedding(scene.tails, table)
         end = table[VISION_END].expand(batch, 1, -1)
-        self.hidden = torch.cat([head, visual.embeds.to(table.dtype), end, text], 1)
-        self.planes, self.count = [plane.to(table.dtype) for plane in visual.planes], len(visual)
+        hidden = torch.cat([head, visual.embeds.to(table.dtype), end, text], 1)
+        planes, self.count = [plane.to(table.dtype) for plane in visual.planes], len(visual)
         start = torch.arange(BEFORE, device=device).float().expand(3, batch, -1)
         seen = F.pad(visual.places.float(), (1, 0)).permute(2, 0, 1) + BEFORE  # time stands still inside a picture
         follow = BEFORE + max(scene.grid) + torch.arange(1 + scene.tails.shape[1], device=device).float()
-        self.positions = torch.cat([start, seen, follow.expand(3, batch, -1)], 2)
-        self._turn()
+        positions = torch.cat([start, seen, follow.expand(3, batch, -1)], 2)
+        super().__init__(language, hidden, positions, planes, flow=self)
 
-    def _turn(self) -> None:
-        """The rotary tables of the present positions: interleaved M-RoPE, as the stock class has it."""
-        rotary = self.language.rotary_emb
-        frequencies = self.positions[..., None] * rotary.inv_freq
-        angles = frequencies[0].clone()
-        for axis, section in enumerate(rotary.mrope_section[1:], start=1):
-            angles[..., axis : 3 * section : 3] = frequencies[axis, ..., axis : 3 * section : 3]
-        self.cosine, self.sine = (part[:, :, None] for part in turns(angles, self.hidden.dtype))
+    def attend(self, module: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """The attention of a layer, whose query and key are kept."""
+        key, value = (part.repeat_interleave(module.num_key_value_groups, 1) for part in (key, value))
+        self.query, self.key = query, key
+        if self.watch is not None:
+            self.watch(module.layer_idx, self, query, key)
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+    def before(self, number: int) -> None:
+        self.inside.before(number, self)
+        self.counts.append(self.count)
+
+    def inject(self, number: int) -> None:
+        behind = self.hidden.shape[1] - BEFORE - self.count
+        self.hidden = self.hidden + F.pad(self.planes[number], (0, 0, BEFORE, behind))
+
+    def after(self, number: int) -> None:
+        self.inside.after(number, self, self.query, self.key)
 
     @property
     def seen(self) -> slice:
@@ -195,10 +209,10 @@ class Flow:
     def exchange(self, visual: Visual) -> None:
         """Other visual tokens in the place of the present ones."""
         old = self.seen
-        self.hidden = torch.cat([self.hidden[:, : old.start], visual.embeds, self.hidden[:, old.stop :]], 1)
+        hidden = torch.cat([self.hidden[:, : old.start], visual.embeds, self.hidden[:, old.stop :]], 1)
         parts = self.positions[:, :, : old.start], visual.places.permute(2, 0, 1), self.positions[:, :, old.stop :]
-        self.positions, self.planes, self.count = torch.cat(parts, 2), visual.planes, len(visual)
-        self._turn()
+        self.planes, self.count = visual.planes, len(visual)
+        self.place(hidden, torch.cat(parts, 2))
 
     def keep(self, index: Tensor) -> None:
         """index (B, K) among the visual tokens: the others go, these stay where they are."""
@@ -206,17 +220,18 @@ class Flow:
             self.exchange(self.visual().take(index))
 
     def project(self, layer: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """query, key, value (B, heads, L, d) of the present states in a layer."""
-        attention, normed = layer.self_attn, rms_norm(self.hidden, layer.input_layernorm)
+        """query, key, value (B, heads, L, d) of the present states in a layer that was not run yet."""
+        from transformers.models.qwen3_vl.modeling_qwen3_vl import apply_rotary_pos_emb
+
+        attention, normed = layer.self_attn, layer.input_layernorm(self.hidden)
         query, key, value = (
-            F.linear(normed, part.weight).unflatten(-1, (-1, attention.head_dim))
+            part(normed).unflatten(-1, (-1, attention.head_dim))
             for part in (attention.q_proj, attention.k_proj, attention.v_proj)
         )
-        query = rotated(rms_norm(query, attention.q_norm), self.cosine, self.sine)
-        key = rotated(rms_norm(key, attention.k_norm), self.cosine, self.sine)
+        query, key = (one.transpose(1, 2) for one in (attention.q_norm(query), attention.k_norm(key)))
+        query, key = apply_rotary_pos_emb(query, key, *self.turn)
         groups = attention.num_key_value_groups
-        key, value = (part.transpose(1, 2).repeat_interleave(groups, 1) for part in (key, value))
-        return query.transpose(1, 2), key, value
+        return query, key.repeat_interleave(groups, 1), value.transpose(1, 2).repeat_interleave(groups, 1)
 
     def attention(self, query: Tensor, key: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
         """How some tokens attend to the visual ones: (B, N) float32, mean over heads and (weighted) over the tokens.
@@ -233,6 +248,91 @@ class Flow:
         scores = (query @ key.transpose(2, 3)).float() * key.shape[-1] ** -0.5
         later = torch.arange(key.shape[2], device=key.device) > rows[..., None]  # (B, R, L)
         return scores.masked_fill(later[:, None], float("-inf")).softmax(-1)[..., self.seen]
+
+
+Watch = Callable[[int, Flow, Tensor, Tensor], None]
+
+
+def flow_attention(module: Any, query: Tensor, key: Tensor, value: Tensor, *_: Any, flow: Flow, **__: Any) -> Any:
+    """`Flow.attend` as transformers calls it."""
+    return flow.attend(module, query, key, value).transpose(1, 2), None
+
+
+def merging_attention(module: Any, query: Tensor, key: Tensor, value: Tensor, *_: Any, walk: Any, **__: Any) -> Any:
+    """`MergingWalk.attend` as transformers calls it."""
+    return walk.attend(query, key, value), None
+
+
+class MergingWalk(TowerWalk):
+    """The tower on B pictures of M leaves, which may become fewer on the way (ToMe), with what its last block did.
+
+    merges: how many tokens each block merges away. query, key: (B, heads, 4·M, d), turned. plain: (B, 4·M, heads, d),
+    the key before it was turned. patches: read by each block of the tower, and by its merger at the end.
+    """
+
+    halves = True
+
+    def __init__(self, mini: PrunableMini, scene: PeerScene, leaves: Tensor, merges: Sequence[int] = ()) -> None:
+        tower, self.batch, self.merges = mini.core.visual, len(scene), merges
+        grid = pair(*scene.grid, scene.device)
+        places = PatchPlaces.of(tower, leaves, grid)
+        pixels = gather_leaf_patches(scene.pyramid(), leaves, merge=2, temporal=tower.config.temporal_patch_size)
+        super().__init__(tower, pixels, places, [len(pixels)], walk=self)
+        self.positions = places.positions.view(self.batch, -1, 2)
+        self.places = language_positions(leaves, grid)[1:].permute(1, 2, 0)
+        self.mass = torch.ones(leaves.shape[:2], device=scene.device)  # cells in each token
+        self.patches, self.planes = [4 * leaves.shape[1]], list[Tensor]()
+        self.query = self.key = self.plain = self.hidden
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """(1, heads, B·M, d) → (1, B·M, heads, d). A token that stands for several counts as several (ToMe's
+        proportional attention)."""
+        self.query, self.key, value = (
+            item[0].unflatten(1, (self.batch, -1)).transpose(0, 1) for item in (query, key, value)
+        )
+        number = len(self.patches) - 1
+        bias = self.mass.log().repeat_interleave(4, 1)[:, None, None] if any(self.merges[:number]) else None
+        bias = bias if bias is None else bias.to(query.dtype)
+        mixed = F.scaled_dot_product_attention(self.query, self.key, value, attn_mask=bias)
+        return mixed.transpose(1, 2).flatten(0, 1)[None]
+
+    def keep_plain(self, _: Any, __: Any, projected: Tensor) -> None:
+        """The key as it leaves the projection of a block."""
+        heads = self.tower.config.num_heads
+        self.plain = projected.view(self.batch, -1, 3, heads, projected.shape[-1] // 3 // heads)[:, :, 1]
+
+    def between(self, number: int, block: Any) -> None:
+        if not self.merges or not self.merges[number]:
+            return
+        width, units = self.hidden.shape[1], len(self.hidden) // self.batch // 4
+        left = units - self.merges[number]
+        slot = bipartite(self.plain.mean(2).reshape(self.batch, units, -1).float(), self.merges[number])
+        mean = partial(pool, slot=slot, count=left, weight=self.mass)
+        self.hidden = mean(self.hidden.reshape(self.batch, units, -1)).view(-1, width)
+        self.positions = mean(self.positions.reshape(self.batch, units, -1)).view(self.batch, 4 * left, 2)
+        self.places, self.planes = mean(self.places), [mean(plane) for plane in self.planes]
+        self.mass = torch.zeros(self.batch, left, device=slot.device).scatter_add(1, slot, self.mass)
+        self.lengths = [len(self.hidden)]
+        self.turn = self.tower.rotary_pos_emb(self.hidden, self.positions.view(-1, 2))
+
+    def after(self, number: int) -> bool:
+        self.patches.append(len(self.hidden) // self.batch)
+        return False
+
+    def plane(self, made: Tensor) -> Tensor:
+        self.planes.append(made.unflatten(0, (self.batch, -1)))
+        return made
+
+    def seen(self) -> Visual:
+        """Through the tower."""
+        handles = [block.attn.qkv.register_forward_hook(self.keep_plain) for block in self.tower.blocks]
+        try:
+            with own_attention(self.tower, "arr_coc_merging", merging_attention):
+                embeds = self.run().embeds.unflatten(0, (self.batch, -1))
+        finally:
+            for handle in handles:
+                handle.remove()
+        return Visual(embeds, self.planes, self.places, tuple(self.patches))
 
 
 @dataclass(frozen=True)
@@ -262,7 +362,7 @@ class PrunableMini:
 
     def tower(self, scene: PeerScene, leaves: Tensor, merges: Sequence[int] = ()) -> Visual:
         """The vision tower on leaves (B, N, 3). merges: how many tokens each block merges away (ToMe)."""
-        return self._tower(scene, leaves, merges)[0]
+        return MergingWalk(self, scene, leaves, merges).seen()
 
     def full(self, scene: PeerScene) -> Visual:
         """All tokens at level 0, encoded once for all ways that reduce afterwards."""
@@ -270,8 +370,10 @@ class PrunableMini:
 
     def recorded(self, scene: PeerScene) -> Recorded:
         def make() -> Recorded:
-            visual, query, key, plain = self._tower(scene, scene.level(0))
-            return Recorded(visual, query, key, plain.mean(2).reshape(len(scene), scene.full, -1).float())
+            walk = MergingWalk(self, scene, scene.level(0))
+            visual = walk.seen()
+            metric = walk.plain.mean(2).reshape(len(scene), scene.full, -1).float()
+            return Recorded(visual, walk.query, walk.key, metric)
 
         return scene.once("recorded", make)
 
@@ -297,79 +399,14 @@ class PrunableMini:
 
         return scene.once("relevance", make)
 
-    def _tower(
-        self, scene: PeerScene, leaves: Tensor, merges: Sequence[int] = ()
-    ) -> tuple[Visual, Tensor, Tensor, Tensor]:
-        """Also the last block's query and key (B, heads, M, d), turned, and its plain key (B, M, heads, d)."""
-        tower, batch = self.core.visual, len(scene)
-        width, heads, dtype = tower.config.hidden_size, tower.config.num_heads, self.dtype
-        pixels = gather_leaf_patches(scene.pyramid(), leaves, merge=2, temporal=tower.config.temporal_patch_size)
-        positions = vision_positions(leaves, 2).view(batch, -1, 2)
-        size = pair(2 * scene.grid[0], 2 * scene.grid[1], scene.device)
-        indices, weights = position_taps(positions.view(-1, 2), size, tower.num_grid_per_side)
-        placed = (F.embedding(indices, tower.pos_embed.weight) * weights[..., None].to(dtype)).sum(1)
-        projection = tower.patch_embed.proj
-        hidden = F.linear(pixels.to(dtype), projection.weight.view(width, -1), projection.bias) + placed
-        hidden = hidden.view(batch, -1, width)
-        places = language_positions(leaves, pair(*scene.grid, scene.device))[1:].permute(1, 2, 0)
-        mass = torch.ones(leaves.shape[:2], device=scene.device)  # cells in each token
-        planes: list[Tensor] = []
-        patches = [hidden.shape[1]]
-        query = key = mixed = hidden
-        cosine, sine = self._angles(positions)
-        for index, block in enumerate(tower.blocks):
-            mixed = block.attn.qkv(block.norm1(hidden)).view(batch, hidden.shape[1], 3, heads, -1)
-            query, key = rotated(mixed[:, :, :2], cosine, sine).transpose(1, 3).unbind(2)
-            # A token that stands for several counts as several (ToMe's proportional attention).
-            bias = mass.log().repeat_interleave(4, 1)[:, None, None].to(dtype) if any(merges[:index]) else None
-            attended = F.scaled_dot_product_attention(query, key, mixed[:, :, 2].transpose(1, 2), attn_mask=bias)
-            hidden = hidden + block.attn.proj(attended.transpose(1, 2).flatten(2))
-            if merges and merges[index]:
-                units = hidden.shape[1] // 4
-                left = units - merges[index]
-                slot = bipartite(mixed[:, :, 1].mean(2).reshape(batch, units, -1).float(), merges[index])
-                mean = partial(pool, slot=slot, count=left, weight=mass)
-                hidden = mean(hidden.reshape(batch, units, -1)).view(batch, 4 * left, width)
-                positions = mean(positions.reshape(batch, units, -1)).view(batch, 4 * left, 2)
-                places, planes = mean(places), [mean(plane) for plane in planes]
-                mass = torch.zeros(batch, left, device=mass.device).scatter_add(1, slot, mass)
-                cosine, sine = self._angles(positions)
-            hidden = hidden + block.mlp(block.norm2(hidden))
-            patches.append(hidden.shape[1])
-            if index in tower.deepstack_visual_indexes:
-                merger = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(index)]
-                planes.append(merger(hidden.reshape(-1, width)).view(batch, hidden.shape[1] // 4, -1))
-        embeds = tower.merger(hidden.reshape(-1, width)).view(batch, hidden.shape[1] // 4, -1)
-        return Visual(embeds, planes, places, tuple(patches)), query, key, mixed[:, :, 1]
-
-    def _angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        turned = (positions[..., None] * self.core.visual.rotary_pos_emb.inv_freq).flatten(2)[:, :, None, None]
-        return turns(turned, self.dtype)
-
-    def language(
-        self, scene: PeerScene, told: Told, watch: Callable[[int, Flow, Tensor, Tensor], None] | None = None
-    ) -> tuple[Tensor, list[int]]:
+    def language(self, scene: PeerScene, told: Told, watch: Watch | None = None) -> tuple[Tensor, list[int]]:
         """Last states of the tails (B, T, D), and the number of visual tokens in every layer.
 
         watch: called in every layer with its number, the flow, query and key.
         """
-        language, inside = self.core.language_model, told.inside or Inside()
-        flow, counts = Flow(language, told.visual, scene), []
-        for index, layer in enumerate(language.layers):
-            inside.before(index, flow)
-            counts.append(flow.count)
-            query, key, value = flow.project(layer)
-            if watch is not None:
-                watch(index, flow, query, key)
-            attended = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-            flow.hidden = flow.hidden + layer.self_attn.o_proj(attended.transpose(1, 2).flatten(2))
-            normed, mlp = rms_norm(flow.hidden, layer.post_attention_layernorm), layer.mlp
-            flow.hidden = flow.hidden + mlp.down_proj(F.silu(mlp.gate_proj(normed)) * mlp.up_proj(normed))
-            if index < len(flow.planes):
-                behind = flow.hidden.shape[1] - BEFORE - flow.count
-                flow.hidden = flow.hidden + F.pad(flow.planes[index], (0, 0, BEFORE, behind))
-            inside.after(index, flow, query, key)
-        return rms_norm(flow.hidden[:, -scene.tails.shape[1] :], language.norm), counts
+        flow = Flow(self.core.language_model, told, scene, watch)
+        with own_attention(flow.language, "arr_coc_flow", flow_attention):
+            return flow.run()[:, -scene.tails.shape[1] :], flow.counts
 
     def right(self, scene: PeerScene, told: Told) -> tuple[Tensor, list[int]]:
         """(B,) bool: every character of the right answer is the likeliest one, which is what greedy decoding saying

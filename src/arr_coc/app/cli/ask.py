@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ...core.errors import InputError
-from ...core.folders import MINI, part_folder
+from ...core.folders import MINI
 from ...core.unsure import UNSURE, is_unsure, sureness_words
 from ...models.bundled import HUB_NAME
 from .console import complain, print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
@@ -129,7 +129,7 @@ def command(
     """
     from ...allocation.request import check_amount, check_depth, check_device, check_request
     from ...allocation.strategies import check_strategy
-    from ...asking import QuickEye, can_be_quick
+    from ...asking import Eye, can_be_quick
     from ...eye.feedback import Feedback
     from ...pictures.load import magnified
     from ...pictures.pdf import is_pdf, load_page
@@ -195,10 +195,8 @@ def command(
             elif depth is None and can_be_quick(
                 model, device, picture.pixels.shape[:2], tokens, share, strategy=strategy, relevance=relevance
             ):
-                eye = QuickEye(part_folder(MINI), relevance, levels)
+                eye = Eye.quick(relevance, levels)
             else:
-                from ...eye.eye import Eye
-
                 eye = Eye.from_pretrained(model, **given)
         advance("asking")
         eye.set_image(picture)

@@ -24,10 +24,10 @@ import torch
 from ...core.errors import InputError
 from ...core.stopping import Stopped, check_stop, stopping
 from ...core.values import Answer
-from ...eye.chat import ChatLook, joined
+from ...eye.chat import ChatLook, timed
 from ...eye.decoding import Spelling, Sureness, end_tokens, is_lean, steps
 from ...eye.eye import Eye
-from ...eye.sight import timed
+from ...eye.stock import joined
 from ...models.base import Realized
 from .chat import ChatRequest, Limits
 
@@ -321,9 +321,9 @@ class Engine(threading.Thread):
     def _spoken(self, rows: list[ServeRow], batch: int) -> None:
         eye, seconds = self.eye, {}
         with timed(seconds, "encode"):
-            realized = eye.realize(joined([row.looked for row in rows]))
+            realized = eye.engine.realize(joined([row.looked for row in rows]))
         self._tell_seen(rows, realized, batch)
-        sureness = Sureness(len(rows), eye.temperature, eye.model.device)
+        sureness = Sureness(eye.temperature)
         started = perf_counter()
         speaking = steps(eye.model, realized, max(row.job.asked.new_tokens for row in rows))
         step = next(speaking, None)
@@ -349,7 +349,7 @@ class Engine(threading.Thread):
             row.spent = tokens
             notes = row.looked.plan.notes
             relevance = notes[0] if notes and notes[0].startswith("relevance") else "the caller's allocation"
-            full = self.eye.visual_tokens(row.looked.inputs)
+            full = row.looked.full
             row.job.tell(ReadPrompt(tokens, full, prompt, relevance, batch))
 
     def _word(self, row: ServeRow, token: int) -> bool:

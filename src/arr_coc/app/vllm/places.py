@@ -13,7 +13,14 @@ import torch
 from torch import Tensor
 
 from ...core.errors import InputError
-from ...models.tokens.positions import language_positions, position_taps, prompt_positions, vision_positions
+from ...models.tokens.positions import (
+    axial_angles,
+    language_positions,
+    position_taps,
+    prompt_positions,
+    rotary_speeds,
+    vision_positions,
+)
 
 # Rows that the table has at least beyond the longest prompt: a picture of few tokens takes the positions of its full
 # grid, so a prompt ends at a higher position than it has tokens.
@@ -29,14 +36,9 @@ class PromptPicture:
     grid: Tensor
 
 
-def speeds(base: float, size: int) -> Tensor:
-    """(size / 2,) float32: radians that each pair of channels turns per step."""
-    return 1.0 / base ** (torch.arange(0, size, 2, dtype=torch.float32) / size)
-
-
 def rotations(places: Tensor, base: float, size: int) -> Tensor:
     """(N,) places → (N, size): cosines, then sines, as vLLM keeps them."""
-    angles = places.float()[:, None] * speeds(base, size)
+    angles = places.float()[:, None] * torch.from_numpy(rotary_speeds(base, size))
     return torch.cat([angles.cos(), angles.sin()], dim=-1)
 
 
@@ -84,5 +86,5 @@ def tower_places(leaves: Tensor, grids: Tensor, merge: int, side: int, base: flo
     """
     positions = vision_positions(leaves, merge).view(-1, 2)
     indices, weights = position_taps(positions, (grids * merge).repeat_interleave(merge**2, dim=0), side)
-    angles = (positions[..., None] * speeds(base, size)).flatten(1)
+    angles = axial_angles(positions, torch.from_numpy(rotary_speeds(base, size)))
     return indices, weights, angles.cos(), angles.sin()

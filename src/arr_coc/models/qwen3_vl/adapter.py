@@ -14,8 +14,8 @@ from ...core.values import Allocation
 from ..base import Backbone, Realized, VisualGrid
 from ..tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
 from ..tokens.patches import LeafBatch, PictureGroups, check_grid, unpatchify
-from ..tokens.splice import pack, padding_side, placeholder_owner, shorten
-from .attention import dense_vision_attention
+from ..tokens.positions import placeholder_owner
+from ..tokens.splice import pack, padding_side, shorten
 from .encode import (
     VisualTokens,
     encode_leaves,
@@ -25,6 +25,7 @@ from .encode import (
     leaf_positions,
     run_language_model,
 )
+from .walk import dense_vision_attention
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin

@@ -7,7 +7,6 @@ it. `attach` is built on them, and a training loop can call them directly, with 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,23 +15,12 @@ from torch import Tensor
 from ...core.errors import InputError
 from ...core.values import Allocation
 from ..tokens.patches import LeafBatch, PictureGroups, leaf_patches, match_leaves
-from ..tokens.positions import language_positions, position_taps, prompt_positions, vision_positions
-from .attention import DENSE
+from ..tokens.positions import language_positions, prompt_positions
+from .walk import DENSE, PatchPlaces, TowerWalk, row_boundaries
+from .walk import VisualTokens as VisualTokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-
-@dataclass(frozen=True)
-class VisualTokens:
-    """What the vision tower made of M leaves. embeds: (M, D). planes: the DeepStack planes, each (M, D)."""
-
-    embeds: Tensor
-    planes: tuple[Tensor, ...]
-
-    def split(self, counts: tuple[int, ...]) -> list[VisualTokens]:
-        parts = zip(self.embeds.split(counts), *(plane.split(counts) for plane in self.planes), strict=True)
-        return [VisualTokens(embeds, tuple(planes)) for embeds, *planes in parts]
 
 
 def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **attention: Any) -> VisualTokens:
@@ -42,15 +30,8 @@ def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **a
     other. Inside `dense_vision_attention(model)`, a batch of equal counts runs as one dense attention.
     attention: for an attention of the caller's own, which then gets all pictures in one row.
     """
-    from transformers.utils.generic import is_flash_attention_requested
-
-    tower = model.model.visual
-    merge, unit = tower.spatial_merge_size, tower.spatial_merge_unit
-    positions = vision_positions(batch.leaves, merge).view(-1, 2)
-    size = (batch.grid * merge)[batch.owner].repeat_interleave(unit, dim=0)
-    indices, weights = position_taps(positions, size, tower.num_grid_per_side)
-    # Boundaries stay on the CPU, where the tower reads them as a list in every layer; a flash kernel wants them beside
-    # the patches and the longest length as a number.
+    tower, unit = model.model.visual, model.model.visual.spatial_merge_unit
+    places = PatchPlaces.of(tower, batch.leaves, batch.grid[batch.owner])
     lengths = [count * unit for count in batch.counts if count]
     extra: dict[str, Any] = dict(attention)
     if attention:
@@ -58,18 +39,14 @@ def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **a
     elif tower.config._attn_implementation == DENSE and len(set(lengths)) == 1:
         extra["segments"] = len(lengths)
         lengths = [sum(lengths)]
-    boundaries = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)
-    if is_flash_attention_requested(tower.config):
-        boundaries = boundaries.to(patches.device)
-        extra["max_seqlen"] = max(lengths)
     output = tower(
         patches.to(tower.dtype),
         grid_thw=None,
-        cu_seqlens=boundaries,
-        position_ids=positions,
-        interp_indices=indices,
-        interp_weights=weights,
+        position_ids=places.positions,
+        interp_indices=places.indices,
+        interp_weights=places.weights,
         return_dict=True,
+        **row_boundaries(tower, lengths, patches.device),
         **extra,
     )
     return VisualTokens(output.pooler_output, tuple(output.deepstack_features))
@@ -79,51 +56,54 @@ def encode_to_depth(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, l
     """`encode_leaves`, but every leaf passes only through the blocks up to its `last` (M,) one.
 
     The later blocks run on the leaves that are left, which see each other alone. A leaf's token is made of what its
-    last block gave; of the DeepStack planes behind it, it has none (zeros). With every leaf at the last block of all,
-    the same as `encode_leaves`.
+    last block gave. It has no part in the DeepStack planes behind that block (zeros). With every leaf at the last block
+    of all, the result is that of `encode_leaves`.
     """
-    from transformers.utils.generic import is_flash_attention_requested
+    return DepthWalk(model.model.visual, patches, batch, last).run()
 
-    tower = model.model.visual
-    merge, unit = tower.spatial_merge_size, tower.spatial_merge_unit
-    positions = vision_positions(batch.leaves, merge).view(-1, 2)
-    size = (batch.grid * merge)[batch.owner].repeat_interleave(unit, dim=0)
-    indices, weights = position_taps(positions, size, tower.num_grid_per_side)
-    hidden = tower.patch_embed(patches.to(tower.dtype))
-    hidden = hidden + (tower.pos_embed(indices) * weights[:, :, None]).sum(1).to(hidden.dtype)
-    cosine, sine = tower.rotary_pos_emb(hidden, positions)
-    last = last.to(hidden.device)
-    going = torch.arange(len(last), device=hidden.device)
-    final = torch.empty_like(hidden)
-    planes: list[Tensor] = []
 
-    def rows(leaves: Tensor) -> Tensor:
-        """The patches of these leaves."""
-        return (leaves[:, None] * unit + torch.arange(unit, device=leaves.device)).flatten()
+class DepthWalk(TowerWalk):
+    """Leaves that leave the tower on the way. going: (K,) int64, those still inside."""
 
-    for number, block in enumerate(tower.blocks):
-        counts = torch.bincount(batch.owner.to(going.device)[going], minlength=len(batch.counts))
-        lengths = (counts[counts > 0] * unit).tolist()
-        boundaries = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)
-        extra: dict[str, Any] = {}
-        if is_flash_attention_requested(tower.config):
-            boundaries, extra = boundaries.to(hidden.device), {"max_seqlen": max(lengths)}
-        here = rows(going)
-        hidden = block(hidden, cu_seqlens=boundaries, position_embeddings=(cosine[here], sine[here]), **extra)
-        if number in tower.deepstack_visual_indexes:
-            made = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(number)](hidden)
-            planes.append(made.new_zeros(len(last), made.shape[-1]).index_copy(0, going, made))
-        leaving = last[going] <= number
-        if number == len(tower.blocks) - 1 or bool(leaving.all()):
-            final = final.index_copy(0, here, hidden)
-            break
+    def __init__(self, tower: Any, patches: Tensor, batch: LeafBatch, last: Tensor) -> None:
+        places = PatchPlaces.of(tower, batch.leaves, batch.grid[batch.owner])
+        super().__init__(tower, patches, places, [])
+        self.unit, self.pictures = tower.spatial_merge_unit, len(batch.counts)
+        self.ends, self.owner = last.to(self.hidden.device), batch.owner.to(self.hidden.device)
+        self.final, self.all_turns = torch.empty_like(self.hidden), self.turn
+        self._go_on(torch.arange(len(last), device=self.hidden.device))
+
+    def _go_on(self, going: Tensor) -> None:
+        """With these leaves only."""
+        counts = torch.bincount(self.owner[going], minlength=self.pictures)
+        self.lengths = (counts[counts > 0] * self.unit).tolist()
+        inside = torch.arange(self.unit, device=going.device)
+        self.going, self.rows = going, (going[:, None] * self.unit + inside).flatten()
+        cosine, sine = self.all_turns
+        self.turn = cosine[self.rows], sine[self.rows]
+
+    def plane(self, made: Tensor) -> Tensor:
+        return made.new_zeros(len(self.ends), made.shape[-1]).index_copy(0, self.going, made)
+
+    def after(self, number: int) -> bool:
+        leaving = self.ends[self.going] <= number
+        if number == len(self.tower.blocks) - 1 or bool(leaving.all()):
+            self.final = self.final.index_copy(0, self.rows, self.hidden)
+            return True
         if bool(leaving.any()):
-            patch = leaving.repeat_interleave(unit)
-            final = final.index_copy(0, here[patch], hidden[patch])
-            hidden, going = hidden[~patch], going[~leaving]
-    embeds = tower.merger(final)
-    planes += [torch.zeros_like(planes[0])] * (len(tower.deepstack_visual_indexes) - len(planes))
-    return VisualTokens(embeds, tuple(planes))
+            patch = leaving.repeat_interleave(self.unit)
+            self.final = self.final.index_copy(0, self.rows[patch], self.hidden[patch])
+            self.hidden = self.hidden[~patch]
+            self._go_on(self.going[~leaving])
+        return False
+
+    def last(self) -> Tensor:
+        return self.final
+
+    def run(self) -> VisualTokens:
+        made = super().run()
+        missing = len(self.tower.deepstack_visual_indexes) - len(made.planes)
+        return VisualTokens(made.embeds, (*made.planes, *[torch.zeros_like(made.planes[0])] * missing))
 
 
 def foveate(

@@ -10,7 +10,6 @@ no CUDA device, and give what the stock forward gives.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,10 @@ from torch import Tensor
 
 from ...core.cuda_graph import CudaGraph
 from ...core.errors import InputError
+from ..base import DecodingStep
 from ..tokens.patches import LeafBatch
 from .encode import VisualTokens, encode_leaves
+from .walk import LanguageWalk
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 BUCKET = 32  # prompts are padded to a multiple of this
 CACHE_BUCKET = 256  # and caches to a multiple of that
 MOST_GRAPHS = 8  # of each kind; the one that was used longest ago goes first
-CHECK_EVERY = 8  # steps between two looks at whether the answer has ended: looking means waiting for the device
 
 
 class TowerGraph:
@@ -84,35 +84,6 @@ class FixedCache:
         return both[0], both[1]
 
 
-def run_layers(
-    model: PreTrainedModel,
-    embeds: Tensor,
-    positions: Tensor,
-    mask: Tensor | None,
-    cache: FixedCache,
-    planes: tuple[Tensor, ...],
-) -> Tensor:
-    """The language model's layers and last norm, as its stock forward runs them, without a step that waits.
-
-    embeds: (1, L, D). positions: (4, 1, L). mask: (1, 1, L, N) bool over the columns of the cache; None is causal over
-    the prompt. planes: DeepStack's, each (1, L, D), zero where there is text: the stock forward picks the visual
-    places, which a graph cannot.
-    """
-    language = model.model.language_model
-    hidden, rotary = embeds, language.rotary_emb(embeds, positions[1:])
-    for number, layer in enumerate(language.layers):
-        hidden = layer(
-            hidden,
-            attention_mask=mask,
-            position_ids=positions[0],
-            past_key_values=cache,
-            position_embeddings=rotary,
-        )
-        if number < len(planes):
-            hidden = hidden + planes[number]
-    return language.norm(hidden)
-
-
 def likeliest(model: PreTrainedModel, hidden: Tensor) -> tuple[Tensor, Tensor]:
     """(1, D) → its likeliest token (1,) and float32 logits (1, vocabulary)."""
     logits = model.lm_head(hidden.to(model.lm_head.weight.dtype)).float()
@@ -134,20 +105,16 @@ class DecodeGraph:
         self.place = torch.zeros(1, dtype=torch.int64, device=device)
         self.prompts: OrderedDict[tuple[int, int], PromptGraph] = OrderedDict()
         self.step: CudaGraph | None = None
+        self.first = torch.empty(0), torch.empty(0)
 
-    def steps(
-        self,
-        input_ids: Tensor,
-        tokens: VisualTokens,
-        position_ids: Tensor,
-        next_position: Tensor,
-        most: int,
-        ends: list[int],
-        check_every: int = CHECK_EVERY,
-    ) -> Generator[tuple[Tensor, Tensor]]:
-        """As `decoding.greedy_steps` after `prefill`, for one prompt without padding: ids (1,) and logits of each step.
+    def read(self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor, next_position: Tensor) -> None:
+        """Read one prompt without padding; it is then a speaker for `eye.decoding.greedy_steps`.
 
-        input_ids: (1, L). position_ids: (4, 1, L), next_position: (1,), from `leaf_positions`.
+        Args:
+            input_ids: (1, L).
+            tokens: Of its picture.
+            position_ids: (4, 1, L), from `leaf_positions`.
+            next_position: (1,), from there too.
         """
         key = padded_length(input_ids.shape[1]), len(tokens.embeds)
         if key not in self.prompts:
@@ -158,8 +125,9 @@ class DecodeGraph:
         if self.step is None:
             self.cache.place = self.place
             self.step = CudaGraph(self._step, self.model.device)
-        ids, logits = self.prompts[key](input_ids, tokens, position_ids)
         # What the graphs return is overwritten by the next step, so everything that lasts is copied.
+        ids, logits = self.prompts[key](input_ids, tokens, position_ids)
+        self.first = ids.clone(), logits.clone()
         self.token.copy_(ids)
         self.place.fill_(input_ids.shape[1])
         self.positions.copy_(
@@ -168,19 +136,33 @@ class DecodeGraph:
         self.mask.zero_()
         self.mask[..., : input_ids.shape[1]] = True
         self.cache.place = self.place
-        ending = torch.tensor(ends, dtype=torch.int64, device=ids.device)
-        over = torch.zeros_like(ids, dtype=torch.bool)
-        for number in range(most):
-            yield ids.clone(), logits.clone()
-            over = over | torch.isin(ids, ending)
-            if number + 1 == most or ((number + 1) % check_every == 0 and bool(over.all())):
-                return
-            ids, logits = self.step()
+
+    def begin(self) -> DecodingStep:
+        """The first token (1,) and its logits (1, vocabulary)."""
+        return DecodingStep(*self.first)
+
+    def go_on(self, ids: Tensor) -> DecodingStep:
+        """The next ones; the token before is still in the graph's own memory."""
+        assert self.step is not None
+        ids, logits = self.step()
+        return DecodingStep(ids.clone(), logits.clone())
+
+    def walk(self, embeds: Tensor, positions: Tensor, planes: tuple[Tensor, ...] = ()) -> LanguageWalk:
+        """Through the language model with the cache of this graph, without a step that waits.
+
+        Args:
+            embeds: (1, L, D).
+            positions: (4, 1, L).
+            planes: DeepStack's, each (1, L, D), zero where there is text. The stock forward picks the visual places,
+                which a graph cannot.
+        """
+        language = self.model.model.language_model
+        return LanguageWalk(language, embeds, positions[1:], planes, self.cache, position_ids=positions[0])
 
     def _step(self) -> tuple[Tensor, Tensor]:
         self.mask.index_fill_(3, self.place, True)
         embeds = self.model.get_input_embeddings()(self.token[:, None])
-        hidden = run_layers(self.model, embeds, self.positions, self.mask, self.cache, ())
+        hidden = self.walk(embeds, self.positions).run(self.mask)
         ids, logits = likeliest(self.model, hidden[:, -1])
         self.token.copy_(ids)
         self.positions.add_(1)
@@ -194,7 +176,7 @@ class PromptGraph:
     def __init__(self, owner: DecodeGraph, length: int, visual: int, planes: int) -> None:
         model = owner.model
         width, device = model.config.get_text_config().hidden_size, model.device
-        self.model, self.cache, self.length = model, owner.cache, length
+        self.model, self.cache, self.length, self.owner = model, owner.cache, length, owner
         self.ids = torch.zeros(1, length, dtype=torch.int64, device=device)
         self.positions = torch.zeros(4, 1, length, device=device)
         self.last = torch.full((1,), length - 1, device=device)
@@ -221,7 +203,7 @@ class PromptGraph:
         first, *planes = self.tokens
         embeds = embeds.masked_scatter(at, first)
         dense = tuple(torch.zeros_like(embeds).masked_scatter(at, plane) for plane in planes)
-        hidden = run_layers(self.model, embeds, self.positions, None, self.cache, dense)
+        hidden = self.owner.walk(embeds, self.positions, dense).run()
         return likeliest(self.model, hidden.index_select(1, self.last)[:, 0])
 
 
@@ -230,7 +212,12 @@ def padded_length(length: int, to: int = BUCKET) -> int:
 
 
 class Graphs:
-    """The graphs of one model, made when they are first needed. A second thread finds them busy and does without."""
+    """The graphs of one model, made when they are first needed. A second thread finds them busy and does without.
+
+    CHECK_EVERY: steps between two looks at whether the answer has ended, because looking means waiting for the device.
+    """
+
+    CHECK_EVERY = 8
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
@@ -262,6 +249,14 @@ class Graphs:
                 self.towers.popitem(last=False)
         self.towers.move_to_end(key)
         return self.towers[key](patches, batch)
+
+    def speaker(
+        self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor, next_position: Tensor, most: int
+    ) -> DecodeGraph:
+        """What answers one prompt with at most `most` tokens."""
+        decoder = self.decoder(padded_length(input_ids.shape[1]) + most)
+        decoder.read(input_ids, tokens, position_ids, next_position)
+        return decoder
 
     def decoder(self, length: int) -> DecodeGraph:
         """For prompts and answers of at most `length` tokens together."""

@@ -10,7 +10,7 @@ other's.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,16 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.onnx import MICROSOFT, Graph
+from ..base import DecodingStep
+from ..tokens.positions import (
+    axial_angles,
+    interleaved_angles,
+    language_positions,
+    position_taps,
+    prompt_positions,
+    rotary_speeds,
+    vision_positions,
+)
 
 TANH_GELU = "FastGelu"  # the runtime's name for GELU by the hyperbolic tangent, as the tower's blocks have it
 
@@ -32,7 +42,7 @@ class VisualFeatures:
 
 
 class OnnxQwen3VL:
-    """The weights of a folder, and the two halves of a forward pass: `see` and `speak`."""
+    """The weights of a folder, and the two halves of a forward pass: `see`, and `OnnxSpeaker`."""
 
     def __init__(self, config: dict[str, Any], weights: dict[str, np.ndarray]) -> None:
         self.config = config
@@ -74,62 +84,75 @@ class OnnxQwen3VL:
         """picture: (3, H, W) float32 as the processor normalises it, sides multiples of a cell. leaves: (N, 3) row, col
         and level, in the order of the tokens."""
         size = self.vision["patch_size"]
-        places = patch_places(leaves, self.merge)
-        cosine, sine = rotations(axial_angles(places, self.vision))
+        places = vision_positions(leaves, self.merge).reshape(-1, 2)
+        base = self.vision["rope_parameters"]["rope_theta"]
+        angles = axial_angles(places, rotary_speeds(base, self.vision["hidden_size"] // self.vision["num_heads"] // 2))
         feed = {
             "patches": leaf_patches(picture, leaves, self.merge, size, self.vision["temporal_patch_size"]),
             "places": position_rows(self.positions, places, np.array(picture.shape[1:]) // size),
-            "cosine": cosine,
-            "sine": sine,
+            "cosine": np.cos(angles),
+            "sine": np.sin(angles),
         }
         embeds, *planes = self.tower.run(None, feed)
         return VisualFeatures(embeds, tuple(planes))
 
-    def speak(
-        self, ids: Sequence[int], seen: VisualFeatures, leaves: np.ndarray, grid: tuple[int, int], most: int
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """Greedy tokens with the logits (vocabulary,) of each, up to the one that ends, or `most`.
+    @property
+    def ends(self) -> list[int]:
+        """The tokens that end an answer."""
+        ends = self.text.get("eos_token_id")
+        return list(ends) if isinstance(ends, list) else [ends]
 
-        ids: a prompt with one placeholder for each leaf. grid: level-0 tokens of the picture, rows and cols.
-        """
-        tokens = np.array(ids)
-        visual = tokens == self.config["image_token_id"]
+
+class OnnxSpeaker:
+    """A prompt that `OnnxQwen3VL` answers, for `eye.decoding.greedy_steps`.
+
+    Args:
+        reader: Whose graphs are run.
+        ids: A prompt with one placeholder for each leaf.
+        seen: What the tower made of the leaves.
+        leaves: (N, 3).
+        grid: Level-0 tokens of the picture, rows and cols.
+    """
+
+    def __init__(
+        self,
+        reader: OnnxQwen3VL,
+        ids: Sequence[int],
+        seen: VisualFeatures,
+        leaves: np.ndarray,
+        grid: tuple[int, int],
+    ) -> None:
+        self.reader, tokens, text = reader, np.array(ids), reader.text
+        visual = tokens == reader.config["image_token_id"]
         if int(visual.sum()) != len(seen.embeds):
             raise InputError(f"the prompt holds {int(visual.sum())} placeholders for {len(seen.embeds)} visual tokens")
-        states = self.embeddings[tokens]
-        states[visual] = seen.embeds
-        planes = [np.zeros_like(states) for _ in seen.planes]
-        for plane, values in zip(planes, seen.planes, strict=True):
+        self.states = reader.embeddings[tokens]
+        self.states[visual] = seen.embeds
+        self.planes = [np.zeros_like(self.states) for _ in seen.planes]
+        for plane, values in zip(self.planes, seen.planes, strict=True):
             plane[visual] = values
-        places, following = prompt_places(visual, leaves, grid)
-        ends = self.text.get("eos_token_id")
-        ending = set(ends) if isinstance(ends, list) else {ends}
-        nothing = np.zeros((1, self.text["num_attention_heads"], 0, self.text["head_dim"]), np.float32)
-        cache = [nothing] * (2 * self.text["num_hidden_layers"])
-        length = len(tokens)
-        said = np.repeat(np.arange(following, following + most, dtype=np.float32)[None], 3, 0)
-        cosine, sine = rotations(self._angles(np.concatenate([places, said], 1)))
-        for number in range(most):
-            turn = slice(0, length) if number == 0 else slice(length + number - 1, length + number)
-            feed = {"states": states, "cosine": cosine[turn], "sine": sine[turn]}
-            feed |= {f"plane{index}": plane for index, plane in enumerate(planes)}
-            feed |= {f"past{index}": past for index, past in enumerate(cache)}
-            (logits,), *cache = self.speaker.run(None, feed)
-            token = int(logits.argmax())
-            yield token, logits
-            if token in ending:
-                return
-            states = self.embeddings[[token]]
-            planes = [np.zeros_like(states)] * len(planes)
+        offsets = language_positions(leaves, np.array(grid))
+        counts, spans = np.array([len(leaves)]), np.array([max(grid)])
+        positions, (self.following,) = prompt_positions(visual[None], counts, spans, offsets, np.ones((1, len(tokens))))
+        self.positions = positions[1:, 0]
+        self.speeds = rotary_speeds(text["rope_parameters"]["rope_theta"], text["head_dim"])
+        nothing = np.zeros((1, text["num_attention_heads"], 0, text["head_dim"]), np.float32)
+        self.cache = [nothing] * (2 * text["num_hidden_layers"])
 
-    def _angles(self, places: np.ndarray) -> np.ndarray:
-        """(3, L) places in time, row and column → (L, head size / 2): which of them turns each pair is interleaved."""
-        rope, half = self.text["rope_parameters"], self.text["head_dim"] // 2
-        turned = np.zeros(half, dtype=np.int64)
-        for axis in (1, 2):
-            turned[axis : rope["mrope_section"][axis] * 3 : 3] = axis
-        frequencies = rope["rope_theta"] ** -(np.arange(half, dtype=np.float32) / half)
-        return (places[turned] * frequencies[:, None]).T.astype(np.float32)
+    def begin(self) -> DecodingStep:
+        angles = interleaved_angles(self.positions, self.speeds, self.reader.text["rope_parameters"]["mrope_section"])
+        feed = {"states": self.states, "cosine": np.cos(angles), "sine": np.sin(angles)}
+        feed |= {f"plane{index}": plane for index, plane in enumerate(self.planes)}
+        feed |= {f"past{index}": past for index, past in enumerate(self.cache)}
+        logits, *self.cache = self.reader.speaker.run(None, feed)
+        return DecodingStep(logits.argmax(-1), logits)
+
+    def go_on(self, ids: np.ndarray) -> DecodingStep:
+        self.states = self.reader.embeddings[ids]
+        self.planes = [np.zeros_like(self.states)] * len(self.planes)
+        self.positions = np.full((3, 1), self.following, np.float32)
+        self.following += 1
+        return self.begin()
 
 
 # ---- the graphs ------------------------------------------------------------------------------------------------------
@@ -241,7 +264,7 @@ def speaker_of(config: dict[str, Any], weights: dict[str, np.ndarray]) -> Any:
     return graph.session(graph.linear(normed(states, "norm"), head), *cache)
 
 
-# ---- where leaves are: `tokens.positions` and `tokens.patches` for one picture ---------------------------------
+# ---- the patches of one picture --------------------------------------------------------------------------------------
 
 
 def leaf_patches(picture: np.ndarray, leaves: np.ndarray, merge: int, size: int, temporal: int) -> np.ndarray:
@@ -271,54 +294,10 @@ def _padded(plane: np.ndarray, multiple: int) -> np.ndarray:
     return np.pad(plane, ((0, 0), (0, below), (0, right)), mode="edge") if below or right else plane
 
 
-def patch_places(leaves: np.ndarray, merge: int) -> np.ndarray:
-    """(N, 3) → (N · merge², 2) float32: centres of the patches, in patches of level 0."""
-    inside = np.stack(np.meshgrid(np.arange(merge), np.arange(merge), indexing="ij"), -1).reshape(-1, 2)
-    scale = np.exp2(leaves[:, 2].astype(np.float32))[:, None, None]
-    places = merge * leaves[:, None, :2] + (inside + 0.5) * scale - 0.5
-    return places.reshape(-1, 2).astype(np.float32)
-
-
 def position_rows(table: np.ndarray, places: np.ndarray, size: np.ndarray) -> np.ndarray:
     """(S², D) learned positions, read bilinearly at (N, 2) places of a picture of `size` patches: (N, D)."""
-    side = round(len(table) ** 0.5)
-    source = np.clip(places * (side - 1) / np.maximum(size - 1, 1), 0, side - 1).astype(np.float32)
-    low = np.floor(source)
-    share, low = source - low, low.astype(np.int64)
-    high = np.minimum(low + 1, side - 1)
+    indices, weights = position_taps(places, size, round(len(table) ** 0.5))
     total = np.zeros((len(places), table.shape[1]), dtype=np.float32)
-    for row, row_share in ((low[:, 0], 1 - share[:, 0]), (high[:, 0], share[:, 0])):
-        for col, col_share in ((low[:, 1], 1 - share[:, 1]), (high[:, 1], share[:, 1])):
-            total += table[row * side + col] * (row_share * col_share)[:, None]
+    for tap in range(4):
+        total += table[indices[:, tap]] * weights[:, tap, None]
     return total
-
-
-def prompt_places(visual: np.ndarray, leaves: np.ndarray, grid: tuple[int, int]) -> tuple[np.ndarray, int]:
-    """(L,) bool → (3, L) float32 time, row, column of every token, and the place of the next one.
-
-    Text counts on; a picture takes the longer side of its grid, however few tokens it has."""
-    places = np.cumsum(~visual) - (~visual)
-    span = max(grid)
-    first = int(visual.argmax())
-    places = (places + span * (np.arange(len(visual)) > first) * ~visual).astype(np.float32)
-    last = np.minimum(leaves[:, :2] + (1 << leaves[:, 2:3]), grid) - 1
-    centres = (leaves[:, :2] + last).astype(np.float32) / 2
-    result = np.repeat(places[None], 3, 0)
-    result[:, visual] = first
-    result[1:, visual] += centres.T
-    return result, int((~visual).sum()) + span
-
-
-# ---- angles ----------------------------------------------------------------------------------------------------------
-
-
-def axial_angles(places: np.ndarray, vision: dict[str, Any]) -> np.ndarray:
-    """(N, 2) → (N, head size / 2): row and column each turn half of the pairs."""
-    quarter = vision["hidden_size"] // vision["num_heads"] // 4
-    frequencies = vision["rope_parameters"]["rope_theta"] ** -(np.arange(quarter, dtype=np.float32) / quarter)
-    return (places[:, :, None] * frequencies).reshape(len(places), -1).astype(np.float32)
-
-
-def rotations(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(L, half) → cosine and sine, each (L, half)."""
-    return np.cos(angles), np.sin(angles)

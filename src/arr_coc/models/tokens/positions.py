@@ -1,82 +1,170 @@
-"""Where leaves are: in the vision tower's rotary grid, in its learned position table, and in the language model.
+"""The geometry of Qwen3-VL: where leaves are in the tower's rotary grid, in its learned table, in the language model.
 
-All functions are pure and batched. A level-0 leaf gets exactly the integer positions of an untouched model; a coarser
-one gets the fractional centre of what it covers. Positions are float32 throughout: bfloat16 cannot hold them.
+Every formula is written once, for numpy arrays and for torch tensors: stock models, CUDA graphs, training, the peers,
+clips, vLLM and the torch-free engine all call this module. Functions are pure and batched. A level-0 leaf gets exactly
+the integer positions of an untouched model. A coarser one gets the fractional centre of what it covers. Positions are
+float32 throughout: bfloat16 cannot hold them.
 """
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Sequence
 
+import numpy as np
+
+from ...core.arrays import Array, beside, count, float32, namespace
 from ...core.errors import InputError
-from .splice import placeholder_owner
 
 
-def vision_positions(leaves: Tensor, merge: int = 2) -> Tensor:
-    """Centres of a leaf's patches on the level-0 patch grid. Returns (..., merge², 2): row, col.
+def vision_positions(leaves: Array, merge: int = 2) -> Array:
+    """Centres of the patches of leaves, on the level-0 patch grid.
 
-    leaves: (..., 3) row, col, level, or (..., 4) top, left, height, width in cells, which may be fractions.
+    Args:
+        leaves: (..., 3) row, col, level, or (..., 4) top, left, height, width in cells, which may be fractions.
+        merge: Patches on the side of a leaf.
+
+    Returns:
+        (..., merge², 2) float32: row, col.
     """
-    scale = torch.exp2(leaves[..., 2:3].float()) if leaves.shape[-1] == 3 else leaves[..., 2:].float()
-    scale = scale[..., None, :]  # (..., 1, 1 or 2)
-    block = torch.arange(merge, device=leaves.device)
-    inside = torch.stack(torch.meshgrid(block, block, indexing="ij"), dim=-1).view(-1, 2)
-    return merge * leaves[..., None, :2].float() + (inside + 0.5) * scale - 0.5
+    library, places, block = namespace(leaves), float32(leaves), count(merge, leaves)
+    scale = library.exp2(places[..., 2:3]) if leaves.shape[-1] == 3 else places[..., 2:]
+    inside = library.stack(library.meshgrid(block, block, indexing="ij"), -1).reshape(-1, 2)
+    return float32(merge * places[..., None, :2] + (inside + 0.5) * scale[..., None, :] - 0.5)
 
 
-def position_taps(positions: Tensor, size: Tensor, side: int) -> tuple[Tensor, Tensor]:
+def position_taps(positions: Array, size: Array, side: int) -> tuple[Array, Array]:
     """Four bilinear taps into a learned (side × side) position table, corners aligned.
 
-    positions: (N, 2) patch row and col, may be fractional. size: (N, 2) or (2,) patch rows and cols of the picture.
-    Returns indices (N, 4) int64 and weights (N, 4) float32. Positions beyond the edge take the edge.
+    Args:
+        positions: (N, 2) patch row and col, may be fractional. Positions beyond the edge take the edge.
+        size: (N, 2) or (2,) patch rows and cols of the picture.
+        side: Of the table.
+
+    Returns:
+        indices (N, 4) int64 and weights (N, 4) float32.
     """
-    source = positions.float() * (side - 1) / (size.to(positions.device) - 1).clamp_min(1)
-    source = source.clamp(0, side - 1)
-    floor = source.floor()
-    offsets = torch.arange(2, device=positions.device)
-    taps = (floor.long()[..., None] + offsets).clamp(0, side - 1)  # (N, 2, 2): axis, tap
-    weights = (1 - (source[..., None] - floor[..., None] - offsets).abs()).clamp_min(0)
-    indices = (taps[:, 0, :, None] * side + taps[:, 1, None, :]).flatten(1)
-    return indices, (weights[:, 0, :, None] * weights[:, 1, None, :]).flatten(1)
+    library, offsets = namespace(positions), count(2, positions)
+    source = float32(positions) * (side - 1) / library.clip(beside(size, positions) - 1, 1, None)
+    source = float32(library.clip(source, 0, side - 1))
+    floor = library.floor(source)
+    # (N, 2, 2): axis, tap
+    taps = library.clip(_whole(floor)[..., None] + offsets, 0, side - 1)
+    weights = float32(library.clip(1 - abs(source[..., None] - floor[..., None] - offsets), 0, None))
+    indices = (taps[:, 0, :, None] * side + taps[:, 1, None, :]).reshape(len(taps), 4)
+    return indices, (weights[:, 0, :, None] * weights[:, 1, None, :]).reshape(len(taps), 4)
 
 
-def language_positions(leaves: Tensor, grid: Tensor) -> Tensor:
-    """M-RoPE offsets of leaves from the start of their picture: the centre of the cells a leaf covers in the picture.
+def language_positions(leaves: Array, grid: Array) -> Array:
+    """M-RoPE offsets of leaves from the start of their picture: the centre of the cells that a leaf covers in it.
 
-    leaves: (..., 3), or (..., 4) as for `vision_positions`. grid: (..., 2) or (2,), rows and cols of level-0 tokens.
-    Returns (3, ...) float32: time, row, col.
+    Args:
+        leaves: (..., 3) or (..., 4), as for `vision_positions`.
+        grid: (..., 2) or (2,), rows and cols of level-0 tokens.
+
+    Returns:
+        (3, ...) float32: time, row, col.
     """
-    first = leaves[..., :2]
+    library, first = namespace(leaves), leaves[..., :2]
     extent = (1 << leaves[..., 2:3]) if leaves.shape[-1] == 3 else leaves[..., 2:]
-    last = torch.minimum(first + extent, grid.to(leaves.device)) - 1
-    centre = (first + last).float() / 2
-    return torch.stack([torch.zeros_like(centre[..., 0]), centre[..., 0], centre[..., 1]])
+    last = library.minimum(first + extent, beside(grid, leaves)) - 1
+    centre = float32(first + last) / 2
+    return library.stack([library.zeros_like(centre[..., 0]), centre[..., 0], centre[..., 1]])
 
 
 def prompt_positions(
-    is_placeholder: Tensor, counts: Tensor, spans: Tensor, offsets: Tensor, attention_mask: Tensor
-) -> tuple[Tensor, Tensor]:
+    is_placeholder: Array, counts: Array, spans: Array, offsets: Array, attention_mask: Array
+) -> tuple[Array, Array]:
     """Positions of a whole prompt: text counts on, a picture takes `span`, however few tokens it has.
 
-    is_placeholder, attention_mask: (B, L). counts: (P,) tokens of each picture in this prompt. spans: (P,) the steps by
-    which text moves on after each picture (its longer side in level-0 tokens). offsets: (3, sum of counts) from
-    `language_positions`, pictures in prompt order.
-    Returns position_ids (4, B, L) float32 and the next position (B,) of each row. Row 0 counts the tokens without gaps;
-    masks are built from it, and a gap would be taken for the border between two packed prompts.
+    Args:
+        is_placeholder: (B, L) bool.
+        counts: (P,) tokens of each picture in this prompt.
+        spans: (P,) steps by which text moves on after each picture: its longer side in level-0 tokens.
+        offsets: (3, sum of counts) from `language_positions`, pictures in prompt order.
+        attention_mask: (B, L), 0 for padding.
+
+    Returns:
+        position_ids (4, B, L) float32 and the next position (B,) of each row. Row 0 counts the tokens without gaps:
+        masks are built from it, and a gap would be taken for the border between two packed prompts.
     """
     if bool((counts <= 0).any()):
         raise InputError("every picture needs at least one token; a picture of none would lose its place in the prompt")
-    valid = attention_mask.bool()
+    library, valid = namespace(is_placeholder), attention_mask > 0
     owner, rank = placeholder_owner(is_placeholder & valid, counts)
-    counts, spans = counts.to(owner.device), spans.to(owner.device, torch.float32)
-    inside = owner >= 0
-    picture = owner.clamp_min(0)
+    counts, spans = beside(counts, owner), float32(beside(spans, owner))
+    inside, picture = owner >= 0, library.clip(owner, 0, None)
     last_of_picture = rank == counts[picture] - 1
-    advance = torch.where(inside, last_of_picture * spans[picture], valid.float())
+    advance = library.where(inside, last_of_picture * spans[picture], float32(valid))
     ends = advance.cumsum(1)
-    leaf = (counts.cumsum(0) - counts)[picture] + rank.clamp_min(0)
-    placed = (ends - advance) + torch.where(inside, offsets.to(owner.device, torch.float32)[:, leaf], 0)
-    counting = (valid.cumsum(1) - 1).clamp_min(0)
-    positions = torch.cat([counting[None].float(), placed]).masked_fill(~valid, 0)
-    return positions, ends[:, -1]
+    leaf = (counts.cumsum(0) - counts)[picture] + library.clip(rank, 0, None)
+    placed = (ends - advance) + library.where(inside, float32(beside(offsets, owner))[:, leaf], 0)
+    counting = float32(library.clip(valid.cumsum(1) - 1, 0, None))
+    positions = library.where(valid, library.concatenate([counting[None], float32(placed)]), 0)
+    return float32(positions), ends[:, -1]
+
+
+def placeholder_owner(is_placeholder: Array, full_counts: Array) -> tuple[Array, Array]:
+    """Which picture every placeholder belongs to, and its rank inside that picture.
+
+    Args:
+        is_placeholder: (B, L) bool.
+        full_counts: (P,) placeholders of each picture, pictures in prompt order.
+
+    Returns:
+        owner and rank, both (B, L) int64; -1 outside placeholders.
+    """
+    library = namespace(is_placeholder)
+    total, expected = int(is_placeholder.sum()), int(full_counts.sum())
+    if total != expected:
+        raise InputError(
+            f"the prompt holds {total} picture placeholders but its {len(full_counts)} pictures need {expected}: pass "
+            "input_ids and pixel values of the same processor call"
+        )
+    full_counts = beside(full_counts, is_placeholder)
+    ends = full_counts.cumsum(0)
+    ordinal = is_placeholder.reshape(-1).cumsum(0).reshape(is_placeholder.shape) - 1
+    owner = library.searchsorted(ends, library.clip(ordinal, 0, None), side="right")
+    owner = library.clip(owner, None, max(len(full_counts) - 1, 0))
+    rank = ordinal - (ends - full_counts)[owner] if len(full_counts) else ordinal
+    return library.where(is_placeholder, owner, -1), library.where(is_placeholder, rank, -1)
+
+
+def rotary_speeds(base: float, size: int) -> np.ndarray:
+    """(size / 2,) float32: radians that each pair of channels of a head of this size turns per step."""
+    return (base ** -(np.arange(size // 2, dtype=np.float32) / np.float32(size // 2))).astype(np.float32)
+
+
+def axial_angles(positions: Array, speeds: Array) -> Array:
+    """The tower's rotary angles: row and column each turn half of the pairs.
+
+    Args:
+        positions: (..., 2) row and col.
+        speeds: (F,) radians per step, `rotary_speeds` of half a head, or a model's own `inv_freq`.
+
+    Returns:
+        (..., 2·F): those of the row, then those of the column.
+    """
+    return (positions[..., None] * speeds).reshape(*positions.shape[:-1], -1)
+
+
+def interleaved_angles(positions: Array, speeds: Array, sections: Sequence[int]) -> Array:
+    """The language model's rotary angles (M-RoPE): time, row and column take turns among the pairs.
+
+    Args:
+        positions: (3, ...) time, row, col.
+        speeds: (half a head,) radians per step.
+        sections: How many pairs time, row and column turn.
+
+    Returns:
+        (..., half a head).
+    """
+    angles = positions[0][..., None] * speeds
+    for axis in (1, 2):
+        turned = slice(axis, 3 * sections[axis], 3)
+        angles[..., turned] = positions[axis][..., None] * speeds[turned]
+    return angles
+
+
+def _whole(values: Array) -> Array:
+    """As int64."""
+    return values.astype(np.int64) if isinstance(values, np.ndarray) else values.long()

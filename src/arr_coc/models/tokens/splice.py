@@ -12,30 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ...core.errors import InputError
-
 Side = Literal["left", "right"]
-
-
-def placeholder_owner(is_placeholder: Tensor, full_counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Which picture every placeholder belongs to, and its rank inside that picture.
-
-    is_placeholder: (B, L) bool. full_counts: (P,) placeholders of each picture, pictures in prompt order.
-    Returns owner and rank, both (B, L) int64; -1 outside placeholders.
-    """
-    total, expected = int(is_placeholder.sum()), int(full_counts.sum())
-    if total != expected:
-        raise InputError(
-            f"the prompt holds {total} picture placeholders but its {len(full_counts)} pictures need {expected}: pass "
-            "input_ids and pixel values of the same processor call"
-        )
-    full_counts = full_counts.to(is_placeholder.device)
-    ends = full_counts.cumsum(0)
-    ordinal = is_placeholder.flatten().cumsum(0).view(is_placeholder.shape) - 1
-    owner = torch.searchsorted(ends, ordinal.clamp_min(0), right=True).clamp_max(max(len(full_counts) - 1, 0))
-    rank = ordinal - (ends - full_counts)[owner] if len(full_counts) else ordinal
-    outside = ~is_placeholder
-    return owner.masked_fill(outside, -1), rank.masked_fill(outside, -1)
 
 
 def padding_side(attention_mask: Tensor) -> Side:

@@ -1,0 +1,310 @@
+"""`StockEngine`: any stock vision-language model that transformers can load, with torch.
+
+It shows a picture as the model's processor does, decides where its tokens go, shortens the prompt and lets the model
+speak. `eye.Eye` holds one; the server's engine drives it by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Self
+
+from ..core.checks import of_kind
+from ..core.errors import InputError
+from ..models.attachment import adapter_options
+from ..models.attachment_plan import plan_prompt
+from ..models.base import PromptPlan, Settings, backbone_for, check_processor, unwrapped
+from ..models.bundled import as_trained
+from ..models.query import PLACE, tokenize_prompt, without_markers
+from ..models.qwen3_vl.graph import Graphs
+from ..models.tokens.depth import DepthRouting
+from ..relevance.scorer.source import ScorerRelevance
+from .chat import USER, ChatLook, Turn, View, timed
+from .decoding import DecodingStep, Generated, end_tokens, generate, is_lean, steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import PreTrainedModel, ProcessorMixin
+
+    from ..models.base import Realized
+
+ADAPTERS = "adapter_config.json"
+# A tokenizer of so few words has one for each character.
+MOST_CHARACTERS = 256
+UNREAD = "what was said before was not read: {name} was taught single questions"
+
+
+class StockEngine:
+    """A model and its processor. The arguments are told at `eye.Eye`."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        processor: ProcessorMixin,
+        *,
+        name: str = "",
+        graphs: bool | None = None,
+        depth: DepthRouting | str | None = None,
+    ) -> None:
+        # Any: what a model can do depends on its class, and that is what the adapter knows.
+        self.model: Any = unwrapped(model)
+        self.processor: Any = processor
+        self.name = of_kind(name, str, "name") or type(model).__name__
+        self.backbone = backbone_for(self.model)
+        check_processor(processor)
+        self.backbone.check(self.model, processor)
+        self.depth = DepthRouting.named(depth) if isinstance(depth, str) else depth
+        if self.depth is not None and "depth" not in adapter_options(self.backbone):
+            raise InputError(f"depth= is for Qwen3-VL, which foveates before its encoder; {self.name} does not")
+        self.graphs = self._captured(graphs)
+
+    @classmethod
+    def from_folder(cls, folder: Path, name: str, device: str, **options: Any) -> Self:
+        """A stock model's folder, its name on the hub, or a folder of adapters, whose model is loaded with them."""
+        from transformers import AutoModelForImageTextToText
+        from transformers.utils import logging
+
+        from ..models.qwen3_vl.processor import load_processor
+
+        logging.disable_progress_bar()
+        try:
+            processor = load_processor(str(folder))
+            # Half precision is slow on processors, and its sums are coarse.
+            dtype = "float32" if device == "cpu" else "auto"
+            model = AutoModelForImageTextToText.from_pretrained(str(folder), dtype=dtype)
+        except (OSError, ValueError) as error:
+            place = "folder" if os.path.exists(folder) else "name on the hub"
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(f"cannot load {name!r} as a {place} of a vision-language model: {reason}") from error
+        return cls(model.to(device).eval(), processor, name=name, **options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the graphs, which belong to this process and its device."""
+        return {name: value for name, value in self.__dict__.items() if name != "graphs"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.graphs = self._captured(None)
+
+    @property
+    def tokenizer(self) -> Any:
+        return self.processor.tokenizer
+
+    @property
+    def ends(self) -> list[int]:
+        """The tokens that end an answer."""
+        return end_tokens(self.model)
+
+    @property
+    def many(self) -> bool:
+        """Whether several prompts can be answered in one padded batch."""
+        return is_lean(self.model)
+
+    def view(self, image: Any) -> View:
+        """A picture as the processor shows it."""
+        return View.of(self.processor, image)
+
+    def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
+        """The prompt of a conversation whose pictures are views, and where their tokens go."""
+        views = tuple(view for turn in turns for view in turn.views)
+        settings = replace(settings, realize={} if self.depth is None else {"depth": self.depth})
+        single = self._taught_single_questions(settings.scorer)
+        seconds = {"load": sum(view.seconds for view in views)}
+        with timed(seconds, "read"):
+            inputs = chat_inputs(self.processor, self._as_trained(turns, settings.scorer, single))
+            inputs = {
+                name: value.to(self.model.device) if hasattr(value, "to") else value for name, value in inputs.items()
+            }
+            self._check(inputs, len(views))
+        with timed(seconds, "look"):
+            plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
+        if len(turns) > 1 and single:
+            plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
+        return ChatLook(inputs, plan, seconds, views, turns[-1].text, self.visual_tokens(inputs))
+
+    def _taught_single_questions(self, scorer: Any) -> bool:
+        """A reader of characters with a scorer of this library's. A large model beside one was taught conversations."""
+        return isinstance(scorer, ScorerRelevance) and len(self.tokenizer) <= MOST_CHARACTERS
+
+    @staticmethod
+    def _as_trained(turns: Sequence[Turn], scorer: Any, single: bool) -> list[Turn]:
+        """Questions as the model knows them; where it knows no other, all pictures and the last turn."""
+
+        def known(turn: Turn) -> Turn:
+            if turn.role != USER:
+                return turn
+            parts = (as_trained(part, scorer) if isinstance(part, str) else part for part in turn.parts)
+            return replace(turn, parts=tuple(parts))
+
+        if not single:
+            return [known(turn) for turn in turns]
+        earlier = (view for turn in turns[:-1] for view in turn.views)
+        return [Turn(USER, (*earlier, *known(turns[-1]).parts))]
+
+    def realize(self, looked: ChatLook, **tower: Any) -> Realized:
+        """The shortened prompt with its visual tokens."""
+        plan = looked.plan
+        return self.backbone.realize(
+            self.model, looked.inputs, plan.allocations, relevance=plan.relevance, **plan.options, **tower
+        )
+
+    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
+        """The answers to conversations, in one padded prompt, and the visual tokens that each of them read."""
+        seconds: dict[str, float] = {}
+        with self._own_graphs(looked) as graphs:
+            with timed(seconds, "encode"):
+                realized = self.realize(joined(looked), **({} if graphs is None else {"tower": graphs.tower}))
+            with timed(seconds, "answer"):
+                said = generate(self.model, realized, most, graphs)
+        for one in looked:
+            one.seconds.update(seconds)
+        return said, self._visual(realized.inputs).sum(1).tolist()
+
+    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep, Any], int]:
+        """The answer to one conversation, step by step, and the visual tokens that it reads. A model that merges tokens
+        behind its encoder says all at once."""
+        with timed(looked.seconds, "encode"):
+            realized = self.realize(looked)
+        return steps(self.model, realized, most), self.visual_tokens(realized.inputs)
+
+    def visual_tokens(self, prompt: Mapping[str, Any]) -> int:
+        return int(self._visual(prompt).sum())
+
+    def _visual(self, prompt: Mapping[str, Any]) -> Any:
+        return prompt["input_ids"] == self.backbone.image_token_id(self.model)
+
+    def _check(self, inputs: Mapping[str, Any], pictures: int) -> None:
+        grids = self.backbone.grids(self.model, inputs)
+        if len(grids) != pictures:
+            shown = "this picture" if pictures == 1 else f"these {pictures} pictures"
+            raise InputError(
+                f"{self.name} shows {shown} as {len(grids)} tiles or views, and one answer cannot tell where they "
+                "lie; use attach(), which gives an allocation for each"
+            )
+
+    def _captured(self, wanted: bool | None) -> Graphs | None:
+        """The graphs of this model, where they are wanted and possible."""
+        wanted = None if wanted is None else of_kind(wanted, bool, "graphs")
+        safe = is_lean(self.model) and Graphs.safe(self.model)
+        if wanted and not safe:
+            raise InputError(f"graphs=True needs a dense Qwen3-VL on one CUDA device, greedy; {self.name} is not")
+        return None if wanted is False or not safe else Graphs(self.model)
+
+    @contextmanager
+    def _own_graphs(self, looked: Sequence[ChatLook]) -> Generator[Graphs | None]:
+        """The graphs, of single pictures, while nobody else uses them; None where there are none, or another thread is
+        at them."""
+        several = len(looked) > 1 or len(looked[0].views) > 1
+        if self.graphs is None or several or not self.graphs.busy.acquire(blocking=False):
+            yield None
+            return
+        try:
+            yield self.graphs
+        finally:
+            self.graphs.busy.release()
+
+
+def chat_inputs(processor: Any, turns: Sequence[Turn]) -> dict[str, Any]:
+    """The prompt of a conversation whose pictures are views: patches were cut once, the text is set every time."""
+    import torch
+
+    tokenizer, chat = processor.tokenizer, chat_text(processor, turns)
+    texts = [part for turn in turns for part in turn.parts if isinstance(part, str)]
+    views = [view for turn in turns for view in turn.views]
+    merge = getattr(processor.image_processor, "merge_size", None)
+    if merge is None or any("image_grid_thw" not in view.tensors for view in views):
+        from PIL import Image
+
+        pictures = [Image.fromarray(view.picture.pixels) for view in views]
+        plain = (without_markers(tokenizer, text) for text in texts)
+        written = "".join(piece + text for piece, text in zip_longest(chat.split(PLACE), plain, fillvalue=""))
+        return dict(processor(text=[written], images=pictures, return_tensors="pt"))
+    token, before = processor.image_token, chat.split(processor.image_token)
+    counts = [int(torch.as_tensor(view.tensors["image_grid_thw"])[0].prod()) // merge**2 for view in views]
+    if len(before) != len(counts) + 1:
+        raise InputError("the chat template of this model does not show every picture; show fewer")
+    chat = "".join(piece + token * count for piece, count in zip_longest(before, counts, fillvalue=0))
+    ids = torch.tensor([tokenize_prompt(tokenizer, chat, *texts)])
+    tensors = {name: torch.cat([view.tensors[name] for view in views]) for name in views[0].tensors}
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **tensors}
+
+
+def chat_text(processor: Any, turns: Sequence[Turn]) -> str:
+    """The conversation in the model's own template, PLACE for every text: what users write is never read as markers."""
+    from jinja2 import TemplateError
+
+    texts = sum(isinstance(part, str) for turn in turns for part in turn.parts)
+    messages = [
+        {
+            "role": turn.role,
+            "content": [
+                {"type": "text", "text": PLACE} if isinstance(part, str) else {"type": "image"} for part in turn.parts
+            ],
+        }
+        for turn in turns
+    ]
+    try:
+        chat = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    except TemplateError as error:
+        raise InputError(f"the chat template of this model refuses these turns: {error}") from error
+    if chat.count(PLACE) != texts:
+        raise InputError("the chat template of this model leaves some of these turns out; ask without them")
+    return chat
+
+
+def joined(looked: Sequence[ChatLook]) -> ChatLook:
+    """Prompts of one row each as one prompt of several, padded on the left."""
+    import torch
+    from torch.nn.functional import pad
+
+    if len(looked) == 1:
+        return looked[0]
+    inputs = [one.inputs for one in looked]
+    longest = max(one["input_ids"].shape[1] for one in inputs)
+    together = {
+        name: torch.cat(
+            [
+                pad(one[name], (longest - one[name].shape[1], 0))
+                if name in ("input_ids", "attention_mask")
+                else one[name]
+                for one in inputs
+            ]
+        )
+        for name in inputs[0]
+    }
+    plan = PromptPlan.joined([one.plan for one in looked])
+    return ChatLook(together, plan, {}, tuple(view for one in looked for view in one.views))
+
+
+def adapted_model(folder: Path) -> str:
+    """The model that a folder of adapters says it was trained for."""
+    try:
+        name = json.loads((folder / ADAPTERS).read_text(encoding="utf-8"))["base_model_name_or_path"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{folder / ADAPTERS} does not name the model of its adapters; train them again") from error
+    if not isinstance(name, str) or not name:
+        raise InputError(f"{folder / ADAPTERS} does not name the model of its adapters; write it there")
+    if os.path.isabs(name) and not os.path.isdir(name):
+        raise InputError(f"the model of the adapters in {folder} is gone: {name}; put it back, or write its new place "
+                         f"as base_model_name_or_path into {ADAPTERS}")  # fmt: skip
+    return name
+
+
+def with_adapters(model: Any, folder: Path) -> Any:
+    """The model with the adapters of a folder merged into its weights."""
+    try:
+        peft: Any = import_module("peft")
+    except ImportError as error:
+        raise InputError(f"{folder} holds adapters, which need peft: pip install 'arr-coc[lora]'") from error
+    try:
+        return peft.PeftModel.from_pretrained(model, str(folder)).merge_and_unload().eval()
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"the adapters of {folder} do not fit their model: {reason}") from error
