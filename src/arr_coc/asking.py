@@ -13,6 +13,7 @@ from .core.errors import naming_extras
 from .core.folders import MINI
 from .core.values import Allocation, Answer
 from .eye.eye import Eye
+from .eye.hints import check_hints
 from .eye.light import can_be_quick
 from .models.bundled import model_folder
 from .pictures.load import magnified
@@ -39,6 +40,7 @@ def ask(
     levels: int | None = None,
     seed: int = 0,
     words: Any = None,
+    hints: str | None = None,
     max_new_tokens: int = 64,
     magnify: float = 1.0,
     **options: Unpack[StrategyOptions],
@@ -50,6 +52,7 @@ def ask(
     """
     check_request([query], budget, keep)
     check_question(query)
+    check_hints(hints)
     if not hasattr(model, "set_image"):
         model_folder(model)
     check_decided(allocation, budget=budget, keep=keep, strategy=strategy, relevance=relevance)
@@ -64,7 +67,13 @@ def ask(
     chosen: dict[str, Any] = {"strategy": strategy, "relevance": relevance, "allocation": allocation}
     picture, known = load_page(image)
     picture = magnified(picture, magnify)
-    how |= {**chosen, "words": known if words is None else words, "max_new_tokens": max_new_tokens, **options}
+    how |= {
+        **chosen,
+        "words": known if words is None else words,
+        "hints": hints,
+        "max_new_tokens": max_new_tokens,
+        **options,
+    }
     if can_be_quick(model, device, picture.pixels.shape[:2], budget, keep, **chosen):
         return Eye.quick().set_image(picture).ask(query, budget, keep, **how)
     # A copy: several threads may ask at once.

@@ -326,7 +326,8 @@ class Answer:
     """text, its uncertainty in [0, 1], the passes that led to it, seconds per stage.
 
     full: visual tokens of the untouched model. notes: where the relevance came from, what else one should know, and
-    those of the allocations."""
+    those of the allocations. source: what the text was read from: "pixels", "words" (copied from those of the page), or
+    "words and pixels", where both say the same."""
 
     text: str
     uncertainty: float
@@ -334,6 +335,7 @@ class Answer:
     seconds: Mapping[str, float] = field(default_factory=dict)
     full: int = 0
     notes: tuple[str, ...] = ()
+    source: str = "pixels"
 
     def __post_init__(self) -> None:
         laid = [note for step in self.passes for note in step.allocation.notes]
@@ -355,7 +357,7 @@ class Answer:
         return notebook.titled(self.text, cost + looks, self.allocation._repr_png_() if self.passes else None)
 
     def to_json(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("text", "uncertainty", "tokens", "full")}
+        own = {name: getattr(self, name) for name in ("text", "uncertainty", "tokens", "full", "source")}
         passes = [
             {**{name: getattr(step, name) for name in Pass.NUMBERS}, "allocation": step.allocation.to_json()}
             for step in self.passes

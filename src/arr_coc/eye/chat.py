@@ -23,6 +23,7 @@ from ..pictures.load import Picture, processed
 from ..pictures.pdf import load_page
 from ..pictures.words import Words
 from ..pictures.words_files import as_words
+from ..relevance.words.answer import WordsAnswer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
         allocation: Allocation | Sequence[Allocation] | None
         words: Any
+        hints: str | None
 
     class ManyOptions(SomeOptions, closed=True):
         """Those of `Eye.ask_many`, which hold for every picture."""
@@ -110,7 +112,8 @@ class ChatLook:
     """A conversation that was looked at and is not yet answered.
 
     inputs: its whole prompt, as the engine wants it. views: its pictures, in order. seconds: so far. question: the text
-    of its last turn. full: visual tokens that its pictures would cost untouched."""
+    of its last turn. full: visual tokens that its pictures would cost untouched. copied: the answer by the words of the
+    page, where they are known and the model does not read them in its prompt."""
 
     inputs: dict[str, Any]
     plan: PromptPlan
@@ -118,6 +121,7 @@ class ChatLook:
     views: tuple[View, ...]
     question: str = ""
     full: int = 0
+    copied: WordsAnswer | None = None
 
 
 def check_turns(turns: Sequence[Turn]) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from copy import copy
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,11 +27,14 @@ from ..core.folders import MINI
 from ..core.values import Allocation, Answer, Pass, Relevance
 from ..models.base import Settings
 from ..models.bundled import Calibration, marked, model_folder
+from ..pictures.words import Words
 from ..relevance.registry import check_relevance
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
+from ..relevance.words.answer import copied_answer
 from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, words_of
 from .decoding import DecodingStep, Generated, Spelling, Sureness
 from .feedback import Feedback
+from .hints import check_hints, hints_of, settled
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -224,11 +228,13 @@ class Eye:
         relevance: Any = None,
         allocation: Any = None,
         words: Any = None,
+        hints: str | None = None,
         look_for: str | None = None,
         **how: Any,
     ) -> ChatLook:
         """All of `ask` before the picture is encoded. look_for: what tokens are spent on, where that is not the
         question."""
+        helped = check_hints(hints)
         if isinstance(query, str):
             if self._view is None:
                 raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
@@ -248,7 +254,26 @@ class Eye:
             scorer=self.scorer,
             words=words_of([view for turn in turns for view in turn.views], words),
         )
-        return self.engine.look(turns, settings)
+        looked = self.engine.look(turns, settings)
+        return self._hinted(looked, turns, settings) if helped and settings.words is not None else looked
+
+    def _hinted(self, looked: ChatLook, turns: Sequence[Turn], settings: Settings) -> ChatLook:
+        """The same look with what the words of its pages add: text in the prompt, or an answer to copy."""
+        if self.scorer is not None:  # taught with its scorer, and never with words in a prompt
+            one = isinstance(settings.words, Words) and len(turns) == 1
+            return replace(looked, copied=copied_answer(settings.words, looked.question)) if one else looked
+        text = hints_of(settings.words, looked.plan.allocations)
+        if not text:
+            return looked
+        last = replace(turns[-1], parts=(*turns[-1].parts, text))
+        allocations = looked.plan.allocations
+        decided = replace(settings, allocation=allocations if len(allocations) > 1 else allocations[0])
+        found = self.engine.look([*turns[:-1], last], decided)
+        price = len(self.engine.tokenizer.encode(text, add_special_tokens=False))
+        note = f"the words of the page that stand in detail are in the prompt: {price} text tokens"
+        plan = replace(found.plan, notes=(*looked.plan.notes, note))
+        seconds = {**looked.seconds, "read": looked.seconds.get("read", 0.0) + found.seconds.get("read", 0.0)}
+        return replace(found, plan=plan, seconds=seconds, question=looked.question)
 
     def conclude(
         self, looked: ChatLook, text: str, spent: int, *, confidence: float, entropy: float, margin: float
@@ -265,6 +290,8 @@ class Eye:
         shown = (marked(view.picture, self.scorer) for view in looked.views)
         notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes)
         answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes)
+        if looked.copied is not None:
+            answer = settled(answer, looked.copied)
         if self.record is None or len(looked.views) != 1:
             return answer
         return self.record.noted(answer, looked.question, looked.views[0].picture, model=self.name)
@@ -287,6 +314,7 @@ class Eye:
         levels: int | None = None,
         seed: int = 0,
         words: Any = None,
+        hints: str | None = None,
         max_new_tokens: int = 64,
         **options: Unpack[StrategyOptions],
     ) -> Answer:
@@ -296,11 +324,11 @@ class Eye:
         be lists, one for each picture, the last turn's text decides where to look, and the answer has one pass for each
         picture.
         allocation: decided by the caller. strategy, relevance, levels: instead of the eye's own. words: of the picture,
-        with their boxes, as for `look`; a page of a PDF brings its own. options: for the strategy, such as `boxes`
-        (oracle).
+        with their boxes, as for `look`; a page of a PDF brings its own. hints: "words" (the default) lets known words
+        help the answer (see `hints`), "none" has them only point. options: for the strategy, such as `boxes` (oracle).
         """
         max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
-        how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, **options}
+        how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, "hints": hints, **options}
         looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
         return self._answers([looked], max_new_tokens)[0]
 
@@ -401,14 +429,17 @@ class Eye:
         started = perf_counter()
         for step in speaking:
             sureness.add(*step)
-            if piece := spelling.add(int(step.ids[0])):
+            if (piece := spelling.add(int(step.ids[0]))) and looked.copied is None:
                 yield piece
             if spelling.ended:
                 break
-        if piece := spelling.rest():
+        if (piece := spelling.rest()) and looked.copied is None:
             yield piece
         looked.seconds["answer"] = perf_counter() - started
-        return self.conclude(looked, spelling.text, spent, **sureness.row(0))
+        answer = self.conclude(looked, spelling.text, spent, **sureness.row(0))
+        if looked.copied is not None:  # which of the two it is was not known before
+            yield answer.text
+        return answer
 
 
 def beside(folder: Path) -> dict[str, Any]:

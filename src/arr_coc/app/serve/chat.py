@@ -23,6 +23,7 @@ from ...core.stopping import check_stop
 from ...core.values import Allocation
 from ...eye.chat import ASSISTANT, SYSTEM, USER, Turn, check_turns
 from ...eye.decoding import LONGEST_ANSWER
+from ...eye.hints import check_hints
 from ...pictures.load import Picture, load_picture
 from ...pictures.words import EVERY_PAIR, check_number
 from ...relevance.registry import source_names
@@ -38,7 +39,7 @@ MOST_STRUCTURE = 400_000
 # A request that spends more visual tokens, or brings more words, is answered beside the others, not among them.
 HEAVY_TOKENS, HEAVY_WORDS, TOKEN_PIXELS, LARGEST_SEEN = 1536, EVERY_PAIR, 1024, 1 << 22
 # Of the field `arr_coc`.
-OPTIONS = ("budget", "keep", "query", "relevance", "strategy", "words", "allocation", "want")
+OPTIONS = ("budget", "keep", "query", "relevance", "strategy", "words", "allocation", "hints", "want")
 WANTED = ("allocation",)
 # Fields of the protocol that leave greedy words as they are.
 HARMLESS = ("user", "seed", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
@@ -267,6 +268,9 @@ def how_of(own: Mapping[str, Any], pictures: Sequence[Picture], most: int | None
         for one in words:
             check_number(len(words_in(one)), "the request")
         how["words"] = words[0] if len(pictures) == 1 else words
+    if own.get("hints") is not None:
+        check_hints(own["hints"])
+        how["hints"] = own["hints"]
     if own.get("allocation") is not None:
         given = for_each(own["allocation"], pictures, "allocation")
         how["allocation"] = [allocation_of(*one, most) for one in zip(given, pictures, strict=True)]

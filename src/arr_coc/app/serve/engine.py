@@ -357,14 +357,16 @@ class Engine(threading.Thread):
         if row.job.over:
             row.open = False
             return False
-        if piece := row.spelling.add(token):
+        if (piece := row.spelling.add(token)) and row.looked.copied is None:
             row.job.tell(piece)
         row.open = not row.spelling.ended and len(row.spelling.ids) < row.job.asked.new_tokens
         return not row.open
 
     def _conclude(self, row: ServeRow, sure: dict[str, float]) -> None:
         spelling = row.spelling
-        if piece := spelling.rest():
+        if (piece := spelling.rest()) and row.looked.copied is None:
             row.job.tell(piece)
         answer = self.eye.conclude(row.looked, spelling.text, row.spent, **sure)
+        if row.looked.copied is not None:  # the page's words may have said it better
+            row.job.tell(answer.text)
         row.job.tell(Done(answer, "stop" if spelling.ended else "length", len(spelling.ids)))
