@@ -30,7 +30,7 @@ from arr_coc_lab.bench.page_reading import (
     read_cell,
     table_of,
 )
-from arr_coc_lab.bench.real_ask import READING, reading_questions
+from arr_coc_lab.bench.real import READING, reading_questions
 from arr_coc_lab.bench.run import bench
 from arr_coc_lab.bench.vqa import CLOSER as LARGER
 from arr_coc_lab.bench.vqa import OURS, AskingStyle, Condition

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from arr_coc.app.cli.console import print_json, say, writing
+from arr_coc.app.cli.options import OnlyJson, with_options
 from arr_coc.core.errors import InputError
 
 
-def command(
+@dataclass(frozen=True)
+class NeedleCommand:
+    """What pictures are made."""
+
     family: Annotated[
         str, typer.Option(help="Kind of picture: cards, forms, receipts, scenes, signs, zoo, …; all: n of each.")
-    ] = "cards",
-    n: Annotated[int, typer.Option("--n", help="How many pictures.")] = 16,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same pictures.")] = 0,
-    size: Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="In pixels.")] = "512x512",
-    split: Annotated[str, typer.Option(help="train, or test: typefaces held out.")] = "train",
-    difficulty: Annotated[str | None, typer.Option(help="nursery, easy, normal or hard.", show_default=False)] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the pictures and the records.")] = Path("out/needle"),
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
-) -> None:
+    ] = "cards"
+    n: Annotated[int, typer.Option("--n", help="How many pictures.")] = 16
+    seed: Annotated[int, typer.Option(help="The same seed gives the same pictures.")] = 0
+    size: Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="In pixels.")] = "512x512"
+    split: Annotated[str, typer.Option(help="train, or test: typefaces held out.")] = "train"
+    difficulty: Annotated[str | None, typer.Option(help="nursery, easy, normal or hard.", show_default=False)] = None
+    out: Annotated[Path, typer.Option(help="Folder for the pictures and the records.")] = Path("out/needle")
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu"
+    as_json: OnlyJson = False
+
+
+@with_options(NeedleCommand)
+def command(options: NeedleCommand) -> None:
     """Make pictures with small things in them, questions about these things, and the true boxes.
 
     Writes img/*.png, records.jsonl (question, answer, boxes) and contact_sheet.png.
@@ -34,22 +42,38 @@ def command(
       arr-coc needle --family scenes --n 100 --size 768x1024 --split test --out scenes
       arr-coc needle --family all --n 30 --split test --out needle
     """
-    if n < 1:
-        raise InputError(f"--n {n} makes no picture; give at least 1")
-    height_and_width = parse_size(size)
+    if options.n < 1:
+        raise InputError(f"--n {options.n} makes no picture; give at least 1")
+    height_and_width = parse_size(options.size)
     from arr_coc.looking import check_device
 
     from ..worlds.needle.export import write_dataset
 
-    check_device(device)
-    with writing(out):
+    check_device(options.device)
+    with writing(options.out):
         records = write_dataset(
-            family, n, seed, out, size=height_and_width, split=split, difficulty=difficulty, device=device
+            options.family,
+            options.n,
+            options.seed,
+            options.out,
+            size=height_and_width,
+            split=options.split,
+            difficulty=options.difficulty,
+            device=options.device,
         )
-    if as_json:
-        print_json({"out": str(out), "family": family, "seed": seed, "split": split, "records": records})
+    if options.as_json:
+        print_json(
+            {
+                "out": str(options.out),
+                "family": options.family,
+                "seed": options.seed,
+                "split": options.split,
+                "records": records,
+            }
+        )
     else:
-        say(f"{len(records)} pictures of {family} ({size}, {split}, seed {seed}): {out / 'contact_sheet.png'}")
+        made = f"{options.family} ({options.size}, {options.split}, seed {options.seed})"
+        say(f"{len(records)} pictures of {made}: {options.out / 'contact_sheet.png'}")
 
 
 def parse_size(text: str) -> tuple[int, int]:

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from arr_coc.app.cli.options import OnlyJson, with_options
 from arr_coc.core.errors import InputError
 
 
-def command(
-    n: Annotated[int, typer.Option("--n", help="How many pages.")] = 24,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same pages.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the pictures and the records.")] = Path("out/pages"),
+@dataclass(frozen=True)
+class PagesCommand:
+    """What pages are drawn."""
+
+    n: Annotated[int, typer.Option("--n", help="How many pages.")] = 24
+    seed: Annotated[int, typer.Option(help="The same seed gives the same pages.")] = 0
+    out: Annotated[Path, typer.Option(help="Folder for the pictures and the records.")] = Path("out/pages")
     families: Annotated[
         str, typer.Option(help="Like forms,receipts,bars,lines; all where none is named.", show_default=False)
-    ] = "",
-    split: Annotated[str, typer.Option(help="train, or val: layouts and typefaces kept aside.")] = "train",
-    workers: Annotated[int, typer.Option(help="Browsers at once.")] = 1,
-    resume: Annotated[bool, typer.Option(help="Go on where an earlier run stopped.")] = True,
-    pack: Annotated[bool, typer.Option("--pack", help="Also packs/*.bin, small files for training.")] = False,
-    pdf: Annotated[bool, typer.Option("--pdf", help="Also img/*.pdf with a text layer.")] = False,
-    wear: Annotated[bool, typer.Option("--wear", help="Scanned, faxed, photographed, …; boxes go along.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
-) -> None:
+    ] = ""
+    split: Annotated[str, typer.Option(help="train, or val: layouts and typefaces kept aside.")] = "train"
+    workers: Annotated[int, typer.Option(help="Browsers at once.")] = 1
+    resume: Annotated[bool, typer.Option(help="Go on where an earlier run stopped.")] = True
+    pack: Annotated[bool, typer.Option("--pack", help="Also packs/*.bin, small files for training.")] = False
+    pdf: Annotated[bool, typer.Option("--pdf", help="Also img/*.pdf with a text layer.")] = False
+    wear: Annotated[bool, typer.Option("--wear", help="Scanned, faxed, photographed, …; boxes go along.")] = False
+    as_json: OnlyJson = False
+
+
+@with_options(PagesCommand)
+def command(options: PagesCommand) -> None:
     """Draw forms, letters, receipts, tables, charts, screens and more, with questions and the boxes of their answers.
 
     Needs Chromium and typefaces from Debian's packages: docs/pages.md. Writes img/*.webp, records.jsonl
@@ -36,32 +44,39 @@ def command(
       arr-coc pages --n 24 --seed 5 --out pages
       arr-coc pages --n 500 --families forms,bars --split val --workers 4 --pack --out val
     """
-    if workers < 1:
-        raise InputError(f"--workers {workers} draws nothing; give at least 1")
+    if options.workers < 1:
+        raise InputError(f"--workers {options.workers} draws nothing; give at least 1")
     from ..worlds.pages.export import Order, check_order, write_dataset
 
-    names = tuple(name.strip() for name in families.split(",") if name.strip())
-    order = Order(n, seed, split, names, pdf)
+    names = tuple(name.strip() for name in options.families.split(",") if name.strip())
+    order = Order(options.n, options.seed, options.split, names, options.pdf)
     check_order(order)
     try:
-        if as_json:
-            written = write_dataset(order, out, workers, resume, pack, wear)
+        if options.as_json:
+            written = write_dataset(order, options.out, options.workers, options.resume, options.pack, options.wear)
         else:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             with Progress(*parts, console=Console(stderr=True)) as bar:
-                task = bar.add_task("pages", total=n)
+                task = bar.add_task("pages", total=options.n)
                 written = write_dataset(
-                    order, out, workers, resume, pack, wear, lambda done, total: bar.update(task, completed=done)
+                    order,
+                    options.out,
+                    options.workers,
+                    options.resume,
+                    options.pack,
+                    options.wear,
+                    lambda done, total: bar.update(task, completed=done),
                 )
     except OSError as error:
         raise InputError(
-            f"cannot write to {out} ({error.strerror or error}); choose another folder with --out"
+            f"cannot write to {options.out} ({error.strerror or error}); choose another folder with --out"
         ) from error
-    if as_json:
-        print(json.dumps(written | {"seed": seed, "split": split}))
+    if options.as_json:
+        print(json.dumps(written | {"seed": options.seed, "split": options.split}))
     else:
-        where = out / "contact_sheet.png"
-        print(f"{written['pages']} pages, {written['questions']} questions ({split}, seed {seed}): {where}")
+        where = options.out / "contact_sheet.png"
+        drawn = f"{written['pages']} pages, {written['questions']} questions"
+        print(f"{drawn} ({options.split}, seed {options.seed}): {where}")

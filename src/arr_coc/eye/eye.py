@@ -22,7 +22,7 @@ from ..allocation.frame import in_picture
 from ..allocation.request import ASK_KEYWORDS, Request, check_decided, check_device, check_request
 from ..allocation.strategies import DEFAULT_STRATEGY, check_strategy
 from ..core.checks import positive, shown, whole
-from ..core.errors import InputError
+from ..core.errors import InputError, naming_extras
 from ..core.folders import MINI
 from ..core.values import Allocation, Answer, Pass, Relevance
 from ..models.base import Settings
@@ -140,7 +140,8 @@ class Eye:
         # Any: what only one of the engines has, its users know that they have it.
         self.engine: Any = model
         if processor is not None or not hasattr(model, "look"):
-            from .stock import StockEngine
+            with naming_extras():
+                from .stock import StockEngine
 
             given: Any = (model, processor)
             self.engine = StockEngine(*given, name=name, graphs=graphs, depth=depth)
@@ -165,6 +166,7 @@ class Eye:
         self.__dict__.update(state, _thread=ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye"))
 
     @classmethod
+    @naming_extras()
     def from_pretrained(cls, name: str = MINI, *, device: str = "cpu", **options: Any) -> Self:
         """ "mini", which comes with the library, a stock model's folder, its name on the hub, or a folder of adapters
         (`train lora`, peft), whose model is loaded with them.

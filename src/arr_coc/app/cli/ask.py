@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -12,40 +13,40 @@ from ...core.folders import MINI
 from ...core.unsure import UNSURE, is_unsure, sureness_words
 from ...models.bundled import HUB_NAME
 from .console import complain, print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
+from .options import Clusters, Device, NewTokens, Page, Query, Seed, Share, WordsFile, with_options
+
+if TYPE_CHECKING:
+    from .inputs import PictureSource
 
 MOST_PASSES = 4
 
 
-def command(
-    image: Annotated[str, typer.Argument(help="The picture; - reads the standard input.", show_default=False)],
-    query: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+@dataclass(frozen=True)
+class AskCommand:
+    """What one question is asked with."""
+
+    image: Annotated[str, typer.Argument(help="The picture; - reads the standard input.", show_default=False)]
+    query: Query
     model: Annotated[
         str, typer.Option("--model", "-m", help="mini, which comes with the library; a folder; a name on the hub.")
-    ] = MINI,
+    ] = MINI
     budget: Annotated[
         str | None, typer.Option(metavar="TOKENS", help="Visual tokens to spend, 256 or 25%.", show_default=False)
-    ] = None,
-    keep: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
-    ] = None,
+    ] = None
+    keep: Share = None
     strategy: Annotated[
         str | None, typer.Option(help="How relevance becomes regions; the model's own by default.", show_default=False)
-    ] = None,
-    clusters: Annotated[
-        str, typer.Option(help="With --strategy clusters: slic, sam, or the folder of a SAM.")
-    ] = "slic",
+    ] = None
+    clusters: Clusters = "slic"
     relevance: Annotated[
         str,
         typer.Option(
             help="scorer: the learned one; glance: the model's own attention; look: without a model; detail; auto: "
             "the scorer where one comes with the model, else a glance."
         ),
-    ] = "auto",
-    words: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Words of the picture: hOCR, ALTO, TSV or JSON.", show_default=False),
-    ] = None,
-    page: Annotated[int | None, typer.Option(help="Page of a PDF, from 1. [default: 1]", show_default=False)] = None,
+    ] = "auto"
+    words: WordsFile = None
+    page: Page = None
     passes: Annotated[
         int | None,
         typer.Option(
@@ -53,19 +54,19 @@ def command(
             "preset's]",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     preset: Annotated[
         str | None,
         typer.Option(
             help="How to look again: two_pass, four_pass, saccades, esper (as tuned for the model).", show_default=False
         ),
-    ] = None,
+    ] = None
     tempering: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER", help="With --passes: how much to explore, of train tempering.", show_default=False
         ),
-    ] = None,
+    ] = None
     first_look: Annotated[
         str | None,
         typer.Option(
@@ -73,10 +74,10 @@ def command(
             help="With passes: what the first look follows, the question or what stands out. [default: relevant]",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     explain: Annotated[
         bool, typer.Option(help="Tell the story pass by pass; with --out also strip.png and convergence.png.")
-    ] = False,
+    ] = False
     depth: Annotated[
         str | None,
         typer.Option(
@@ -84,17 +85,17 @@ def command(
             help="Route regions to encoder depths by relevance (Qwen3-VL); early: the rest skips its later blocks.",
             show_default=False,
         ),
-    ] = None,
-    levels: Annotated[int | None, typer.Option(help="Coarsest level of detail.", show_default=False)] = None,
+    ] = None
+    levels: Annotated[int | None, typer.Option(help="Coarsest level of detail.", show_default=False)] = None
     magnify: Annotated[
         float, typer.Option(help="Read the picture so many times as large, for small type; the tokens stay.")
-    ] = 1.0,
-    new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 64,
-    seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
+    ] = 1.0
+    new_tokens: NewTokens = 64
+    seed: Seed = 0
     out: Annotated[
         Path | None, typer.Option(help="Write NAME.homunculus.png, NAME.allocation.json and NAME.answer.json there.")
-    ] = None,
-    draw: Annotated[bool, typer.Option(help="With --out: draw the homunculus.")] = True,
+    ] = None
+    draw: Annotated[bool, typer.Option(help="With --out: draw the homunculus.")] = True
     record: Annotated[
         Path | None,
         typer.Option(
@@ -102,12 +103,20 @@ def command(
             help="Append what was asked and decided to a file of yours; `arr-coc judge` says whether it was right.",
             show_default=False,
         ),
-    ] = None,
-    allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch a picture that is a web address.")] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the answer and nothing else.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", "--jsonl", help="Only a line of JSON on the output.")] = False,
-) -> int:
+    ] = None
+    allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch a picture that is a web address.")] = False
+    device: Device = "cpu"
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the answer and nothing else.")] = False
+    as_json: Annotated[bool, typer.Option("--json", "--jsonl", help="Only a line of JSON on the output.")] = False
+
+    @property
+    def again(self) -> bool:
+        """Whether the picture is looked at in passes."""
+        return (self.passes or 1) > 1 or self.explain or self.preset is not None
+
+
+@with_options(AskCommand)
+def command(options: AskCommand) -> int:
     """The answer, its uncertainty, the tokens it took, and the seconds of each stage.
 
     mini comes with the library and needs no network; it has only ever seen pictures drawn by `needle` and `pages`.
@@ -127,118 +136,162 @@ def command(
       arr-coc ask form.png "What is the date?" --record feedback.jsonl && arr-coc judge feedback.jsonl right
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
-    from ...allocation.request import check_amount, check_depth, check_device, check_request
-    from ...allocation.strategies import check_strategy
-    from ...asking import Eye, can_be_quick
+    from ...allocation.request import check_amount
     from ...eye.feedback import Feedback
-    from ...pictures.load import magnified
-    from ...pictures.pdf import is_pdf, load_page
-    from ...pictures.words_files import as_words
-    from .inputs import check_clusters_of, check_model, expand, open_source, quiet_decoder, result_names
 
     wait_asleep()
-    tokens, share = check_amount(budget, keep)
-    check_request([query], tokens, share)
-    if new_tokens < 1:
-        raise InputError(f"--new-tokens {new_tokens} leaves no room for an answer; give at least 1")
-    if passes is not None and not 1 <= passes <= MOST_PASSES:
-        raise InputError(f"--passes {passes} is not possible; give 1 to {MOST_PASSES}")
-    check_clusters_of([strategy], clusters)
-    check_depth(depth)
-    if strategy is not None:
-        check_strategy(strategy)
-    again = (passes or 1) > 1 or explain or preset is not None
-    settings = None
-    if preset is not None:
-        from ...eye.pass_settings import as_settings
-
-        settings = None if preset == "esper" else as_settings(preset)
-    if first_look is not None and not again:
-        raise InputError("--first-look is for several passes; give --passes or --preset with it")
-    if tempering is not None and not again:
-        raise InputError("--tempering is for looking again; give --passes as well")
-    if again and strategy is not None:
-        raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes, --preset and --explain")
-    if again and depth is not None:
-        raise InputError("--depth is for one look; leave it out with --passes, --preset and --explain")
-    if again and magnify != 1:
-        raise InputError("--magnify is for one look; leave it out with --passes, --preset and --explain")
-    kept = Feedback.of(record)
-    check_device(device)
-    if not HUB_NAME.fullmatch(model):  # whether the hub has it is asked once the picture is known to be one
-        check_model(model)
-    source = open_source(image, allow_url)
-    if page is not None or is_pdf(source.place):
-        (source,) = expand([image], allow_url, None if page is None else str(page))
-    if again and words is not None:
-        raise InputError("--words cannot be read again and again; leave it out with --passes and --explain")
-    with quiet_decoder(source):
-        # A wrong file should be told before a model is loaded.
-        picture, known = load_page(source.place)
-    picture = magnified(picture, magnify)
-    known = known if words is None else as_words(words, picture.size)
-    check_model(model)
-    with progress(["loading", "asking"], "", hidden=as_json or quiet) as advance:
+    amount = check_amount(options.budget, options.keep)
+    check_options(options, amount)
+    kept = Feedback.of(options.record)
+    source, picture, known = open_picture(options)
+    with progress(["loading", "asking"], "", hidden=options.as_json or options.quiet) as advance:
         advance("loading")
         with uncollected():
-            given: dict[str, Any] = {"device": device, "relevance": relevance}
-            given |= {} if levels is None else {"levels": levels}
-            given |= {} if depth is None else {"depth": depth}
-            esper = None
-            if again:
-                from ...eye.esper import Esper
-
-                own: dict[str, Any] = {} if first_look is None else {"glance": first_look}
-                own |= {} if tempering is None else {"tempering": tempering}
-                esper = Esper.from_pretrained(model, settings, **given, **own)
-                eye = esper.eye
-            elif depth is None and can_be_quick(
-                model, device, picture.pixels.shape[:2], tokens, share, strategy=strategy, relevance=relevance
-            ):
-                eye = Eye.quick(relevance, levels)
-            else:
-                eye = Eye.from_pretrained(model, **given)
+            eye, esper = load_eye(options, picture, amount)
         advance("asking")
         eye.set_image(picture)
         story = None
         if esper is not None:
             esper.set_image(picture.pixels)
             lately = 0 if kept is None else kept.failures()
-            most = passes if preset is not None else passes or 1
-            story = esper.examine(query, tokens, share, passes=most, failures=lately, max_new_tokens=new_tokens)
+            most = options.passes if options.preset is not None else options.passes or 1
+            how: dict[str, Any] = {"passes": most, "failures": lately, "max_new_tokens": options.new_tokens}
+            story = esper.examine(options.query, *amount, **how)
             answer = story.answer
         else:
-            how: dict[str, Any] = {"strategy": strategy, "seed": seed, "words": known}
-            how |= {"clusters": clusters} if strategy == "clusters" else {}
-            answer = eye.ask(query, tokens, share, max_new_tokens=new_tokens, **how)
+            how = {"strategy": options.strategy, "seed": options.seed, "words": known}
+            how |= {"clusters": options.clusters} if options.strategy == "clusters" else {}
+            answer = eye.ask(options.query, *amount, max_new_tokens=options.new_tokens, **how)
     if kept is not None:
-        answer = kept.noted(answer, query, picture, place=source.place, model=model)
+        answer = kept.noted(answer, options.query, picture, place=source.place, model=options.model)
     files: dict[str, str] = {}
-    if out is not None:
-        scored = eye.scored(query) if relevance in ("auto", "scorer") and draw else None
-        with writing(out):
-            (name,) = result_names([source])
-            if draw:
-                files = {"homunculus.png": draw_page(out, name, picture, answer, query, scored, known)}
-            files |= write_files(out, name, answer)
-            if story is not None and explain:
-                from ...eye.story_drawing import write_story
-
-                files |= write_story(story, out)
-    if as_json:
-        print_json({**answer.to_json(), "model": model, "query": query, "files": files})
+    if options.out is not None:
+        files = write_results(options.out, options, source, eye, Answered(picture, known, answer, story))
+    if options.as_json:
+        print_json({**answer.to_json(), "model": options.model, "query": options.query, "files": files})
         return 0
-    if quiet:
+    if options.quiet:
         say(answer.text)
         if is_unsure(answer.uncertainty):
             complain(f"unsure: {UNSURE}")
         return 0
-    if story is not None and explain:
+    if story is not None and options.explain:
         from ...eye.story import story_table
 
         show(story_table(story))
-    print_answer(source.file, query, answer, files)
+    print_answer(source.file, options.query, answer, files)
     return 0
+
+
+def check_options(options: AskCommand, amount: tuple[Any, Any]) -> None:
+    """What cannot be asked is told before anything is loaded."""
+    from ...allocation.request import check_depth, check_device, check_request
+    from ...allocation.strategies import check_strategy
+    from .inputs import check_clusters_of, check_model
+
+    check_request([options.query], *amount)
+    if options.new_tokens < 1:
+        raise InputError(f"--new-tokens {options.new_tokens} leaves no room for an answer; give at least 1")
+    if options.passes is not None and not 1 <= options.passes <= MOST_PASSES:
+        raise InputError(f"--passes {options.passes} is not possible; give 1 to {MOST_PASSES}")
+    check_clusters_of([options.strategy], options.clusters)
+    check_depth(options.depth)
+    if options.strategy is not None:
+        check_strategy(options.strategy)
+    preset_of(options)
+    one_look = "is for one look; leave it out with --passes, --preset and --explain"
+    if options.first_look is not None and not options.again:
+        raise InputError("--first-look is for several passes; give --passes or --preset with it")
+    if options.tempering is not None and not options.again:
+        raise InputError("--tempering is for looking again; give --passes as well")
+    if options.again and options.strategy is not None:
+        raise InputError(
+            f"--strategy {options.strategy} cannot look again; leave it out with --passes, --preset and --explain"
+        )
+    if options.again and options.depth is not None:
+        raise InputError(f"--depth {one_look}")
+    if options.again and options.magnify != 1:
+        raise InputError(f"--magnify {one_look}")
+    check_device(options.device)
+    if not HUB_NAME.fullmatch(options.model):  # whether the hub has it is asked once the picture is known to be one
+        check_model(options.model)
+
+
+def preset_of(options: AskCommand) -> Any:
+    """The settings of the passes; None leaves them to the model."""
+    if options.preset is None or options.preset == "esper":
+        return None
+    from ...eye.pass_settings import as_settings
+
+    return as_settings(options.preset)
+
+
+def open_picture(options: AskCommand) -> tuple[PictureSource, Any, Any]:
+    """The picture and its words. A wrong file should be told before a model is loaded."""
+    from ...pictures.load import magnified
+    from ...pictures.pdf import is_pdf, load_page
+    from ...pictures.words_files import as_words
+    from .inputs import check_model, expand, open_source, quiet_decoder
+
+    source = open_source(options.image, options.allow_url)
+    if options.page is not None or is_pdf(source.place):
+        (source,) = expand([options.image], options.allow_url, None if options.page is None else str(options.page))
+    if options.again and options.words is not None:
+        raise InputError("--words cannot be read again and again; leave it out with --passes and --explain")
+    with quiet_decoder(source):
+        picture, known = load_page(source.place)
+    picture = magnified(picture, options.magnify)
+    known = known if options.words is None else as_words(options.words, picture.size)
+    check_model(options.model)
+    return source, picture, known
+
+
+def load_eye(options: AskCommand, picture: Any, amount: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The eye; and the `Esper` around it, where it is to look again."""
+    from ...asking import Eye, can_be_quick
+
+    given: dict[str, Any] = {"device": options.device, "relevance": options.relevance}
+    given |= {} if options.levels is None else {"levels": options.levels}
+    given |= {} if options.depth is None else {"depth": options.depth}
+    if options.again:
+        from ...eye.esper import Esper
+
+        given |= {} if options.first_look is None else {"glance": options.first_look}
+        given |= {} if options.tempering is None else {"tempering": options.tempering}
+        esper = Esper.from_pretrained(options.model, preset_of(options), **given)
+        return esper.eye, esper
+    how: dict[str, Any] = {"strategy": options.strategy, "relevance": options.relevance}
+    if options.depth is None and can_be_quick(options.model, options.device, picture.pixels.shape[:2], *amount, **how):
+        return Eye.quick(options.relevance, options.levels), None
+    return Eye.from_pretrained(options.model, **given), None
+
+
+class Answered(NamedTuple):
+    """A picture with its words, and what was said about it. story: where several passes were made."""
+
+    picture: Any
+    words: Any
+    answer: Any
+    story: Any
+
+
+def write_results(out: Path, options: AskCommand, source: PictureSource, eye: Any, said: Answered) -> dict[str, str]:
+    """Write the page, the documents and the story; their paths by name."""
+    from .inputs import result_names
+
+    scored = eye.scored(options.query) if options.relevance in ("auto", "scorer") and options.draw else None
+    files: dict[str, str] = {}
+    with writing(out):
+        (name,) = result_names([source])
+        if options.draw:
+            page = draw_page(out, name, said.picture, said.answer, options.query, scored, said.words)
+            files = {"homunculus.png": page}
+        files |= write_files(out, name, said.answer)
+        if said.story is not None and options.explain:
+            from ...eye.story_drawing import write_story
+
+            files |= write_story(said.story, out)
+    return files
 
 
 def write_files(out: Path, name: str, answer: Any) -> dict[str, str]:

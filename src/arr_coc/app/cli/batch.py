@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
@@ -15,6 +16,7 @@ import typer
 from ...core.errors import InputError
 from ...core.folders import MINI
 from .console import INTERRUPTED, complain, print_json, progress, say, writing
+from .options import NewTokens, Quiet, Seed, Share, Tokens, with_options
 
 ENGINES = ("local", "ray")
 # Rows that a worker takes at a time: what is done again where it dies.
@@ -23,48 +25,50 @@ AT_ONCE = 16
 TELL_EVERY = 30.0
 
 
-def command(
+@dataclass(frozen=True)
+class BatchCommand:
+    """What a run over many pictures is asked."""
+
     place: Annotated[
         str,
         typer.Argument(metavar="IN", help="A folder, a glob, or a table: jsonl or parquet of paths or pictures."),
-    ],
+    ]
     questions: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help='Lines like {"query": "…"}, with "path" for one picture only.'),
-    ] = None,
+    ] = None
     query: Annotated[
         list[str] | None, typer.Option("--query", "-q", help="A question to every picture; may be repeated.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results; what is in it is not done again.")] = Path("out"),
-    engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: Ray Data.")] = "local",
+    ] = None
+    out: Annotated[Path, typer.Option(help="Folder of the results; what is in it is not done again.")] = Path("out")
+    engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: Ray Data.")] = "local"
     address: Annotated[
         str | None, typer.Option(help="Of a Ray that runs, or auto; without it one is started.", show_default=False)
-    ] = None,
-    ask: Annotated[bool, typer.Option("--ask", help="Let a model answer, too.")] = False,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="With --ask: mini, a folder, a name.")] = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="TOKENS", help="Tokens that may be spent, 256 or 25%.", show_default=False)
-    ] = None,
-    keep: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
-    ] = None,
+    ] = None
+    ask: Annotated[bool, typer.Option("--ask", help="Let a model answer, too.")] = False
+    model: Annotated[str | None, typer.Option("--model", "-m", help="With --ask: mini, a folder, a name.")] = None
+    budget: Tokens = None
+    keep: Share = None
     relevance: Annotated[
         str | None, typer.Option(help="auto, look, scorer, detail, … [default: auto]", show_default=False)
-    ] = None,
+    ] = None
     strategy: Annotated[
         str | None, typer.Option(help="How relevance becomes regions of one token each.", show_default=False)
-    ] = None,
+    ] = None
     workers: Annotated[
         int | None, typer.Option(help="[default: one for each core; with --ask 1]", show_default=False)
-    ] = None,
-    at_once: Annotated[int, typer.Option(help="Rows that a worker takes at a time.")] = AT_ONCE,
-    every: Annotated[float, typer.Option(metavar="SECONDS", help="What is done is written so often.")] = 20.0,
-    new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 64,
-    seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; with Ray one GPU for each worker.")] = "cpu",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but what went wrong.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Only a line of JSON about the run on the output.")] = False,
-) -> int:
+    ] = None
+    at_once: Annotated[int, typer.Option(help="Rows that a worker takes at a time.")] = AT_ONCE
+    every: Annotated[float, typer.Option(metavar="SECONDS", help="What is done is written so often.")] = 20.0
+    new_tokens: NewTokens = 64
+    seed: Seed = 0
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; with Ray one GPU for each worker.")] = "cpu"
+    quiet: Quiet = False
+    as_json: Annotated[bool, typer.Option("--json", help="Only a line of JSON about the run on the output.")] = False
+
+
+@with_options(BatchCommand)
+def command(options: BatchCommand) -> int:
     """Rows of where the tokens go (and, with --ask, of answers) for any number of pictures, each written once.
 
     Writes part-NNNNNN.jsonl and, where pyarrow is installed, part-NNNNNN.parquet: path, query, tokens, full, leaves,
@@ -86,56 +90,58 @@ def command(
     from ..batch.todo import Todo, read_questions
     from .inputs import SUFFIXES
 
-    check_numbers(workers=workers, at_once=at_once, new_tokens=new_tokens)
-    if not every >= 0:
-        raise InputError(f"--every {every} is no time; give seconds")
-    everywhere, own = read_questions(questions) if questions is not None else ((), {})
-    todo = Todo(place, (*everywhere, *(query or ())), own, SUFFIXES)
-    made = checked(budget, keep, relevance, strategy, engine, address, ask, model, device)
-    threads = max(1, (os.cpu_count() or 1) // (workers or 1)) if ask else 1
-    ways = LookerOptions(ask, device=device, seed=seed, new_tokens=new_tokens, threads=threads, **made)
+    check_numbers(workers=options.workers, at_once=options.at_once, new_tokens=options.new_tokens)
+    if not options.every >= 0:
+        raise InputError(f"--every {options.every} is no time; give seconds")
+    everywhere, own = read_questions(options.questions) if options.questions is not None else ((), {})
+    todo = Todo(options.place, (*everywhere, *(options.query or ())), own, SUFFIXES)
+    made = checked(options)
+    threads = max(1, (os.cpu_count() or 1) // (options.workers or 1)) if options.ask else 1
+    ways = LookerOptions(
+        options.ask, device=options.device, seed=options.seed, new_tokens=options.new_tokens, threads=threads, **made
+    )
     todo.check()
-    with writing(out):
-        store = Store(out, ways.settings(), seconds=every)
+    with writing(options.out):
+        store = Store(options.out, ways.settings(), seconds=options.every)
     started, total = perf_counter(), todo.count()
     stopped = False
     try:
         waiting = (row for row in todo.rows() if row.key not in store.keys)
         first = next(waiting, None)
         found: Iterator[Any] = iter(())
-        if first is not None and engine == "ray":
-            found = look_on_ray(todo, store.keys.array(), ways, workers, at_once, address)
+        if first is not None and options.engine == "ray":
+            found = look_on_ray(todo, store.keys.array(), ways, options.workers, options.at_once, options.address)
         elif first is not None:
-            crew = workers or (1 if ask else os.cpu_count() or 1)
-            found = look_locally(chain([first], waiting), ways, crew, at_once)
+            crew = options.workers or (1 if options.ask else os.cpu_count() or 1)
+            found = look_locally(chain([first], waiting), ways, crew, options.at_once)
         left = max(0, total - store.before)
-        with progress(left, "looking", hidden=as_json or quiet) as advance:
-            tell = telling(left, as_json or quiet)
+        with progress(left, "looking", hidden=options.as_json or options.quiet) as advance:
+            tell = telling(left, options.as_json or options.quiet)
             for columns in found:
-                with writing(out):
+                with writing(options.out):
                     new = store.add(columns)
                 advance(done=new)
                 tell(new)
     except KeyboardInterrupt:
         stopped = True
-        complain(f"stopped; what is done is in {out}, and the same line goes on from there")
+        complain(f"stopped; what is done is in {options.out}, and the same line goes on from there")
     finally:
-        with writing(out):
+        with writing(options.out):
             store.close()
     done = len(store.keys) - store.before
     # Rows that are there twice are counted twice, so fewer than expected need not be too few.
     short = not stopped and len(store.keys) < total and any(row.key not in store.keys for row in todo.rows())
     summary = {
         "rows": len(store.keys), "before": store.before, "done": done, "errors": store.errors, "tokens": store.tokens,
-        "full": store.full, "seconds": round(perf_counter() - started, 3), "engine": engine, "out": str(out),
-        "stopped": stopped,
+        "full": store.full, "seconds": round(perf_counter() - started, 3), "engine": options.engine,
+        "out": str(options.out), "stopped": stopped,
     }  # fmt: skip
-    if as_json:
+    if options.as_json:
         print_json(summary)
-    elif not quiet:
+    elif not options.quiet:
         print_summary(summary)
     if short:
-        return complain(f"some rows of {place} are missing in {out}; give the same line again")
+        return complain(f"some rows of {options.place} are missing in {options.out}; give the same line again")
     return INTERRUPTED if stopped else 0
 
 
@@ -145,17 +151,7 @@ def check_numbers(**given: int | None) -> None:
             raise InputError(f"--{name.replace('_', '-')} {value} does nothing; give at least 1")
 
 
-def checked(
-    budget: str | None,
-    keep: str | None,
-    relevance: str | None,
-    strategy: str | None,
-    engine: str,
-    address: str | None,
-    ask: bool,
-    model: str | None,
-    device: str,
-) -> dict[str, Any]:
+def checked(options: BatchCommand) -> dict[str, Any]:
     """What the rows are made with, told to be wrong before any is made."""
     from ...allocation.request import check_amount, check_device
     from ...allocation.strategies import find_strategy
@@ -163,24 +159,30 @@ def checked(
     from ..batch.on_ray import ray_missing
     from .inputs import check_model
 
-    if engine not in ENGINES:
-        raise InputError(f"unknown --engine {engine!r}; choose from {', '.join(ENGINES)}")
-    if engine == "ray" and ray_missing():
+    if options.engine not in ENGINES:
+        raise InputError(f"unknown --engine {options.engine!r}; choose from {', '.join(ENGINES)}")
+    if options.engine == "ray" and ray_missing():
         raise InputError(ray_missing())
-    if address is not None and engine != "ray":
-        raise InputError(f"--address {address} is of a Ray; add --engine ray")
-    if model is not None and not ask:
-        raise InputError(f"--model {model} answers nothing without --ask; add it, or leave out --model")
-    if strategy is not None and not find_strategy(strategy).leaves:
-        raise InputError(f"--strategy {strategy} makes no leaves; choose another, such as overlay")
-    tokens, share = check_amount(budget, keep)
-    if relevance is not None:
-        offers = ("pixels", "texture", *(("model", "words") if ask else ()))
-        check_relevance(relevance, offers)
-    check_device(device)
-    if ask:
-        check_model(model or MINI)
-    return {"budget": tokens, "keep": share, "relevance": relevance, "strategy": strategy, "model": model or MINI}
+    if options.address is not None and options.engine != "ray":
+        raise InputError(f"--address {options.address} is of a Ray; add --engine ray")
+    if options.model is not None and not options.ask:
+        raise InputError(f"--model {options.model} answers nothing without --ask; add it, or leave out --model")
+    if options.strategy is not None and not find_strategy(options.strategy).leaves:
+        raise InputError(f"--strategy {options.strategy} makes no leaves; choose another, such as overlay")
+    tokens, share = check_amount(options.budget, options.keep)
+    if options.relevance is not None:
+        offers = ("pixels", "texture", *(("model", "words") if options.ask else ()))
+        check_relevance(options.relevance, offers)
+    check_device(options.device)
+    if options.ask:
+        check_model(options.model or MINI)
+    return {
+        "budget": tokens,
+        "keep": share,
+        "relevance": options.relevance,
+        "strategy": options.strategy,
+        "model": options.model or MINI,
+    }
 
 
 def telling(left: int, quiet: bool) -> Callable[[int], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 from ...allocation.strategies import DEFAULT_STRATEGY
 from ...core.errors import InputError
 from .console import print_json, say, seconds_line, show, table
+from .options import Clusters, Device, OnlyJson, OutFolder, Page, Quiet, Seed, Share, Tokens, WordsFile, with_options
 
 if TYPE_CHECKING:
     from ...looking import Look
@@ -18,58 +20,55 @@ if TYPE_CHECKING:
     from .looks import LookReport
 
 
-def command(
+@dataclass(frozen=True)
+class LookCommand:
+    """What pictures are looked at with."""
+
     inputs: Annotated[
         list[str],
         typer.Argument(
             metavar="IMAGE... QUERY", help="Files, folders, globs or -, then the question.", show_default=False
         ),
-    ],
+    ]
     query: Annotated[
         list[str] | None,
         typer.Option("--query", "-q", help="A question; may be repeated. All arguments are then pictures."),
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="TOKENS", help="Tokens that may be spent, 256 or 25%.", show_default=False)
-    ] = None,
-    keep: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")
-    ] = None,
-    strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = DEFAULT_STRATEGY,
-    clusters: Annotated[
-        str, typer.Option(help="With --strategy clusters: slic, sam, or the folder of a SAM.")
-    ] = "slic",
+    ] = None
+    budget: Tokens = None
+    keep: Share = None
+    strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = DEFAULT_STRATEGY
+    clusters: Clusters = "slic"
     relevance: Annotated[
         str,
         typer.Option(
             help="auto: by the picture; scorer: the learned one, for pages; photos: things in photographs; words: by "
             "OCR; look: plain words and what stands out; encoder:FOLDER: your CLIP or SigLIP; detail; …"
         ),
-    ] = "auto",
-    words: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Words of the picture: hOCR, ALTO, TSV or JSON.", show_default=False),
-    ] = None,
-    page: Annotated[int | None, typer.Option(help="Page of a PDF, from 1. [default: 1]", show_default=False)] = None,
+    ] = "auto"
+    words: WordsFile = None
+    page: Page = None
     pages: Annotated[
         str | None, typer.Option(metavar="PAGES", help="Pages of a PDF: all, or 2-5,7.", show_default=False)
-    ] = None,
+    ] = None
     photos: Annotated[
         bool,
         typer.Option(help="Let the photo map take part where its weights are there (arr-coc setup photos)."),
-    ] = True,
+    ] = True
     compare: Annotated[
         str | None, typer.Option(metavar="A,B", help="Two strategies at equal tokens, side by side.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the results; made if missing.")] = Path("out"),
-    draw: Annotated[bool, typer.Option(help="Draw the homunculus; without it only the allocation is written.")] = True,
-    allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch pictures that are web addresses.")] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but what went wrong.")] = False,
-    lines: Annotated[bool, typer.Option("--jsonl", help="A line of JSON for each look, as it is made.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
-) -> int:
+    ] = None
+    seed: Seed = 0
+    out: OutFolder = Path("out")
+    draw: Annotated[bool, typer.Option(help="Draw the homunculus; without it only the allocation is written.")] = True
+    allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch pictures that are web addresses.")] = False
+    device: Device = "cpu"
+    quiet: Quiet = False
+    lines: Annotated[bool, typer.Option("--jsonl", help="A line of JSON for each look, as it is made.")] = False
+    as_json: OnlyJson = False
+
+
+@with_options(LookCommand)
+def command(options: LookCommand) -> int:
     """Where would the tokens go? Needs no language model.
 
     Writes NAME.homunculus.png and NAME.allocation.json for each picture, and prints a table. Of several pictures, one
@@ -93,36 +92,36 @@ def command(
     from .inputs import check_clusters_of, expand
     from .looks import LookJob, look_at_all, look_entry
 
-    images, queries = split_inputs(inputs, query)
-    strategies = parse_compare(compare) if compare is not None else [strategy]
+    images, queries = split_inputs(options.inputs, options.query)
+    strategies = parse_compare(options.compare) if options.compare is not None else [options.strategy]
     if len(queries) > 1 and len(strategies) > 1:
         raise InputError("--compare takes one question; leave out --compare or all but one --query")
-    tokens, share = check_amount(budget, keep)
+    tokens, share = check_amount(options.budget, options.keep)
     job = LookJob(
-        sources=expand(images, allow_url, chosen_pages(page, pages)),
+        sources=expand(images, options.allow_url, chosen_pages(options.page, options.pages)),
         queries=queries,
         strategies=strategies,
         budget=tokens,
         keep=share,
-        seed=seed,
-        device=device,
-        out=out,
-        relevance=relevance,
-        photos=photos,
-        draw=draw,
-        words=words,
-        clusters=clusters,
+        seed=options.seed,
+        device=options.device,
+        out=options.out,
+        relevance=options.relevance,
+        photos=options.photos,
+        draw=options.draw,
+        words=options.words,
+        clusters=options.clusters,
     )
-    check_clusters_of([*strategies], clusters)
-    if lines:
+    check_clusters_of([*strategies], options.clusters)
+    if options.lines:
         return look_at_all(job, quiet=True, tell=print_json).exit_code
     one = len(job.sources) == 1
-    kept = look_entry if as_json else None if quiet else (lambda *found: found) if one else summary_row
-    report = look_at_all(job, quiet=as_json or quiet, keep=kept)
-    if as_json:
+    kept = look_entry if options.as_json else None if options.quiet else (lambda *found: found) if one else summary_row
+    report = look_at_all(job, quiet=options.as_json or options.quiet, keep=kept)
+    if options.as_json:
         print_json(report.to_json())
-    elif not quiet:
-        print_report(report, len(queries) > 1, out)
+    elif not options.quiet:
+        print_report(report, len(queries) > 1, options.out)
     return report.exit_code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,36 +12,40 @@ import typer
 from ...core.errors import InputError
 from ...core.files import read_text
 from ...core.folders import MINI
+from .options import Device, Port, with_options
 
 PASSWORD = "ARR_COC_PASSWORD"
 MOST_PORT = 65535
 
 
-def command(
+@dataclass(frozen=True)
+class MicroscopeCommand:
+    """What the page is started with."""
+
     model: Annotated[
         list[str] | None,
         typer.Option("--model", "-m", help="A model that visitors may choose; may be repeated. [default: mini]"),
-    ] = None,
+    ] = None
     server: Annotated[
         str | None, typer.Option(help="Address of a running arr-coc serve, whose model answers instead of one here.")
-    ] = None,
-    api_key: Annotated[str | None, typer.Option(help="Of that server; better set ARR_COC_API_KEY.")] = None,
-    port: Annotated[int, typer.Option(help="0 takes any that is free.")] = 7860,
-    host: Annotated[str, typer.Option(help="Another address than this machine's own needs a password.")] = "127.0.0.1",
+    ] = None
+    api_key: Annotated[str | None, typer.Option(help="Of that server; better set ARR_COC_API_KEY.")] = None
+    port: Port = 7860
+    host: Annotated[str, typer.Option(help="Another address than this machine's own needs a password.")] = "127.0.0.1"
     password_file: Annotated[
         Path | None, typer.Option(help=f"A file whose first line is the password; or set {PASSWORD}.")
-    ] = None,
-    upload: Annotated[float, typer.Option(help="Largest upload, in megabytes.")] = 48,
-    pixels: Annotated[float, typer.Option(help="Largest picture, in megapixels.")] = 120,
-    queue: Annotated[int, typer.Option(help="Requests that may wait.")] = 64,
+    ] = None
+    upload: Annotated[float, typer.Option(help="Largest upload, in megabytes.")] = 48
+    pixels: Annotated[float, typer.Option(help="Largest picture, in megapixels.")] = 120
+    queue: Annotated[int, typer.Option(help="Requests that may wait.")] = 64
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(help="Another site whose pages may ask, such as https://example.org. [default: none]"),
-    ] = None,
+    ] = None
     numbers: Annotated[
         Path | None, typer.Option(help="Folder with needle.json and hypotheses.json for the tab Numbers.")
-    ] = None,
-    relevance: Annotated[str, typer.Option(help="Of the models here: a source, or the folder of a scorer.")] = "auto",
+    ] = None
+    relevance: Annotated[str, typer.Option(help="Of the models here: a source, or the folder of a scorer.")] = "auto"
     record: Annotated[
         Path | None,
         typer.Option(
@@ -48,10 +53,13 @@ def command(
             help="Append what is asked and decided to a file of yours; `arr-coc judge` says what was right.",
             show_default=False,
         ),
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
-    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-) -> None:
+    ] = None
+    device: Device = "cpu"
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False
+
+
+@with_options(MicroscopeCommand)
+def command(options: MicroscopeCommand) -> None:
     """A web page: ask, the three ways, textures, comparisons, passes, video, and the measured numbers.
 
     For this machine only, unless another --host is given, which needs a password; visitors are then asked for the
@@ -73,41 +81,48 @@ def command(
     from ..web import Origins, whole_units
     from .inputs import check_model
 
-    check_port(port)
-    password = read_password(password_file)
-    check_exposure(host, password)
-    if numbers is not None and not os.path.isdir(numbers):
-        raise InputError(f"--numbers {numbers} is not a folder; give the --out of arr-coc bench needle")
-    Origins(allow_origin or ())
-    sizes = {"upload": whole_units(upload, 2**20, "--upload"), "pixels": whole_units(pixels, 1e6, "--pixels")}
-    limits = PageLimits(**sizes, queue=queue)
-    kept = Feedback.of(record)
-    check_device(device)
-    for name in model or ():
+    check_port(options.port)
+    password = read_password(options.password_file)
+    check_exposure(options.host, password)
+    if options.numbers is not None and not os.path.isdir(options.numbers):
+        raise InputError(f"--numbers {options.numbers} is not a folder; give the --out of arr-coc bench needle")
+    Origins(options.allow_origin or ())
+    sizes = {
+        "upload": whole_units(options.upload, 2**20, "--upload"),
+        "pixels": whole_units(options.pixels, 1e6, "--pixels"),
+    }
+    limits = PageLimits(**sizes, queue=options.queue)
+    kept = Feedback.of(options.record)
+    check_device(options.device)
+    for name in options.model or ():
         check_model(name)
     from ..microscope.remote import Remote
     from ..microscope.serving import serve
 
     def ready(address: str) -> None:
         print(f"The microscope is at {address} (Ctrl-C ends it)", flush=True)
-        if show:
+        if options.show:
             import webbrowser
 
             webbrowser.open(address)
 
-    remote = None if server is None else Remote(server, api_key or os.environ.get("ARR_COC_API_KEY") or None)
+    remote = (
+        None
+        if options.server is None
+        else Remote(options.server, options.api_key or os.environ.get("ARR_COC_API_KEY") or None)
+    )
     serve(
-        tuple(model or ([MINI] if remote is None else [])),
-        host=host,
-        port=port,
+        tuple(options.model or ([MINI] if remote is None else [])),
+        host=options.host,
+        port=options.port,
         password=password,
-        device=device,
+        device=options.device,
         server=remote,
-        numbers=numbers,
+        numbers=options.numbers,
         limits=limits,
-        origins=allow_origin or (),
+        origins=options.allow_origin or (),
         ready=ready,
-        relevance=relevance,
+        relevance=options.relevance,
         record=kept,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,44 +10,51 @@ import typer
 
 from ...core.errors import InputError
 from .console import print_json, say, show, table, writing
+from .options import ModelDevice, OnlyJson, with_options
 
 SUFFIXES = (".npz", ".png")
 
 
-def command(
-    image: Annotated[str, typer.Argument(metavar="IMAGE|CLIP", help="A picture, or a clip with --video.")],
-    query: Annotated[str, typer.Option("--query", "-q", help="What attention and history are about.")] = "",
-    layout: Annotated[str, typer.Option(help="mvp13 or full40.")] = "mvp13",
-    video: Annotated[bool, typer.Option("--video", help="A clip: its history, and the last of its frames.")] = False,
+@dataclass(frozen=True)
+class SenseCommand:
+    """What a picture is sensed with."""
+
+    image: Annotated[str, typer.Argument(metavar="IMAGE|CLIP", help="A picture, or a clip with --video.")]
+    query: Annotated[str, typer.Option("--query", "-q", help="What attention and history are about.")] = ""
+    layout: Annotated[str, typer.Option(help="mvp13 or full40.")] = "mvp13"
+    video: Annotated[bool, typer.Option("--video", help="A clip: its history, and the last of its frames.")] = False
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Attention by: mini, a folder, a name on the hub.")
-    ] = None,
+    ] = None
     encoder: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Semantic channels by your CLIP or SigLIP.", show_default=False)
-    ] = None,
-    clusters: Annotated[str, typer.Option(help="slic, sam, the folder of a SAM, or none.")] = "slic",
+    ] = None
+    clusters: Annotated[str, typer.Option(help="slic, sam, the folder of a SAM, or none.")] = "slic"
     mips: Annotated[
         str | None, typer.Option(help="Also the pyramid: average, learned, attention.", show_default=False)
-    ] = None,
-    levels: Annotated[int, typer.Option(help="Levels of the pyramid.")] = 5,
+    ] = None
+    levels: Annotated[int, typer.Option(help="Levels of the pyramid.")] = 5
     gaze: Annotated[
         str | None, typer.Option(metavar="Y,X", help="Where one looks, 0 to 1. [default: where the model looks]")
-    ] = None,
-    size: Annotated[int | None, typer.Option(help="Sense at this longer side. [default: up to 1024]")] = None,
+    ] = None
+    size: Annotated[int | None, typer.Option(help="Sense at this longer side. [default: up to 1024]")] = None
     projection: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Semantic PCA: read from here, or fitted and written.", show_default=False),
-    ] = None,
-    every: Annotated[int, typer.Option(help="Of a clip only each so-manieth frame.")] = 1,
-    frames: Annotated[int, typer.Option(help="Of a clip so many frames.")] = 8,
-    text: Annotated[str, typer.Option(help="Text regions by: strokes, ocr, auto.")] = "strokes",
+    ] = None
+    every: Annotated[int, typer.Option(help="Of a clip only each so-manieth frame.")] = 1
+    frames: Annotated[int, typer.Option(help="Of a clip so many frames.")] = 8
+    text: Annotated[str, typer.Option(help="Text regions by: strokes, ocr, auto.")] = "strokes"
     out: Annotated[
         list[Path] | None,
         typer.Option(help="texture.npz or a sheet, texture.png; may be repeated. [default: texture.npz]"),
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; for the model.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
-) -> int:
+    ] = None
+    device: ModelDevice = "cpu"
+    as_json: OnlyJson = False
+
+
+@with_options(SenseCommand)
+def command(options: SenseCommand) -> int:
     """The texture array: what is sensed of a picture, channel by channel.
 
     Writes the channels with their names (npz) or a sheet of all of them (png), and prints their ranges. Channels that
@@ -64,35 +72,35 @@ def command(
     from ...texturing import MIPS, QUESTION, mips_of, save_texture, sense, silent_channels
     from .inputs import check_model, open_source
 
-    out = out or [Path("texture.npz")]
+    out = options.out or [Path("texture.npz")]
     for path in out:
         if path.suffix.lower() not in SUFFIXES:
             raise InputError(f"--out {path} must end in .npz (numbers) or .png (a sheet)")
-    if mips is not None and mips not in MIPS:
-        raise InputError(f"--mips {mips} is unknown; choose {', '.join(MIPS)}")
-    if not 1 <= levels <= 12:
-        raise InputError(f"--levels {levels} is no height of a pyramid; give 1 to 12")
-    check_device(device)
-    if model is not None:
-        check_model(model)
-    place: Any = image if video else open_source(image).place
+    if options.mips is not None and options.mips not in MIPS:
+        raise InputError(f"--mips {options.mips} is unknown; choose {', '.join(MIPS)}")
+    if not 1 <= options.levels <= 12:
+        raise InputError(f"--levels {options.levels} is no height of a pyramid; give 1 to 12")
+    check_device(options.device)
+    if options.model is not None:
+        check_model(options.model)
+    place: Any = options.image if options.video else open_source(options.image).place
     texture = sense(
         place,
-        query or QUESTION,
-        layout,
-        video=video,
-        model=model,
-        encoder=encoder,
-        clusters=None if clusters == "none" else clusters,
-        gaze=None if gaze is None else point_of(gaze),
-        size=size,
-        text=text,
-        projection=projection,
-        every=every,
-        frames=frames,
-        device=device,
+        options.query or QUESTION,
+        options.layout,
+        video=options.video,
+        model=options.model,
+        encoder=options.encoder,
+        clusters=None if options.clusters == "none" else options.clusters,
+        gaze=None if options.gaze is None else point_of(options.gaze),
+        size=options.size,
+        text=options.text,
+        projection=options.projection,
+        every=options.every,
+        frames=options.frames,
+        device=options.device,
     )
-    pyramid = None if mips is None else mips_of(texture, mips, levels)
+    pyramid = None if options.mips is None else mips_of(texture, options.mips, options.levels)
     for path in out:
         with writing(path.parent):
             if path.suffix.lower() == ".npz":
@@ -104,14 +112,15 @@ def command(
                 with replacing(path) as temporary:
                     texture_sheet(texture).save(temporary, format="png")
     silent = silent_channels(texture)
-    if as_json:
+    if options.as_json:
         print_json(document(texture, silent, pyramid, out))
         return 0
     rows = [
         (name, *(f"{value:.3g}" for value in ranges_of(texture, name)), "says nothing" if name in silent else "")
         for name in texture.names
     ]
-    show(table(f"{image}: {layout}", {"channel": "left", **dict.fromkeys(("low", "mean", "high", ""), "right")}, rows))
+    columns = {"channel": "left", **dict.fromkeys(("low", "mean", "high", ""), "right")}
+    show(table(f"{options.image}: {options.layout}", columns, rows))
     say(
         f"{len(texture.names) - len(silent)} of {len(texture.names)} channels of {texture.width}×{texture.height} live",
         *(f"note: {note}" for note in texture.notes),

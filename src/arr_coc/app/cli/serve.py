@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,41 +12,45 @@ from typing import Annotated, Any
 import typer
 
 from ...core.errors import InputError
+from .options import Device, Port, with_options
 
 PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
 
 
-def command(
-    model: Annotated[str, typer.Option("--model", "-m", help="mini, a folder, or a name on the hub.")] = "mini",
-    port: Annotated[int, typer.Option(help="0 takes any that is free.")] = 8000,
-    host: Annotated[str, typer.Option(help="Another address than this machine's own needs a key.")] = "127.0.0.1",
+@dataclass(frozen=True)
+class ServeCommand:
+    """What a server is started with."""
+
+    model: Annotated[str, typer.Option("--model", "-m", help="mini, a folder, or a name on the hub.")] = "mini"
+    port: Port = 8000
+    host: Annotated[str, typer.Option(help="Another address than this machine's own needs a key.")] = "127.0.0.1"
     api_key: Annotated[
         str | None, typer.Option(help="Clients must send it; better set ARR_COC_API_KEY, which nobody else can read.")
-    ] = None,
+    ] = None
     budget: Annotated[
         str | None, typer.Option(help="Of requests that give none: tokens, or a share such as 25%. [default: 25%]")
-    ] = None,
+    ] = None
     max_budget: Annotated[
         int | None, typer.Option(help="Tokens that a picture may cost; larger budgets are lowered. [default: any]")
-    ] = None,
+    ] = None
     allow_media: Annotated[
         list[str] | None,
         typer.Option(help="A host that pictures may be fetched from; may be repeated. [default: none]"),
-    ] = None,
+    ] = None
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(help="A site whose pages may ask, such as https://example.org; may be repeated. [default: none]"),
-    ] = None,
-    batch: Annotated[int, typer.Option(help="Requests that are answered at once.")] = 8,
-    queue: Annotated[int, typer.Option(help="Requests that may wait; others get 429.")] = 64,
-    upload: Annotated[float, typer.Option(help="Largest request, in megabytes; others get 413.")] = 24,
-    pixels: Annotated[float, typer.Option(help="Of all pictures of a request, in megapixels.")] = 20,
-    pictures: Annotated[int, typer.Option(help="Pictures of one request.")] = 8,
-    new_tokens: Annotated[int, typer.Option(help="Longest answer that may be asked for.")] = 512,
-    seconds: Annotated[float, typer.Option(help="Longest time for one request; then it gets 504.")] = 120,
+    ] = None
+    batch: Annotated[int, typer.Option(help="Requests that are answered at once.")] = 8
+    queue: Annotated[int, typer.Option(help="Requests that may wait; others get 429.")] = 64
+    upload: Annotated[float, typer.Option(help="Largest request, in megabytes; others get 413.")] = 24
+    pixels: Annotated[float, typer.Option(help="Of all pictures of a request, in megapixels.")] = 20
+    pictures: Annotated[int, typer.Option(help="Pictures of one request.")] = 8
+    new_tokens: Annotated[int, typer.Option(help="Longest answer that may be asked for.")] = 512
+    seconds: Annotated[float, typer.Option(help="Longest time for one request; then it gets 504.")] = 120
     relevance: Annotated[
         str, typer.Option(help="Of requests that name none: a source by name, or the folder of a scorer.")
-    ] = "auto",
+    ] = "auto"
     record: Annotated[
         Path | None,
         typer.Option(
@@ -53,9 +58,12 @@ def command(
             help="Append what is asked and decided to a file of yours; clients judge by POST /v1/feedback.",
             show_default=False,
         ),
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
-) -> None:
+    ] = None
+    device: Device = "cpu"
+
+
+@with_options(ServeCommand)
+def command(options: ServeCommand) -> None:
     """Answer OpenAI clients: POST /v1/chat/completions, GET /v1/models, /health, /metrics.
 
     The field arr_coc of a request carries budget or keep, query, relevance, strategy, words, allocation, want; the
@@ -79,33 +87,35 @@ def command(
     from .inputs import check_model
     from .microscope import check_port
 
-    check_port(port)
-    key = api_key or os.environ.get("ARR_COC_API_KEY") or None
-    check_exposure(host, key)
-    Request.of(budget)
-    Origins(allow_origin or ())
-    sizes: dict[str, Any] = {"upload": whole_units(upload, 2**20, "--upload"), "pictures": pictures}
-    sizes |= {"pixels": whole_units(pixels, 1e6, "--pixels"), "max_budget": max_budget}
-    limits = Limits(**sizes, new_tokens=new_tokens, queue=queue, batch=batch, seconds=seconds)
-    kept = Feedback.of(record)
-    check_device(device)
-    check_model(model)
+    check_port(options.port)
+    key = options.api_key or os.environ.get("ARR_COC_API_KEY") or None
+    check_exposure(options.host, key)
+    Request.of(options.budget)
+    Origins(options.allow_origin or ())
+    sizes: dict[str, Any] = {"upload": whole_units(options.upload, 2**20, "--upload"), "pictures": options.pictures}
+    sizes |= {"pixels": whole_units(options.pixels, 1e6, "--pixels"), "max_budget": options.max_budget}
+    limits = Limits(
+        **sizes, new_tokens=options.new_tokens, queue=options.queue, batch=options.batch, seconds=options.seconds
+    )
+    kept = Feedback.of(options.record)
+    check_device(options.device)
+    check_model(options.model)
     from ..serve.api import serve
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("arr_coc.serve").setLevel(logging.INFO)
 
     def ready(address: str) -> None:
-        print(f"{model} answers at {address}v1 (Ctrl-C ends it)", flush=True)
+        print(f"{options.model} answers at {address}v1 (Ctrl-C ends it)", flush=True)
 
     how: dict[str, Any] = {
-        "host": host,
-        "port": port,
+        "host": options.host,
+        "port": options.port,
         "key": key,
-        "device": device,
+        "device": options.device,
         "limits": limits,
-        "media": allow_media or (),
-        "origins": allow_origin or (),
+        "media": options.allow_media or (),
+        "origins": options.allow_origin or (),
     }
-    how |= {"relevance": relevance, "record": kept}
-    serve(model, **how, default={} if budget is None else {"budget": budget}, ready=ready)
+    how |= {"relevance": options.relevance, "record": kept}
+    serve(options.model, **how, default={} if options.budget is None else {"budget": options.budget}, ready=ready)

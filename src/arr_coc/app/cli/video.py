@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from ...core.errors import InputError
 from .console import print_json, progress, say, show, table, writing
+from .options import ModelDevice, OnlyJson, OutFolder, Query, with_options
 
 if TYPE_CHECKING:
     from ...core.values import Answer
@@ -21,50 +23,56 @@ LIVE_FRAMES = 150
 ROWS = 30
 
 
-def command(
-    clip: Annotated[str, typer.Argument(help="A file, 'webcam', or a stream (rtsp://…).", show_default=False)],
-    query: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+@dataclass(frozen=True)
+class VideoCommand:
+    """What a clip is watched with."""
+
+    clip: Annotated[str, typer.Argument(help="A file, 'webcam', or a stream (rtsp://…).", show_default=False)]
+    query: Query
     budget: Annotated[
         str | None, typer.Option(metavar="TOKENS", help="Of the whole clip, 2560 or 25%.", show_default=False)
-    ] = None,
+    ] = None
     keep: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Share of the clip's full count to spend. [default: 0.25]")
-    ] = None,
-    cap: Annotated[int | None, typer.Option(help="Tokens that one frame may cost.", show_default=False)] = None,
-    every: Annotated[int, typer.Option(help="Only each so-manieth frame.")] = 1,
-    frames: Annotated[int | None, typer.Option(help="At most so many frames.", show_default=False)] = None,
+    ] = None
+    cap: Annotated[int | None, typer.Option(help="Tokens that one frame may cost.", show_default=False)] = None
+    every: Annotated[int, typer.Option(help="Only each so-manieth frame.")] = 1
+    frames: Annotated[int | None, typer.Option(help="At most so many frames.", show_default=False)] = None
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name on the hub.")
-    ] = None,
-    reading: Annotated[str, typer.Option(help="How a model reads a clip: auto, video, clearest.")] = "auto",
+    ] = None
+    reading: Annotated[str, typer.Option(help="How a model reads a clip: auto, video, clearest.")] = "auto"
     passes: Annotated[
         int, typer.Option(help="By the clearest frames: look at up to so many, until the answer is sure.")
-    ] = 1,
+    ] = 1
     clusters: Annotated[
         str | None,
         typer.Option(metavar="slic|sam:FOLDER", help="What finds clusters on keyframes.", show_default=False),
-    ] = None,
-    cascade: Annotated[bool, typer.Option("--cascade", help="Tokens go through the best clusters first.")] = False,
+    ] = None
+    cascade: Annotated[bool, typer.Option("--cascade", help="Tokens go through the best clusters first.")] = False
     foresee: Annotated[
         bool, typer.Option("--foresee", help="Say how well each frame was foreseen from the motion before it.")
-    ] = False,
+    ] = False
     mips: Annotated[
         float | None,
         typer.Option(help="Share of the relevance read from temporal mips of the last frames.", show_default=False),
-    ] = None,
+    ] = None
     relevance: Annotated[
         str, typer.Option(help="look: without a model; scorer: the learned one; auto: the model's own.")
-    ] = "auto",
+    ] = "auto"
     numbers: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Of train video temporal: decay, boost, thresholds.", show_default=False),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the results; made if missing.")] = Path("out"),
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; for the model.")] = "cpu",
-    allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch a clip that is a web address.")] = False,
-    seed: Annotated[int, typer.Option(help="Nothing here draws lots; for scripts that pass it everywhere.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
-) -> int:
+    ] = None
+    out: OutFolder = Path("out")
+    device: ModelDevice = "cpu"
+    allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch a clip that is a web address.")] = False
+    seed: Annotated[int, typer.Option(help="Nothing here draws lots; for scripts that pass it everywhere.")] = 0
+    as_json: OnlyJson = False
+
+
+@with_options(VideoCommand)
+def command(options: VideoCommand) -> int:
     """Where a clip's tokens go, frame by frame; an answer where a model is named.
 
     Writes homunculus.mp4, coherence.png and video.json, and prints a table. The budget is shared over time as well as
@@ -83,56 +91,55 @@ def command(
     from ...allocation.request import check_amount, check_device, check_request
     from .inputs import check_model, is_url
 
-    tokens, share = check_amount(budget, keep)
-    check_request([query], tokens, share)
-    if is_url(clip) and not allow_url:
-        raise InputError(f"{clip} is a web address; add --allow-url to fetch it, or download it and give its path")
-    check_device(device)
-    if model is not None:
-        check_model(model)
+    tokens, share = check_amount(options.budget, options.keep)
+    check_request([options.query], tokens, share)
+    if is_url(options.clip) and not options.allow_url:
+        raise InputError(
+            f"{options.clip} is a web address; add --allow-url to fetch it, or download it and give its path"
+        )
+    check_device(options.device)
+    if options.model is not None:
+        check_model(options.model)
     from ...video.answering import READINGS
 
-    if reading not in READINGS:
-        raise InputError(f"--reading {reading} is unknown; choose {', '.join(READINGS)}")
-    if passes < 1 or (passes > 1 and (model is None or reading == "video")):
-        raise InputError(f"--passes {passes} needs --model and frames one by one; give 1 or more, not --reading video")
-    how: dict[str, Any] = {"clusters": clusters or cascade, "cascade": cascade, "foresee": foresee, "mips": mips}
-    if numbers is not None:
+    if options.reading not in READINGS:
+        raise InputError(f"--reading {options.reading} is unknown; choose {', '.join(READINGS)}")
+    if options.passes < 1 or (options.passes > 1 and (options.model is None or options.reading == "video")):
+        raise InputError(
+            f"--passes {options.passes} needs --model and frames one by one; give 1 or more, not --reading video"
+        )
+    how: dict[str, Any] = {
+        "clusters": options.clusters or options.cascade,
+        "cascade": options.cascade,
+        "foresee": options.foresee,
+        "mips": options.mips,
+    }
+    if options.numbers is not None:
         from ...video.settings import load_settings
 
-        how["settings"] = load_settings(numbers)
+        how["settings"] = load_settings(options.numbers)
     eye = None
-    if model is not None:
+    if options.model is not None:
         from ...eye.eye import Eye
 
-        eye = Eye.from_pretrained(model, device=device)
-    watched, pixels, rate = watch_source(clip, query, tokens, share, cap, every, frames, relevance, as_json, eye, **how)
+        eye = Eye.from_pretrained(options.model, device=options.device)
+    watched, pixels, rate = watch_source(options, (tokens, share), eye, **how)
     answer = None
     if eye is not None:
         from ...video.answering import answer_clip
 
-        reading = "clearest" if passes > 1 else reading
-        answer = answer_clip(eye, watched, pixels, reading, passes=passes)  # type: ignore[arg-type]
-    files = write_files(out, watched, pixels, rate, answer, clip)
-    if as_json:
-        print_json({**document(watched, answer, clip), "files": files})
+        reading: Any = "clearest" if options.passes > 1 else options.reading
+        answer = answer_clip(eye, watched, pixels, reading, passes=options.passes)
+    files = write_files(options.out, watched, pixels, rate, answer, options.clip)
+    if options.as_json:
+        print_json({**document(watched, answer, options.clip), "files": files})
     else:
-        print_watched(clip, watched, answer, files)
+        print_watched(options.clip, watched, answer, files)
     return 0
 
 
 def watch_source(
-    clip: str,
-    query: str,
-    budget: int | None,
-    keep: float | None,
-    cap: int | None,
-    every: int,
-    frames: int | None,
-    relevance: str,
-    quiet: bool,
-    eye: Any,
-    **more: Any,
+    options: VideoCommand, amount: tuple[Any, Any], eye: Any, **more: Any
 ) -> tuple[Watched, list[Any], float]:
     """The clip, watched; its frames; frames a second of what was kept."""
     from dataclasses import replace
@@ -140,8 +147,9 @@ def watch_source(
     from ...video.decode import open_film
     from ...video.watching import watch
 
+    clip, every = options.clip, options.every
     live = clip.partition(":")[0] == "webcam" or "://" in clip
-    limit = frames if frames is not None or not live else LIVE_FRAMES
+    limit = options.frames if options.frames is not None or not live else LIVE_FRAMES
     with open_film(clip, every, limit, multiple=1 if eye is None else eye_cell(eye)) as film:
         pixels, seconds = [], []
 
@@ -151,9 +159,10 @@ def watch_source(
                 pixels.append(frame)
                 yield frame
 
-        with progress(film.frames, "watching", hidden=quiet) as advance:
-            how: dict[str, Any] = {"relevance": relevance, "scorer": getattr(eye, "scorer", None), **more}
-            watched = watch(kept(), query, budget, keep, cap=cap, advance=lambda seen: advance(), **how)
+        with progress(film.frames, "watching", hidden=options.as_json) as advance:
+            how: dict[str, Any] = {"relevance": options.relevance, "scorer": getattr(eye, "scorer", None), **more}
+            how |= {"cap": options.cap, "advance": lambda seen: advance()}
+            watched = watch(kept(), options.query, *amount, **how)
         start = seconds[0]
         times = tuple(time - start for time in seconds)
         return replace(watched, seconds=times, notes=(*watched.notes, *film.notes)), pixels, film.per_second / every
