@@ -15,6 +15,7 @@ import numpy as np
 from ...core.arrays import torch_threads
 from ...core.errors import InputError
 from ...core.folders import MINI
+from ...core.unsure import withheld
 from ...core.values import Allocation
 
 if TYPE_CHECKING:
@@ -39,12 +40,17 @@ class LookerOptions:
     relevance: str | None = None
     seed: int = 0
     new_tokens: int = 64
+    hints: bool = True
+    min_sureness: float = 0.0
     threads: int = 1
 
     def settings(self) -> dict[str, Any]:
         """What the rows of one folder of results have in common; where they were computed is not part of it."""
         given = asdict(self)
-        return {name: given[name] for name in given if name not in ("device", "threads")}
+        # Newer options only where they were given, so that a folder of an earlier version goes on.
+        newer = {"hints": True, "min_sureness": 0.0}
+        left_out = {"device", "threads", *(name for name, usual in newer.items() if given[name] == usual)}
+        return {name: given[name] for name in given if name not in left_out}
 
 
 class Looker:
@@ -109,7 +115,8 @@ class Looker:
             self.eye.set_image(data or path)
             self._shown = path, None
         how: dict[str, Any] = {"strategy": ways.strategy, "seed": ways.seed, "max_new_tokens": ways.new_tokens}
-        answer = self.eye.ask(query, ways.budget, ways.keep, **how)
+        how |= {} if ways.hints else {"hints": "none"}
+        answer = withheld(self.eye.ask(query, ways.budget, ways.keep, **how), ways.min_sureness)
         said = {"text": answer.text, "uncertainty": answer.uncertainty, "full": answer.full, "tokens": answer.tokens}
         return placed(answer.allocation) | said | {"source": source_of(answer.notes, ways.relevance or "auto")}
 

@@ -10,10 +10,10 @@ import typer
 
 from ...core.errors import InputError
 from ...core.folders import MINI
-from ...core.unsure import UNSURE, is_unsure, sureness_words
+from ...core.unsure import UNSURE, check_sureness, is_unsure, sureness_words, withheld
 from ...models.bundled import HUB_NAME
 from .console import complain, print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
-from .options import Clusters, Device, NewTokens, Page, Query, Seed, Share, WordsFile, with_options
+from .options import Clusters, Device, Hints, NewTokens, Page, Query, Seed, Share, Sureness, WordsFile, with_options
 
 if TYPE_CHECKING:
     from .inputs import PictureSource
@@ -46,6 +46,7 @@ class AskCommand:
         ),
     ] = "auto"
     words: WordsFile = None
+    hints: Hints = True
     page: Page = None
     passes: Annotated[
         int | None,
@@ -91,6 +92,7 @@ class AskCommand:
         float, typer.Option(help="Read the picture so many times as large, for small type; the tokens stay.")
     ] = 1.0
     new_tokens: NewTokens = 64
+    min_sureness: Sureness = 0.0
     seed: Seed = 0
     out: Annotated[
         Path | None, typer.Option(help="Write NAME.homunculus.png, NAME.allocation.json and NAME.answer.json there.")
@@ -160,8 +162,10 @@ def command(options: AskCommand) -> int:
             answer = story.answer
         else:
             how = {"strategy": options.strategy, "seed": options.seed, "words": known}
+            how |= {} if options.hints else {"hints": "none"}
             how |= {"clusters": options.clusters} if options.strategy == "clusters" else {}
             answer = eye.ask(options.query, *amount, max_new_tokens=options.new_tokens, **how)
+    answer = withheld(answer, options.min_sureness)
     if kept is not None:
         answer = kept.noted(answer, options.query, picture, place=source.place, model=options.model)
     files: dict[str, str] = {}
@@ -194,6 +198,7 @@ def check_options(options: AskCommand, amount: tuple[Any, Any]) -> None:
         raise InputError(f"--new-tokens {options.new_tokens} leaves no room for an answer; give at least 1")
     if options.passes is not None and not 1 <= options.passes <= MOST_PASSES:
         raise InputError(f"--passes {options.passes} is not possible; give 1 to {MOST_PASSES}")
+    check_sureness(options.min_sureness)
     check_clusters_of([options.strategy], options.clusters)
     check_depth(options.depth)
     if options.strategy is not None:
@@ -325,6 +330,7 @@ def print_answer(name: str, query: str, answer: Any, files: dict[str, str]) -> N
             "uncertainty",
             f"{answer.uncertainty:.2f} ({sureness_words(answer.uncertainty).partition(',')[0]}; {details})",
         ),
+        *((("read from", answer.source),) if answer.source != "pixels" else ()),
         ("tokens", f"{answer.tokens} of {answer.full} ({100 * answer.tokens / answer.full:.1f} %)"),
         ("seconds", seconds_line(answer.seconds)),
         *files.items(),

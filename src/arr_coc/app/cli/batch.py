@@ -15,8 +15,9 @@ import typer
 
 from ...core.errors import InputError
 from ...core.folders import MINI
+from ...core.unsure import check_sureness
 from .console import INTERRUPTED, complain, print_json, progress, say, writing
-from .options import NewTokens, Quiet, Seed, Share, Tokens, with_options
+from .options import Hints, NewTokens, Quiet, Seed, Share, Sureness, Tokens, with_options
 
 ENGINES = ("local", "ray")
 # Rows that a worker takes at a time: what is done again where it dies.
@@ -61,6 +62,8 @@ class BatchCommand:
     at_once: Annotated[int, typer.Option(help="Rows that a worker takes at a time.")] = AT_ONCE
     every: Annotated[float, typer.Option(metavar="SECONDS", help="What is done is written so often.")] = 20.0
     new_tokens: NewTokens = 64
+    hints: Hints = True
+    min_sureness: Sureness = 0.0
     seed: Seed = 0
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; with Ray one GPU for each worker.")] = "cpu"
     quiet: Quiet = False
@@ -182,6 +185,8 @@ def checked(options: BatchCommand) -> dict[str, Any]:
         "relevance": options.relevance,
         "strategy": options.strategy,
         "model": options.model or MINI,
+        "hints": options.hints,
+        "min_sureness": check_sureness(options.min_sureness),
     }
 
 

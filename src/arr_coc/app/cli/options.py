@@ -53,6 +53,12 @@ Clusters = Annotated[str, typer.Option(help="With --strategy clusters: slic, sam
 WordsFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Words of the picture: hOCR, ALTO, TSV or JSON.", show_default=False)
 ]
+Hints = Annotated[
+    bool, typer.Option(help="Let known words of a page (PDF, hOCR) help to read it, not only tell where to look.")
+]
+Sureness = Annotated[
+    float, typer.Option("--min-sureness", metavar="0–1", help="Say nothing where the model is less sure than this.")
+]
 Page = Annotated[int | None, typer.Option(help="Page of a PDF, from 1. [default: 1]", show_default=False)]
 NewTokens = Annotated[int, typer.Option(help="Longest answer, in tokens.")]
 Seed = Annotated[int, typer.Option(help="For strategies that draw lots.")]
