@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
-from arr_coc.relevance.words.answer import CALIBRATION, answer_words, doubts
 from arr_coc.relevance.words.answer import LOUDEST as LOUDEST_LOGIT
+from arr_coc.relevance.words.answer import answer_words, doubts
 from arr_coc.relevance.words.page import NEIGHBOURS
 from arr_coc.relevance.words.ranker import LOUDEST, RANKER, ROUNDS, ranker_weights
 
@@ -30,7 +30,7 @@ from .devices import Devices
 from .options import RunOptions, option, plain
 from .own_data import HELD_OUT, read_own, split_by_picture
 from .run import Moment, Notes, Schedule, Training, command, door
-from .word_lessons import OWN, Example, bill_lessons, examples, needle_lessons, own_lessons, page_lessons
+from .word_lessons import BILLS, OWN, Example, bill_lessons, examples, needle_lessons, own_lessons, page_lessons
 
 WIDTH = 32
 WORD_WIDTH = 24
@@ -164,7 +164,8 @@ def rank_report(found: Sequence[Example], model: Ranker) -> dict[str, tuple[int,
 
 
 def calibration_of(found: Sequence[Example], model: Ranker) -> np.ndarray:
-    """(3,) weights of `answer.doubts`, fitted so that a copied answer is right as often as it says."""
+    """(3,) weights of `answer.doubts`, fitted so that a copied answer is right as often as it says. Pages drawn by a
+    browser, which are the most like real ones, count half."""
     told, right = [], []
     model.eval()
     with torch.no_grad():
@@ -173,12 +174,15 @@ def calibration_of(found: Sequence[Example], model: Ranker) -> np.ndarray:
             chosen = answer_words(one.phrase, logits)
             told.append(doubts(one.phrase, logits, chosen))
             right.append(bool(one.answer[chosen].all()) and int(one.answer.sum()) == len(chosen))
-    features, target, weights = np.array(told), np.array(right, float), np.array(CALIBRATION)
+    features, target, weights = np.array(told), np.array(right, float), np.zeros(3)
+    simple = np.array([one.family in BILLS or one.family.startswith("needle") for one in found])
+    share = len(found) / 2 / np.where(simple, max(1, simple.sum()), max(1, (~simple).sum()))
     for _ in range(50):  # Newton's steps; a little weight keeps them small where everything is right
         odds = 1 / (1 + np.exp(-features @ weights))
-        slope = features.T @ (target - odds) - 0.1 * weights
-        bend = (features * (odds * (1 - odds))[:, None]).T @ features + 0.1 * np.eye(3)
-        weights = weights + np.linalg.solve(bend, slope).clip(-1, 1)
+        slope = features.T @ (share * (target - odds)) - 0.1 * weights
+        bend = (features * (share * odds * (1 - odds))[:, None]).T @ features + 0.1 * np.eye(3)
+        step = np.linalg.solve(bend, slope)
+        weights = weights + step / max(1.0, 4 * np.abs(step).max())
     return weights
 
 

@@ -26,6 +26,7 @@ from ..worlds.pages.pack import read_pack
 from .own_data import OwnRecord
 
 OWN = "own"
+BILLS = ("drawn invoice", "drawn receipt")
 NEEDLE_FAMILIES = ("forms", "receipts", "charts")
 NEEDLE_SIZES = ((512, 512), (768, 1024), (512, 384))
 # What OCR takes for one another.
@@ -173,7 +174,7 @@ def bill_lessons(number: int, questions: int, seed: int, split: str = "train") -
     for bill in bills(number, seed, split):
         chosen = source.permutation(len(bill.questions))[:questions]
         found = tuple(WordLesson(*bill.questions[place]) for place in chosen.tolist())
-        yield Lesson(bill.words, found, bill.kind)
+        yield Lesson(bill.words, found, f"drawn {bill.kind}")
 
 
 def own_lessons(records: Iterable[OwnRecord]) -> Iterator[Lesson]:
