@@ -248,7 +248,7 @@ def open_picture(options: AskCommand) -> tuple[PictureSource, Any, Any]:
 
 def load_eye(options: AskCommand, picture: Any, amount: tuple[Any, Any]) -> tuple[Any, Any]:
     """The eye; and the `Esper` around it, where it is to look again."""
-    from ...asking import Eye, can_be_quick
+    from ...asking import Eye, can_be_quick, quick_eye
 
     given: dict[str, Any] = {"device": options.device, "relevance": options.relevance}
     given |= {} if options.levels is None else {"levels": options.levels}
@@ -262,7 +262,7 @@ def load_eye(options: AskCommand, picture: Any, amount: tuple[Any, Any]) -> tupl
         return esper.eye, esper
     how: dict[str, Any] = {"strategy": options.strategy, "relevance": options.relevance}
     if options.depth is None and can_be_quick(options.model, options.device, picture.pixels.shape[:2], *amount, **how):
-        return Eye.quick(options.relevance, options.levels), None
+        return quick_eye(options.relevance, options.levels), None
     return Eye.from_pretrained(options.model, **given), None
 
 
