@@ -128,7 +128,7 @@ class LightEngine:
 def quick_eye(relevance: Any = "auto", levels: int | None = None) -> Eye:
     """The bundled `mini` without torch, for one question about one picture at a time."""
     folder = part_folder(MINI)
-    own = {"relevance": relevance, **({} if levels is None else {"levels": levels})}
+    own: dict[str, Any] = {"relevance": relevance, **({} if levels is None else {"levels": levels})}
     return Eye(LightEngine(folder), **{**beside(folder), **own})
 
 
