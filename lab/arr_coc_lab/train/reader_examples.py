@@ -118,16 +118,17 @@ def render_reader_batch(
     device: torch.device | str,
     difficulty: Difficulty | str | None = None,
     questions: int = 2,
+    split: str = "train",
 ) -> ReaderBatch:
-    """Pictures `start` … of one family of the training split, with their first `questions` questions."""
+    """Pictures `start` … of one family with their first `questions` questions."""
     knobs = as_difficulty(difficulty, size)
     device = torch.device(device)
     plan = plan_of(family, (size[0], size[1]), knobs, False)
     with torch.autocast(device.type, enabled=False):
         index = torch.arange(start, start + number, device=device)
-        drawn = [Draws.of(seed, "train", family, index, question=each, plan=plan) for each in range(questions)]
-        scenes = [lay_out(family, draws, size, "train", knobs) for draws in drawn]
-        batch = finish_batch(scenes[0], drawn[0], index, family, "train", seed, size)
+        drawn = [Draws.of(seed, split, family, index, question=each, plan=plan) for each in range(questions)]
+        scenes = [lay_out(family, draws, size, split, knobs) for draws in drawn]
+        batch = finish_batch(scenes[0], drawn[0], index, family, split, seed, size)
         glyphs = glyphs_of(scenes[0], size)
         first = Asked(*(getattr(batch, name) for name in Asked._fields))
         asked = [first, *(asked_of(scene, size) for scene in scenes[1:])]
