@@ -18,7 +18,7 @@ from arr_coc.core.folders import part_folder
 from arr_coc.relevance.scorer.onnx_scorer import OnnxScorer, canvas_of, question_of
 from arr_coc.relevance.scorer.source import load_scorer, question_ids
 from arr_coc_lab.bench.machine import time_in_turns
-from arr_coc_lab.bench.real_measures import coverage
+from arr_coc_lab.bench.real import coverage
 from arr_coc_lab.statistics import mean
 from arr_coc_lab.worlds import needle
 

@@ -14,7 +14,7 @@ from .core.folders import MINI
 from .core.values import Allocation, Answer
 from .eye.eye import Eye
 from .eye.hints import check_hints
-from .eye.light import can_be_quick
+from .eye.light import can_be_quick, quick_eye
 from .models.bundled import model_folder
 from .pictures.load import magnified
 from .pictures.pdf import load_page
@@ -75,7 +75,7 @@ def ask(
         **options,
     }
     if can_be_quick(model, device, picture.pixels.shape[:2], budget, keep, **chosen):
-        return Eye.quick().set_image(picture).ask(query, budget, keep, **how)
+        return quick_eye().set_image(picture).ask(query, budget, keep, **how)
     # A copy: several threads may ask at once.
     eye: Any = model if hasattr(model, "set_image") else copy(_loaded(str(model), device))
     return eye.set_image(picture).ask(query, budget, keep, **how)

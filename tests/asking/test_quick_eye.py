@@ -20,7 +20,7 @@ from arr_coc import Eye, InputError
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.eye.chat import USER, Turn
 from arr_coc.eye.decoding import Generated, greedy_steps, until_end
-from arr_coc.eye.light import can_be_quick, canvas_of, normalised, prompt_ids
+from arr_coc.eye.light import can_be_quick, canvas_of, normalised, prompt_ids, quick_eye
 from arr_coc.eye.stock import chat_inputs
 from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
@@ -38,7 +38,7 @@ def eye() -> Eye:
 
 @pytest.fixture(scope="module")
 def quick() -> Eye:
-    return Eye.quick().set_image(signs())
+    return quick_eye().set_image(signs())
 
 
 @needs_weights
@@ -157,7 +157,7 @@ def test_it_is_taken_only_where_it_will_do() -> None:
     assert not can_be_quick("mini", "cpu", size, relevance="glance")
     assert not can_be_quick("mini", "cpu", (2048, 2048), 512)
     with pytest.raises(InputError, match="no picture yet"):
-        Eye.quick().ask(QUERY)
+        quick_eye().ask(QUERY)
 
 
 @needs_weights

@@ -15,7 +15,7 @@ from arr_coc.allocation.strategies import strategy_names
 from arr_coc.allocation.tree import build_tree, tokens_for
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
-from arr_coc_lab.classic.places import cascade_places, cluster_places, cluster_scores, fixate
+from arr_coc_lab.classic.places import PlaceCounts, cascade_places, cluster_places, cluster_scores, fixate
 
 SPOT = np.zeros((32, 32), dtype=np.float32)
 SPOT[4:7, 20:26] = 1
@@ -196,9 +196,9 @@ def test_clusters_open_coarse_ones_first_and_follow_the_gaze():
     relevance = torch.full((1, 64, 64), 0.2)
     relevance[0, 8:16, 16:24] = 1
     parents = torch.arange(64) // 8  # coarse cluster = row of blocks
-    found = cluster_places(relevance, labels, parents=parents, keep_parents=1)
+    found = cluster_places(relevance, labels, parents=parents, counts=PlaceCounts(parents=1))
     assert set((found.index[0][found.valid[0]] // 64 // 8).tolist()) == {1}
-    near = cluster_places(relevance, labels, gaze=(12 / 64, 20 / 64), keep=500)
+    near = cluster_places(relevance, labels, gaze=(12 / 64, 20 / 64), counts=PlaceCounts(all=500))
     counts = labels.flatten()[near.index[0][near.valid[0]]].bincount(minlength=64)
     assert counts[10] == 64  # the gaze rests on it: up to 100 places, and it has 64
     assert counts[counts > 0].min() == 10 or counts[counts > 0].min() == 50

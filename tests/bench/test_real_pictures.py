@@ -22,22 +22,20 @@ from arr_coc_lab.bench.real import (
     QuestionMeasures,
     System,
     by_picture,
+    correlation,
+    coverage,
+    fixation_map,
     load_records,
     measure_real,
     narrow_table,
     pairs_of,
     real_tables,
-    systems_of,
-    values_of,
-    worst_of,
-)
-from arr_coc_lab.bench.real_measures import (
-    correlation,
-    coverage,
-    fixation_map,
     scanpath_hits,
     scanpath_saliency,
+    systems_of,
     tokens_to_reach,
+    values_of,
+    worst_of,
 )
 from arr_coc_lab.bench.run import bench
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arr_coc_lab.bench.vqa_metrics import (
+from arr_coc_lab.bench.vqa import (
     anls,
     choice,
     edit_distance,

@@ -10,8 +10,7 @@ from tiny_models import picture, tiny_model, tiny_processor
 
 from arr_coc.allocation.tree import build_tree
 from arr_coc.eye.eye import Eye
-from arr_coc.eye.pass_prompt import Prompts
-from arr_coc.eye.passes import PassJob
+from arr_coc.eye.passes import PassJob, Prompts
 
 QUESTIONS = ("what colour is the red square", "how many", "where is the picture on the left")
 SIDE = 256

@@ -9,11 +9,21 @@ from tiny_models import picture, tiny_model
 
 from arr_coc.allocation.tree import build_tree
 from arr_coc.eye.esper import Esper
-from arr_coc.eye.looks import Looks, first_look, look_again
-from arr_coc.eye.pass_answers import LookAnswer, Memory, answer_look, attention_layers
-from arr_coc.eye.pass_prompt import Prompts, leaf_row, text_row
 from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import PassJob, run_passes
+from arr_coc.eye.passes import (
+    LookAnswer,
+    Looks,
+    Memory,
+    PassJob,
+    Prompts,
+    answer_look,
+    attention_layers,
+    first_look,
+    leaf_row,
+    look_again,
+    run_passes,
+    text_row,
+)
 from arr_coc.eye.vision_memory import TowerMemory, encode_block
 from arr_coc.models.qwen3_vl.encode import VisualTokens, encode_leaves, leaf_positions, run_language_model
 from arr_coc.models.qwen3_vl.walk import own_attention

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from arr_coc import InputError
 from arr_coc.allocation.overlay import overlay
 from arr_coc.allocation.tree import build_tree
-from arr_coc.eye.looks import Looks, first_look, look_again
+from arr_coc.eye.passes import Looks, first_look, look_again
 
 
 def maps(seed: int, batch: int, rows: int, cols: int) -> torch.Tensor:

@@ -9,9 +9,8 @@ import torch
 
 from arr_coc.core.errors import InputError
 from arr_coc.eye.decoding import Generated
-from arr_coc.eye.pass_answers import LookAnswer
 from arr_coc.eye.pass_settings import PRESETS, SACCADES, TWO_PASS, EsperSettings, as_settings
-from arr_coc.eye.steering import Traces, examined, gather_around, glimpse, next_map, paint, smooth, traces
+from arr_coc.eye.passes import LookAnswer, Traces, examined, gather_around, glimpse, next_map, paint, smooth, traces
 
 GRID = (8, 8)
 SPREAD = EsperSettings(fovea=None, aroused=False)

@@ -80,7 +80,7 @@ def test_no_letter_is_torn_where_others_reckon_coarsely(book):
     # Whatever the device: a crop at the page's own scale is the page, up to its last column.
     place = torch.zeros(2)
     page = torch.tensor([0, 1])
-    shown = crops(book.pictures, page, place, place, place + 1, (256, 320), lambda *n: torch.zeros(n), False, 1.0)
+    shown = crops(book.pictures, page, (place, place), place + 1, (256, 320), lambda *n: torch.zeros(n), False, 1.0)
     assert torch.equal((shown * 255).round().byte(), whole(book, page)[:, :, :256, :320])
 
 

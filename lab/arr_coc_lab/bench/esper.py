@@ -19,10 +19,19 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_text
 from arr_coc.core.folders import WEIGHTS
 from arr_coc.core.values import Relevance
-from arr_coc.eye.looks import Looks, first_look, look_again
-from arr_coc.eye.pass_answers import LookAnswer, Memory, answer_look, attention_layers
-from arr_coc.eye.pass_prompt import Prompts, leaf_row, text_row
 from arr_coc.eye.pass_settings import SACCADES, SETTINGS_NAME, TWO_PASS, EsperSettings
+from arr_coc.eye.passes import (
+    LookAnswer,
+    Looks,
+    Memory,
+    Prompts,
+    answer_look,
+    attention_layers,
+    first_look,
+    leaf_row,
+    look_again,
+    text_row,
+)
 from arr_coc.eye.vision_memory import TowerMemory, encode_block, interleave, picture_pyramid
 from arr_coc.models.qwen3_vl.encode import VisualTokens, run_language_model
 from arr_coc.relevance.look.arousal import modulate, mood

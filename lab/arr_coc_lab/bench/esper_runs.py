@@ -17,10 +17,8 @@ from arr_coc.allocation.tree import Tree, build_tree
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.eye.decoding import end_tokens
 from arr_coc.eye.esper import salient_map
-from arr_coc.eye.pass_prompt import Prompts
 from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import PassJob, PassRecord, passes_needed, run_passes
-from arr_coc.eye.steering import smooth
+from arr_coc.eye.passes import PassJob, PassRecord, Prompts, passes_needed, run_passes, smooth
 from arr_coc.models.bundled import Calibration, model_folder
 from arr_coc.pictures.load import load_picture
 from arr_coc.relevance.look.tempering import TemperingPolicy

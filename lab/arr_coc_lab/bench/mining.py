@@ -19,7 +19,7 @@ from arr_coc.looking import prepare
 from arr_coc.pictures.load import Picture, load_picture
 
 from ..train.own_data import OwnRecord, spelt, write_records
-from .real_measures import coverage
+from .real import coverage
 from .worst import beside
 
 PANE = 560

@@ -41,8 +41,7 @@ from ..worlds.needle.clips import render_clip
 from .machine import machine_facts, processors
 from .needle import Weights
 from .options import VideoBenchOptions
-from .real import Record, load_records
-from .real_measures import coverage
+from .real import Record, coverage, load_records
 from .report import Quantity, Report, Table, TableCell, read_document
 from .run import BenchRun, program
 from .suite import chosen_families, suite

@@ -14,7 +14,7 @@ from ..statistics import paired_bootstrap, resampled
 from ..train.run import door
 from ..worlds.needle.clips import render_clip
 from .options import ForesightOptions
-from .real_measures import coverage
+from .real import coverage
 from .report import Quantity, Report, Table
 from .run import BenchRun, program
 from .suite import suite

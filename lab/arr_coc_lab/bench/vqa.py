@@ -27,7 +27,6 @@ from arr_coc.draw.sheets import contact_sheet
 from arr_coc.pictures.load import load_picture, magnified
 
 from ..statistics import mean, paired, proportion
-from . import vqa_metrics
 from .machine import machine_facts
 from .options import VqaOptions
 from .report import Quantity, Report, Table, fill_page
@@ -38,6 +37,124 @@ from .worst import beside
 if TYPE_CHECKING:
     from arr_coc.core.values import Answer
     from arr_coc.eye.eye import Eye
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How an answer is held against the true ones, as each public set's own evaluation does it: a score from 0 to 1.
+#
+# anls: DocVQA, InfographicVQA (Mathew et al.). relaxed_accuracy: ChartQA (Masry et al.), 5 %. vqa_accuracy: VQAv2
+# (Antol, Goyal et al.), ten people's answers, and TextVQA, whose texts are cut a little further. choice: multiple
+# choice, V*.
+
+ANLS_THRESHOLD, RELAXED = 0.5, 0.05
+PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+DIGITS = {"none": 0, **{name: number for number, name in enumerate(NUMBERS)}}
+ARTICLES = ("a", "an", "the")
+# An answer that lacks one of the apostrophes gets it back.
+APOSTROPHES = re.findall(
+    r"\S+",
+    """
+    ain't aren't can't could've couldn't couldn't've didn't doesn't don't hadn't hadn't've hasn't haven't he'd he'd've
+    he's how'd how'll how's I'd've I'm I've isn't it'd it'd've it'll ma'am mightn't mightn't've might've mustn't must've
+    needn't not've o'clock oughtn't 'ow's'at shan't she'd've should've shouldn't shouldn't've somebody'd've somebody'll
+    somebody's someone'd someone'd've someone'll someone's something'd something'd've something'll that's there'd
+    there'd've there're there's they'd they'd've they'll they're they've 'twas wasn't we'd've we've weren't what'll
+    what're what's what've when's where'd where's where've who'd who'd've who'll who's who've why'll why're why's won't
+    would've wouldn't wouldn't've y'all y'all'll y'all'd've you'd you'd've you'll you're you've
+    """,
+)
+CONTRACTIONS = {
+    word[: place.start()] + word[place.end() :]: word for word in APOSTROPHES for place in re.finditer("'", word)
+} | {"somebody'd": "somebodyd"}  # so in the official table
+
+
+def edit_distance(first: str, second: str) -> int:
+    """Levenshtein's, a row of the table at a time."""
+    if not first or not second:
+        return len(first) + len(second)
+    other, steps = np.frombuffer(second.encode("utf-32-le"), np.uint32), np.arange(len(second) + 1)
+    row = steps.copy()
+    for number, letter in enumerate(np.frombuffer(first.encode("utf-32-le"), np.uint32), 1):
+        moved = np.concatenate([[number], np.minimum(row[1:] + 1, row[:-1] + (other != letter))])
+        # What is left are insertions, which run along the row: the least of what stands before, and a step for each.
+        row = np.minimum.accumulate(moved - steps) + steps
+    return int(row[-1])
+
+
+def anls(said: str, answers: Sequence[str]) -> float:
+    """1 − edits over the longer length for the nearest answer; 0 below a half."""
+    best = 0.0
+    for answer in answers:
+        distance = edit_distance(" ".join(answer.lower().split()), " ".join(said.lower().split()))
+        longest = max(len(answer), len(said))
+        best = max(best, 1.0 - distance / longest if longest else 1.0)
+    return best if best >= ANLS_THRESHOLD else 0.0
+
+
+def relaxed_accuracy(said: str, answers: Sequence[str]) -> float:
+    """Numbers within 5 % of the true one, anything else by its letters whatever their case."""
+    return float(any(_relaxed(said.strip(), answer.strip()) for answer in answers))
+
+
+def _relaxed(said: str, answer: str) -> bool:
+    found, true = _number(said), _number(answer)
+    if found is not None and true:
+        return abs(found - true) / abs(true) <= RELAXED
+    return said.lower() == answer.lower()
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.rstrip("%")) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        return None
+
+
+def vqa_accuracy(said: str, answers: Sequence[str]) -> float:
+    """Three of ten people are enough; averaged over leaving each of them out."""
+    return _agreement(normalised(said), [normalised(answer) for answer in answers])
+
+
+def textvqa_accuracy(said: str, answers: Sequence[str]) -> float:
+    """The same behind the tokeniser of TextVQA's evaluation."""
+    return _agreement(normalised(_tokenised(said)), [normalised(_tokenised(answer)) for answer in answers])
+
+
+def _agreement(said: str, answers: Sequence[str]) -> float:
+    same = np.array([answer == said for answer in answers])
+    return float(np.minimum(1.0, (same.sum() - same) / 3).mean()) if len(same) else 0.0
+
+
+def _tokenised(text: str) -> str:
+    return text.lower().replace(",", "").replace("?", "").replace("'s", " 's").strip()
+
+
+def normalised(text: str) -> str:
+    """Without punctuation and articles, numbers as digits, apostrophes in their places."""
+    text = text.replace("\n", " ").replace("\t", " ").strip()
+    given, grouped = text, re.search(r"\d,\d", text) is not None
+    for mark in PUNCTUATION:
+        apart = f"{mark} " in given or f" {mark}" in given or grouped
+        text = text.replace(mark, "" if apart else " ")
+    text = re.sub(r"\.(?!\d)", "", text)
+    words = (str(DIGITS.get(word, word)) for word in text.lower().split())
+    return " ".join(CONTRACTIONS.get(word, word) for word in words if word not in ARTICLES)
+
+
+def exact(said: str, answers: Sequence[str]) -> float:
+    return float(said.strip() in [answer.strip() for answer in answers])
+
+
+def choice(said: str, answers: Sequence[str]) -> float:
+    """answers: the letter. Said alone or first, in brackets, or behind "answer is"."""
+    said = said.strip()
+    patterns = (r"\(?([A-Za-z])\)?(?:[.:),]|\s*$)", r".*?\(([A-Z])\)", r".*?\b(?i:answer)(?: is)?:? *\(?([A-Za-z])\b")
+    found = next((match for match in (re.match(one, said, re.DOTALL) for one in patterns) if match), None)
+    return float(found is not None and found[1].upper() in [answer.strip().strip("()").upper() for answer in answers])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 
 SUITE = suite("vqa")
 FULL, OURS, WORDS, SMALLER, CLOSER = "full", "ours", "by its words", "smaller picture", "ours, read larger"
@@ -60,9 +177,7 @@ class VqaTask:
 
 
 TASKS = {
-    name: VqaTask(
-        one["measure"], getattr(vqa_metrics, one["metric"]), SUITE["prompts"][one["prompt"]], one["new_tokens"]
-    )
+    name: VqaTask(one["measure"], globals()[one["metric"]], SUITE["prompts"][one["prompt"]], one["new_tokens"])
     for name, one in SUITE["tasks"].items()
 }
 

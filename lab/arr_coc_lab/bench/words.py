@@ -23,8 +23,7 @@ from ..train.run import door
 from ..worlds.pages.pack import picture_of, read_pack
 from ..worlds.pages.page import DrawnPage
 from .options import WordsBenchOptions
-from .real import KEEPS, MeasuredValues, by_picture, load_records
-from .real_measures import coverage
+from .real import KEEPS, MeasuredValues, by_picture, coverage, load_records
 from .report import Report
 from .run import BenchRun, program
 

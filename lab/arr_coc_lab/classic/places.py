@@ -9,6 +9,7 @@ of an overlay (or quadtree, by `shape=`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -136,6 +137,16 @@ def cluster_scores(relevance: Tensor, labels: Tensor, saliency: Tensor | None = 
     return (0.7 * mean + 0.2 * salient + 0.1 * size).masked_fill(count == 0, -torch.inf)
 
 
+@dataclass(frozen=True)
+class PlaceCounts:
+    """How many are kept: coarse clusters, clusters, places in each of them, places of all."""
+
+    parents: int = 3
+    clusters: int = 10
+    places: int = 50
+    all: int = 273
+
+
 def cluster_places(
     relevance: Tensor,
     labels: Tensor,
@@ -143,10 +154,7 @@ def cluster_places(
     saliency: Tensor | None = None,
     parents: Tensor | None = None,
     gaze: tuple[float, float] | None = None,
-    keep_clusters: int = 10,
-    keep_parents: int = 3,
-    places: int = 50,
-    keep: int = 273,
+    counts: PlaceCounts | None = None,
 ) -> Places:
     """(B, h, w) relevance and labels → the places worth looking at.
 
@@ -157,16 +165,16 @@ def cluster_places(
     """
     if labels.shape != relevance.shape:
         raise InputError(f"labels must match the relevance map {tuple(relevance.shape)}, got {tuple(labels.shape)}")
-    labels = labels.long()
+    labels, most = labels.long(), counts or PlaceCounts()
     scores = cluster_scores(relevance, labels, saliency)
     number = scores.shape[1]
     eligible = torch.isfinite(scores)
     if parents is not None:
         parents = parents.to(labels.device).long()
         coarse = cluster_scores(relevance, parents[labels], saliency)
-        eligible &= _is_best(coarse, keep_parents)[:, parents]
-    chosen = _is_best(scores.masked_fill(~eligible, -torch.inf), keep_clusters)
-    quota = torch.full((len(labels), number), places, device=labels.device)
+        eligible &= _is_best(coarse, most.parents)[:, parents]
+    chosen = _is_best(scores.masked_fill(~eligible, -torch.inf), most.clusters)
+    quota = torch.full((len(labels), number), most.places, device=labels.device)
     if gaze is not None:
         distance = _distance_to_gaze(labels, gaze, number)
         quota = torch.where(distance < 0.1, 100, torch.where(distance < 0.3, 50, 10))
@@ -176,12 +184,12 @@ def cluster_places(
     by_score = own.argsort(dim=1, descending=True, stable=True)
     order = by_score.gather(1, flat.gather(1, by_score).argsort(dim=1, stable=True))
     grouped = flat.gather(1, order)
-    counts = _per_cluster(torch.ones_like(own), flat, number).long()
-    start = counts.cumsum(1) - counts
+    sizes = _per_cluster(torch.ones_like(own), flat, number).long()
+    start = sizes.cumsum(1) - sizes
     position = torch.arange(flat.shape[1], device=flat.device) - start.gather(1, grouped)
     kept = chosen.gather(1, grouped) & (position < quota.gather(1, grouped))
     rescored = 0.8 * own.gather(1, order) + 0.2 * scores.gather(1, grouped).clamp_min(0)
-    final = rescored.masked_fill(~kept, -torch.inf).argsort(dim=1, descending=True, stable=True)[:, :keep]
+    final = rescored.masked_fill(~kept, -torch.inf).argsort(dim=1, descending=True, stable=True)[:, : most.all]
     return Places(order.gather(1, final), rescored.gather(1, final), kept.gather(1, final))
 
 
@@ -198,7 +206,7 @@ def clusters(job: AllocationJob) -> Leaves:
         saliency=None if saliency is None else _at(as_maps(saliency).to(job.maps), size).expand(job.batch, *size),
         parents=None if parents is None else torch.as_tensor(parents),
         gaze=job.option("gaze"),
-        keep=int(job.option("keep", 273)),
+        counts=PlaceCounts(all=int(job.option("keep", 273))),
     )
     places = torch.stack([found.index // size[1], found.index % size[1]], dim=-1)
     return _leaves_at(job, places, found.scores, size, found.valid)

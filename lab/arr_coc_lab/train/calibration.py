@@ -8,6 +8,7 @@ loss, a proper score), fitted on validation seeds; the test split is never touch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +22,8 @@ from arr_coc.models.qwen3_vl.walk import dense_vision_attention
 from arr_coc.models.tokens.splice import pack, take
 
 from .allocations import LEVELS, tree_of
-from .evaluate import FAMILIES, evaluation_leaves
+from .evaluate import FAMILIES, DrawnPictures, evaluation_leaves
 from .mini_model import IMAGE, TURN_END
-from .pictures import render_family
 from .prompts import build_prompt
 from .reader import see
 
@@ -138,24 +138,20 @@ def calibrate(
     *,
     families: Sequence[str] = FAMILIES,
     cells: Sequence[tuple[str, float]] = ASKED,
-    number: int = 512,
-    size: tuple[int, int] = (512, 512),
-    seed: int = SEED,
-    batch_size: int = 256,
-    split: str = "validation",
     advance: Callable[[str], None] = lambda family: None,
+    **how: Any,
 ) -> dict[str, Any]:
-    """Fit the one temperature on `number` questions of every family in every cell; returns a JSON-ready dictionary.
+    """Fit the one temperature on questions of every family in every cell; returns a JSON-ready dictionary.
 
+    how: of `DrawnPictures`; 512 of each family, of the validation split, unless told otherwise.
     "temperature" and "levels" are what calibration.json needs; "rows" (by family and cell) and "overall" say how well
     it fits, on the same questions.
     """
+    shown = replace(DrawnPictures(512, seed=SEED, split="validation"), **how)
     found: list[tuple[str, str, float, Generated, Tensor]] = []
     for family in families:
         advance(family)
-        for strategy, keep, said, right in _answers(
-            model, scorer, family, cells, number, size, seed, batch_size, split
-        ):
+        for strategy, keep, said, right in _answers(model, scorer, family, cells, shown):
             found.append((family, strategy, keep, said, right))
     temperature = fit_temperature([said for *_, said, _ in found], [right for *_, right in found])
 
@@ -172,10 +168,10 @@ def calibrate(
         "temperature": temperature,
         "levels": LEVELS,
         "fitted_on": {
-            "split": split,
-            "seed": seed,
-            "size": list(size),
-            "n": number,
+            "split": shown.split,
+            "seed": shown.seed,
+            "size": list(shown.size),
+            "n": shown.number,
             "cells": [list(cell) for cell in cells],
             "families": list(families),
         },
@@ -194,18 +190,13 @@ def _answers(
     scorer: Scorer | None,
     family: str,
     cells: Sequence[tuple[str, float]],
-    number: int,
-    size: tuple[int, int],
-    seed: int,
-    batch_size: int,
-    split: str,
+    shown: DrawnPictures,
 ) -> Iterator[tuple[str, float, Generated, Tensor]]:
     """What is said in every cell, in pieces of a batch, kept on the CPU; pictures are rendered once for all cells."""
     device = next(model.parameters()).device
-    generator, tree = torch.Generator().manual_seed(seed), tree_of(size)
+    generator, tree = torch.Generator().manual_seed(shown.seed), tree_of(shown.size)
     with dense_vision_attention(model), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        for start in range(0, number, batch_size):
-            batch = render_family(family, min(batch_size, number - start), size, seed, start, device, None, split)
+        for batch in shown.batches(family, device):
             for strategy, keep in cells:
                 leaves = evaluation_leaves(strategy, keep, batch, tree, scorer, generator)
                 said = answer_batch(model, batch.pictures, batch.question_ids, leaves)

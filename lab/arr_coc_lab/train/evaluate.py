@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,7 +16,7 @@ from arr_coc.models.qwen3_vl.walk import dense_vision_attention
 
 from ..statistics import wilson
 from .allocations import Kind, make_leaves, target_cells, tree_of
-from .pictures import render_family
+from .pictures import TrainingBatch, render_family
 from .reader import read
 
 if TYPE_CHECKING:
@@ -53,33 +54,38 @@ def _on(device: torch.device, generator: torch.Generator) -> torch.Generator:
 
 
 @torch.inference_mode()
+@dataclass(frozen=True)
+class DrawnPictures:
+    """Pictures that are drawn to judge by. number: of each family."""
+
+    number: int = 2048
+    size: tuple[int, int] = (512, 512)
+    seed: int = 1
+    split: str = "test"
+    batch_size: int = 256
+    difficulty: str | None = None
+
+    def batches(self, family: str, device: torch.device) -> Iterator[TrainingBatch]:
+        """All of a family, at most `batch_size` at a time."""
+        for start in range(0, self.number, self.batch_size):
+            count = min(self.batch_size, self.number - start)
+            yield render_family(family, count, self.size, self.seed, start, device, self.difficulty, self.split)
+
+
 def accuracy(
-    model: PreTrainedModel,
-    scorer: Scorer | None,
-    family: str,
-    strategy: str,
-    keep: float,
-    *,
-    number: int = 2048,
-    size: tuple[int, int] = (512, 512),
-    seed: int = 1,
-    split: str = "test",
-    batch_size: int = 256,
-    difficulty: str | None = None,
+    model: PreTrainedModel, scorer: Scorer | None, family: str, strategy: str, keep: float, shown: DrawnPictures
 ) -> dict[str, Any]:
     """One cell of the table."""
     device = next(model.parameters()).device
-    tree = tree_of(size)
+    tree = tree_of(shown.size)
     right = done = tokens = 0
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(shown.seed)
     with dense_vision_attention(model), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        while done < number:
-            count = min(batch_size, number - done)
-            batch = render_family(family, count, size, seed, done, device, difficulty, split)
+        for batch in shown.batches(family, device):
             leaves = evaluation_leaves(strategy, keep, batch, tree, scorer, generator)
             right += int(read(model, batch, leaves).right.sum())
-            tokens += leaves.shape[1] * count
-            done += count
+            tokens += leaves.shape[1] * len(batch)
+            done += len(batch)
     low, high = wilson(right, done)
     return {
         "family": family,
@@ -91,9 +97,9 @@ def accuracy(
         "low": low,
         "high": high,
         "n": done,
-        "size": list(size),
-        "split": split,
-        "seed": seed,
+        "size": list(shown.size),
+        "split": shown.split,
+        "seed": shown.seed,
     }
 
 
@@ -104,7 +110,9 @@ def table(
     cells: Sequence[tuple[str, float]] = (("full", 1.0), ("uniform", 0.25), ("scorer", 0.25)),
     **how: Any,
 ) -> list[dict[str, Any]]:
-    return [accuracy(model, scorer, family, strategy, keep, **how) for family in families for strategy, keep in cells]
+    """Accuracies of every family in every cell, a strategy at a share of the tokens. how: of `DrawnPictures`."""
+    shown = DrawnPictures(**how)
+    return [accuracy(model, scorer, family, strategy, keep, shown) for family in families for strategy, keep in cells]
 
 
 def format_table(rows: Sequence[dict[str, Any]]) -> str:

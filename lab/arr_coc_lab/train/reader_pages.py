@@ -153,7 +153,7 @@ class PageBook:
         )
         shift = torch.stack([left, top], 1)
         others = [torch.where(self.shown(one, scale, shift, canvas.flip(0)), one, first) for one in others]
-        pictures = crops(self.pictures, page, left, top, scale, size, uniform, False, low)
+        pictures = crops(self.pictures, page, (left, top), scale, size, uniform, False, low)
         if not as_drawn:
             worn = (uniform(number, 1, 1, 1) < WORN_SHARE).float()
             pictures = torch.lerp(pictures, wear(pictures, uniform, 0.45), worn)

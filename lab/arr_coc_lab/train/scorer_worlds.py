@@ -250,7 +250,7 @@ def draw_lessons(
         crop_origin(extent[:, axis] * scale, extent[:, axis + 2] * scale, size[:, 1 - axis], canvas, uniform)
         for axis in (0, 1)
     )
-    pictures = crops(shelf.pictures, page, left, top, scale, (canvas, canvas), uniform, worn, zoom[0])
+    pictures = crops(shelf.pictures, page, (left, top), scale, (canvas, canvas), uniform, worn, zoom[0])
     letters = letter_blocks(shelf.characters[page], left, top, scale, canvas)
     shift = torch.stack([left, top, left, top], -1)[:, None]
     rows = canvas // CELL
@@ -277,15 +277,15 @@ def crop_origin(low: Tensor, high: Tensor, side: Tensor, canvas: int, uniform: U
 def crops(
     stack: Stack,
     page: Tensor,
-    left: Tensor,
-    top: Tensor,
+    corner: tuple[Tensor, Tensor],
     scale: Tensor,
     canvas: tuple[int, int],
     uniform: Uniform,
     turned: bool,
     smallest: float,
 ) -> Tensor:
-    """(B, 3, *canvas) float in [0, 1], from only so much ground as the widest crop needs."""
+    """(B, 3, *canvas) float in [0, 1], from only so much ground as the widest crop needs. corner: left and top."""
+    left, top = corner
     device, side, number = page.device, stack.side, len(page)
     reach = min(side, int(max(canvas) / (smallest * 0.75)) + 8)
     first_x, first_y = ((place / scale).floor().long().clamp(0, side - reach) for place in (left, top))

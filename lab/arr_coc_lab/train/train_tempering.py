@@ -33,9 +33,8 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import MINI
 from arr_coc.eye.eye import Eye
-from arr_coc.eye.pass_prompt import Prompts
 from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import PassJob, PassRecord, run_passes
+from arr_coc.eye.passes import PassJob, PassRecord, Prompts, run_passes
 from arr_coc.looking import prepare
 from arr_coc.models.qwen3_vl.adapter import Qwen3VL
 from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy

@@ -37,9 +37,8 @@ from ..relevance.look.tempering import TemperingPolicy
 from ..relevance.registry import relevance_for, resolve
 from ..relevance.scene import CHANNELS, SENSE_SIDE, Scene
 from .eye import Eye
-from .pass_prompt import Prompts
 from .pass_settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_settings
-from .passes import AskingReader, MemoryReader, PassJob, PassMaps, PassRecord, pass_loop
+from .passes import AskingReader, MemoryReader, PassJob, PassMaps, PassRecord, Prompts, pass_loop
 from .story import PassNote, Story
 from .vision_memory import picture_pyramid
 

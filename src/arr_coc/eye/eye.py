@@ -186,16 +186,6 @@ class Eye:
         engine = StockEngine.from_folder(folder, options.pop("name"), device, **own)
         return cls(engine, **{**beside(folder), **options})
 
-    @classmethod
-    def quick(cls, relevance: str | RelevanceSource = "auto", levels: int | None = None) -> Self:
-        """The bundled `mini` without torch, for one question about one picture at a time; see `light`."""
-        from ..core.folders import part_folder
-        from .light import LightEngine
-
-        folder = part_folder(MINI)
-        own: dict[str, Any] = {"relevance": relevance, **({} if levels is None else {"levels": levels})}
-        return cls(LightEngine(folder), **{**beside(folder), **own})
-
     @property
     def model(self) -> Any:
         return self.engine.model

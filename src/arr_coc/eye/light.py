@@ -33,6 +33,7 @@ from ..relevance.registry import find_source, relevances_for
 from ..relevance.scene import Scene
 from .chat import ChatLook, Turn, View, timed
 from .decoding import DecodingStep, Generated, greedy_steps
+from .eye import Eye, beside
 
 if TYPE_CHECKING:
     from ..allocation.request import Budget, Share
@@ -122,6 +123,13 @@ class LightEngine:
         )
         said = one.notes if isinstance(one, Relevance) else ()
         return PromptPlan([allocation], None, {}, tuple(dict.fromkeys((*said, *request.notes(full)))))
+
+
+def quick_eye(relevance: Any = "auto", levels: int | None = None) -> Eye:
+    """The bundled `mini` without torch, for one question about one picture at a time."""
+    folder = part_folder(MINI)
+    own: dict[str, Any] = {"relevance": relevance, **({} if levels is None else {"levels": levels})}
+    return Eye(LightEngine(folder), **{**beside(folder), **own})
 
 
 @lru_cache(maxsize=1)

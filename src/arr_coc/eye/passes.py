@@ -7,25 +7,28 @@ picture, the bench for hundreds; both see the same numbers. Works from transform
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from ..allocation.overlay import overlay
 from ..allocation.tree import Tree
+from ..core.errors import InputError
 from ..core.values import Answer
-from ..models.qwen3_vl.encode import VisualTokens
+from ..models.attention_reader import reading_attention
+from ..models.query import PLACE, tokenize_prompt
+from ..models.qwen3_vl.encode import VisualTokens, run_language_model
 from ..models.tokens.patches import LeafBatch, PatchPyramid, match_leaves
+from ..models.tokens.positions import language_positions
 from ..relevance.look.arousal import arousal_of, modulate
-from .decoding import Generated
-from .looks import Looks, first_look, look_again
-from .pass_answers import Memory, answer_look, attention_layers
-from .pass_prompt import Prompts
-from .pass_settings import EsperSettings
-from .steering import Traces, glimpse, next_map, traces
+from ..relevance.look.tempering import temper
+from .decoding import Generated, Prefilled, StockSpeaker, end_tokens, greedy_steps
+from .pass_settings import SURE_UP_TO, UNSURE_ABOVE, EsperSettings
 from .vision_memory import TowerMemory, encode_block, interleave, picture_pyramid
 
 if TYPE_CHECKING:
@@ -33,6 +36,431 @@ if TYPE_CHECKING:
 
     from ..allocation.frame import Frame
     from .eye import Eye
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# From what was seen and said to where to look next.
+#
+# A pass leaves two traces: how finely every place has been seen, and which places the tokens of the answer looked at,
+# and how sure they were. The next map is relevance, plus these places, sharpened by arousal, blended with ground that
+# nobody examined, without the ground that is already seen in full detail, and gathered around one place.
+
+# Outside the fovea the map keeps this much, so that tokens left over go to the next best place and not just anywhere.
+OUTSIDE = 1e-3
+# The map is smoothed by this share of the fovea before its best place is taken.
+FINDING = 1 / 3
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What the answers of B pictures tell about places, each (B, rows, cols).
+
+    uncertainty: in [0, 1], how unsure the answer's tokens were that looked there, 0 where none did. doubt: the
+    attention of unsure tokens beyond what any token spends there. asked: the same for the question's tokens.
+    """
+
+    uncertainty: Tensor
+    doubt: Tensor
+    asked: Tensor
+
+
+def traces(spoken: LookAnswer, temperature: float, grid: tuple[int, int]) -> Traces:
+    """Per-place uncertainty and attention, from the answer's and the question's attention over the visual tokens."""
+    unsure = (1 - spoken.generated.log_probabilities(temperature).exp()) * spoken.generated.within  # (B, T)
+    length = spoken.generated.within.sum(1, keepdim=True).clamp_min(1)
+    looked = spoken.looked.sum(1) / length
+    doubted = (spoken.looked * unsure[..., None]).sum(1) / length
+    there = spoken.leaves[..., 2] >= 0
+    # What draws attention whatever is asked or said: where the token that ends the picture looks.
+    plain = spoken.plain * there
+
+    def beyond(values: Tensor) -> Tensor:
+        values = values * there
+        scale = values.sum(1, keepdim=True) / plain.sum(1, keepdim=True).clamp_min(1e-9)
+        return (values - scale * plain).clamp_min(0)
+
+    ground = paint(looked * there, spoken.leaves, grid)
+    uncertainty = paint(doubted * there, spoken.leaves, grid) / ground.clamp_min(1e-12)
+    doubt, asked = (paint(beyond(values), spoken.leaves, grid) for values in (doubted, spoken.asked))
+    return Traces(uncertainty.clamp(0, 1), doubt, asked)
+
+
+def paint(values: Tensor, leaves: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Values (B, V) of leaves (B, V, 3), spread evenly over their cells and summed → (B, rows, cols)."""
+    rows, cols = grid
+    result = values.new_zeros(len(values), rows, cols)
+    row, col = leaves[..., :2].clamp_min(0).unbind(-1)
+    for depth in range(int(leaves[..., 2].max()) + 1):
+        high, wide = -(-rows >> depth), -(-cols >> depth)
+        chosen = leaves[..., 2] == depth
+        place = (row >> depth) * wide + (col >> depth)
+        board = values.new_zeros(len(values), high * wide)
+        board.scatter_add_(1, torch.where(chosen, place, 0), torch.where(chosen, values, 0) / 4**depth)
+        side = 1 << depth
+        spread = board.view(-1, high, wide).repeat_interleave(side, 1).repeat_interleave(side, 2)
+        result = result + spread[:, :rows, :cols]
+    return result
+
+
+def examined(levels: Tensor) -> Tensor:
+    """(B, rows, cols) finest levels → how far each cell was examined: 1 at full detail, a quarter a level above."""
+    return torch.exp2(-2.0 * levels)
+
+
+def peak(values: Tensor) -> Tensor:
+    """Each map (B, rows, cols) scaled so that its highest place is 1; a map of zeros stays one."""
+    return values / values.amax((1, 2), keepdim=True).clamp_min(1e-12)
+
+
+def next_map(
+    relevance: Tensor,
+    levels: Tensor,
+    found: Traces,
+    exploration: Tensor,
+    arousal: Tensor,
+    fixated: Tensor,
+    settings: EsperSettings,
+) -> tuple[Tensor, Tensor]:
+    """Where the next look goes: (B, rows, cols) and the point (B, 2) it is gathered around, -1 where it is spread.
+
+    relevance, levels, fixated: (B, rows, cols); fixated: how well earlier fixations have covered each place, in [0, 1].
+    exploration, arousal: (B,).
+    """
+    open_ground = (levels > 0).to(relevance)
+    weights = settings.attention, settings.question
+    mixed = relevance + sum(
+        weight * peak(part * open_ground) for weight, part in zip(weights, (found.doubt, found.asked), strict=True)
+    )
+    mixed = mixed / (1 + sum(weights))
+    factor = torch.where(found.uncertainty > UNSURE_ABOVE, settings.more, 1.0)
+    factor = torch.where(found.uncertainty <= SURE_UP_TO, settings.less, factor)
+    mixed = (mixed * factor).clamp(0, 1)
+    if settings.aroused:
+        mixed = modulate(mixed, arousal)
+    # Ground that is seen in full detail cannot be seen better; among the rest, the fresh counts for exploration.
+    mixed = temper(mixed, examined(levels), exploration) * open_ground
+    mixed = mixed * (1 - settings.inhibition * fixated)
+    if settings.fovea is None:
+        return mixed, torch.full((len(mixed), 2), -1, device=mixed.device)
+    return gather_around(mixed, settings.fovea)
+
+
+def gather_around(maps: Tensor, fovea: float) -> tuple[Tensor, Tensor]:
+    """The same maps around their best place, and that place (B, 2) row, col; ties go to the earlier one.
+
+    The best place is found on a map smoothed by a third of the fovea: one hot cell does not outweigh a warm spot, and
+    wide even ground, which is what exploration looks like, does not outweigh either.
+    """
+    rows, cols = maps.shape[1:]
+    within = smooth(maps, fovea * FINDING)
+    place = within.flatten(1).argmax(1)
+    point = torch.stack([place // cols, place % cols], dim=1)
+    return maps * (OUTSIDE + glimpse(point, (rows, cols), fovea)), point
+
+
+def smooth(maps: Tensor, sigma: float) -> Tensor:
+    """(B, h, w) blurred by a Gaussian of `sigma` cells; beyond the edge lies what lies on it."""
+    reach = max(1, round(3 * sigma))
+    offset = torch.arange(-reach, reach + 1, device=maps.device)
+    kernel = torch.exp(-((offset / sigma) ** 2) / 2).to(maps)
+    kernel = kernel / kernel.sum()
+    padded = F.pad(maps[:, None], (reach, reach, reach, reach), mode="replicate")
+    return F.conv2d(F.conv2d(padded, kernel.view(1, 1, -1, 1)), kernel.view(1, 1, 1, -1))[:, 0]
+
+
+def glimpse(point: Tensor, grid: tuple[int, int], fovea: float) -> Tensor:
+    """(B, 2) fixated cells → (B, rows, cols) in [0, 1]: a Gaussian of `fovea` cells."""
+    y = torch.arange(grid[0], device=point.device)[:, None] - point[:, 0, None, None]
+    x = torch.arange(grid[1], device=point.device)[None, :] - point[:, 1, None, None]
+    return torch.exp(-(y**2 + x**2) / (2 * fovea**2))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A prompt with blocks of visual tokens: the text before the picture, what each look added, the text after it.
+#
+#     head │ first look │ second look │ … │ tail: the question, and where the answer begins
+#
+# All blocks stand inside one picture: leaves keep their true places, and the text goes on where it would after the
+# whole picture, however few tokens it has. The blocks are in the order in which they were seen, so with causal
+# attention what was computed for the earlier ones holds when a later one is added.
+
+IMAGE_TOKEN = "<|image_pad|>"  # of every Qwen3-VL
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The text around the picture of B prompts. head: (B, H) int64. tail: (B, T) int64, padded on the right; there:
+    (B, T) bool."""
+
+    head: Tensor
+    tail: Tensor
+    there: Tensor
+
+    @classmethod
+    def of(cls, processor: Any, questions: Sequence[str], device: torch.device | str = "cpu") -> Prompts:
+        """The chat of one picture and one question, in the template of a processor, or of a tokenizer alone."""
+        token, tokenizer = getattr(processor, "image_token", IMAGE_TOKEN), getattr(processor, "tokenizer", processor)
+        chat = processor.apply_chat_template(
+            [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": PLACE}]}],
+            add_generation_prompt=True,
+            tokenize=False,
+        )
+        before, found, after = chat.partition(token)
+        if not found or PLACE not in after:
+            raise InputError("the chat template must show one picture, and the question after it")
+        head = tokenizer([before], return_tensors="pt").input_ids
+        tails = [torch.tensor(tokenize_prompt(tokenizer, after, question)).long() for question in questions]
+        tail = torch.nn.utils.rnn.pad_sequence(tails, batch_first=True)
+        lengths = torch.tensor([len(row) for row in tails])
+        there = torch.arange(tail.shape[1]) < lengths[:, None]
+        return cls(head.expand(len(tail), -1).to(device), tail.to(device), there.to(device))
+
+    @classmethod
+    def packed(cls, head: Sequence[int], opening: Sequence[int], questions: Tensor, closing: Sequence[int]) -> Prompts:
+        """From question tokens (B, Q), 0 = padding: head │ picture │ opening, question, closing."""
+
+        def constant(tokens: Sequence[int]) -> Tensor:
+            return torch.tensor(tokens, device=questions.device).expand(len(questions), -1)
+
+        tail = torch.cat([constant(opening), questions, constant(closing)], dim=1)
+        there = tail > 0
+        order = (~there).to(torch.uint8).argsort(dim=1, stable=True)[:, : int(there.sum(1).max())]
+        return cls(constant(head), tail.gather(1, order), there.gather(1, order))
+
+    def __len__(self) -> int:
+        return len(self.tail)
+
+    def select(self, chosen: Tensor) -> Prompts:
+        return Prompts(self.head[chosen], self.tail[chosen], self.there[chosen])
+
+
+@dataclass(frozen=True)
+class Row:
+    """A stretch of B prompts. ids: (B, L) int64. there: (B, L) bool, False for padding. places: (3, B, L) float32, the
+    positions of M-RoPE."""
+
+    ids: Tensor
+    there: Tensor
+    places: Tensor
+
+    def __add__(self, other: Row) -> Row:
+        return Row(
+            torch.cat([self.ids, other.ids], 1),
+            torch.cat([self.there, other.there], 1),
+            torch.cat([self.places, other.places], 2),
+        )
+
+    def positions(self, before: Tensor | int = 0) -> Tensor:
+        """(4, B, L): the three places, and first a plain count of the tokens that are there; before: those already
+        in the cache, (B,)."""
+        start = before[:, None] if isinstance(before, Tensor) else before
+        counting = (start + self.there.cumsum(1) - 1).clamp_min(0)
+        return torch.cat([counting[None].to(self.places), self.places]).masked_fill(~self.there, 0)
+
+
+def text_row(ids: Tensor, there: Tensor, start: Tensor | float) -> Row:
+    """Text that begins at position `start`, one number or (B,)."""
+    first = start[:, None] if isinstance(start, Tensor) else start
+    places = (there.cumsum(1) - 1).clamp_min(0).float() + first
+    return Row(ids, there, places.expand(3, -1, -1))
+
+
+def leaf_row(leaves: Tensor, grid: tuple[int, int], start: float, image_token: int) -> Row:
+    """A block of leaves (B, N, 3), -1 for padding, of a picture that begins at position `start`."""
+    there = leaves[..., 2] >= 0
+    places = start + language_positions(leaves.clamp_min(0), torch.tensor(grid, device=leaves.device))
+    ids = torch.where(there, image_token, 0)
+    return Row(ids, there, places)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Answering again and again from a prompt whose picture grows: the cache of what was seen is kept.
+#
+# The language model's keys and values of head and visual tokens stay in `Memory`. Every pass runs the new visual tokens
+# and the question through it, answers greedily, and then forgets question and answer, because they must come after the
+# next look. Attention is causal, so this gives the very numbers of one long prompt with all looks in their order.
+
+
+@dataclass
+class Memory:
+    """What the language model remembers of B pictures; one question or any number may be asked of it.
+
+    cache: keys and values of the prompt up to the last visual token. there: (B, P) bool, which of its places are not
+    padding. blocks: the leaves of each look, (B, N, 3), -1 for padding. columns: their places in the cache.
+    """
+
+    grid: tuple[int, int]
+    cache: Any = None
+    there: Tensor | None = None
+    blocks: list[Tensor] = field(default_factory=list)
+    columns: list[int] = field(default_factory=list)
+
+    @property
+    def leaves(self) -> Tensor:
+        """(B, V, 3): of all looks, in the order of the visual tokens."""
+        return torch.cat(self.blocks, dim=1)
+
+
+@dataclass(frozen=True)
+class LookAnswer:
+    """generated: the answers. leaves: (B, V, 3) of all visual tokens, -1 for padding. looked: (B, T, V) float32,
+    attention of the place where each answer token was chosen over the visual tokens, mean of heads and layers. asked:
+    (B, V) the same for the question's tokens, averaged. plain: (B, V) for the token that ends the picture, which has
+    read nothing of the question."""
+
+    generated: Generated
+    leaves: Tensor
+    looked: Tensor
+    asked: Tensor
+    plain: Tensor
+
+
+def attention_layers(model: PreTrainedModel, share: tuple[float, float]) -> range:
+    """Language layers from one share of the depth to another, at least one."""
+    depth = model.config.get_text_config().num_hidden_layers
+    first = min(int(depth * share[0]), depth - 1)
+    return range(first, max(int(depth * share[1]), first + 1))
+
+
+@torch.no_grad()
+def answer_look(
+    model: PreTrainedModel,
+    memory: Memory,
+    leaves: Tensor,
+    tokens: VisualTokens,
+    prompts: Prompts,
+    *,
+    most: int = 64,
+    layers: Sequence[int] = (0,),
+) -> LookAnswer:
+    """Add a look to the memory, leaves (B, N, 3) and their tokens packed picture after picture; answer greedily."""
+    from transformers import DynamicCache
+
+    start = prompts.head.shape[1]
+    seen = leaf_row(leaves, memory.grid, float(start), model.config.image_token_id)
+    if memory.cache is None or memory.there is None:
+        memory.cache = DynamicCache(config=model.config.get_text_config())
+        memory.there = prompts.head.new_zeros(len(prompts), 0, dtype=torch.bool)
+        seen = text_row(prompts.head, torch.ones_like(prompts.head, dtype=torch.bool), 0.0) + seen
+    end = memory.there.shape[1] + seen.ids.shape[1]
+    memory.blocks.append(leaves)
+    memory.columns += range(end - leaves.shape[1], end)
+    before, known = memory.there.sum(1), torch.cat([memory.there, seen.there], 1)
+    row = seen + text_row(prompts.tail, prompts.there, float(start + max(memory.grid)))
+    length, last = prompts.there.shape[1], prompts.there.sum(1) - 1
+    rows = torch.arange(len(last), device=last.device)
+    with reading_attention(model, torch.tensor(memory.columns, device=leaves.device), layers) as record:
+        record.queries = torch.arange(row.ids.shape[1] - length, row.ids.shape[1], device=last.device).expand(
+            len(last), -1
+        )
+        mask = torch.cat([memory.there, row.there], 1).long()
+        arguments: dict[str, Any] = {"past_key_values": memory.cache, "use_cache": True}
+        output = run_language_model(model, row.ids, tokens, row.positions(before), mask, **arguments)
+        record.queries = None
+        hidden = output.last_hidden_state[:, -length:][rows, last][:, None]
+        places = row.places[:, :, -length:][:, rows, last] + 1
+        positions = torch.stack([mask.sum(1).to(places), *places])[..., None]
+        speaker = StockSpeaker(model, Prefilled(memory.cache, hidden, mask, positions))
+        generated = Generated.of_steps(greedy_steps(speaker, end_tokens(model), most), end_tokens(model))
+    attention = record.weights().mean((1, 2))  # (B, question and answer, V)
+    asking, answering = attention[:, :length], attention[:, length:]
+    # The first answer token was chosen at the last token of the question, each further one at the one before it.
+    looked = torch.cat([asking[rows, last][:, None], answering], 1)
+    weight = prompts.there.float()[..., None]
+    asked = (asking * weight).sum(1) / weight.sum(1)
+    memory.there = known
+    memory.cache.crop(end - memory.cache.get_seq_length())  # negative: so many tokens fewer
+    return LookAnswer(generated, memory.leaves, looked * generated.within[..., None], asked, asking[:, 0])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Look, and look again: leaves that are laid on top of those before, never one twice.
+#
+# The first look is an overlay: an overview, and finer leaves on top of it. Every later one adds single cells at full
+# resolution where they were not seen before. What was seen stays in sight as it was, so no leaf is encoded twice and
+# each costs its one token.
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What B pictures have been looked at with, look by look.
+
+    tree: the geometry of all of them. blocks: the leaves that each look added, (B, N, 3) int64 row, col, level in
+    raster order; rows beyond a picture's own count are -1.
+    """
+
+    tree: Tree
+    blocks: tuple[Tensor, ...]
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    @property
+    def counts(self) -> Tensor:
+        """(B, looks) int64: tokens that each look added."""
+        return torch.stack([(block[..., 2] >= 0).sum(1) for block in self.blocks], dim=1)
+
+    def levels(self) -> Tensor:
+        """(B, rows, cols) int64: the finest level at which each cell has been seen, the coarsest where it was not."""
+        tree, leaves = self.tree, torch.cat(self.blocks, 1)
+        row, col, level = leaves.clamp_min(0).unbind(-1)
+        result = leaves.new_full((len(leaves), tree.rows, tree.cols), tree.levels)
+        for depth in range(tree.levels - 1, -1, -1):
+            high, wide = tree.shape(depth)
+            chosen = (level == depth) & (leaves[..., 2] >= 0)
+            board = leaves.new_zeros(len(leaves), high * wide)
+            board.scatter_add_(1, torch.where(chosen, (row >> depth) * wide + (col >> depth), 0), chosen.long())
+            side = 1 << depth
+            seen = board.view(-1, high, wide).repeat_interleave(side, 1).repeat_interleave(side, 2)
+            result = torch.where(seen[:, : tree.rows, : tree.cols] > 0, depth, result)
+        return result
+
+    def leaves(self) -> Tensor:
+        """(B, N, 3) int64: those of all looks, raster order, coarse before fine, -1 beyond a picture's own count."""
+        return in_raster_order(torch.cat(self.blocks, 1), self.tree)
+
+
+def first_look(relevance: Tensor, tree: Tree, budget: int | Tensor) -> Looks:
+    """(B, rows, cols) relevance → the overlay of this budget, one number or (B,)."""
+    _check(relevance, tree)
+    budgets = torch.as_tensor(budget).expand(len(relevance)).tolist()
+    return Looks(tree, (overlay(relevance, budgets, levels=tree.levels).cells,))
+
+
+def look_again(looks: Looks, relevance: Tensor, budget: int | Tensor) -> Looks:
+    """The cells where (B, rows, cols) relevance is highest among those not yet seen at full resolution, at most
+    `budget` of them, one number or (B,)."""
+    tree = looks.tree
+    _check(relevance, tree)
+    budgets = torch.as_tensor(budget, device=relevance.device).expand(len(relevance))
+    unseen = (looks.levels() > 0).flatten(1)
+    most = int(torch.minimum(budgets, unseen.sum(1)).max())
+    wanted = relevance.flatten(1).masked_fill(~unseen, float("-inf"))
+    best = wanted.argsort(dim=1, descending=True, stable=True)[:, :most]
+    taken = unseen.gather(1, best) & (torch.arange(most, device=best.device) < budgets[:, None])
+    cells = torch.stack([best // tree.cols, best % tree.cols, torch.zeros_like(best)], dim=-1)
+    block = in_raster_order(cells.masked_fill(~taken[..., None], -1), tree)
+    return replace(looks, blocks=(*looks.blocks, block))
+
+
+def in_raster_order(leaves: Tensor, tree: Tree) -> Tensor:
+    """Leaves (B, N, 3) sorted by row, column and then coarse before fine; padding goes to the end and is cut off."""
+    row, col, level = leaves.unbind(-1)
+    there = level >= 0
+    key = (row * tree.cols + col) * (tree.levels + 1) + tree.levels - level
+    order = key.masked_fill(~there, torch.iinfo(key.dtype).max).argsort(dim=1, stable=True)
+    order = order[:, : int(there.sum(1).max())]
+    return leaves.gather(1, order[..., None].expand(-1, -1, 3))
+
+
+def _check(relevance: Tensor, tree: Tree) -> None:
+    if relevance.ndim != 3 or relevance.shape[1:] != (tree.rows, tree.cols):
+        raise InputError(f"relevance must be (batch, {tree.rows}, {tree.cols}), got {tuple(relevance.shape)}")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 
 # (number of the pass, from 1; uncertainty after the pass before; its change) → exploration, each (B,)
 Explore = Callable[[Tensor, Tensor, Tensor], Tensor]

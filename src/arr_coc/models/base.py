@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # config.model_type -> "module:Class" of the adapter, inside this package. Imported on first use only.
 ADAPTERS: Mapping[str, str] = {
     "qwen3_vl": "qwen3_vl.adapter:Qwen3VL",
-    "qwen3_vl_moe": "qwen3_vl.moe:Qwen3VLMoe",
+    "qwen3_vl_moe": "qwen3_vl.adapter:Qwen3VLMoe",
     "qwen2_5_vl": "families.qwen2_5_vl:Qwen25VL",
     "qwen3_5": "families.qwen3_5:Qwen35",
     "llava_next": "families.llava_next:LlavaNext",

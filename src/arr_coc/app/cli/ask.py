@@ -25,18 +25,16 @@ MOST_PASSES = 4
 class AskCommand:
     """What one question is asked with."""
 
-    image: Annotated[str, typer.Argument(help="The picture; - reads the standard input.", show_default=False)]
+    image: Annotated[str, typer.Argument(help="The picture; - reads the standard input.")]
     query: Query
     model: Annotated[
         str, typer.Option("--model", "-m", help="mini, which comes with the library; a folder; a name on the hub.")
     ] = MINI
-    budget: Annotated[
-        str | None, typer.Option(metavar="TOKENS", help="Visual tokens to spend, 256 or 25%.", show_default=False)
-    ] = None
+    budget: Annotated[str | None, typer.Option(metavar="TOKENS", help="Visual tokens to spend, 256 or 25%.")] = None
     keep: Share = None
-    strategy: Annotated[
-        str | None, typer.Option(help="How relevance becomes regions; the model's own by default.", show_default=False)
-    ] = None
+    strategy: Annotated[str | None, typer.Option(help="How relevance becomes regions; the model's own by default.")] = (
+        None
+    )
     clusters: Clusters = "slic"
     relevance: Annotated[
         str,
@@ -53,27 +51,21 @@ class AskCommand:
         typer.Option(
             help="Look again, up to so many times, until sure; the budget is that of all passes. [default: 1, or the "
             "preset's]",
-            show_default=False,
         ),
     ] = None
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="How to look again: two_pass, four_pass, saccades, esper (as tuned for the model).", show_default=False
-        ),
+        typer.Option(help="How to look again: two_pass, four_pass, saccades, esper (as tuned for the model)."),
     ] = None
     tempering: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER", help="With --passes: how much to explore, of train tempering.", show_default=False
-        ),
+        typer.Option(metavar="FOLDER", help="With --passes: how much to explore, of train tempering."),
     ] = None
     first_look: Annotated[
         str | None,
         typer.Option(
             metavar="relevant|salient",
             help="With passes: what the first look follows, the question or what stands out. [default: relevant]",
-            show_default=False,
         ),
     ] = None
     explain: Annotated[
@@ -84,10 +76,9 @@ class AskCommand:
         typer.Option(
             metavar="stock|spread|early",
             help="Route regions to encoder depths by relevance (Qwen3-VL); early: the rest skips its later blocks.",
-            show_default=False,
         ),
     ] = None
-    levels: Annotated[int | None, typer.Option(help="Coarsest level of detail.", show_default=False)] = None
+    levels: Annotated[int | None, typer.Option(help="Coarsest level of detail.")] = None
     magnify: Annotated[
         float, typer.Option(help="Read the picture so many times as large, for small type; the tokens stay.")
     ] = 1.0
@@ -103,7 +94,6 @@ class AskCommand:
         typer.Option(
             metavar="FILE.jsonl",
             help="Append what was asked and decided to a file of yours; `arr-coc judge` says whether it was right.",
-            show_default=False,
         ),
     ] = None
     allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch a picture that is a web address.")] = False
@@ -253,7 +243,7 @@ def open_picture(options: AskCommand) -> tuple[PictureSource, Any, Any]:
 
 def load_eye(options: AskCommand, picture: Any, amount: tuple[Any, Any]) -> tuple[Any, Any]:
     """The eye; and the `Esper` around it, where it is to look again."""
-    from ...asking import Eye, can_be_quick
+    from ...asking import Eye, can_be_quick, quick_eye
 
     given: dict[str, Any] = {"device": options.device, "relevance": options.relevance}
     given |= {} if options.levels is None else {"levels": options.levels}
@@ -267,7 +257,7 @@ def load_eye(options: AskCommand, picture: Any, amount: tuple[Any, Any]) -> tupl
         return esper.eye, esper
     how: dict[str, Any] = {"strategy": options.strategy, "relevance": options.relevance}
     if options.depth is None and can_be_quick(options.model, options.device, picture.pixels.shape[:2], *amount, **how):
-        return Eye.quick(options.relevance, options.levels), None
+        return quick_eye(options.relevance, options.levels), None
     return Eye.from_pretrained(options.model, **given), None
 
 

@@ -43,22 +43,14 @@ class BatchCommand:
     ] = None
     out: Annotated[Path, typer.Option(help="Folder of the results; what is in it is not done again.")] = Path("out")
     engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: Ray Data.")] = "local"
-    address: Annotated[
-        str | None, typer.Option(help="Of a Ray that runs, or auto; without it one is started.", show_default=False)
-    ] = None
+    address: Annotated[str | None, typer.Option(help="Of a Ray that runs, or auto; without it one is started.")] = None
     ask: Annotated[bool, typer.Option("--ask", help="Let a model answer, too.")] = False
     model: Annotated[str | None, typer.Option("--model", "-m", help="With --ask: mini, a folder, a name.")] = None
     budget: Tokens = None
     keep: Share = None
-    relevance: Annotated[
-        str | None, typer.Option(help="auto, look, scorer, detail, … [default: auto]", show_default=False)
-    ] = None
-    strategy: Annotated[
-        str | None, typer.Option(help="How relevance becomes regions of one token each.", show_default=False)
-    ] = None
-    workers: Annotated[
-        int | None, typer.Option(help="[default: one for each core; with --ask 1]", show_default=False)
-    ] = None
+    relevance: Annotated[str | None, typer.Option(help="auto, look, scorer, detail, … [default: auto]")] = None
+    strategy: Annotated[str | None, typer.Option(help="How relevance becomes regions of one token each.")] = None
+    workers: Annotated[int | None, typer.Option(help="[default: one for each core; with --ask 1]")] = None
     at_once: Annotated[int, typer.Option(help="Rows that a worker takes at a time.")] = AT_ONCE
     every: Annotated[float, typer.Option(metavar="SECONDS", help="What is done is written so often.")] = 20.0
     new_tokens: NewTokens = 64

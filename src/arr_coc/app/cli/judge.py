@@ -14,8 +14,8 @@ from .console import say
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="What --record wrote.", show_default=False)],
-    judged: Annotated[str, typer.Argument(help="right, wrong or better.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="What --record wrote.")],
+    judged: Annotated[str, typer.Argument(help="right, wrong or better.")],
     record: Annotated[str | None, typer.Option(help="The record's name. [default: the last one]")] = None,
     place: Annotated[
         str | None, typer.Option(metavar="X0,Y0,X1,Y1", help="With better: where to look, in 0–1 of the picture.")

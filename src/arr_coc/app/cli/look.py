@@ -26,9 +26,7 @@ class LookCommand:
 
     inputs: Annotated[
         list[str],
-        typer.Argument(
-            metavar="IMAGE... QUERY", help="Files, folders, globs or -, then the question.", show_default=False
-        ),
+        typer.Argument(metavar="IMAGE... QUERY", help="Files, folders, globs or -, then the question."),
     ]
     query: Annotated[
         list[str] | None,
@@ -47,9 +45,7 @@ class LookCommand:
     ] = "auto"
     words: WordsFile = None
     page: Page = None
-    pages: Annotated[
-        str | None, typer.Option(metavar="PAGES", help="Pages of a PDF: all, or 2-5,7.", show_default=False)
-    ] = None
+    pages: Annotated[str | None, typer.Option(metavar="PAGES", help="Pages of a PDF: all, or 2-5,7.")] = None
     photos: Annotated[
         bool,
         typer.Option(help="Let the photo map take part where its weights are there (arr-coc setup photos)."),

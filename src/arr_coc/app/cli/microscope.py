@@ -51,7 +51,6 @@ class MicroscopeCommand:
         typer.Option(
             metavar="FILE.jsonl",
             help="Append what is asked and decided to a file of yours; `arr-coc judge` says what was right.",
-            show_default=False,
         ),
     ] = None
     device: Device = "cpu"
@@ -122,8 +121,7 @@ def command(options: MicroscopeCommand) -> None:
         limits=limits,
         origins=options.allow_origin or (),
         ready=ready,
-        relevance=options.relevance,
-        record=kept,
+        eye={"relevance": options.relevance, "record": kept},
     )
 
 

@@ -45,21 +45,17 @@ def with_options(kind: type[Options]) -> Callable[[Callable[[Options], Any]], Ca
 
 # ---- what several commands have --------------------------------------------------------------------------------------
 
-Tokens = Annotated[
-    str | None, typer.Option(metavar="TOKENS", help="Tokens that may be spent, 256 or 25%.", show_default=False)
-]
+Tokens = Annotated[str | None, typer.Option(metavar="TOKENS", help="Tokens that may be spent, 256 or 25%.")]
 Share = Annotated[str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")]
 Clusters = Annotated[str, typer.Option(help="With --strategy clusters: slic, sam, or the folder of a SAM.")]
-WordsFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Words of the picture: hOCR, ALTO, TSV or JSON.", show_default=False)
-]
+WordsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Words of the picture: hOCR, ALTO, TSV or JSON.")]
 Hints = Annotated[
     bool, typer.Option(help="Let known words of a page (PDF, hOCR) help to read it, not only tell where to look.")
 ]
 Sureness = Annotated[
     float, typer.Option("--min-sureness", metavar="0–1", help="Say nothing where the model is less sure than this.")
 ]
-Page = Annotated[int | None, typer.Option(help="Page of a PDF, from 1. [default: 1]", show_default=False)]
+Page = Annotated[int | None, typer.Option(help="Page of a PDF, from 1. [default: 1]")]
 NewTokens = Annotated[int, typer.Option(help="Longest answer, in tokens.")]
 Seed = Annotated[int, typer.Option(help="For strategies that draw lots.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")]
@@ -68,4 +64,4 @@ OutFolder = Annotated[Path, typer.Option(help="Folder for the results; made if m
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but what went wrong.")]
 OnlyJson = Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")]
 Port = Annotated[int, typer.Option(help="0 takes any that is free.")]
-Query = Annotated[str, typer.Argument(help="The question.", show_default=False)]
+Query = Annotated[str, typer.Argument(help="The question.")]

@@ -26,13 +26,11 @@ class SenseCommand:
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Attention by: mini, a folder, a name on the hub.")
     ] = None
-    encoder: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Semantic channels by your CLIP or SigLIP.", show_default=False)
-    ] = None
+    encoder: Annotated[str | None, typer.Option(metavar="FOLDER", help="Semantic channels by your CLIP or SigLIP.")] = (
+        None
+    )
     clusters: Annotated[str, typer.Option(help="slic, sam, the folder of a SAM, or none.")] = "slic"
-    mips: Annotated[
-        str | None, typer.Option(help="Also the pyramid: average, learned, attention.", show_default=False)
-    ] = None
+    mips: Annotated[str | None, typer.Option(help="Also the pyramid: average, learned, attention.")] = None
     levels: Annotated[int, typer.Option(help="Levels of the pyramid.")] = 5
     gaze: Annotated[
         str | None, typer.Option(metavar="Y,X", help="Where one looks, 0 to 1. [default: where the model looks]")
@@ -40,7 +38,7 @@ class SenseCommand:
     size: Annotated[int | None, typer.Option(help="Sense at this longer side. [default: up to 1024]")] = None
     projection: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Semantic PCA: read from here, or fitted and written.", show_default=False),
+        typer.Option(metavar="FILE", help="Semantic PCA: read from here, or fitted and written."),
     ] = None
     every: Annotated[int, typer.Option(help="Of a clip only each so-manieth frame.")] = 1
     frames: Annotated[int, typer.Option(help="Of a clip so many frames.")] = 8

@@ -56,7 +56,6 @@ class ServeCommand:
         typer.Option(
             metavar="FILE.jsonl",
             help="Append what is asked and decided to a file of yours; clients judge by POST /v1/feedback.",
-            show_default=False,
         ),
     ] = None
     device: Device = "cpu"
@@ -117,5 +116,5 @@ def command(options: ServeCommand) -> None:
         "media": options.allow_media or (),
         "origins": options.allow_origin or (),
     }
-    how |= {"relevance": options.relevance, "record": kept}
+    how |= {"eye": {"relevance": options.relevance, "record": kept}}
     serve(options.model, **how, default={} if options.budget is None else {"budget": options.budget}, ready=ready)

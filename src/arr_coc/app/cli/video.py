@@ -27,17 +27,15 @@ ROWS = 30
 class VideoCommand:
     """What a clip is watched with."""
 
-    clip: Annotated[str, typer.Argument(help="A file, 'webcam', or a stream (rtsp://…).", show_default=False)]
+    clip: Annotated[str, typer.Argument(help="A file, 'webcam', or a stream (rtsp://…).")]
     query: Query
-    budget: Annotated[
-        str | None, typer.Option(metavar="TOKENS", help="Of the whole clip, 2560 or 25%.", show_default=False)
-    ] = None
+    budget: Annotated[str | None, typer.Option(metavar="TOKENS", help="Of the whole clip, 2560 or 25%.")] = None
     keep: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Share of the clip's full count to spend. [default: 0.25]")
     ] = None
-    cap: Annotated[int | None, typer.Option(help="Tokens that one frame may cost.", show_default=False)] = None
+    cap: Annotated[int | None, typer.Option(help="Tokens that one frame may cost.")] = None
     every: Annotated[int, typer.Option(help="Only each so-manieth frame.")] = 1
-    frames: Annotated[int | None, typer.Option(help="At most so many frames.", show_default=False)] = None
+    frames: Annotated[int | None, typer.Option(help="At most so many frames.")] = None
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name on the hub.")
     ] = None
@@ -47,7 +45,7 @@ class VideoCommand:
     ] = 1
     clusters: Annotated[
         str | None,
-        typer.Option(metavar="slic|sam:FOLDER", help="What finds clusters on keyframes.", show_default=False),
+        typer.Option(metavar="slic|sam:FOLDER", help="What finds clusters on keyframes."),
     ] = None
     cascade: Annotated[bool, typer.Option("--cascade", help="Tokens go through the best clusters first.")] = False
     foresee: Annotated[
@@ -55,14 +53,14 @@ class VideoCommand:
     ] = False
     mips: Annotated[
         float | None,
-        typer.Option(help="Share of the relevance read from temporal mips of the last frames.", show_default=False),
+        typer.Option(help="Share of the relevance read from temporal mips of the last frames."),
     ] = None
     relevance: Annotated[
         str, typer.Option(help="look: without a model; scorer: the learned one; auto: the model's own.")
     ] = "auto"
     numbers: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Of train video temporal: decay, boost, thresholds.", show_default=False),
+        typer.Option(metavar="FOLDER", help="Of train video temporal: decay, boost, thresholds."),
     ] = None
     out: OutFolder = Path("out")
     device: ModelDevice = "cpu"

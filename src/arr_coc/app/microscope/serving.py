@@ -13,7 +13,7 @@ import re
 import secrets
 import signal
 import threading
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -201,23 +201,31 @@ def silence_gradio() -> None:
 def serve(
     models: tuple[str, ...] = ("mini",),
     *,
-    host: str = LOOPBACK,
     port: int = PORT,
-    password: str | None = None,
     device: str = "cpu",
     server: Remote | None = None,
     numbers: Path | None = None,
-    limits: PageLimits | None = None,
-    origins: Sequence[str] = (),
     ready: Callable[[str], None] = lambda address: None,
-    **options: Any,
+    eye: Mapping[str, Any] | None = None,
+    **how: Any,
 ) -> None:
-    """Serve until interrupted. server: a running `arr-coc serve`, whose models are offered first. ready: called with
-    the address once the page can be opened. options: of every `Eye` here, such as relevance and record."""
-    check_exposure(host, password)
+    """Serve until interrupted.
+
+    Args:
+        models: That visitors may choose.
+        port: 0 takes any that is free.
+        device: Of the models.
+        server: A running `arr-coc serve`, whose models are offered first.
+        numbers: Folder of the tab of that name.
+        ready: Called with the address once the page can be opened.
+        eye: More for every `Eye` here, such as relevance and record.
+        how: Arguments of `build_app`: host, password, limits, origins.
+    """
+    host = how.setdefault("host", LOOPBACK)
+    check_exposure(host, how.get("password"))
     silence_gradio()
     gradio()  # before any thread is started: one that is cut off while it imports torch takes the process with it
-    desk = Desk(models, device=device, server=server, numbers=numbers, options=options)
+    desk = Desk(models, device=device, server=server, numbers=numbers, options=dict(eye or {}))
     if threading.current_thread() is threading.main_thread():
         # Told to end, it ends as after Ctrl-C: visitors' files are removed first.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -226,7 +234,7 @@ def serve(
     ended = threading.Event()
     threading.Thread(target=keep_swept, args=(desk, ended), daemon=True).start()
     try:
-        application = build_app(desk, host=host, password=password, limits=limits, origins=origins)
+        application = build_app(desk, **how)
         warming.join()
         web.run(application, host, port, ready)
     finally:

@@ -183,6 +183,31 @@ async def streamed(
         call.leave()
 
 
+async def judged(engine: Engine, request: Request) -> Response:
+    """{"id", "judged", "boxes", "answer"}: what a client says of an answer that was recorded."""
+    try:
+        if engine.eye.record is None:
+            raise Refused(404, "nothing is recorded here; start the server with --record FILE.jsonl")
+        told = json.loads(await request.body())
+        if not isinstance(told, dict) or not isinstance(told.get("id"), str):
+            raise Refused(400, "give the id of a record, and judged: right, wrong or better")
+        boxes, answer = told.get("boxes") or (), str(told.get("answer") or "")
+        await asyncio.to_thread(engine.eye.record.judge, told.get("judged"), told["id"], boxes=boxes, answer=answer)
+    except (Refused, InputError) as error:
+        return answer_of(Refused.of(error))
+    except (ValueError, TypeError) as error:
+        return answer_of(Refused(400, f"this is no JSON of a judgement ({error})"))
+    return JSONResponse({"id": told["id"], "judged": told["judged"]})
+
+
+async def elsewhere(request: Request, error: Exception) -> Response:
+    """What no route serves, told as OpenAI's clients expect it."""
+    assert isinstance(error, HTTPException)
+    asked_for = f"{request.method} {shown(request.url.path)}"
+    words = f"{asked_for} is not served here; see /v1/models and POST {CHAT}"
+    return answer_of(Refused(error.status_code, words, error.headers))
+
+
 def build_api(
     engine: Engine,
     *,
@@ -256,20 +281,7 @@ def build_api(
 
     @api.post(FEEDBACK)
     async def judge(request: Request) -> Response:
-        """{"id", "judged", "boxes", "answer"}: what a client says of an answer that was recorded."""
-        try:
-            if engine.eye.record is None:
-                raise Refused(404, "nothing is recorded here; start the server with --record FILE.jsonl")
-            told = json.loads(await request.body())
-            if not isinstance(told, dict) or not isinstance(told.get("id"), str):
-                raise Refused(400, "give the id of a record, and judged: right, wrong or better")
-            boxes, answer = told.get("boxes") or (), str(told.get("answer") or "")
-            await asyncio.to_thread(engine.eye.record.judge, told.get("judged"), told["id"], boxes=boxes, answer=answer)
-        except (Refused, InputError) as error:
-            return answer_of(Refused.of(error))
-        except (ValueError, TypeError) as error:
-            return answer_of(Refused(400, f"this is no JSON of a judgement ({error})"))
-        return JSONResponse({"id": told["id"], "judged": told["judged"]})
+        return await judged(engine, request)
 
     served = {"id": name, "object": "model", "created": since, "owned_by": "arr-coc"}
 
@@ -283,12 +295,7 @@ def build_api(
             return JSONResponse(served)
         return answer_of(Refused.of(UnknownModel(f"model {shown(wanted)} is not served here; this is {name!r}")))
 
-    @api.exception_handler(HTTPException)
-    async def elsewhere(request: Request, error: HTTPException) -> Response:
-        """What no route serves, told as OpenAI's clients expect it."""
-        asked_for = f"{request.method} {shown(request.url.path)}"
-        words = f"{asked_for} is not served here; see /v1/models and POST {CHAT}"
-        return answer_of(Refused(error.status_code, words, error.headers))
+    api.add_exception_handler(HTTPException, elsewhere)
 
     @api.get("/health")
     async def health() -> Response:
@@ -305,24 +312,28 @@ def build_api(
 def serve(
     model: str = "mini",
     *,
-    host: str = web.LOOPBACK,
     port: int = PORT,
-    key: str | None = None,
     device: str = "cpu",
     limits: Limits | None = None,
-    media: Sequence[str] = (),
-    default: Mapping[str, Any] | None = None,
-    origins: Sequence[str] = (),
     ready: Callable[[str], None] = lambda address: None,
-    **options: Any,
+    eye: Mapping[str, Any] | None = None,
+    **how: Any,
 ) -> None:
-    """Serve until interrupted; then open answers are finished. ready: gets the address. options: of the `Eye`, such as
-    relevance and record."""
-    check_exposure(host, key)
-    Amount.of(**(default or {}))
-    engine = Engine(Eye.from_pretrained(model, device=device, **options), limits)
+    """Serve until interrupted; then open answers are finished.
+
+    Args:
+        model: As for `Eye.from_pretrained`.
+        port: 0 takes any that is free.
+        device: Of the model.
+        limits: Of requests.
+        ready: Gets the address.
+        eye: More for the `Eye`, such as relevance and record.
+        how: Arguments of `build_api`: host, key, media, default, origins.
+    """
+    check_exposure(how.get("host", web.LOOPBACK), how.get("key"))
+    Amount.of(**(how.get("default") or {}))
+    engine = Engine(Eye.from_pretrained(model, device=device, **(eye or {})), limits)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):  # by now everything has been answered
-        api = build_api(engine, host=host, key=key, media=media, default=default, origins=origins)
-        web.run(api, host, port, ready, GRACE)
+        web.run(build_api(engine, **how), how.get("host", web.LOOPBACK), port, ready, GRACE)

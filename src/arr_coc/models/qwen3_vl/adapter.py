@@ -30,6 +30,7 @@ from .walk import dense_vision_attention
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
+
 __all__ = [
     "Qwen3VL",
     "VisualTokens",
@@ -244,3 +245,19 @@ class Qwen3VL(Backbone):
                 "one prompt are not; pass the frames as pictures"
             )
         return [(rows, cols) for _, rows, cols in grid.tolist()]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Qwen3-VL-MoE: the same vision tower and prompt as Qwen3-VL; only the language model's layers differ.
+
+
+class Qwen3VLMoe(Qwen3VL):
+    """Foveation of the stock `Qwen3VLMoeForConditionalGeneration`."""
+
+    model_types: ClassVar[tuple[str, ...]] = ("qwen3_vl_moe",)
+
+    @staticmethod
+    def features_class() -> type:
+        from transformers.models.qwen3_vl_moe.modeling_qwen3_vl_moe import BaseModelOutputWithDeepstackFeatures
+
+        return BaseModelOutputWithDeepstackFeatures

@@ -19,9 +19,8 @@ from torch import Tensor
 from ...core.errors import InputError
 from ..base import Realized
 from ..tokens.patches import LeafBatch, PictureGroups, leaf_patches, unpatchify
-from .adapter import Qwen3VL
+from .adapter import Qwen3VL, Qwen3VLMoe
 from .encode import VisualTokens, encode_leaves
-from .moe import Qwen3VLMoe
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
