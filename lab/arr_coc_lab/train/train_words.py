@@ -22,7 +22,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.manifest import whole_folder
 from arr_coc.relevance.words.page import NEIGHBOURS
-from arr_coc.relevance.words.ranker import LOUDEST, RANKER, ROUNDS, ranker_weights
+from arr_coc.relevance.words.source import LOUDEST, RANKER, ROUNDS, ranker_weights
 
 from .devices import Devices
 from .options import RunOptions, option, plain

@@ -372,8 +372,8 @@ def relevance_cells(source: Any, pixels: Tensor, query: str, frame: Frame) -> Te
 
 def salient_map(picture: Picture) -> np.ndarray:
     """(h, w) float32 in [0, 1]: what stands out to somebody who has not heard the question."""
-    from ..relevance.look.perspectival import perspectival
     from ..relevance.look.tension import sharpen
+    from ..relevance.look.three_ways import perspectival
     from ..sensing.one_picture import sense_one
     from ..sensing.texture import Layout
 

@@ -15,8 +15,7 @@ from ..allocation.allocate_batch import allocate_batch
 from ..allocation.request import Request
 from ..core.errors import InputError
 from ..core.values import Allocation, Relevance
-from ..relevance.maps import Maps
-from ..relevance.registry import provide, relevances_for
+from ..relevance.registry import Maps, provide, relevances_for
 from ..relevance.scene import Scene
 from .base import Backbone, PromptPlan, Settings, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail

@@ -99,6 +99,20 @@ class PromptPlan:
         )
 
 
+class LeafPrompt(NamedTuple):
+    """Prompts with one placeholder per visual token.
+
+    input_ids, attention_mask: (B, L), padded on the left; without a mask nothing is padded. tokens: `VisualTokens`, of
+    all rows. position_ids: (4, B, L) and next_position: (B,), from `leaf_positions`.
+    """
+
+    input_ids: Array
+    tokens: Any
+    position_ids: Array
+    next_position: Array
+    attention_mask: Array | None = None
+
+
 class DecodingStep(NamedTuple):
     """One token of every row. ids: (B,) int64. logits: (B, vocabulary) float32, of which each is the greatest."""
 
@@ -212,7 +226,7 @@ def require_transformers(model_type: str, minimum: str = MINIMUM_TRANSFORMERS) -
     if Version(transformers.__version__) < Version(minimum):
         raise InputError(
             f"attaching to {model_type} needs transformers >= {minimum}, found {transformers.__version__}: upgrade it, "
-            "or call arr_coc.models.qwen3_vl.adapter.foveated_logits, which works from 5.17 on"
+            "or call arr_coc.models.qwen3_vl.encode.foveated_logits, which works from 5.17 on"
         )
 
 

@@ -32,7 +32,7 @@ from ..allocation.tree import build_tree
 from ..core.errors import InputError
 from ..core.manifest import verify
 from ..core.values import Allocation, Relevance
-from ..relevance.look.propositional import detail_relevance
+from ..relevance.look.three_ways import detail_relevance
 from .attention_reader import attention_modules, reading_attention
 from .base import Backbone, VisualGrid
 from .tokens.depth import HierarchicalRelevance

@@ -16,31 +16,10 @@ from ..tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, rou
 from ..tokens.patches import LeafBatch, PictureGroups, check_grid, unpatchify
 from ..tokens.positions import placeholder_owner
 from ..tokens.splice import pack, padding_side, shorten
-from .encode import (
-    VisualTokens,
-    encode_leaves,
-    encode_to_depth,
-    foveate,
-    foveated_logits,
-    leaf_positions,
-    run_language_model,
-)
-from .walk import dense_vision_attention
+from .encode import VisualTokens, encode_to_depth, foveate, leaf_positions, run_language_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
-
-
-__all__ = [
-    "Qwen3VL",
-    "VisualTokens",
-    "dense_vision_attention",
-    "encode_leaves",
-    "foveate",
-    "foveated_logits",
-    "leaf_positions",
-    "run_language_model",
-]
 
 
 def relevance_under(batch: LeafBatch, relevance: Sequence[np.ndarray | HierarchicalRelevance]) -> Tensor:
@@ -58,6 +37,8 @@ class Qwen3VL(Backbone):
     model_types: ClassVar[tuple[str, ...]] = ("qwen3_vl",)
     before_encoder: ClassVar[bool] = True
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_grid_thw")
+    # Frames that a patch repeats; None: as many as the model's patches have.
+    temporal: ClassVar[int | None] = None
     # What an allocation is for, in messages.
     shown: ClassVar[str] = "pictures"
 
@@ -124,21 +105,10 @@ class Qwen3VL(Backbone):
             raise InputError("depth routing needs to know how relevant each place is; give relevance=")
         if depth is not None and depth.early:
             tower = self._early(model, relevance or (), depth)
-        tokens = self.encode(model, self.normalised_pixels(model, inputs), batch, known, tower)
+        tokens = foveate(model, self.normalised_pixels(model, inputs), batch, known, tower, self.temporal)
         if depth is not None:
             tokens = self._route(model, tokens, batch, relevance or (), depth)
         return self.splice(model, inputs, batch, tokens)
-
-    @staticmethod
-    def encode(
-        model: PreTrainedModel,
-        pictures: Tensor | PictureGroups,
-        batch: LeafBatch,
-        known: tuple[LeafBatch, VisualTokens] | None = None,
-        tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
-    ) -> VisualTokens:
-        """Normalised pictures and their leaves → visual tokens, in the order of the batch."""
-        return foveate(model, pictures, batch, known, tower)
 
     def leaf_batch(
         self, model: PreTrainedModel, inputs: Mapping[str, Any], allocations: Sequence[Allocation]
