@@ -187,15 +187,8 @@ def greedy_steps(
 ) -> Generator[DecodingStep, Array | None]:
     """The likeliest token of every row, one step after the other, until all rows have ended or `most` steps are made.
 
-    Args:
-        speaker: Has read the prompts.
-        ends: The tokens that end an answer.
-        most: The longest answer, in tokens.
-        check_every: Whether all rows have ended is asked only every so many steps, because a GPU has to be waited for
-            to tell. What follows the end of a row is padding.
-
-    Yields:
-        Each step. A consumer may `send` (B,) bool: rows that it wants no more of.
+    A consumer may `send` (B,) bool: rows that it wants no more of. check_every: whether all have ended is asked only
+    every so many steps, because a GPU has to be waited for to tell; what follows the end of a row is padding.
     """
     step = speaker.begin()
     ending = like(np.array(ends, dtype=np.int64), step.ids)

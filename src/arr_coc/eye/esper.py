@@ -38,9 +38,8 @@ from ..relevance.registry import relevance_for, resolve
 from ..relevance.scene import CHANNELS, SENSE_SIDE, Scene
 from .eye import Eye
 from .pass_settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_settings
-from .passes import AskingReader, MemoryReader, PassJob, PassMaps, PassRecord, Prompts, pass_loop
+from .passes import AskingReader, MemoryReader, PassJob, PassMaps, PassRecord, Prompts, pass_loop, picture_pyramid
 from .story import PassNote, Story
-from .vision_memory import picture_pyramid
 
 ESPER_FOLDER = "esper"
 GLANCES = ("relevant", "salient")

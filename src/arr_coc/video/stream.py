@@ -28,7 +28,6 @@ from ..core.errors import InputError
 from ..core.files import replacing
 from ..core.values import DEFAULT_CELL, Allocation, Relevance
 from ..sensing.slic import slic
-from .blend import blend, boosted, carried_trust, same_ground, weak_bands
 from .clusters import TrackedClusters, carry_clusters, find_clusters, finder_of, through_clusters
 from .motion import (
     FEATURES,
@@ -41,7 +40,7 @@ from .motion import (
     view_of,
     warp_planes,
 )
-from .settings import TemporalSettings, load_settings
+from .settings import TemporalSettings, blend, boosted, carried_trust, load_settings, same_ground, weak_bands
 from .sources import everything, first_planes, map_size, planes_of, source_of
 from .spending import Pace, cells_of, detail_of, fixated, fresh_ground, kept_share, spread_over
 

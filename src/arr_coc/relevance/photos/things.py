@@ -49,7 +49,7 @@ class Thesaurus(NamedTuple):
 
 @cache
 def thesaurus() -> Thesaurus:
-    table = read_table(Path(__file__).with_suffix(".toml"))
+    table = read_table(Path(__file__).with_name("thesaurus.toml"))
     grounds = {
         ground.pop("words"): Ground(colours=tuple(ground.pop("colours", "").split()), **ground)
         for ground in map(dict, table["grounds"])
