@@ -46,6 +46,8 @@ ADAPTERS: Mapping[str, str] = {
 OF_REQUEST = ("budget", "keep", "strategy")
 OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
 
+# A prompt as a processor gives it: tensors, mostly, by name.
+Inputs = Mapping[str, Any]
 # What a prompt with ready-made visual tokens consists of.
 PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
 # The release that brought `mm_encoder_outputs`, the argument through which ready-made visual tokens enter a model.
@@ -182,20 +184,18 @@ class Backbone(ABC):
         require_transformers(model.config.model_type)
 
     @abstractmethod
-    def grids(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[VisualGrid]:
+    def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
         """The level-0 grid of every picture, in the order in which the prompts show them."""
 
     @abstractmethod
-    def pixels(
-        self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]
-    ) -> list[torch.Tensor]:
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[torch.Tensor]:
         """Every picture as the model sees it: (3, height, width) float32 in [0, 1], rebuilt from the inputs."""
 
     @abstractmethod
     def realize(
         self,
         model: PreTrainedModel,
-        inputs: Mapping[str, Any],
+        inputs: Inputs,
         allocations: Sequence[Allocation],
         *,
         relevance: Sequence[Any] | None = None,
@@ -292,7 +292,7 @@ def adapter(model_type: str) -> Backbone:
         raise InputError(f"the adapter for {model_type} could not be imported: {error}") from error
 
 
-def require_pictures(backbone: Backbone, inputs: Mapping[str, Any]) -> None:
+def require_pictures(backbone: Backbone, inputs: Inputs) -> None:
     if all(inputs.get(key) is None for key in backbone.picture_keys):
         raise InputError(
             f"this prompt holds no picture (none of {', '.join(backbone.picture_keys)} was given), so there is nothing "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...core.errors import InputError
 from ...core.values import Allocation
-from ..base import Backbone, Realized, VisualGrid
+from ..base import Backbone, Inputs, Realized, VisualGrid
 from ..tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
 from ..tokens.patches import LeafBatch, PictureGroups, check_grid, unpatchify
 from ..tokens.positions import placeholder_owner
@@ -42,7 +42,7 @@ class Qwen3VL(Backbone):
     # What an allocation is for, in messages.
     shown: ClassVar[str] = "pictures"
 
-    def grids(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[VisualGrid]:
+    def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
         vision = model.config.vision_config
         merge, pixels = vision.spatial_merge_size, vision.patch_size
         sizes = self._patch_grids(inputs)
@@ -54,7 +54,7 @@ class Qwen3VL(Backbone):
             for (rows, cols), row in zip(sizes, prompt_rows, strict=True)
         ]
 
-    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[Tensor]:
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
         image_processor = processor.image_processor
         groups = self.normalised_pixels(model, inputs)
         restored: dict[int, Tensor] = {}
@@ -70,7 +70,7 @@ class Qwen3VL(Backbone):
             restored.update(zip(members, pictures.clamp(0, 1), strict=True))
         return [restored[number] for number in range(len(restored))]
 
-    def normalised_pixels(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> PictureGroups:
+    def normalised_pixels(self, model: PreTrainedModel, inputs: Inputs) -> PictureGroups:
         """The pictures inside `pixel_values`, as the vision tower sees them, by size."""
         vision = model.config.vision_config
         return unpatchify(
@@ -84,7 +84,7 @@ class Qwen3VL(Backbone):
     def realize(
         self,
         model: PreTrainedModel,
-        inputs: Mapping[str, Any],
+        inputs: Inputs,
         allocations: Sequence[Allocation],
         *,
         relevance: Sequence[np.ndarray | HierarchicalRelevance] | None = None,
@@ -110,9 +110,7 @@ class Qwen3VL(Backbone):
             tokens = self._route(model, tokens, batch, relevance or (), depth)
         return self.splice(model, inputs, batch, tokens)
 
-    def leaf_batch(
-        self, model: PreTrainedModel, inputs: Mapping[str, Any], allocations: Sequence[Allocation]
-    ) -> LeafBatch:
+    def leaf_batch(self, model: PreTrainedModel, inputs: Inputs, allocations: Sequence[Allocation]) -> LeafBatch:
         """The leaves of one allocation per picture, checked against what the processor made of the pictures."""
         merge = model.config.vision_config.spatial_merge_size
         sizes = self._patch_grids(inputs)
@@ -124,9 +122,7 @@ class Qwen3VL(Backbone):
             check_grid(allocation, rows // merge, cols // merge)
         return LeafBatch.of(allocations, inputs[self.picture_keys[0]].device)
 
-    def splice(
-        self, model: PreTrainedModel, inputs: Mapping[str, Any], batch: LeafBatch, tokens: VisualTokens
-    ) -> Realized:
+    def splice(self, model: PreTrainedModel, inputs: Inputs, batch: LeafBatch, tokens: VisualTokens) -> Realized:
         """The prompt with one placeholder per leaf; text keeps the positions it has around the full picture."""
         ids, image = inputs["input_ids"], self.image_token_id(model)
         device = ids.device
@@ -201,7 +197,7 @@ class Qwen3VL(Backbone):
         return VisualTokens(tokens.embeds, tuple(route_planes(tokens.planes, values, layers, depth)))
 
     @staticmethod
-    def _patch_grids(inputs: Mapping[str, Any]) -> list[tuple[int, int]]:
+    def _patch_grids(inputs: Inputs) -> list[tuple[int, int]]:
         grid, pixels = inputs.get("image_grid_thw"), inputs.get("pixel_values")
         if grid is None or pixels is None:
             raise InputError(
