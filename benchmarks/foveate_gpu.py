@@ -40,12 +40,14 @@ from torch import Tensor
 
 from arr_coc.allocation.allocate_batch import allocate_batch
 from arr_coc.allocation.request import Request
-from arr_coc.eye.decoding import Prefilled, StockSpeaker, end_tokens, greedy_steps, prefill
+from arr_coc.eye.decoding import Prefilled, StockSpeaker, end_tokens, greedy_steps, lean_prompt, prefill
 from arr_coc.models.attachment_plan import PromptPlan, Settings, plan_prompt
 from arr_coc.models.base import Realized
 from arr_coc.models.glance import Glance
-from arr_coc.models.qwen3_vl.adapter import Qwen3VL, VisualTokens, dense_vision_attention, encode_leaves
+from arr_coc.models.qwen3_vl.adapter import Qwen3VL
+from arr_coc.models.qwen3_vl.encode import VisualTokens, encode_leaves
 from arr_coc.models.qwen3_vl.graph import Graphs
+from arr_coc.models.qwen3_vl.walk import dense_vision_attention
 from arr_coc.models.tokens.depth import DepthRouting
 from arr_coc.models.tokens.merge import members_of_allocations, plan_members
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
@@ -190,18 +192,14 @@ class Case:
         few = VisualTokens(plan.apply(tokens.embeds), tuple(plan.apply(plane) for plane in tokens.planes))
         return self.backbone.splice(self.model, self.inputs, LeafBatch.of(allocations, self.device), few)
 
-    def arguments(self, realized: Realized) -> tuple[Any, ...]:
-        given = realized.inputs
-        return given["input_ids"], realized.notes["tokens"], given["position_ids"], realized.next_position
-
     def first(self, realized: Realized) -> Prefilled:
-        return prefill(self.model, *self.arguments(realized), realized.inputs["attention_mask"])
+        return prefill(self.model, lean_prompt(realized))
 
     def first_by_graph(self, realized: Realized, graphs: Graphs) -> Any:
         return next(self.steps_by_graph(realized, graphs))
 
     def steps_by_graph(self, realized: Realized, graphs: Graphs) -> Any:
-        speaker = graphs.speaker(*self.arguments(realized), NEW_TOKENS)
+        speaker = graphs.speaker(lean_prompt(realized), NEW_TOKENS)
         return greedy_steps(speaker, [], NEW_TOKENS, check_every=8)
 
     def decode(self, realized: Realized, graphs: Graphs | None) -> Tensor:

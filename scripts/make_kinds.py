@@ -14,8 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from arr_coc.core.files import write_text
-from arr_coc.relevance.photos.thesaurus import thesaurus
-from arr_coc.relevance.photos.things import vocabulary
+from arr_coc.relevance.photos.things import thesaurus, vocabulary
 
 OUT = Path(__file__).parents[1] / "src" / "arr_coc" / "relevance" / "photos" / "kinds.json"
 # The thing's sense in WordNet, where it is not the first of its name.

@@ -27,7 +27,7 @@ from arr_coc.core.manifest import (
 from arr_coc.eye.pass_settings import EsperSettings
 from arr_coc.models.bundled import Calibration
 from arr_coc.relevance.scorer.onnx_scorer import score_picture
-from arr_coc.relevance.words.ranker import ranker_weights
+from arr_coc.relevance.words.source import ranker_weights
 from arr_coc.video.settings import load_settings
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.train.checkpoints import load_shipped

@@ -27,7 +27,7 @@ from arr_coc.models.glance import (
     view_levels,
     weigh_by_detail,
 )
-from arr_coc.models.qwen3_vl.adapter import run_language_model
+from arr_coc.models.qwen3_vl.encode import run_language_model
 from arr_coc.models.tokens.patches import leaves_of
 
 ROWS = [

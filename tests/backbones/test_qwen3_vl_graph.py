@@ -10,7 +10,7 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError
 from arr_coc.eye.decoding import end_tokens, generate_greedily, greedy_steps
-from arr_coc.models.base import backbone_for
+from arr_coc.models.base import LeafPrompt, backbone_for
 from arr_coc.models.glance import coarse_allocation
 from arr_coc.models.qwen3_vl.graph import DecodeGraph, Graphs, TowerGraph, padded_length
 from arr_coc.models.tokens.patches import LeafBatch
@@ -39,8 +39,8 @@ def test_prompts_of_all_lengths_are_answered_as_by_the_lean_loop() -> None:
     graphs = Graphs(tiny_model())
     with torch.no_grad():
         for model, given in prompts():
-            wanted = generate_greedily(model, *given, most=12)
-            found = generate_greedily(model, *given, most=12, graphs=graphs)
+            wanted = generate_greedily(model, LeafPrompt(*given), most=12)
+            found = generate_greedily(model, LeafPrompt(*given), most=12, graphs=graphs)
             length = wanted.ids.shape[1]
             assert torch.equal(found.ids[:, :length], wanted.ids)
             torch.testing.assert_close(found.logits[:, :length], wanted.logits, atol=1e-4, rtol=0)
@@ -54,9 +54,9 @@ def test_an_answer_may_fill_the_cache_to_its_last_column() -> None:
     model, given = next(prompts())
     decoder = DecodeGraph(model, padded_length(given[0].shape[1]) + 9)
     with torch.no_grad():
-        decoder.read(*given)
+        decoder.read(LeafPrompt(*given))
         steps = list(greedy_steps(decoder, [], 10))
-        plain = generate_greedily(model, *given, most=10)
+        plain = generate_greedily(model, LeafPrompt(*given), most=10)
     assert len(steps) == 10
     length = plain.ids.shape[1]
     assert torch.equal(torch.stack([ids for ids, _ in steps], 1)[:, :length], plain.ids)

@@ -15,7 +15,7 @@ from tiny_models import picture, prompt, tiny_model, tiny_processor
 from arr_coc import InputError
 from arr_coc.allocation.allocate import allocate
 from arr_coc.models.base import backbone_for
-from arr_coc.models.qwen3_vl.adapter import encode_leaves
+from arr_coc.models.qwen3_vl.encode import encode_leaves
 from arr_coc.models.tokens.depth import DepthRouting, HierarchicalRelevance
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 

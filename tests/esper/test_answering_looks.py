@@ -16,15 +16,16 @@ from arr_coc.eye.passes import (
     Memory,
     PassJob,
     Prompts,
+    TowerMemory,
     answer_look,
     attention_layers,
+    encode_block,
     first_look,
     leaf_row,
     look_again,
     run_passes,
     text_row,
 )
-from arr_coc.eye.vision_memory import TowerMemory, encode_block
 from arr_coc.models.qwen3_vl.encode import VisualTokens, encode_leaves, leaf_positions, run_language_model
 from arr_coc.models.qwen3_vl.walk import own_attention
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches

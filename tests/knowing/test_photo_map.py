@@ -12,8 +12,7 @@ from arr_coc import InputError
 from arr_coc.looking import examine
 from arr_coc.relevance.photos import source as photos
 from arr_coc.relevance.photos.source import PhotoSight, couple, distinct, overlap, painted, photos_installed
-from arr_coc.relevance.photos.thesaurus import thesaurus
-from arr_coc.relevance.photos.things import WHOLE, known, photo_question
+from arr_coc.relevance.photos.things import WHOLE, known, photo_question, thesaurus
 from arr_coc.sensing.photo_nets import Anchors, detect
 
 real = pytest.mark.skipif(not photos_installed(), reason="the detector is not there: arr-coc setup photos")

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arr_coc.pictures.words_files import as_words
-from arr_coc.relevance.language.chinese import chinese_words
 from arr_coc.relevance.language.lexical import COLOURS, lexical
-from arr_coc.relevance.language.lexicon import languages
+from arr_coc.relevance.language.lexicon import chinese_words, languages
 from arr_coc.relevance.language.senses import coupled_words, without_quotes
 from arr_coc.relevance.scene import Scene
 from arr_coc.relevance.words.source import counted_line, words_relevance

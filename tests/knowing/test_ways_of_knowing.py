@@ -11,8 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc.core.errors import InputError
 from arr_coc.relevance.language.lexical import coupled_words, lexical
-from arr_coc.relevance.look.perspectival import perspectival
-from arr_coc.relevance.look.propositional import propositional
+from arr_coc.relevance.look.three_ways import perspectival, propositional
 from arr_coc.sensing.batch import sense
 from arr_coc.sensing.texture import Texture
 from arr_coc_lab.classic.participatory import CosineCalibration, fit_calibration, participatory

@@ -72,7 +72,7 @@ def test_attached_at_a_quarter_says_what_realize_says(name: str, merge: str):
 
 
 def _relevance(model: Any, backbone: Any, inputs: dict[str, Any]) -> list[np.ndarray]:
-    from arr_coc.relevance.look.propositional import detail_relevance
+    from arr_coc.relevance.look.three_ways import detail_relevance
 
     return [detail_relevance(picture).map for picture in backbone.pixels(model, processor(), inputs)]
 

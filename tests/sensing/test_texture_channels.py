@@ -306,7 +306,7 @@ def test_the_torch_back_end_runs_where_opencv_is_missing(run):
     script = (
         "import sys; sys.modules['cv2'] = None\n"
         "import torch; from arr_coc.sensing.batch import sense; from arr_coc.sensing.pyramid import pyramid\n"
-        "from arr_coc.relevance.look.propositional import propositional\n"
+        "from arr_coc.relevance.look.three_ways import propositional\n"
         "t = sense(torch.rand(2, 3, 40, 56), 'full40', backend='torch'); p = pyramid(t, backend='torch')\n"
         "assert propositional(t).shape == (2, 40, 56) and len(p) == 5 and t['cluster_id'].max() > 3\n"
     )

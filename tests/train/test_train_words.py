@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from arr_coc.relevance.words.page import word_page
-from arr_coc.relevance.words.ranker import ranker_weights, word_logits
-from arr_coc.relevance.words.source import features
+from arr_coc.relevance.words.source import features, ranker_weights, word_logits
 from arr_coc_lab.train.run import train
 from arr_coc_lab.train.train_words import Ranker, WordsOptions, WordsTraining, collate, rank_report
 from arr_coc_lab.train.word_lessons import examples, inside, misread, needle_lessons

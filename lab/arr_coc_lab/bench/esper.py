@@ -25,14 +25,17 @@ from arr_coc.eye.passes import (
     Looks,
     Memory,
     Prompts,
+    TowerMemory,
     answer_look,
     attention_layers,
+    encode_block,
     first_look,
+    interleave,
     leaf_row,
     look_again,
+    picture_pyramid,
     text_row,
 )
-from arr_coc.eye.vision_memory import TowerMemory, encode_block, interleave, picture_pyramid
 from arr_coc.models.qwen3_vl.encode import VisualTokens, run_language_model
 from arr_coc.relevance.look.arousal import modulate, mood
 from arr_coc.relevance.look.learned import ArousalEstimator

@@ -25,8 +25,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_text, writing
 from arr_coc.looking import prepare
 from arr_coc.pictures.load import load_picture
-from arr_coc.video.blend import same_ground
-from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, load_settings
+from arr_coc.video.settings import SETTINGS_NAME, TemporalSettings, load_settings, same_ground
 from arr_coc.video.spending import ENOUGH, cells_of
 from arr_coc.video.stream import VideoStream
 from arr_coc.video.temporal_model import ClipMotion, TemporalBlend, clip_motion

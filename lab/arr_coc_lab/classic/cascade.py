@@ -58,8 +58,7 @@ def cascade_map(
     the coarser mip said of it; what was opened twice has the mean of its finest cells. keeps: cells that are opened at
     each mip but the finest."""
     from arr_coc.relevance.language.lexical import lexical
-    from arr_coc.relevance.look.perspectival import perspectival
-    from arr_coc.relevance.look.propositional import propositional
+    from arr_coc.relevance.look.three_ways import perspectival, propositional
     from arr_coc.sensing.one_picture import sense_one
 
     mips = mips_of(pixels)
@@ -156,7 +155,7 @@ def reading(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What there is to be read, and what the question couples to, in each block: (n, 4, 4) each."""
     from arr_coc.relevance.language.lexical import lexical
-    from arr_coc.relevance.look.propositional import propositional
+    from arr_coc.relevance.look.three_ways import propositional
     from arr_coc.sensing.one_picture import sense_one
 
     names = ("red", "green", "blue", "text_regions", "y", "x")

@@ -28,7 +28,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import CLASSIC_WEIGHTS
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.core.values import Relevance
-from arr_coc.relevance.language.word_rows import MOST_WORDS, word_rows
+from arr_coc.relevance.language.tables import MOST_WORDS, word_rows
 from arr_coc.sensing import backend_torch as ops
 from arr_coc.sensing.batch import sense
 from arr_coc.sensing.one_picture import sense_one

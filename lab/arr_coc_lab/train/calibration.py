@@ -17,6 +17,7 @@ from torch import Tensor
 
 from arr_coc.core.errors import InputError
 from arr_coc.eye.decoding import LONGEST_ANSWER, Generated, generate_greedily
+from arr_coc.models.base import LeafPrompt
 from arr_coc.models.qwen3_vl.encode import leaf_positions
 from arr_coc.models.qwen3_vl.walk import dense_vision_attention
 from arr_coc.models.tokens.splice import pack, take
@@ -57,7 +58,7 @@ def answer_batch(
     tokens, leaf_batch = see(model, pictures, leaves)
     ids, mask = question_prompt(question_ids, leaves.shape[1])
     positions, following = leaf_positions(ids, leaf_batch, IMAGE, mask)
-    return generate_greedily(model, ids, tokens, positions, following, mask, most)
+    return generate_greedily(model, LeafPrompt(ids, tokens, positions, following, mask), most)
 
 
 def is_right(said: Generated, answer_ids: Tensor) -> Tensor:

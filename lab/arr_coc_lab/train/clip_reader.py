@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from arr_coc.allocation.tree import Leaves
 from arr_coc.core.alphabet import IDS
-from arr_coc.eye.vision_memory import LookBlock, Rows, TowerMemory, encode_look
+from arr_coc.eye.passes import LookBlock, Rows, TowerMemory, encode_look
 from arr_coc.models.qwen3_vl.encode import VisualTokens, leaf_positions, run_language_model
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 

@@ -28,9 +28,8 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import WEIGHTS
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.relevance.look.learned import AdaptiveTensionBalancer, TensionBalancer
-from arr_coc.relevance.look.perspectival import perspectival
-from arr_coc.relevance.look.propositional import propositional
 from arr_coc.relevance.look.tension import balance, normalise
+from arr_coc.relevance.look.three_ways import perspectival, propositional
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 from arr_coc.sensing.batch import sense
 from arr_coc.sensing.texture import Layout

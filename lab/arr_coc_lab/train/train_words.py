@@ -24,7 +24,7 @@ from arr_coc.core.manifest import whole_folder
 from arr_coc.relevance.words.answer import LOUDEST as LOUDEST_LOGIT
 from arr_coc.relevance.words.answer import answer_words, doubts
 from arr_coc.relevance.words.page import NEIGHBOURS
-from arr_coc.relevance.words.ranker import LOUDEST, RANKER, ROUNDS, ranker_weights
+from arr_coc.relevance.words.source import LOUDEST, RANKER, ROUNDS, ranker_weights
 
 from .devices import Devices
 from .options import RunOptions, option, plain

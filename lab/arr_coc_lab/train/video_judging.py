@@ -16,8 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.models.qwen3_vl.walk import dense_vision_attention
-from arr_coc.video.blend import same_ground
-from arr_coc.video.settings import TemporalSettings
+from arr_coc.video.settings import TemporalSettings, same_ground
 from arr_coc.video.temporal_model import TemporalBlend
 
 from ..classic.scorer import Scorer

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..core.arrays import Array, at_last, like, log_softmax, namespace, two_largest
-from ..models.base import DecodingStep, backbone_for
+from ..models.base import DecodingStep, LeafPrompt, backbone_for
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import GenerationConfig, PreTrainedModel
 
     from ..models.base import Realized
-    from ..models.qwen3_vl.encode import VisualTokens
     from ..models.qwen3_vl.graph import Graphs
 
 # The longest answer, in tokens, unless a caller wants another.
@@ -188,15 +187,8 @@ def greedy_steps(
 ) -> Generator[DecodingStep, Array | None]:
     """The likeliest token of every row, one step after the other, until all rows have ended or `most` steps are made.
 
-    Args:
-        speaker: Has read the prompts.
-        ends: The tokens that end an answer.
-        most: The longest answer, in tokens.
-        check_every: Whether all rows have ended is asked only every so many steps, because a GPU has to be waited for
-            to tell. What follows the end of a row is padding.
-
-    Yields:
-        Each step. A consumer may `send` (B,) bool: rows that it wants no more of.
+    A consumer may `send` (B,) bool: rows that it wants no more of. check_every: whether all have ended is asked only
+    every so many steps, because a GPU has to be waited for to tell; what follows the end of a row is padding.
     """
     step = speaker.begin()
     ending = like(np.array(ends, dtype=np.int64), step.ids)
@@ -265,25 +257,15 @@ class StockSpeaker:
         return DecodingStep(logits.argmax(-1), logits)
 
 
-def prefill(
-    model: PreTrainedModel,
-    input_ids: Tensor,
-    tokens: VisualTokens,
-    position_ids: Tensor,
-    next_position: Tensor,
-    attention_mask: Tensor | None = None,
-) -> Prefilled:
-    """Read prompts with one placeholder per visual token.
-
-    input_ids, attention_mask: (B, L), padded on the left. position_ids: (4, B, L) and next_position: (B,), from
-    `leaf_positions`.
-    """
+def prefill(model: PreTrainedModel, prompt: LeafPrompt) -> Prefilled:
+    """Read prompts with one placeholder per visual token, padded on the left."""
     import torch
     from transformers import DynamicCache
 
     from ..models.qwen3_vl.encode import run_language_model
 
-    mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    input_ids, tokens, position_ids, next_position, mask = prompt
+    mask = torch.ones_like(input_ids) if mask is None else mask
     cache = DynamicCache(config=model.config.get_text_config())
     how: dict[str, Any] = {"past_key_values": cache, "use_cache": True}
     with torch.no_grad():
@@ -295,26 +277,17 @@ def prefill(
 
 
 def generate_greedily(
-    model: PreTrainedModel,
-    input_ids: Tensor,
-    tokens: VisualTokens,
-    position_ids: Tensor,
-    next_position: Tensor,
-    attention_mask: Tensor | None = None,
-    most: int = LONGEST_ANSWER,
-    graphs: Graphs | None = None,
+    model: PreTrainedModel, prompt: LeafPrompt, most: int = LONGEST_ANSWER, graphs: Graphs | None = None
 ) -> Generated:
-    """The greedy answers to prompts as in `prefill`. most: the longest answer, in tokens. graphs: of this model; with
-    them a single prompt is read and answered by captured graphs, the words are the same."""
+    """The greedy answers to prompts. most: the longest answer, in tokens. graphs: of this model; with them a single
+    prompt is read and answered by captured graphs, the words are the same."""
     import torch
 
     ends = end_tokens(model)
     with torch.inference_mode():
-        if graphs is not None and len(input_ids) == 1:
-            speaker = graphs.speaker(input_ids, tokens, position_ids, next_position, most)
-            return Generated.of_steps(greedy_steps(speaker, ends, most, graphs.CHECK_EVERY), ends)
-        prefilled = prefill(model, input_ids, tokens, position_ids, next_position, attention_mask)
-        return Generated.of_steps(greedy_steps(StockSpeaker(model, prefilled), ends, most), ends)
+        if graphs is not None and len(prompt.input_ids) == 1:
+            return Generated.of_steps(greedy_steps(graphs.speaker(prompt, most), ends, most, graphs.CHECK_EVERY), ends)
+        return Generated.of_steps(greedy_steps(StockSpeaker(model, prefill(model, prompt)), ends, most), ends)
 
 
 def is_lean(model: PreTrainedModel) -> bool:
@@ -322,18 +295,18 @@ def is_lean(model: PreTrainedModel) -> bool:
     return backbone_for(model).before_encoder and is_plain(model.generation_config)
 
 
-def lean_prompt(realized: Realized) -> tuple[Any, ...]:
+def lean_prompt(realized: Realized) -> LeafPrompt:
     """What `prefill` reads."""
-    inputs = realized.inputs
-    assert realized.next_position is not None
-    prompt = (inputs["input_ids"], realized.notes["tokens"], inputs["position_ids"], realized.next_position)
-    return (*prompt, inputs["attention_mask"])
+    inputs, after = realized.inputs, realized.next_position
+    return LeafPrompt(
+        inputs["input_ids"], realized.notes["tokens"], inputs["position_ids"], after, inputs["attention_mask"]
+    )
 
 
 def generate(model: PreTrainedModel, realized: Realized, most: int, graphs: Graphs | None = None) -> Generated:
     """The greedy answer and the logits it came from; by the lean loop where that gives the same words."""
     if is_lean(model):
-        return generate_greedily(model, *lean_prompt(realized), most, graphs)
+        return generate_greedily(model, lean_prompt(realized), most, graphs)
     import torch
 
     how: dict[str, Any] = {"max_new_tokens": most, "do_sample": False, "output_logits": True}
@@ -347,7 +320,7 @@ def steps(model: PreTrainedModel, realized: Realized, most: int) -> Generator[De
     """As `greedy_steps`. Where that does not give the model's words, all of them are said before the first step, and
     ending a row early saves nothing."""
     if is_lean(model):
-        speaker = StockSpeaker(model, prefill(model, *lean_prompt(realized)))
+        speaker = StockSpeaker(model, prefill(model, lean_prompt(realized)))
         yield from greedy_steps(speaker, end_tokens(model), most)
         return
     said = generate(model, realized, most)

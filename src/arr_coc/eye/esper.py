@@ -38,9 +38,8 @@ from ..relevance.registry import relevance_for, resolve
 from ..relevance.scene import CHANNELS, SENSE_SIDE, Scene
 from .eye import Eye
 from .pass_settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_settings
-from .passes import AskingReader, MemoryReader, PassJob, PassMaps, PassRecord, Prompts, pass_loop
+from .passes import AskingReader, MemoryReader, PassJob, PassMaps, PassRecord, Prompts, pass_loop, picture_pyramid
 from .story import PassNote, Story
-from .vision_memory import picture_pyramid
 
 ESPER_FOLDER = "esper"
 GLANCES = ("relevant", "salient")
@@ -372,8 +371,8 @@ def relevance_cells(source: Any, pixels: Tensor, query: str, frame: Frame) -> Te
 
 def salient_map(picture: Picture) -> np.ndarray:
     """(h, w) float32 in [0, 1]: what stands out to somebody who has not heard the question."""
-    from ..relevance.look.perspectival import perspectival
     from ..relevance.look.tension import sharpen
+    from ..relevance.look.three_ways import perspectival
     from ..sensing.one_picture import sense_one
     from ..sensing.texture import Layout
 

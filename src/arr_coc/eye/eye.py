@@ -59,38 +59,25 @@ OFFERS = ("pixels", "texture", "model", "words")
 
 
 class EyeEngine(Protocol):
-    """What shows pictures to a model and lets it speak: `stock.StockEngine` with torch, `light.LightEngine` without."""
+    """What shows pictures to a model and lets it speak: `stock.StockEngine` with torch, `light.LightEngine` without.
+
+    ends: the tokens that end an answer. many: whether `generate` takes several conversations at once. `view` shows a
+    picture as the model sees it; `look` makes the prompt of a conversation and says where its tokens go; `generate`
+    gives the answers and the visual tokens that each read, `speak` one answer step by step. All write down seconds.
+    """
 
     name: str
 
     @property
     def tokenizer(self) -> Any: ...
-
     @property
-    def ends(self) -> list[int]:
-        """The tokens that end an answer."""
-        ...
-
+    def ends(self) -> list[int]: ...
     @property
-    def many(self) -> bool:
-        """Whether `generate` takes several conversations at once."""
-        ...
-
-    def view(self, image: Any) -> View:
-        """A picture as the model is shown it."""
-        ...
-
-    def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook:
-        """The prompt of a conversation whose pictures are views, and where their tokens go."""
-        ...
-
-    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
-        """The answers, and the visual tokens that each of them read. The seconds of the stages are written down."""
-        ...
-
-    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep, Any], int]:
-        """The answer to one conversation, step by step, and the visual tokens that it reads."""
-        ...
+    def many(self) -> bool: ...
+    def view(self, image: Any) -> View: ...
+    def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook: ...
+    def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]: ...
+    def speak(self, looked: ChatLook, most: int) -> tuple[Generator[DecodingStep, Any], int]: ...
 
 
 class Eye:

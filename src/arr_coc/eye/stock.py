@@ -19,7 +19,7 @@ from ..core.checks import of_kind
 from ..core.errors import InputError
 from ..models.attachment import adapter_options
 from ..models.attachment_plan import plan_prompt
-from ..models.base import PromptPlan, Settings, backbone_for, check_processor, unwrapped
+from ..models.base import Inputs, PromptPlan, Settings, backbone_for, check_processor, unwrapped
 from ..models.bundled import as_trained
 from ..models.query import PLACE, tokenize_prompt, without_markers
 from ..models.qwen3_vl.graph import Graphs
@@ -180,7 +180,7 @@ class StockEngine:
     def _visual(self, prompt: Mapping[str, Any]) -> Any:
         return prompt["input_ids"] == self.backbone.image_token_id(self.model)
 
-    def _check(self, inputs: Mapping[str, Any], pictures: int) -> None:
+    def _check(self, inputs: Inputs, pictures: int) -> None:
         grids = self.backbone.grids(self.model, inputs)
         if len(grids) != pictures:
             shown = "this picture" if pictures == 1 else f"these {pictures} pictures"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,9 @@ from ..allocation.allocate_batch import allocate_batch
 from ..allocation.request import Request
 from ..core.errors import InputError
 from ..core.values import Allocation, Relevance
-from ..relevance.maps import Maps
-from ..relevance.registry import provide, relevances_for
+from ..relevance.registry import Maps, provide, relevances_for
 from ..relevance.scene import Scene
-from .base import Backbone, PromptPlan, Settings, VisualGrid, require_pictures
+from .base import Backbone, Inputs, PromptPlan, Settings, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
 from .query import find_questions, with_questions
 
@@ -33,7 +32,7 @@ class PicturePrompt:
     backbone: Backbone
     model: PreTrainedModel
     processor: ProcessorMixin
-    inputs: Mapping[str, Any]
+    inputs: Inputs
     budgets: Sequence[int]
     glance: Glance | None
 
@@ -46,7 +45,7 @@ def plan_prompt(
     backbone: Backbone,
     model: PreTrainedModel,
     processor: ProcessorMixin,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     settings: Settings,
 ) -> PromptPlan:
     """Decide, for every picture of a prompt, where its tokens go. Nothing is encoded, unless by a glance."""
@@ -155,9 +154,7 @@ def token_budgets(grids: Sequence[VisualGrid], request: Request, tiled: bool = F
     return np.clip(shared, 1, sizes).astype(int).tolist()
 
 
-def questions_for(
-    backbone: Backbone, processor: ProcessorMixin, inputs: Mapping[str, Any], settings: Settings
-) -> list[str]:
+def questions_for(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs, settings: Settings) -> list[str]:
     """One question per row of the batch."""
     rows = len(inputs["input_ids"])
     if settings.query is None:

@@ -46,6 +46,8 @@ ADAPTERS: Mapping[str, str] = {
 OF_REQUEST = ("budget", "keep", "strategy")
 OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
 
+# A prompt as a processor gives it: tensors, mostly, by name.
+Inputs = Mapping[str, Any]
 # What a prompt with ready-made visual tokens consists of.
 PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
 # The release that brought `mm_encoder_outputs`, the argument through which ready-made visual tokens enter a model.
@@ -97,6 +99,20 @@ class PromptPlan:
             None if any(one is None for one in maps) else [item for one in maps for item in one or ()],
             {**plans[0].options, "known": known},
         )
+
+
+class LeafPrompt(NamedTuple):
+    """Prompts with one placeholder per visual token.
+
+    input_ids, attention_mask: (B, L), padded on the left; without a mask nothing is padded. tokens: `VisualTokens`, of
+    all rows. position_ids: (4, B, L) and next_position: (B,), from `leaf_positions`.
+    """
+
+    input_ids: Array
+    tokens: Any
+    position_ids: Array
+    next_position: Array
+    attention_mask: Array | None = None
 
 
 class DecodingStep(NamedTuple):
@@ -168,20 +184,18 @@ class Backbone(ABC):
         require_transformers(model.config.model_type)
 
     @abstractmethod
-    def grids(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[VisualGrid]:
+    def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
         """The level-0 grid of every picture, in the order in which the prompts show them."""
 
     @abstractmethod
-    def pixels(
-        self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]
-    ) -> list[torch.Tensor]:
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[torch.Tensor]:
         """Every picture as the model sees it: (3, height, width) float32 in [0, 1], rebuilt from the inputs."""
 
     @abstractmethod
     def realize(
         self,
         model: PreTrainedModel,
-        inputs: Mapping[str, Any],
+        inputs: Inputs,
         allocations: Sequence[Allocation],
         *,
         relevance: Sequence[Any] | None = None,
@@ -212,7 +226,7 @@ def require_transformers(model_type: str, minimum: str = MINIMUM_TRANSFORMERS) -
     if Version(transformers.__version__) < Version(minimum):
         raise InputError(
             f"attaching to {model_type} needs transformers >= {minimum}, found {transformers.__version__}: upgrade it, "
-            "or call arr_coc.models.qwen3_vl.adapter.foveated_logits, which works from 5.17 on"
+            "or call arr_coc.models.qwen3_vl.encode.foveated_logits, which works from 5.17 on"
         )
 
 
@@ -278,7 +292,7 @@ def adapter(model_type: str) -> Backbone:
         raise InputError(f"the adapter for {model_type} could not be imported: {error}") from error
 
 
-def require_pictures(backbone: Backbone, inputs: Mapping[str, Any]) -> None:
+def require_pictures(backbone: Backbone, inputs: Inputs) -> None:
     if all(inputs.get(key) is None for key in backbone.picture_keys):
         raise InputError(
             f"this prompt holds no picture (none of {', '.join(backbone.picture_keys)} was given), so there is nothing "

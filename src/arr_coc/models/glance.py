@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,9 +32,9 @@ from ..allocation.tree import build_tree
 from ..core.errors import InputError
 from ..core.manifest import verify
 from ..core.values import Allocation, Relevance
-from ..relevance.look.propositional import detail_relevance
+from ..relevance.look.three_ways import detail_relevance
 from .attention_reader import attention_modules, reading_attention
-from .base import Backbone, VisualGrid
+from .base import Backbone, Inputs, VisualGrid
 from .tokens.depth import HierarchicalRelevance
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def coarse_allocation(grid: VisualGrid, level: int) -> Allocation:
 def read_view(
     backbone: Backbone,
     model: PreTrainedModel,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     levels: Sequence[int],
     layers: Sequence[int] | None = None,
 ) -> GlanceView:
@@ -209,7 +209,7 @@ def read_view(
 def glance_relevance(
     backbone: Backbone,
     model: PreTrainedModel,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     queries: Sequence[str],
     glance: Glance | None = None,
 ) -> Glimpse:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .base import Backbone
+from .base import Backbone, Inputs
 from .tokens.splice import padding_side
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def last_turn(ids: Tensor, valid: Tensor, starts: Sequence[Sequence[int]], ends:
     return valid & (place >= opened[:, None]) & (place < closed[:, None])
 
 
-def question_mask(backbone: Backbone, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> Tensor:
+def question_mask(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs) -> Tensor:
     """(B, L) bool: the tokens of the last user turn that are words, not pictures or markers."""
     tokenizer = processor.tokenizer
     ids, mask = inputs["input_ids"], inputs.get("attention_mask")
@@ -62,7 +62,7 @@ def question_mask(backbone: Backbone, processor: ProcessorMixin, inputs: Mapping
     return turn & ~torch.isin(ids, torch.tensor(special, device=ids.device))
 
 
-def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[str]:
+def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs) -> list[str]:
     """The question of every row, as text."""
     mask = question_mask(backbone, processor, inputs)
     lengths = mask.sum(1).tolist()
@@ -71,7 +71,7 @@ def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Mappin
 
 
 def with_questions(
-    backbone: Backbone, processor: ProcessorMixin, inputs: Mapping[str, Any], queries: Sequence[str], image: int
+    backbone: Backbone, processor: ProcessorMixin, inputs: Inputs, queries: Sequence[str], image: int
 ) -> Mapping[str, Any]:
     """The prompts with these questions in the place of their last user turns' words; as they are where they ask them.
 

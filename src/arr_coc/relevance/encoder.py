@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.values import Relevance
-from .photos.thesaurus import thesaurus
+from .photos.things import thesaurus
 
 if TYPE_CHECKING:
     import torch

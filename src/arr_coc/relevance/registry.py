@@ -16,7 +16,7 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,8 +28,23 @@ from ..core.checks import of_kind, shown
 from ..core.errors import InputError
 from ..core.plugins import LAB, load_function, load_plugin, plugins
 from ..core.values import Relevance
-from .maps import Maps
 from .scene import Scene
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `Maps`: the relevance of several pictures, as a source hands it on.
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Relevance of several pictures. levels: the coarsest level that each map was made for, or None. realize: what the
+    model's adapter may use again, such as tokens that a glance has encoded."""
+
+    relevance: list[Any]
+    levels: list[int | None]
+    realize: Mapping[str, Any] = field(default_factory=dict)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 
 GROUP = "arr_coc.relevance"
 # Sources of the laboratory, so that a missing one can be told.
@@ -152,7 +167,7 @@ BUILT_IN: Mapping[str, Source] = {
         ),
         Source(
             "detail",
-            "arr_coc.relevance.look.propositional:scene_detail",
+            "arr_coc.relevance.look.three_ways:scene_detail",
             summary="what a coarse look would lose, whatever is asked",
         ),
     )

@@ -16,8 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..sensing.flow import FULL_MOTION, backward_flow
-from .blend import agreement
-from .settings import TemporalSettings
+from .settings import TemporalSettings, agreement
 
 # The longer side at which frames are compared: motion is a coarse matter.
 VIEW = 256

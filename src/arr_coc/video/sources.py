@@ -86,7 +86,7 @@ class ThreeWays:
         self, pixels: np.ndarray, window: tuple[slice, slice], size: tuple[int, int], before: np.ndarray
     ) -> np.ndarray:
         from ..relevance.language.lexical import lexical
-        from ..relevance.look.propositional import propositional
+        from ..relevance.look.three_ways import propositional
         from ..sensing.one_picture import sense_one
 
         outer, inner, extent = _with_margin(window, size, pixels.shape[:2])
@@ -108,7 +108,7 @@ class ThreeWays:
         return {} if photo is None else {3: enlarged(photo.map, size)}
 
     def everywhere(self, view: np.ndarray, size: tuple[int, int]) -> dict[int, np.ndarray]:
-        from ..relevance.look.perspectival import perspectival
+        from ..relevance.look.three_ways import perspectival
         from ..sensing.one_picture import sense_one
 
         texture = sense_one(view, self.outstanding, size=max(size), clusters=None)

@@ -11,10 +11,12 @@ where it is weak, and pay only for ground that was not shown before.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+import json
+from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
 from time import perf_counter
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -23,10 +25,10 @@ from ..allocation.frame import Frame
 from ..allocation.request import Request, check_request
 from ..allocation.tree import tokens_for
 from ..core.errors import InputError
+from ..core.files import replacing
 from ..core.values import DEFAULT_CELL, Allocation, Relevance
 from ..sensing.slic import slic
-from .blend import blend, boosted, carried_trust, same_ground, weak_bands
-from .clusters import carry_clusters, find_clusters, finder_of, through_clusters
+from .clusters import TrackedClusters, carry_clusters, find_clusters, finder_of, through_clusters
 from .motion import (
     FEATURES,
     Motion,
@@ -38,10 +40,89 @@ from .motion import (
     view_of,
     warp_planes,
 )
-from .settings import TemporalSettings, load_settings
+from .settings import TemporalSettings, blend, boosted, carried_trust, load_settings, same_ground, weak_bands
 from .sources import everything, first_planes, map_size, planes_of, source_of
 from .spending import Pace, cells_of, detail_of, fixated, fresh_ground, kept_share, spread_over
-from .state import StreamState
+
+# ----------------------------------------------------------------------------------------------------------------------
+# All that a stream remembers, in one value that can be saved, copied and read back.
+#
+# Nothing about a stream lives anywhere else: two streams never meet, and a stream that was saved goes on as if nothing
+# had happened.
+
+SCHEMA = 3
+
+
+@dataclass(frozen=True, eq=False)
+class StreamState:
+    """What is known after a frame; every array is at the maps' size unless said otherwise.
+
+    frame, scene: numbers of the last frame and of its scene, from 0. since_keyframe: frames since everything was
+    looked at. size: (height, width) of the frames. view: (h, w, 3) uint8, the last frame small. histogram: of its
+    colours. level: (2,) the clip's own level of the cut features.
+    planes: (planes, h, w) carried maps. trust: (h, w) how far they may be believed. whole_trust: (h, w) that of maps
+    that are known of whole frames only. relevance: (h, w) of the last frame. saliency: (h, w). fixations: (h, w) where
+    tokens went lately. shown: (h, w) detail in which this ground was shown, 0 to 1. standing: (N, 3) leaves of the last
+    standing allocation. clusters: or None. spent: tokens so far. flow: (h, w, 2) where each place was a frame before.
+    past: (4, h, w) relevance of the last frames at its ground's present places, or None where no mips are read.
+    """
+
+    frame: int
+    scene: int
+    since_keyframe: int
+    spent: int
+    size: tuple[int, int]
+    view: np.ndarray
+    histogram: np.ndarray
+    level: np.ndarray
+    planes: np.ndarray
+    trust: np.ndarray
+    whole_trust: np.ndarray
+    relevance: np.ndarray
+    saliency: np.ndarray
+    fixations: np.ndarray
+    shown: np.ndarray
+    standing: np.ndarray
+    flow: np.ndarray
+    clusters: TrackedClusters | None = None
+    past: np.ndarray | None = None
+
+    def save(self, path: str | PathLike[str], about: dict[str, Any] | None = None) -> None:
+        """One .npz file. about: plain values to keep with it, such as the stream's arguments."""
+        arrays: dict[str, Any] = {}
+        numbers: dict[str, Any] = {"schema": SCHEMA, "size": list(self.size), "about": about or {}}
+        for name, value in self._plain().items():
+            (arrays if isinstance(value, np.ndarray) else numbers)[name] = value
+        if self.clusters is not None:
+            arrays["cluster_labels"] = self.clusters.labels
+            numbers["following"] = self.clusters.following
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.savez(file, numbers=np.array(json.dumps(numbers)), **arrays)
+
+    def _plain(self) -> dict[str, Any]:
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("clusters", "size")}
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> tuple[StreamState, dict[str, Any]]:
+        """The state and what was kept with it."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                numbers = json.loads(str(file["numbers"]))
+                if numbers.pop("schema") != SCHEMA:
+                    raise InputError(f"{path} was saved by another version of the stream's state; start afresh")
+                arrays = {name: file[name] for name in file.files if name != "numbers"}
+            about = numbers.pop("about")
+            labels, following = arrays.pop("cluster_labels", None), numbers.pop("following", 0)
+            clusters = None if labels is None else TrackedClusters(labels, following)
+            numbers["size"] = tuple(numbers["size"])
+            return cls(clusters=clusters, **numbers, **arrays), about
+        except InputError:
+            raise
+        except (OSError, KeyError, ValueError, TypeError, BadZipFile) as error:
+            raise InputError(f"no stream state could be read from {path}: {error}") from error
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 
 # A source that can only be asked for the whole frame is asked again when this share of the relevance is weak.
 LOOK_AGAIN = 0.25

@@ -23,7 +23,6 @@ from ..core.pretrained import Pretrained
 from ..sensing.flow import warp_batch
 from ..sensing.reducers import temporal_mips
 from ..sensing.texture import Layout
-from .blend import agreement, blend, boosted, carried_trust
 from .motion import (
     FEATURES,
     MAP,
@@ -39,7 +38,7 @@ from .motion import (
     view_of,
     warp_planes,
 )
-from .settings import SETTINGS_NAME, TemporalSettings
+from .settings import SETTINGS_NAME, TemporalSettings, agreement, blend, boosted, carried_trust
 
 
 @dataclass(frozen=True, eq=False)

@@ -167,7 +167,7 @@ def share_budget(
     """The frames with allocations that share one total; see `forest`."""
     import torch
 
-    from .forest import demand_of, grow_forest
+    from .spending import demand_of, grow_forest
 
     frame = Frame(size, cell)
     relevance = np.stack([cells_of(one.relevance.map, frame.grid) for one in frames])

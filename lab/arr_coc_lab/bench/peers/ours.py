@@ -85,9 +85,8 @@ def calibrated_overlay(mini: PrunableMini, scene: PeerScene, tokens: int) -> Tol
 def look_map(scene: PeerScene) -> Tensor:
     """(B, rows, cols): `arr_coc.look`'s relevance, by sensing's torch lane, on the cells."""
     from arr_coc.relevance.language.lexical import lexical
-    from arr_coc.relevance.look.perspectival import perspectival
-    from arr_coc.relevance.look.propositional import propositional
     from arr_coc.relevance.look.tension import balance, sharpen
+    from arr_coc.relevance.look.three_ways import perspectival, propositional
     from arr_coc.sensing.batch import sense
     from arr_coc.sensing.texture import Layout
 

@@ -16,7 +16,16 @@ from .console import complain, print_json, progress, say, seconds_line, show, ta
 from .options import Clusters, Device, Hints, NewTokens, Page, Query, Seed, Share, Sureness, WordsFile, with_options
 
 if TYPE_CHECKING:
+    from ...core.values import Answer, Relevance
+    from ...eye.esper import Esper
+    from ...eye.eye import Eye
+    from ...eye.pass_settings import EsperSettings
+    from ...eye.story import Story
+    from ...pictures.load import Picture
+    from ...pictures.words import Words
     from .inputs import PictureSource
+
+    Amount = tuple[int | None, float | None]
 
 MOST_PASSES = 4
 
@@ -147,13 +156,14 @@ def command(options: AskCommand) -> int:
             esper.set_image(picture.pixels)
             lately = 0 if kept is None else kept.failures()
             most = options.passes if options.preset is not None else options.passes or 1
-            how: dict[str, Any] = {"passes": most, "failures": lately, "max_new_tokens": options.new_tokens}
-            story = esper.examine(options.query, *amount, **how)
+            story = esper.examine(
+                options.query, *amount, passes=most, failures=lately, max_new_tokens=options.new_tokens
+            )
             answer = story.answer
         else:
-            how = {"strategy": options.strategy, "seed": options.seed, "words": known}
+            how: dict[str, Any] = {"clusters": options.clusters} if options.strategy == "clusters" else {}
+            how |= {"strategy": options.strategy, "seed": options.seed, "words": known}
             how |= {} if options.hints else {"hints": "none"}
-            how |= {"clusters": options.clusters} if options.strategy == "clusters" else {}
             answer = eye.ask(options.query, *amount, max_new_tokens=options.new_tokens, **how)
     answer = withheld(answer, options.min_sureness)
     if kept is not None:
@@ -177,7 +187,7 @@ def command(options: AskCommand) -> int:
     return 0
 
 
-def check_options(options: AskCommand, amount: tuple[Any, Any]) -> None:
+def check_options(options: AskCommand, amount: Amount) -> None:
     """What cannot be asked is told before anything is loaded."""
     from ...allocation.request import check_depth, check_device, check_request
     from ...allocation.strategies import check_strategy
@@ -212,7 +222,7 @@ def check_options(options: AskCommand, amount: tuple[Any, Any]) -> None:
         check_model(options.model)
 
 
-def preset_of(options: AskCommand) -> Any:
+def preset_of(options: AskCommand) -> EsperSettings | None:
     """The settings of the passes; None leaves them to the model."""
     if options.preset is None or options.preset == "esper":
         return None
@@ -221,7 +231,7 @@ def preset_of(options: AskCommand) -> Any:
     return as_settings(options.preset)
 
 
-def open_picture(options: AskCommand) -> tuple[PictureSource, Any, Any]:
+def open_picture(options: AskCommand) -> tuple[PictureSource, Picture, Words | None]:
     """The picture and its words. A wrong file should be told before a model is loaded."""
     from ...pictures.load import magnified
     from ...pictures.pdf import is_pdf, load_page
@@ -241,7 +251,7 @@ def open_picture(options: AskCommand) -> tuple[PictureSource, Any, Any]:
     return source, picture, known
 
 
-def load_eye(options: AskCommand, picture: Any, amount: tuple[Any, Any]) -> tuple[Any, Any]:
+def load_eye(options: AskCommand, picture: Picture, amount: Amount) -> tuple[Eye, Esper | None]:
     """The eye; and the `Esper` around it, where it is to look again."""
     from ...asking import Eye, can_be_quick, quick_eye
 
@@ -264,13 +274,13 @@ def load_eye(options: AskCommand, picture: Any, amount: tuple[Any, Any]) -> tupl
 class Answered(NamedTuple):
     """A picture with its words, and what was said about it. story: where several passes were made."""
 
-    picture: Any
-    words: Any
-    answer: Any
-    story: Any
+    picture: Picture
+    words: Words | None
+    answer: Answer
+    story: Story | None
 
 
-def write_results(out: Path, options: AskCommand, source: PictureSource, eye: Any, said: Answered) -> dict[str, str]:
+def write_results(out: Path, options: AskCommand, source: PictureSource, eye: Eye, said: Answered) -> dict[str, str]:
     """Write the page, the documents and the story; their paths by name."""
     from .inputs import result_names
 
@@ -289,7 +299,7 @@ def write_results(out: Path, options: AskCommand, source: PictureSource, eye: An
     return files
 
 
-def write_files(out: Path, name: str, answer: Any) -> dict[str, str]:
+def write_files(out: Path, name: str, answer: Answer) -> dict[str, str]:
     from ...core.files import write_json
 
     documents = {"allocation.json": answer.allocation.to_json(), "answer.json": answer.to_json()}
@@ -299,7 +309,13 @@ def write_files(out: Path, name: str, answer: Any) -> dict[str, str]:
 
 
 def draw_page(
-    out: Path, name: str, picture: Any, answer: Any, query: str, relevance: Any = None, words: Any = None
+    out: Path,
+    name: str,
+    picture: Picture,
+    answer: Answer,
+    query: str,
+    relevance: Relevance | None = None,
+    words: Words | None = None,
 ) -> str:
     from ...draw import homunculus
     from .looks import save_png
@@ -309,7 +325,7 @@ def draw_page(
     return str(page)
 
 
-def print_answer(name: str, query: str, answer: Any, files: dict[str, str]) -> None:
+def print_answer(name: str, query: str, answer: Answer, files: dict[str, str]) -> None:
     from rich.text import Text
 
     last = answer.passes[-1]

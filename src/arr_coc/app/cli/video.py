@@ -14,7 +14,10 @@ from .console import print_json, progress, say, show, table, writing
 from .options import ModelDevice, OnlyJson, OutFolder, Query, with_options
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ...core.values import Answer
+    from ...eye.eye import Eye
     from ...video.watching import Watched
 
 # A source without an end is watched for so many frames, unless told otherwise.
@@ -137,8 +140,8 @@ def command(options: VideoCommand) -> int:
 
 
 def watch_source(
-    options: VideoCommand, amount: tuple[Any, Any], eye: Any, **more: Any
-) -> tuple[Watched, list[Any], float]:
+    options: VideoCommand, amount: tuple[int | None, float | None], eye: Eye | None, **more: Any
+) -> tuple[Watched, list[np.ndarray], float]:
     """The clip, watched; its frames; frames a second of what was kept."""
     from dataclasses import replace
 
@@ -151,7 +154,7 @@ def watch_source(
     with open_film(clip, every, limit, multiple=1 if eye is None else eye_cell(eye)) as film:
         pixels, seconds = [], []
 
-        def kept() -> Generator[Any]:
+        def kept() -> Generator[np.ndarray]:
             for time, frame in film:
                 seconds.append(time)
                 pixels.append(frame)
@@ -166,7 +169,7 @@ def watch_source(
         return replace(watched, seconds=times, notes=(*watched.notes, *film.notes)), pixels, film.per_second / every
 
 
-def eye_cell(eye: Any) -> int:
+def eye_cell(eye: Eye) -> int:
     images = eye.processor.image_processor
     if not hasattr(images, "merge_size"):
         raise InputError(f"{eye.name} does not take frames in whole tokens; answer with mini or a Qwen3-VL")
@@ -174,7 +177,7 @@ def eye_cell(eye: Any) -> int:
 
 
 def write_files(
-    out: Path, watched: Watched, pixels: list[Any], rate: float, answer: Answer | None, clip: str
+    out: Path, watched: Watched, pixels: list[np.ndarray], rate: float, answer: Answer | None, clip: str
 ) -> dict[str, str]:
     from ...core.files import write_json
     from ...video.decode import write_clip

@@ -8,12 +8,12 @@ other places are seen as before. What keeps places is choosing whole tiles, as t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
+from ..base import Inputs
 from .generic import MergingBackbone, TokenLayout, denormalize, fit, inner, square_grid
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class DeepseekOcr2(MergingBackbone):
     turn_start: ClassVar[str] = "<|User|>"
     turn_ends: ClassVar[tuple[str, ...]] = ("<|Assistant|>",)
 
-    def views(self, inputs: Mapping[str, Any]) -> list[Tensor]:
+    def views(self, inputs: Inputs) -> list[Tensor]:
         """Every view as (3, H, W), in prompt order: the tiles of a picture, then the picture."""
         pages, tiles = inputs["pixel_values"], inputs.get("pixel_values_local")
         if tiles is None:
@@ -53,7 +53,7 @@ class DeepseekOcr2(MergingBackbone):
         counts = torch.as_tensor(inputs["num_local_patches"]).tolist()
         return [view for page, group in zip(pages, tiles.split(counts), strict=True) for view in (*group, page)]
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
+    def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
         pages, tiles = inputs["pixel_values"], inputs.get("pixel_values_local")
         local = torch.zeros(len(pages), dtype=torch.int64)
         if tiles is not None:
@@ -70,6 +70,6 @@ class DeepseekOcr2(MergingBackbone):
         cells[~separator] = torch.arange(int(sizes.sum()))
         return TokenLayout(grids, cells)
 
-    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[Tensor]:
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
         views, grids = self.views(inputs), self.layout(model, inputs).grids
         return [fit(denormalize(view, processor), grid) for view, grid in zip(views, grids, strict=True)]

@@ -7,9 +7,9 @@ merging a window reaches further back over the prompt than before.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from ..base import Inputs
 from .generic import MergingBackbone, TokenLayout, dense_layout, square_grids
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Gemma3(MergingBackbone):
     turn_start: ClassVar[str] = "<start_of_turn>user"
     turn_ends: ClassVar[tuple[str, ...]] = ("<end_of_turn>",)
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
+    def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
         pixels = inputs["pixel_values"]
         side = math.isqrt(model.config.mm_tokens_per_image)
         return dense_layout(square_grids(len(pixels), side, pixels.shape[-1]))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ...core.errors import InputError
 from ...core.values import Allocation, Relevance
-from ..base import Backbone, Realized, VisualGrid
+from ..base import Backbone, Inputs, Realized, VisualGrid
 from ..tokens.merge import MergePlan, find_compressor, members_of_allocations, plan_members
 from ..tokens.splice import pack, padding_side, shorten
 
@@ -84,7 +84,7 @@ class MergingBackbone(Backbone):
     tensor_features: ClassVar[bool] = False
 
     @abstractmethod
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
+    def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
         """Where the tokens lie; the `row` of the grids need not be set."""
 
     def check(self, model: PreTrainedModel, processor: ProcessorMixin) -> None:
@@ -92,7 +92,7 @@ class MergingBackbone(Backbone):
         if "mm_encoder_outputs" not in inspect.signature(model.forward).parameters:
             raise InputError(f"{type(model).__name__} takes no ready-made visual tokens (mm_encoder_outputs)")
 
-    def grids(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[VisualGrid]:
+    def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
         layout = self.layout(model, inputs)
         owners = prompt_rows(self.placeholders(model, inputs), len(layout.cells))
         first = torch.full((sum(grid.tokens for grid in layout.grids),), -1)
@@ -101,16 +101,16 @@ class MergingBackbone(Backbone):
         starts = np.cumsum([0, *(grid.tokens for grid in layout.grids)])[:-1]
         return [replace(grid, row=int(first[start])) for grid, start in zip(layout.grids, starts, strict=True)]
 
-    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[Tensor]:
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
         tiles = inputs["pixel_values"].flatten(0, -4)
         grids = self.layout(model, inputs).grids
         return [fit(tile, grid) for tile, grid in zip(denormalize(tiles, processor), grids, strict=True)]
 
-    def placeholders(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> Tensor:
+    def placeholders(self, model: PreTrainedModel, inputs: Inputs) -> Tensor:
         """(B, L) bool: where the prompts hold a visual token."""
         return inputs["input_ids"] == self.image_token_id(model)
 
-    def encode(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> Any:
+    def encode(self, model: PreTrainedModel, inputs: Inputs) -> Any:
         """The stock encoder's output, with `pooler_output` (list of (n, D) or one tensor (tiles, n, D))."""
         given = {name: inputs[name] for name in self.encoder_keys(model) if name in inputs}
         return inner(model).get_image_features(**given, return_dict=True)
@@ -119,7 +119,7 @@ class MergingBackbone(Backbone):
         """Inputs that only the encoder reads; they leave the prompt once its tokens are made."""
         return {*self.picture_keys, *inspect.signature(inner(model).get_image_features).parameters} - {"kwargs"}
 
-    def positions(self, model: PreTrainedModel, inputs: Mapping[str, Any], attention_mask: Tensor) -> Tensor:
+    def positions(self, model: PreTrainedModel, inputs: Inputs, attention_mask: Tensor) -> Tensor:
         """(P, B, L) positions of the long prompt; P = 1: plain counts of the tokens that are not padding."""
         return (attention_mask.cumsum(-1) - 1).clamp_min(0)[None]
 
@@ -130,7 +130,7 @@ class MergingBackbone(Backbone):
     def realize(
         self,
         model: PreTrainedModel,
-        inputs: Mapping[str, Any],
+        inputs: Inputs,
         allocations: Sequence[Allocation],
         *,
         merge: Any = "average",
@@ -182,7 +182,7 @@ class MergingBackbone(Backbone):
             scores = torch.from_numpy(cell_scores(layout.grids, relevance))[layout.cells.clamp_min(0)]
         return plan_members(members, merge, scores=scores, places=layout.places())
 
-    def splice(self, model: PreTrainedModel, inputs: Mapping[str, Any], plan: MergePlan, features: Any) -> Realized:
+    def splice(self, model: PreTrainedModel, inputs: Inputs, plan: MergePlan, features: Any) -> Realized:
         """The shortened prompt around the merged tokens."""
         input_ids = inputs["input_ids"]
         placeholder = self.placeholders(model, inputs)
@@ -318,7 +318,7 @@ def take_positions(positions: Tensor, index: Tensor) -> Tensor:
     return positions.gather(-1, index.clamp_min(0).expand(len(positions), *index.shape))
 
 
-def without_cache(model: PreTrainedModel, inputs: Mapping[str, Any]) -> bool:
+def without_cache(model: PreTrainedModel, inputs: Inputs) -> bool:
     """Whether the call was told, or the generation configuration says, to do without a key-value cache."""
     wanted = inputs.get("use_cache")
     config = inputs.get("generation_config") or getattr(model, "generation_config", None)

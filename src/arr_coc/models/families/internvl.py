@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from ..base import Inputs
 from .generic import MergingBackbone, TokenLayout, dense_layout, square_grids
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ class InternVL(MergingBackbone):
     tiled: ClassVar[bool] = True
     tensor_features: ClassVar[bool] = True
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
+    def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
         pixels = inputs["pixel_values"]
         patch = model.config.vision_config.patch_size
         patch = patch if isinstance(patch, int) else patch[0]

@@ -7,13 +7,12 @@ tokens, so the layout here cannot drift from the one there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
-from ..base import VisualGrid
+from ..base import Inputs, VisualGrid
 from .generic import MergingBackbone, TokenLayout, denormalize, fit, inner, whole_patches
 
 if TYPE_CHECKING:
@@ -29,14 +28,14 @@ class LlavaNext(MergingBackbone):
     turn_start: ClassVar[str] = "[INST]"
     turn_ends: ClassVar[tuple[str, ...]] = ("[/INST]",)
 
-    def tile_counts(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[int]:
+    def tile_counts(self, model: PreTrainedModel, inputs: Inputs) -> list[int]:
         """Views of every picture: the whole one and its tiles."""
         from transformers.models.llava_next.modeling_llava_next import image_size_to_num_patches
 
         size, pinpoints = model.config.vision_config.image_size, model.config.image_grid_pinpoints
         return [image_size_to_num_patches(one, pinpoints, size) for one in inputs["image_sizes"]]
 
-    def pack(self, model: PreTrainedModel, inputs: Mapping[str, Any], features: list[Tensor]) -> list[Tensor]:
+    def pack(self, model: PreTrainedModel, inputs: Inputs, features: list[Tensor]) -> list[Tensor]:
         """The stock packing of per-tile features (tiles, n, C), with line breaks of the value LINE_BREAK."""
         newline = torch.full((features[0].shape[-1],), LINE_BREAK)
         packed, _ = inner(model).pack_image_features(
@@ -48,13 +47,13 @@ class LlavaNext(MergingBackbone):
         """Tokens on the side of one tile."""
         return model.config.vision_config.image_size // model.config.vision_config.patch_size
 
-    def packed_breaks(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[Tensor]:
+    def packed_breaks(self, model: PreTrainedModel, inputs: Inputs) -> list[Tensor]:
         """Per picture (tokens,) bool: which of its packed tokens are line breaks."""
         tokens = self.side(model) ** 2
         tiles = [torch.zeros(count, tokens, 1) for count in self.tile_counts(model, inputs)]
         return [packed[:, 0] == LINE_BREAK for packed in self.pack(model, inputs, tiles)]
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
+    def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
         side, patch = self.side(model), model.config.vision_config.patch_size
         breaks = self.packed_breaks(model, inputs)
         grids: list[VisualGrid] = []
@@ -67,7 +66,7 @@ class LlavaNext(MergingBackbone):
         is_break = torch.cat(breaks)
         return TokenLayout(tuple(grids), torch.where(is_break, -1, (~is_break).cumsum(0) - 1))
 
-    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[Tensor]:
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
         pixels = whole_patches(denormalize(inputs["pixel_values"], processor), model.config.vision_config.patch_size)
         tiles = self.tiles(pixels, self.tile_counts(model, inputs))
         grids = iter(self.layout(model, inputs).grids)

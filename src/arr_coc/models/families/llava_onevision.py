@@ -4,12 +4,12 @@ shrunk by the stock packing to at most nine tiles' worth of tokens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
+from ..base import Inputs
 from .generic import inner
 from .llava_next import LINE_BREAK, LlavaNext
 
@@ -23,7 +23,7 @@ class LlavaOnevision(LlavaNext):
     turn_start: ClassVar[str] = "<|im_start|>user"
     turn_ends: ClassVar[tuple[str, ...]] = ("<|im_end|>",)
 
-    def tile_counts(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[int]:
+    def tile_counts(self, model: PreTrainedModel, inputs: Inputs) -> list[int]:
         counts = super().tile_counts(model, inputs)
         per_prompt = inputs.get("batch_num_images")
         if per_prompt is None:
@@ -32,7 +32,7 @@ class LlavaOnevision(LlavaNext):
         alone = (per_prompt == 1).repeat_interleave(per_prompt).tolist()
         return [count if single else 1 for count, single in zip(counts, alone, strict=True)]
 
-    def pack(self, model: PreTrainedModel, inputs: Mapping[str, Any], features: list[Tensor]) -> list[Tensor]:
+    def pack(self, model: PreTrainedModel, inputs: Inputs, features: list[Tensor]) -> list[Tensor]:
         newline = torch.full((features[0].shape[-1],), LINE_BREAK)
         ratio = inputs.get("vision_aspect_ratio") or model.config.vision_aspect_ratio
         packed, _ = inner(model).pack_image_features(

@@ -6,9 +6,9 @@ The indicator tokens between tiles (start, grid, column, row, end) are ordinary 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from ..base import Inputs
 from .generic import MergingBackbone, TokenLayout, dense_layout, square_grids
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class Ovis2(MergingBackbone):
     tiled: ClassVar[bool] = True
     tensor_features: ClassVar[bool] = True
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
+    def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
         pixels = inputs["pixel_values"]
         vision = model.config.vision_config
         side = -(-(pixels.shape[-1] // vision.patch_size) // vision.hidden_stride)

@@ -5,14 +5,13 @@ Also the base of Qwen3.5 and, for comparing merging with foveating, of Qwen3-VL 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
 from ...core.errors import InputError
-from ..base import VisualGrid
+from ..base import Inputs, VisualGrid
 from .generic import MergingBackbone, TokenLayout, denormalize, dense_layout, inner
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ class Qwen25VL(MergingBackbone):
     model_types: ClassVar[tuple[str, ...]] = ("qwen2_5_vl",)
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_grid_thw")
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
+    def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
         vision = model.config.vision_config
         grid = inputs["image_grid_thw"]
         if bool((grid[:, 0] != 1).any()):
@@ -31,7 +30,7 @@ class Qwen25VL(MergingBackbone):
         merge, patch = vision.spatial_merge_size, vision.patch_size
         return dense_layout([VisualGrid(h // merge, w // merge, h * patch, w * patch) for h, w in grid[:, 1:].tolist()])
 
-    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[Tensor]:
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
         vision = model.config.vision_config
         merge, patch, frames = vision.spatial_merge_size, vision.patch_size, vision.temporal_patch_size
         grid = inputs["image_grid_thw"]
@@ -48,7 +47,7 @@ class Qwen25VL(MergingBackbone):
             )
         ]
 
-    def positions(self, model: PreTrainedModel, inputs: Mapping[str, Any], attention_mask: Tensor) -> Tensor:
+    def positions(self, model: PreTrainedModel, inputs: Inputs, attention_mask: Tensor) -> Tensor:
         kinds = inputs.get("mm_token_type_ids")
         positions, _ = inner(model).get_rope_index(
             inputs["input_ids"],

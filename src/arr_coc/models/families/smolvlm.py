@@ -6,11 +6,11 @@ do the grids.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
+from ..base import Inputs
 from .generic import MergingBackbone, TokenLayout, denormalize, dense_layout, fit, square_grids, whole_patches
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ class SmolVLM(MergingBackbone):
     turn_start: ClassVar[str] = "User:"
     turn_ends: ClassVar[tuple[str, ...]] = ("<end_of_utterance>",)
 
-    def layout(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> TokenLayout:
+    def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:
         pixels = inputs["pixel_values"]
         patch = model.config.vision_config.patch_size
         patches = pixels.shape[-1] // patch
         side = patches // model.config.scale_factor
         return dense_layout(square_grids(int(real_tiles(pixels).sum()), side, patches * patch))
 
-    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[Tensor]:
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
         pixels = inputs["pixel_values"]
         tiles = denormalize(pixels.flatten(0, 1)[real_tiles(pixels)], processor)
         tiles = whole_patches(tiles, model.config.vision_config.patch_size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,36 +11,15 @@ from torch import Tensor
 
 from ...core.errors import InputError
 from ...core.values import Allocation
-from ..base import Backbone, Realized, VisualGrid
+from ..base import Backbone, Inputs, Realized, VisualGrid
 from ..tokens.depth import DepthRouting, HierarchicalRelevance, last_blocks, route_planes
 from ..tokens.patches import LeafBatch, PictureGroups, check_grid, unpatchify
 from ..tokens.positions import placeholder_owner
 from ..tokens.splice import pack, padding_side, shorten
-from .encode import (
-    VisualTokens,
-    encode_leaves,
-    encode_to_depth,
-    foveate,
-    foveated_logits,
-    leaf_positions,
-    run_language_model,
-)
-from .walk import dense_vision_attention
+from .encode import VisualTokens, encode_to_depth, foveate, leaf_positions, run_language_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
-
-
-__all__ = [
-    "Qwen3VL",
-    "VisualTokens",
-    "dense_vision_attention",
-    "encode_leaves",
-    "foveate",
-    "foveated_logits",
-    "leaf_positions",
-    "run_language_model",
-]
 
 
 def relevance_under(batch: LeafBatch, relevance: Sequence[np.ndarray | HierarchicalRelevance]) -> Tensor:
@@ -58,10 +37,12 @@ class Qwen3VL(Backbone):
     model_types: ClassVar[tuple[str, ...]] = ("qwen3_vl",)
     before_encoder: ClassVar[bool] = True
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values", "image_grid_thw")
+    # Frames that a patch repeats; None: as many as the model's patches have.
+    temporal: ClassVar[int | None] = None
     # What an allocation is for, in messages.
     shown: ClassVar[str] = "pictures"
 
-    def grids(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> list[VisualGrid]:
+    def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
         vision = model.config.vision_config
         merge, pixels = vision.spatial_merge_size, vision.patch_size
         sizes = self._patch_grids(inputs)
@@ -73,7 +54,7 @@ class Qwen3VL(Backbone):
             for (rows, cols), row in zip(sizes, prompt_rows, strict=True)
         ]
 
-    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Mapping[str, Any]) -> list[Tensor]:
+    def pixels(self, model: PreTrainedModel, processor: ProcessorMixin, inputs: Inputs) -> list[Tensor]:
         image_processor = processor.image_processor
         groups = self.normalised_pixels(model, inputs)
         restored: dict[int, Tensor] = {}
@@ -89,7 +70,7 @@ class Qwen3VL(Backbone):
             restored.update(zip(members, pictures.clamp(0, 1), strict=True))
         return [restored[number] for number in range(len(restored))]
 
-    def normalised_pixels(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> PictureGroups:
+    def normalised_pixels(self, model: PreTrainedModel, inputs: Inputs) -> PictureGroups:
         """The pictures inside `pixel_values`, as the vision tower sees them, by size."""
         vision = model.config.vision_config
         return unpatchify(
@@ -103,7 +84,7 @@ class Qwen3VL(Backbone):
     def realize(
         self,
         model: PreTrainedModel,
-        inputs: Mapping[str, Any],
+        inputs: Inputs,
         allocations: Sequence[Allocation],
         *,
         relevance: Sequence[np.ndarray | HierarchicalRelevance] | None = None,
@@ -124,25 +105,12 @@ class Qwen3VL(Backbone):
             raise InputError("depth routing needs to know how relevant each place is; give relevance=")
         if depth is not None and depth.early:
             tower = self._early(model, relevance or (), depth)
-        tokens = self.encode(model, self.normalised_pixels(model, inputs), batch, known, tower)
+        tokens = foveate(model, self.normalised_pixels(model, inputs), batch, known, tower, self.temporal)
         if depth is not None:
             tokens = self._route(model, tokens, batch, relevance or (), depth)
         return self.splice(model, inputs, batch, tokens)
 
-    @staticmethod
-    def encode(
-        model: PreTrainedModel,
-        pictures: Tensor | PictureGroups,
-        batch: LeafBatch,
-        known: tuple[LeafBatch, VisualTokens] | None = None,
-        tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
-    ) -> VisualTokens:
-        """Normalised pictures and their leaves → visual tokens, in the order of the batch."""
-        return foveate(model, pictures, batch, known, tower)
-
-    def leaf_batch(
-        self, model: PreTrainedModel, inputs: Mapping[str, Any], allocations: Sequence[Allocation]
-    ) -> LeafBatch:
+    def leaf_batch(self, model: PreTrainedModel, inputs: Inputs, allocations: Sequence[Allocation]) -> LeafBatch:
         """The leaves of one allocation per picture, checked against what the processor made of the pictures."""
         merge = model.config.vision_config.spatial_merge_size
         sizes = self._patch_grids(inputs)
@@ -154,9 +122,7 @@ class Qwen3VL(Backbone):
             check_grid(allocation, rows // merge, cols // merge)
         return LeafBatch.of(allocations, inputs[self.picture_keys[0]].device)
 
-    def splice(
-        self, model: PreTrainedModel, inputs: Mapping[str, Any], batch: LeafBatch, tokens: VisualTokens
-    ) -> Realized:
+    def splice(self, model: PreTrainedModel, inputs: Inputs, batch: LeafBatch, tokens: VisualTokens) -> Realized:
         """The prompt with one placeholder per leaf; text keeps the positions it has around the full picture."""
         ids, image = inputs["input_ids"], self.image_token_id(model)
         device = ids.device
@@ -231,7 +197,7 @@ class Qwen3VL(Backbone):
         return VisualTokens(tokens.embeds, tuple(route_planes(tokens.planes, values, layers, depth)))
 
     @staticmethod
-    def _patch_grids(inputs: Mapping[str, Any]) -> list[tuple[int, int]]:
+    def _patch_grids(inputs: Inputs) -> list[tuple[int, int]]:
         grid, pixels = inputs.get("image_grid_thw"), inputs.get("pixel_values")
         if grid is None or pixels is None:
             raise InputError(

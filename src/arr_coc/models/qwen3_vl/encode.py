@@ -112,15 +112,18 @@ def foveate(
     batch: LeafBatch,
     known: tuple[LeafBatch, VisualTokens] | None = None,
     tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
+    temporal: int | None = None,
 ) -> VisualTokens:
     """Pictures, normalised as the processor does it, and their leaves -> visual tokens, in the order of the batch.
 
     pictures: (B, C, H, W), or groups of several sizes. known: leaves of the same pictures that were encoded before;
     they are taken as they are, and only the others pass through the tower. tower: `encode_leaves` in another form.
+    temporal: frames that a patch repeats, the model's own number unless given.
     """
     vision = model.config.vision_config
     merge, size = vision.spatial_merge_size, vision.patch_size
-    cut = leaf_patches(pictures, batch, merge=merge, patch_size=size, temporal=vision.temporal_patch_size)
+    repeated = vision.temporal_patch_size if temporal is None else temporal
+    cut = leaf_patches(pictures, batch, merge=merge, patch_size=size, temporal=repeated)
 
     def encode(part: LeafBatch) -> VisualTokens:
         patches = cut(part)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ...core.cuda_graph import CudaGraph
 from ...core.errors import InputError
-from ..base import DecodingStep
+from ..base import DecodingStep, LeafPrompt
 from ..tokens.patches import LeafBatch
 from .encode import VisualTokens, encode_leaves
 from .walk import LanguageWalk
@@ -107,15 +107,9 @@ class DecodeGraph:
         self.step: CudaGraph | None = None
         self.first = torch.empty(0), torch.empty(0)
 
-    def read(self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor, next_position: Tensor) -> None:
-        """Read one prompt without padding; it is then a speaker for `eye.decoding.greedy_steps`.
-
-        Args:
-            input_ids: (1, L).
-            tokens: Of its picture.
-            position_ids: (4, 1, L), from `leaf_positions`.
-            next_position: (1,), from there too.
-        """
+    def read(self, prompt: LeafPrompt) -> None:
+        """Read one prompt without padding; it is then a speaker for `eye.decoding.greedy_steps`."""
+        input_ids, tokens, position_ids, next_position, _ = prompt
         key = padded_length(input_ids.shape[1]), len(tokens.embeds)
         if key not in self.prompts:
             self.prompts[key] = PromptGraph(self, *key, len(tokens.planes))
@@ -148,14 +142,9 @@ class DecodeGraph:
         return DecodingStep(ids.clone(), logits.clone())
 
     def walk(self, embeds: Tensor, positions: Tensor, planes: tuple[Tensor, ...] = ()) -> LanguageWalk:
-        """Through the language model with the cache of this graph, without a step that waits.
-
-        Args:
-            embeds: (1, L, D).
-            positions: (4, 1, L).
-            planes: DeepStack's, each (1, L, D), zero where there is text. The stock forward picks the visual places,
-                which a graph cannot.
-        """
+        """Through the language model with the cache of this graph, without a step that waits. embeds: (1, L, D).
+        positions: (4, 1, L). planes: each (1, L, D), zero where there is text: the stock forward picks the visual
+        places, which a graph cannot."""
         language = self.model.model.language_model
         return LanguageWalk(language, embeds, positions[1:], planes, self.cache, position_ids=positions[0])
 
@@ -250,12 +239,10 @@ class Graphs:
         self.towers.move_to_end(key)
         return self.towers[key](patches, batch)
 
-    def speaker(
-        self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor, next_position: Tensor, most: int
-    ) -> DecodeGraph:
+    def speaker(self, prompt: LeafPrompt, most: int) -> DecodeGraph:
         """What answers one prompt with at most `most` tokens."""
-        decoder = self.decoder(padded_length(input_ids.shape[1]) + most)
-        decoder.read(input_ids, tokens, position_ids, next_position)
+        decoder = self.decoder(padded_length(prompt.input_ids.shape[1]) + most)
+        decoder.read(prompt)
         return decoder
 
     def decoder(self, length: int) -> DecodeGraph:

@@ -104,15 +104,8 @@ class OnnxQwen3VL:
 
 
 class OnnxSpeaker:
-    """A prompt that `OnnxQwen3VL` answers, for `eye.decoding.greedy_steps`.
-
-    Args:
-        reader: Whose graphs are run.
-        ids: A prompt with one placeholder for each leaf.
-        seen: What the tower made of the leaves.
-        leaves: (N, 3).
-        grid: Level-0 tokens of the picture, rows and cols.
-    """
+    """A prompt that `OnnxQwen3VL` answers, for `eye.decoding.greedy_steps`. ids: with one placeholder for each leaf.
+    seen: what the tower made of the leaves (N, 3). grid: level-0 tokens of the picture, rows and cols."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ tokens. `video_inputs` makes the stock prompt without torchvision, which the sto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from ...core.errors import InputError
-from ..base import Realized
-from ..tokens.patches import LeafBatch, PictureGroups, leaf_patches, unpatchify
+from ..base import Inputs, Realized
+from ..tokens.patches import LeafBatch, PictureGroups, unpatchify
 from .adapter import Qwen3VL, Qwen3VLMoe
-from .encode import VisualTokens, encode_leaves
+from .encode import VisualTokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -32,44 +32,27 @@ class Qwen3VLVideo(Qwen3VL):
     can_glance: ClassVar[bool] = False
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values_videos", "video_grid_thw")
     shown: ClassVar[str] = "groups of frames"
+    # The frames of a group are channels here, so there is nothing left to repeat in time.
+    temporal: ClassVar[int | None] = 1
 
     def image_token_id(self, model: PreTrainedModel) -> int:
         return int(model.config.video_token_id)
 
-    def normalised_pixels(self, model: PreTrainedModel, inputs: Mapping[str, Any]) -> PictureGroups:
+    def normalised_pixels(self, model: PreTrainedModel, inputs: Inputs) -> PictureGroups:
         """Groups of frames by size: (B, colours · frames of a group, H, W), in a patch's own order of channels."""
         vision = model.config.vision_config
         return unpatchify(
             inputs["pixel_values_videos"], self._patch_grids(inputs), vision.patch_size, vision.spatial_merge_size, 1
         )
 
-    @staticmethod
-    def encode(
-        model: PreTrainedModel,
-        pictures: Tensor | PictureGroups,
-        batch: LeafBatch,
-        known: tuple[LeafBatch, VisualTokens] | None = None,
-        tower: Callable[[Tensor, LeafBatch], VisualTokens] | None = None,
-    ) -> VisualTokens:
-        """Groups of frames, normalised, (B, colours · frames, H, W) or by size, and their leaves → visual tokens."""
-        if known is not None:
-            raise InputError("leaves of a video cannot be taken over from an earlier pass yet; leave known= out")
-        vision = model.config.vision_config
-        merge, size = vision.spatial_merge_size, vision.patch_size
-        # The frames of a group are channels here, so there is nothing left to repeat in time.
-        patches = leaf_patches(pictures, batch, merge=merge, patch_size=size, temporal=1)(batch)
-        return encode_leaves(model, patches, batch) if tower is None else tower(patches, batch)
-
-    def splice(
-        self, model: PreTrainedModel, inputs: Mapping[str, Any], batch: LeafBatch, tokens: VisualTokens
-    ) -> Realized:
+    def splice(self, model: PreTrainedModel, inputs: Inputs, batch: LeafBatch, tokens: VisualTokens) -> Realized:
         realized = super().splice(model, inputs, batch, tokens)
         prepared = dict(realized.inputs)
         prepared["mm_encoder_outputs"] = {"video": prepared["mm_encoder_outputs"]["image"]}
         return Realized(prepared, realized.index, realized.next_position, realized.notes)
 
     @staticmethod
-    def _patch_grids(inputs: Mapping[str, Any]) -> list[tuple[int, int]]:
+    def _patch_grids(inputs: Inputs) -> list[tuple[int, int]]:
         """(patch rows, patch cols) of every group of frames of every video."""
         grid, pixels = inputs.get("video_grid_thw"), inputs.get("pixel_values_videos")
         if grid is None or pixels is None:

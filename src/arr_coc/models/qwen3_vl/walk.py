@@ -50,13 +50,7 @@ class PatchPlaces:
 
     @classmethod
     def of(cls, tower: Any, leaves: Tensor, grids: Tensor) -> PatchPlaces:
-        """Places of the patches of leaves.
-
-        Args:
-            tower: The vision tower.
-            leaves: (M, 3) or (M, 4), leaf after leaf.
-            grids: (M, 2) or (2,), rows and cols of level-0 tokens of the picture of each leaf.
-        """
+        """Of leaves (M, 3) or (M, 4). grids: (M, 2) or (2,), rows and cols of level-0 tokens of each one's picture."""
         merge, unit = tower.spatial_merge_size, tower.spatial_merge_unit
         positions = vision_positions(leaves, merge).reshape(-1, 2)
         size = grids * merge
@@ -66,13 +60,8 @@ class PatchPlaces:
 
 @contextmanager
 def own_attention(part: Any, name: str, attend: Callable[..., Any]) -> Generator[None]:
-    """Inside this block the vision tower or the language model of one instance attends by a function of the caller's.
-
-    Args:
-        part: `model.model.visual` or `model.model.language_model`.
-        name: Under which transformers knows the function.
-        attend: As transformers calls attention functions.
-    """
+    """Inside this block a part of one model, its tower or its language model, attends by a function of the caller's,
+    which transformers knows as `name`."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(name, attend)  # adds a name; what is there stays as it is

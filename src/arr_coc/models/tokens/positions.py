@@ -17,14 +17,9 @@ from ...core.errors import InputError
 
 
 def vision_positions(leaves: Array, merge: int = 2) -> Array:
-    """Centres of the patches of leaves, on the level-0 patch grid.
+    """Centres of the patches of leaves on the level-0 patch grid: (..., merge², 2) float32 row, col.
 
-    Args:
-        leaves: (..., 3) row, col, level, or (..., 4) top, left, height, width in cells, which may be fractions.
-        merge: Patches on the side of a leaf.
-
-    Returns:
-        (..., merge², 2) float32: row, col.
+    leaves: (..., 3) row, col, level, or (..., 4) top, left, height, width in cells, which may be fractions.
     """
     library, places, block = namespace(leaves), float32(leaves), count(merge, leaves)
     scale = library.exp2(places[..., 2:3]) if leaves.shape[-1] == 3 else places[..., 2:]
@@ -35,13 +30,8 @@ def vision_positions(leaves: Array, merge: int = 2) -> Array:
 def position_taps(positions: Array, size: Array, side: int) -> tuple[Array, Array]:
     """Four bilinear taps into a learned (side × side) position table, corners aligned.
 
-    Args:
-        positions: (N, 2) patch row and col, may be fractional. Positions beyond the edge take the edge.
-        size: (N, 2) or (2,) patch rows and cols of the picture.
-        side: Of the table.
-
-    Returns:
-        indices (N, 4) int64 and weights (N, 4) float32.
+    positions: (N, 2) patch row and col, may be fractional; beyond the edge they take the edge. size: (N, 2) or (2,)
+    patch rows and cols of the picture. Returns indices (N, 4) int64 and weights (N, 4) float32.
     """
     library, offsets = namespace(positions), count(2, positions)
     source = float32(positions) * (side - 1) / library.clip(beside(size, positions) - 1, 1, None)
@@ -57,12 +47,7 @@ def position_taps(positions: Array, size: Array, side: int) -> tuple[Array, Arra
 def language_positions(leaves: Array, grid: Array) -> Array:
     """M-RoPE offsets of leaves from the start of their picture: the centre of the cells that a leaf covers in it.
 
-    Args:
-        leaves: (..., 3) or (..., 4), as for `vision_positions`.
-        grid: (..., 2) or (2,), rows and cols of level-0 tokens.
-
-    Returns:
-        (3, ...) float32: time, row, col.
+    leaves: as for `vision_positions`. grid: (..., 2) or (2,), rows and cols of level-0 tokens. Returns (3, ...).
     """
     library, first = namespace(leaves), leaves[..., :2]
     extent = (1 << leaves[..., 2:3]) if leaves.shape[-1] == 3 else leaves[..., 2:]
@@ -76,16 +61,11 @@ def prompt_positions(
 ) -> tuple[Array, Array]:
     """Positions of a whole prompt: text counts on, a picture takes `span`, however few tokens it has.
 
-    Args:
-        is_placeholder: (B, L) bool.
-        counts: (P,) tokens of each picture in this prompt.
-        spans: (P,) steps by which text moves on after each picture: its longer side in level-0 tokens.
-        offsets: (3, sum of counts) from `language_positions`, pictures in prompt order.
-        attention_mask: (B, L), 0 for padding.
-
-    Returns:
-        position_ids (4, B, L) float32 and the next position (B,) of each row. Row 0 counts the tokens without gaps:
-        masks are built from it, and a gap would be taken for the border between two packed prompts.
+    is_placeholder, attention_mask: (B, L). counts: (P,) tokens of each picture in this prompt. spans: (P,) the steps by
+    which text moves on after each picture (its longer side in level-0 tokens). offsets: (3, sum of counts) from
+    `language_positions`, pictures in prompt order.
+    Returns position_ids (4, B, L) float32 and the next position (B,) of each row. Row 0 counts the tokens without gaps;
+    masks are built from it, and a gap would be taken for the border between two packed prompts.
     """
     if bool((counts <= 0).any()):
         raise InputError("every picture needs at least one token; a picture of none would lose its place in the prompt")
@@ -106,12 +86,8 @@ def prompt_positions(
 def placeholder_owner(is_placeholder: Array, full_counts: Array) -> tuple[Array, Array]:
     """Which picture every placeholder belongs to, and its rank inside that picture.
 
-    Args:
-        is_placeholder: (B, L) bool.
-        full_counts: (P,) placeholders of each picture, pictures in prompt order.
-
-    Returns:
-        owner and rank, both (B, L) int64; -1 outside placeholders.
+    is_placeholder: (B, L) bool. full_counts: (P,) placeholders of each picture, pictures in prompt order.
+    Returns owner and rank, both (B, L) int64; -1 outside placeholders.
     """
     library = namespace(is_placeholder)
     total, expected = int(is_placeholder.sum()), int(full_counts.sum())
@@ -135,29 +111,14 @@ def rotary_speeds(base: float, size: int) -> np.ndarray:
 
 
 def axial_angles(positions: Array, speeds: Array) -> Array:
-    """The tower's rotary angles: row and column each turn half of the pairs.
-
-    Args:
-        positions: (..., 2) row and col.
-        speeds: (F,) radians per step, `rotary_speeds` of half a head, or a model's own `inv_freq`.
-
-    Returns:
-        (..., 2·F): those of the row, then those of the column.
-    """
+    """The tower's rotary angles (..., 2·F): row and column each turn half of the pairs. positions: (..., 2). speeds:
+    (F,), `rotary_speeds` of half a head, or a model's own `inv_freq`."""
     return (positions[..., None] * speeds).reshape(*positions.shape[:-1], -1)
 
 
 def interleaved_angles(positions: Array, speeds: Array, sections: Sequence[int]) -> Array:
-    """The language model's rotary angles (M-RoPE): time, row and column take turns among the pairs.
-
-    Args:
-        positions: (3, ...) time, row, col.
-        speeds: (half a head,) radians per step.
-        sections: How many pairs time, row and column turn.
-
-    Returns:
-        (..., half a head).
-    """
+    """The language model's rotary angles (..., half a head): time, row and column, (3, ...), take turns among the
+    pairs. sections: how many pairs each of them turns."""
     angles = positions[0][..., None] * speeds
     for axis in (1, 2):
         turned = slice(axis, 3 * sections[axis], 3)

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from .chinese import with_chinese
-from .lexicon import CoupledWords, Language, Ordinal, languages
+from .lexicon import CoupledWords, Language, Ordinal, languages, with_chinese
 from .tables import DATA, plain, read_table, words_in
 
 

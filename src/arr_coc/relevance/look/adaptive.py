@@ -36,7 +36,7 @@ def adaptive_balance(ways: Sequence[np.ndarray], query: str) -> tuple[np.ndarray
 
 def question_vector(query: str) -> np.ndarray:
     """(32,): the mean of the rows of the question's words."""
-    from ..language.word_rows import word_rows
+    from ..language.tables import word_rows
 
     table = adaptive_weights()["words"]
     rows = word_rows(query, len(table))

@@ -10,15 +10,25 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import log
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.arrays import Array, namespace
 from ...core.errors import InputError
 from ...core.values import Relevance
+from ...sensing.backend import Backend, BackendMap
+from ...sensing.channels import check_gaze, eccentricity
+from ...sensing.pixels import luminance, sobel
+from ...sensing.texture import Texture
 from ..scene import Scene
 from .tension import DEFAULT_TENSIONS, balance
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 TENSIONS_NAME = "tensions.json"
 # Three maps (h, w) and a question → one map (1, h, w) in [0, 1], and the tensions it was balanced by.
@@ -86,8 +96,6 @@ def relevance_of(texture: Any, query: str, photo: Any = None, balanced: Balanced
     from ...core.arrays import like
     from ..language.lexical import lexical
     from .arousal import first_arousal, modulate
-    from .perspectival import perspectival
-    from .propositional import propositional
     from .tension import sharpen
 
     coupling = lexical(texture, query)
@@ -132,3 +140,103 @@ def enlarged(plane: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     from ...sensing import backend_opencv
 
     return backend_opencv.enlarge(np.ascontiguousarray(plane, dtype=np.float32), size)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Perspectival knowing: what stands out from here.
+
+PERIPHERY_LOSS = 0.5
+
+
+def perspectival(texture: Texture, gaze: tuple[float, float] | None = None) -> Array:
+    """(H, W) or (B, H, W) in [0, 1]: saliency × (1 − 0.5 · eccentricity), plus motion.
+
+    gaze: (y, x) in [0, 1]: look from there instead of from the place the texture was sensed from.
+    """
+    ops, saliency = texture.ops, texture.plane("saliency")
+    if check_gaze(gaze) is None:
+        far = texture.plane("eccentricity")
+    else:
+        far = eccentricity(ops, (saliency.shape[-2], saliency.shape[-1]), gaze, saliency)
+    score = saliency * (1 - PERIPHERY_LOSS * far)
+    if "motion" in texture:
+        score = score + texture.plane("motion")
+    return texture.shaped(ops.clip(score))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Propositional knowing: what is there to be read.
+#
+# Local information is the entropy of quantised gradients: blank ground says one thing over and over, a straight border
+# says two, print says many. Structure is how strong those gradients are and whether they look like strokes, so that
+# faint noise, which is all entropy and no content, stays low.
+
+DIRECTIONS = 8
+# Directions are told apart half-way between them: tan(22.5°). So edges along the axes and the diagonals, by far the
+# most frequent, lie in the middle of their bin and not on its border, where rounding would decide.
+HALF_WAY = 2**0.5 - 1
+# A gradient weaker than this (about eight grey levels across an edge) is flat ground.
+FLAT = 8 * 4 / 255
+# Mean gradient (in luminance, Sobel's scale) of a block at which its structure counts as full: ordinary print.
+FULL_STRUCTURE = 0.8
+BLOCKS_ALONG = 64
+
+
+def propositional(texture: Texture) -> Array:
+    """(H, W) or (B, H, W) in [0, 1]: half entropy, half structure."""
+    ops = texture.ops
+    along_x, along_y = sobel(luminance((texture.plane("red"), texture.plane("green"), texture.plane("blue"))))
+    strength = ops.magnitude(along_x, along_y)
+    size = (strength.shape[-2], strength.shape[-1])
+    block = max(1, max(size) // BLOCKS_ALONG)
+    grid = (-(-size[0] // block), -(-size[1] // block))
+    entropy = _gradient_entropy(ops, along_x, along_y, block)
+    structure = ops.clip(ops.shrink(strength, grid) / FULL_STRUCTURE)
+    if "text_regions" in texture:
+        structure = ops.larger(structure, ops.shrink(texture.plane("text_regions"), grid))
+    # Entropy without strength is noise: it counts only as far as there is something for it to be about.
+    score = 0.5 * entropy * ops.clip(structure * 4) + 0.5 * structure
+    return texture.shaped(ops.clip(ops.enlarge(score, size)))
+
+
+def scene_detail(scene: Scene, query: str) -> Relevance:
+    """The source "detail"."""
+    return detail_relevance(scene.tensor, query)
+
+
+def detail_relevance(picture: Tensor, query: str = "") -> Relevance:
+    """What stands out without a question: how much a place would lose if seen at an eighth of its resolution.
+
+    picture: (3, H, W) in [0, 1]. The energy between each 8×8 block and its mean, square-rooted so that one hard edge
+    does not outweigh a page of print.
+    """
+    from torch.nn.functional import avg_pool2d
+
+    side = min(8, *picture.shape[1:])
+    grey = picture.float().mean(0, keepdim=True)[None]
+    mean, square = (avg_pool2d(item, side) for item in (grey, grey**2))
+    energy = (square - mean**2).clamp_min(0)[0, 0].sqrt()
+    values = (energy / energy.amax().clamp_min(1e-6)).cpu().numpy()
+    return Relevance(values, query=query, propositional=values, notes=("local detail; the question was not read",))
+
+
+def _gradient_entropy(ops: Backend, along_x: BackendMap, along_y: BackendMap, block: int) -> BackendMap:
+    """(rows, columns) or (B, …) in [0, 1]: entropy of {flat, eight directions} around each block, over its largest."""
+    # Squared, because the two back ends' square roots differ in the last bit.
+    code = _direction(along_x, along_y) * (along_x * along_x + along_y * along_y > FLAT**2)
+    counts = ops.count_in_blocks(code, DIRECTIONS + 1, block)
+    # Neighbouring blocks are read together: print straddles any grid.
+    nearby = [ops.box(count, 1) for count in counts]
+    total = ops.at_least(sum(nearby), 1e-6)
+    shares = [ops.at_least(near / total, 1e-12) for near in nearby]
+    return -sum(share * ops.logarithm(share) for share in shares) / log(DIRECTIONS + 1)
+
+
+def _direction(along_x: BackendMap, along_y: BackendMap) -> BackendMap:
+    """1 to 8: which of the eight directions a gradient points in (their order is of no account here)."""
+    wide, tall = abs(along_x), abs(along_y)
+    where = namespace(along_x).where
+    right, down = along_x > 0, along_y > 0
+    diagonal = where(right, where(down, 5, 6), where(down, 7, 8))
+    across, upright = where(right, 1, 2), where(down, 3, 4)
+    return where(tall < HALF_WAY * wide, across, where(wide < HALF_WAY * tall, upright, diagonal))

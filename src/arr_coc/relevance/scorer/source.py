@@ -22,7 +22,7 @@ from ...core.errors import InputError
 from ...core.folders import SCORER, part_folder
 from ...core.plugins import load_plugin, plugins
 from ...core.values import Relevance
-from ..maps import Maps
+from ..registry import Maps
 from ..scene import Scene
 from .onnx_scorer import score_picture
 

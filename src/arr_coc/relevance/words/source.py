@@ -8,7 +8,7 @@ column meet. A small network weighs these (`word_ranker`); it was trained on dra
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,16 +16,72 @@ from typing import Any
 
 import numpy as np
 
+from ...core import folders
+from ...core.errors import InputError
+from ...core.manifest import verify
 from ...core.values import Relevance
 from ...pictures.ocr import ocr_missing, ocr_words
 from ...pictures.words import Words
 from ...pictures.words_files import as_words
 from ..language.senses import coupled_words
-from ..look.propositional import scene_detail
+from ..look.three_ways import scene_detail
 from ..scene import Scene
 from .kinds import ASKING, ASKS, GROUPS, KINDS, asked_kinds, parts_of, stem
 from .page import DOWN, LEFT, RIGHT, UP, WordPage, letter_pairs, word_page
-from .ranker import RANKER, ranker_weights, word_logits
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A small network over the phrases of a page: how likely each word is the answer, and how likely it is what names it.
+#
+# Every phrase starts from its own features; two rounds let it hear its neighbours (left, right, above, below, the heads
+# of its row and column) and the page as a whole; then each word is judged with its phrase. Numpy only; the weights are
+# written by `python -m arr_coc_lab.train.train_words`.
+
+RANKER = "ranker.npz"
+WEIGHTS = folders.WEIGHTS / "words" / RANKER
+ROUNDS = 2
+LOUDEST = 5.0  # standard deviations beyond which a feature says no more
+
+
+@lru_cache(maxsize=4)
+def ranker_weights(path: Path = WEIGHTS) -> Mapping[str, np.ndarray]:
+    """The weights by name, float32."""
+    verify(path.parent, [path.name])
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            return {name: held[name].astype(np.float32) for name in held.files}
+    except (OSError, ValueError) as error:
+        remedy = "install the package again" if path == WEIGHTS else "give a folder that arr-coc train words wrote"
+        raise InputError(f"cannot read the ranker of words at {path} ({error}); {remedy}") from error
+
+
+def standard(values: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return np.clip((values - mean) / scale, -LOUDEST, LOUDEST)
+
+
+def word_logits(
+    page: WordPage, phrases: np.ndarray, words: np.ndarray, weights: Mapping[str, np.ndarray] | None = None
+) -> np.ndarray:
+    """(S, ·) and (N, ·) features → (N, 2) logits in the page's order: answer, and what names it."""
+    w = ranker_weights() if weights is None else weights
+    seen = standard(phrases, w["mean"], w["scale"])
+    hidden = np.maximum(seen @ w["first"] + w["first_bias"], 0)
+    for turn in range(ROUNDS):
+        padded = np.concatenate([hidden, np.zeros_like(hidden[:1])])
+        around = padded[page.neighbours].reshape(len(hidden), -1)
+        overall = np.broadcast_to(hidden.max(0), hidden.shape)
+        heard = np.concatenate([hidden, around, overall], axis=1)
+        hidden = hidden + np.maximum(heard @ w[f"round{turn}"] + w[f"round{turn}_bias"], 0)
+    own = standard(words, w["word_mean"], w["word_scale"])
+    together = (page.phrase[1:] == page.phrase[:-1])[:, None]
+    nothing = np.zeros_like(own[:1])
+    before = np.concatenate([nothing, own[:-1] * together])
+    after = np.concatenate([own[1:] * together, nothing])
+    judged = np.concatenate([hidden[page.phrase], own, before, after], axis=1)
+    judged = np.maximum(judged @ w["word"] + w["word_bias"], 0)
+    return judged @ w["last"] + w["last_bias"]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 
 # Parts of a question that are compared; a longer one is cut, its later words kept: they name the thing more often.
 MOST_PARTS = 24
