@@ -292,7 +292,8 @@ def measure(sources: Mapping[str, Path] = SOURCES) -> dict:
 
 # Rooms from the ground up; an arrow may only point to what stands before.
 ORDER = (
-    *("core", "pictures", "sensing", "relevance", "allocation", "draw", "models", "eye", "video", "faces"),
+    *("core", "pricing", "pictures", "sensing", "relevance", "allocation", "draw", "models", "eye", "video", "faces"),
+    "packing",
     *("app", "app.web", "app.microscope", "app.serve", "app.batch", "app.vllm", "app.cli"),
 )
 

@@ -36,6 +36,7 @@ COMMANDS: dict[str, Command] = {
     "look": Command("look", "Where would the tokens go? Needs no language model."),
     "sense": Command("sense", "The texture array of a picture or a clip, by channel."),
     "ask": Command("ask", "A vision-language model's answer, from a budget of tokens."),
+    "cost": Command("cost", "What pictures cost, as each provider counts; nothing is sent."),
     "batch": Command("batch", "Folders of millions, resumable, by processes or by Ray."),
     "video": Command("video", "Where a clip's tokens go, frame by frame, and an answer."),
     "microscope": Command("microscope", "The web page: see what it sees."),
