@@ -120,6 +120,16 @@ class VqaOptions(DeviceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PackOptions(WeightsOptions):
+    data: tuple[Path, ...] = option(help="A folder with records.jsonl, as arr-coc needle writes it; may be repeated.")
+    source: tuple[str, ...] = option((), "Only these sources of the records; may be repeated.")
+    n: int = option(200, "Questions of each kind of data, drawn by the seed.", least=1)
+    keeps: str = option("1/4 1/8", "Shares of the full tokens.")
+    way: tuple[str, ...] = option((), "Only these ways; may be repeated. [default: all]")
+    seed: int = option(1, "Of the drawn questions.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class PeersOptions(SavedOptions):
     n: int | None = option(None, "Pictures of each family. [default: 2048]")
     quick: bool = option(False, "8 pictures of each family, a few ways: under 2 minutes on 2 cores.")

@@ -62,7 +62,11 @@ class TokenTable:
 
     def count(self, size: tuple[int, int]) -> TokenCount:
         """Tokens of a picture of (height, width), and the size at which it is seen."""
-        return RULES[self.rule](*whole_size(size, "size of a picture"), self.numbers)
+        return self.counted(*whole_size(size, "size of a picture"))
+
+    def counted(self, height: int, width: int) -> TokenCount:
+        """`count` of sides that are known to be whole pixels."""
+        return RULES[self.rule](height, width, self.numbers)
 
     def tokens(self, size: tuple[int, int]) -> int:
         """What a picture of (height, width) costs."""
@@ -133,9 +137,12 @@ class TokenTable:
         return Fitted(size, size) if self.tokens(size) <= budget else fitted
 
     def _direct(self, shape: tuple[float, float], budget: int, most: float, snap: int) -> Fitted | None:
+        if self.even:  # tokens rise with the pixels: nothing much larger than this can fit
+            area = self.cell**2 * budget / self.numbers.get("multiplier", 1.0)
+            most = min(most, 1.3 * math.sqrt(area / (shape[0] * shape[1])) + self.cell / min(shape))
         for scale in scales(most):
             for size in sorted({snapped(shape, scale, snap, way) for way in (math.ceil, round, math.floor)})[::-1]:
-                if max(size) <= 199 * min(size) and self.tokens(size) <= budget:
+                if max(size) <= 199 * min(size) and self.counted(*size).tokens <= budget:
                     return Fitted(size, size)
         return None
 

@@ -37,6 +37,7 @@ COMMANDS: dict[str, Command] = {
     "sense": Command("sense", "The texture array of a picture or a clip, by channel."),
     "ask": Command("ask", "A vision-language model's answer, from a budget of tokens."),
     "cost": Command("cost", "What pictures cost, as each provider counts; nothing is sent."),
+    "pack": Command("pack", "The few pictures that a question needs, for any model."),
     "batch": Command("batch", "Folders of millions, resumable, by processes or by Ray."),
     "video": Command("video", "Where a clip's tokens go, frame by frame, and an answer."),
     "microscope": Command("microscope", "The web page: see what it sees."),
