@@ -294,7 +294,8 @@ def measure(sources: Mapping[str, Path] = SOURCES) -> dict:
 ORDER = (
     *("core", "pricing", "pictures", "sensing", "relevance", "allocation", "draw", "models", "eye", "video", "faces"),
     "packing",
-    *("app", "app.web", "app.microscope", "app.serve", "app.batch", "app.vllm", "app.cli"),
+    *("app", "app.web", "app.media", "app.door", "app.microscope", "app.serve", "app.proxy"),
+    *("app.batch", "app.vllm", "app.cli"),
 )
 
 

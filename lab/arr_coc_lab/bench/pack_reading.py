@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from arr_coc.eye.eye import Eye
 
 SUITE = suite("pack")
-PACK, COLLAGE, SMALLER, CENTRE, ZOOM, ATTACH = SUITE["ways"]
+PACK, LARGER, COLLAGE, SMALLER, CENTRE, ZOOM, ATTACH = SUITE["ways"]
 NEW_TOKENS = 48
 
 
@@ -114,6 +115,7 @@ def shown_by(way: str, page: PackPage, question: str, budget: int, relevance: np
         return [*first, crop_at(page, peak, max(table.least, left), table)]
     layout = "collage" if way == COLLAGE else "auto"
     how: dict[str, Any] = {"relevance": relevance, "layout": layout, "marks": False, "words": page.words}
+    how["magnify"] = SUITE["larger"] if way == LARGER else 1.0
     return [one.pixels for one in pack(page.picture, question, budget, model=table, **how).pictures]
 
 
@@ -185,17 +187,15 @@ def measure(options: PackOptions, run: BenchRun) -> Report:
 
 def grouped(folder: Path, options: PackOptions) -> Iterable[tuple[str, list[Question]]]:
     """The questions of a folder by kind of data: the families of one world are one kind, with as many of each."""
-    found: dict[str, list[Question]] = {}
-    every = reading_questions(folder, None, options.source, options.seed)
-    kinds = {one.source for one in every}
-    for source in sorted(kinds):
-        group = source.partition("/")[0]
+    every = reading_questions(folder, None, (), options.seed)
+    wanted = {one.source for one in every} & set(options.source) or {one.source for one in every}
+    drawn: dict[str, list[list[Question]]] = {}
+    for source in sorted(wanted):
         own = [one.question for one in every if one.source == source]
-        several = sum(other.partition("/")[0] == group for other in kinds)
-        number = -(-options.n // several)
-        order = np.random.default_rng(options.seed).permutation(len(own))[:number]
-        found.setdefault(group, []).extend(own[place] for place in sorted(order))
-    return [(group, own[: options.n]) for group, own in found.items()]
+        order = np.random.default_rng([options.seed, crc32(source.encode())]).permutation(len(own))
+        drawn.setdefault(source.partition("/")[0], []).append([own[place] for place in order])
+    # In rounds through the families: fewer questions are the first of more.
+    return [(group, list(in_turn(several))[: options.n]) for group, several in drawn.items()]
 
 
 def read(
@@ -209,9 +209,8 @@ def read(
     eye: Any = None
     every = [question for questions in asked.values() for question in questions]
     # In turns, so that a run that was stopped has as many of each kind.
-    turns = [row for rows in zip_longest_rows(list(asked.values())) for row in rows]
     with run.progress(len(every), "reading") as advance:
-        for question in turns:
+        for question in in_turn(list(asked.values())):
             waiting = [one for one in conditions if (question.name, one.name) not in answers.rows]
             if waiting:
                 if reader is None:
@@ -224,10 +223,10 @@ def read(
             advance()
 
 
-def zip_longest_rows(columns: Sequence[Sequence[Question]]) -> Iterator[list[Question]]:
-    """The first of every kind, then the second of every kind, …"""
+def in_turn(columns: Sequence[Sequence[Question]]) -> Iterator[Question]:
+    """The first of every column, then the second of every column, …"""
     for place in range(max(map(len, columns), default=0)):
-        yield [column[place] for column in columns if place < len(column)]
+        yield from (column[place] for column in columns if place < len(column))
 
 
 def scores(

@@ -153,8 +153,14 @@ class Packed:
             pictures.append(
                 {**named, "height": one.size[0], "width": one.size[1], "tokens": one.tokens, "panes": panes}
             )
-        own: dict[str, Any] = {"schema": PACKED_SCHEMA, "layout": self.layout, "model": self.model, "budget": self.budget}
-        own |= {"tokens": self.tokens, "full": self.full, "text": self.text, "pictures": pictures}
+        own: dict[str, Any] = {"schema": PACKED_SCHEMA, "layout": self.layout, "model": self.model}
+        own |= {
+            "budget": self.budget,
+            "tokens": self.tokens,
+            "full": self.full,
+            "text": self.text,
+            "pictures": pictures,
+        }
         pages = [{"height": height, "width": width} for height, width in self.sizes]
         return {**own, "pages": pages, "left_out": dict(self.left_out), "notes": list(self.notes)}
 

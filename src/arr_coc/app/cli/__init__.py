@@ -42,6 +42,7 @@ COMMANDS: dict[str, Command] = {
     "video": Command("video", "Where a clip's tokens go, frame by frame, and an answer."),
     "microscope": Command("microscope", "The web page: see what it sees."),
     "serve": Command("serve", "An OpenAI-compatible server, a budget in each request."),
+    "proxy": Command("proxy", "In front of any API: pictures packed, the rest untouched."),
     "judge": Command("judge", "Was a recorded answer right, wrong, elsewhere?"),
     "setup": Command("setup", "Fetch pretrained parts: photos."),
     "doctor": Command("doctor", "What is installed, what works, what is missing."),
