@@ -18,7 +18,7 @@ def needed() -> None:
 
 @pytest.fixture(scope="session")
 def fronting() -> Callable[..., Any]:
-    """(upstream's address, settings) → a proxy for the length of a `with`. Relevance is plain detail, which is quick."""
+    """(upstream's address, settings) → a proxy for the length of a `with`. Relevance is detail, which is quick."""
 
     @contextmanager
     def start(upstream: str, key: str | None = None, origins: tuple[str, ...] = (), **how: Any) -> Iterator[str]:

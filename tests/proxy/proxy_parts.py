@@ -113,12 +113,8 @@ def running(application: Any) -> Iterator[str]:
 
 def pictures_of(body: dict[str, Any]) -> list[bytes]:
     """The pictures of a chat request as the upstream saw them."""
-    found = []
-    for message in body["messages"]:
-        for part in message["content"]:
-            if part["type"] == "image_url":
-                found.append(base64.b64decode(part["image_url"]["url"].partition(",")[2]))
-    return found
+    parts = [part for message in body["messages"] for part in message["content"] if part["type"] == "image_url"]
+    return [base64.b64decode(part["image_url"]["url"].partition(",")[2]) for part in parts]
 
 
 def sizes(pictures: list[bytes]) -> list[tuple[int, int]]:

@@ -113,6 +113,8 @@ class VqaOptions(DeviceOptions):
     relevance: str = option("auto", "Whose relevance is ours; see arr-coc ask.")
     strategy: str | None = option(None, "overlay or quadtree; the model's own by default.")
     prompt: str | None = option(None, "What follows each question. [default: the task's; mini none]")
+    door: str = option("attach", "attach, or pack or proxy: a model that is not touched, by packed pictures.")
+    upstream: str | None = option(None, "Of --door: an OpenAI-compatible server, or a running arr-coc proxy.")
     seed: int = option(0, "Of the drawn questions and of the controls.")
     out: Path = option(
         Path("out/vqa"), "Folder for answers.jsonl, vqa.json, vqa.md and worst.png; goes on where it stopped."
