@@ -292,8 +292,10 @@ def measure(sources: Mapping[str, Path] = SOURCES) -> dict:
 
 # Rooms from the ground up; an arrow may only point to what stands before.
 ORDER = (
-    *("core", "pictures", "sensing", "relevance", "allocation", "draw", "models", "eye", "video", "faces"),
-    *("app", "app.web", "app.microscope", "app.serve", "app.batch", "app.vllm", "app.cli"),
+    *("core", "pricing", "pictures", "sensing", "relevance", "allocation", "draw", "models", "eye", "video", "faces"),
+    "packing",
+    *("app", "app.web", "app.media", "app.door", "app.microscope", "app.serve", "app.proxy"),
+    *("app.batch", "app.vllm", "app.cli"),
 )
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:  # what editors and type checkers read; the table below is wha
     from .looking import look as look
     from .models.attachment import attach as attach
     from .models.attachment import detach as detach
+    from .packing.pack import pack as pack
+    from .packing.packed import Packed as Packed
     from .pictures.load import load_picture as load_picture
     from .relevance.registry import relevance_source as relevance_source
     from .texturing import sense as sense
@@ -47,6 +49,7 @@ __all__ = [
             "Esper": "eye.esper",
             "Eye": "eye.eye",
             "InputError": "core.errors",
+            "Packed": "packing.packed",
             "Region": "core.values",
             "Relevance": "core.values",
             "VideoStream": "video.stream",
@@ -57,6 +60,7 @@ __all__ = [
             "detach": "models.attachment",
             "load_picture": "pictures.load",
             "look": "looking",
+            "pack": "packing.pack",
             "relevance_source": "relevance.registry",
             "sense": "texturing",
             "tokens_for": "allocation.tree",

@@ -113,10 +113,22 @@ class VqaOptions(DeviceOptions):
     relevance: str = option("auto", "Whose relevance is ours; see arr-coc ask.")
     strategy: str | None = option(None, "overlay or quadtree; the model's own by default.")
     prompt: str | None = option(None, "What follows each question. [default: the task's; mini none]")
+    door: str = option("attach", "attach, or pack or proxy: a model that is not touched, by packed pictures.")
+    upstream: str | None = option(None, "Of --door: an OpenAI-compatible server, or a running arr-coc proxy.")
     seed: int = option(0, "Of the drawn questions and of the controls.")
     out: Path = option(
         Path("out/vqa"), "Folder for answers.jsonl, vqa.json, vqa.md and worst.png; goes on where it stopped."
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackOptions(WeightsOptions):
+    data: tuple[Path, ...] = option(help="A folder with records.jsonl, as arr-coc needle writes it; may be repeated.")
+    source: tuple[str, ...] = option((), "Only these sources of the records; may be repeated.")
+    n: int = option(200, "Questions of each kind of data, drawn by the seed.", least=1)
+    keeps: str = option("1/4 1/8", "Shares of the full tokens.")
+    way: tuple[str, ...] = option((), "Only these ways; may be repeated. [default: all]")
+    seed: int = option(1, "Of the drawn questions.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from ..core.arrays import Array
 from ..core.checks import whole, whole_size
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL
+from ..pricing.tables import table_for
 from .strategies import check_strategy
 
 DEFAULT_LEVELS = 3
@@ -294,9 +295,11 @@ def tokens_for(
     cell: int = DEFAULT_CELL,
     canvas: tuple[int, int] | None = None,
     levels: int | None = None,
+    model: str | None = None,
 ) -> int:
     """How many visual tokens a picture of (height, width) will cost at a budget; no pixels needed.
 
+    model: a model that is not touched, by its name: what its provider counts (`arr_coc.pricing`), at most the budget.
     With `budget=None`: the full count. Otherwise the budget, or the full count where that is less; with
     strategy="quadtree" the largest count at or below it that splits of the tree can reach.
 
@@ -306,7 +309,12 @@ def tokens_for(
     251
     >>> tokens_for((1024, 1024), 251, strategy="quadtree")
     250
+    >>> tokens_for((1024, 1024), model="gpt-4o")
+    765
     """
+    if model is not None:
+        full = table_for(model).tokens(image_size)
+        return full if budget is None else check_budget(budget, full)
     check_strategy(strategy)
     rows, cols = grid_of(image_size if canvas is None else canvas, cell)
     if levels is not None:

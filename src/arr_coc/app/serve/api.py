@@ -24,9 +24,10 @@ from ...core.errors import InputError
 from ...core.stopping import Stopped, stopping
 from ...eye.eye import Eye
 from .. import web
+from ..door import GONE, Refused, answer_of, unless_gone
 from .chat import ChatRequest, UnknownModel, read_chat
 from .engine import Closed, Done, Engine, Full, Late, ReadPrompt, ServeJob
-from .guard import CHAT, GONE, Guard, Metrics, Refused, answer_of
+from .guard import CHAT, Guard, Metrics
 from .limits import Limits, check_exposure
 
 PORT = 8000
@@ -118,24 +119,6 @@ class Call:
         done = [item async for item in self.rest()][-1]
         assert isinstance(done, Done)
         return seen, done
-
-
-async def unless_gone(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
-    """The result, or `Refused` as soon as the client has hung up."""
-
-    async def hung_up() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(hung_up())
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise Refused(GONE, "the client has left")
-    finally:
-        working.cancel()
-        leaving.cancel()
 
 
 def told_of(seen: ReadPrompt, done: Done | None = None, want: frozenset[str] = frozenset()) -> dict[str, Any]:

@@ -5,15 +5,10 @@ What would change the words and is not done here is refused, never ignored.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.error import URLError
-from urllib.parse import urlsplit
-from urllib.request import Request
 
 from ...allocation.request import Request as Amount
 from ...allocation.request import check_question
@@ -27,15 +22,12 @@ from ...eye.hints import check_hints
 from ...pictures.load import Picture, load_picture
 from ...pictures.words import EVERY_PAIR, check_number
 from ...relevance.registry import source_names
-from .. import web
+from ..media import check_structure
+from ..media import picture_bytes as picture_bytes
 from .limits import Limits as Limits
 
-FETCH_SECONDS = 10
-FETCH_PIECE = 1 << 16
 MOST_STOPS, LONGEST_STOP = 4, 256
 MOST_MESSAGES, MOST_PARTS = 256, 256
-# Commas and brackets of a request, pictures aside: a page of words has some 200 000, and each is an object in memory.
-MOST_STRUCTURE = 400_000
 # A request that spends more visual tokens, or brings more words, is answered beside the others, not among them.
 HEAVY_TOKENS, HEAVY_WORDS, TOKEN_PIXELS, LARGEST_SEEN = 1536, EVERY_PAIR, 1024, 1 << 22
 # Of the field `arr_coc`.
@@ -108,8 +100,7 @@ def read_chat(
 ) -> ChatRequest:
     """Raises `InputError`. hosts: those that pictures may be fetched from. default: budget or keep, where a request
     gives neither."""
-    if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_STRUCTURE:
-        raise InputError(f"the request has more than {MOST_STRUCTURE} values; send one page of words at a time")
+    check_structure(body)
     try:
         given = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -342,36 +333,3 @@ def flag(value: Any, name: str) -> bool:
     if value is not None and not isinstance(value, bool):
         raise InputError(f"{name} must be true or false")
     return bool(value)
-
-
-def picture_bytes(address: str, limits: Limits, hosts: Sequence[str] = ()) -> bytes:
-    """What a data: URL holds, or what an allowed host sends."""
-    if address[:5].lower() == "data:":
-        head, comma, data = address.partition(",")
-        if not comma or not head.lower().endswith(";base64"):
-            raise InputError("a data: URL must read data:image/png;base64,…")
-        try:
-            return base64.b64decode(data, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise InputError("the data: URL is not base64; send data:image/png;base64,…") from error
-    try:
-        parts = urlsplit(address)
-        host = parts.hostname
-    except ValueError:
-        parts, host = urlsplit(""), None
-    if parts.scheme not in ("http", "https") or host is None or host not in {name.lower() for name in hosts}:
-        raise InputError("image_url must be a data: URL; this server fetches nothing from that address")
-    try:
-        with web.open_directly(Request(address, headers={"User-Agent": "arr-coc"}), FETCH_SECONDS) as answer:
-            held = bytearray()
-            # In pieces: a host that sends a byte at a time must not keep anybody waiting for ever.
-            while len(held) <= limits.upload and (piece := answer.read1(FETCH_PIECE)):
-                held += piece
-                check_stop()
-            data = bytes(held)
-    except (OSError, ValueError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
-        raise InputError(f"the picture cannot be fetched from {host} ({reason}); send it as a data: URL") from error
-    if len(data) > limits.upload:
-        raise InputError(f"the picture at {host} has more than {limits.upload / 2**20:g} MB; make it smaller first")
-    return data

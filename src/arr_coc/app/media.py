@@ -1,0 +1,59 @@
+"""Pictures in requests, and how much a request may hold; for every server of ours, without torch."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import Request
+
+from ..core.errors import InputError
+from ..core.stopping import check_stop
+from . import web
+
+FETCH_SECONDS = 10
+FETCH_PIECE = 1 << 16
+# Commas and brackets of a request, pictures aside: a page of words has some 200 000, and each is an object in memory.
+MOST_STRUCTURE = 400_000
+
+
+def check_structure(body: bytes) -> None:
+    """Refuse what would become too many objects, before it is read."""
+    if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_STRUCTURE:
+        raise InputError(f"the request has more than {MOST_STRUCTURE} values; send one page of words at a time")
+
+
+def picture_bytes(address: str, limits: Any, hosts: Sequence[str] = ()) -> bytes:
+    """What a data: URL holds, or what an allowed host sends. limits: with upload, in bytes."""
+    if address[:5].lower() == "data:":
+        head, comma, data = address.partition(",")
+        if not comma or not head.lower().endswith(";base64"):
+            raise InputError("a data: URL must read data:image/png;base64,…")
+        try:
+            return base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InputError("the data: URL is not base64; send data:image/png;base64,…") from error
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname
+    except ValueError:
+        parts, host = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or host is None or host not in {name.lower() for name in hosts}:
+        raise InputError("image_url must be a data: URL; this server fetches nothing from that address")
+    try:
+        with web.open_directly(Request(address, headers={"User-Agent": "arr-coc"}), FETCH_SECONDS) as answer:
+            held = bytearray()
+            # In pieces: a host that sends a byte at a time must not keep anybody waiting for ever.
+            while len(held) <= limits.upload and (piece := answer.read1(FETCH_PIECE)):
+                held += piece
+                check_stop()
+            data = bytes(held)
+    except (OSError, ValueError) as error:
+        reason = error.reason if isinstance(error, URLError) else error
+        raise InputError(f"the picture cannot be fetched from {host} ({reason}); send it as a data: URL") from error
+    if len(data) > limits.upload:
+        raise InputError(f"the picture at {host} has more than {limits.upload / 2**20:g} MB; make it smaller first")
+    return data

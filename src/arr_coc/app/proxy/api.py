@@ -1,0 +1,409 @@
+"""What clients of the proxy see: their requests go on with packed pictures, answers come back byte for byte."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from ...allocation.request import check_amount
+from ...core.checks import whole
+from ...core.errors import InputError
+from ...pricing.tables import money
+from .. import web
+from ..door import GONE, Doorkeeper, Refused, answer_of, unless_gone
+from ..media import check_structure, picture_bytes
+from .boxes import ASKED, translated, unit_of
+from .packer import PackedSlot, Packer, header_size
+from .protocols import MESSAGES, NOT_PACKED, Protocol, protocol_of
+from .settings import ProxySettings
+
+PORT = 8010
+TOKENS, SAVINGS, HEALTH, METRICS = "/v1/tokens", "/v1/savings", "/health", "/metrics"
+OWN = "x-arr-coc"
+# Between two machines only; RFC 9110 and what its forerunners had. The length is told anew, the host is another.
+HOP = {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"}
+HOP |= {b"transfer-encoding", b"proxy-connection"}
+CONNECT_SECONDS, GRACE = 10, 30
+LONGEST_REASON = 200
+log = logging.getLogger("arr_coc.proxy")
+
+
+class ProxyNumbers:
+    """What a proxy has done so far, for Prometheus and as totals; no picture, no word, no key is in them."""
+
+    def __init__(self, packer: Packer) -> None:
+        self.registry = CollectorRegistry()
+        own: dict[str, Any] = {"registry": self.registry}
+        self.requests = Counter("arr_coc_proxy_requests_total", "Requests by status.", ["status"], **own)
+        self.pictures = Counter("arr_coc_proxy_pictures_total", "Pictures by what became of them.", ["outcome"], **own)
+        self.tokens = Counter(
+            "arr_coc_proxy_tokens_total", "Visual tokens: as sent, and as they were.", ["kind"], **own
+        )
+        self.saved = Counter("arr_coc_proxy_money_saved_total", "At the price that was given.", **own)
+        self.seconds = Histogram("arr_coc_proxy_pack_seconds", "Seconds to pack a picture.", **own)
+        self.lasted = Histogram("arr_coc_proxy_request_seconds", "From arrival to the last byte.", **own)
+        cache = packer.cache
+        Gauge("arr_coc_proxy_cache_bytes", "Packed pictures that are kept.", **own).set_function(lambda: cache.bytes)
+        self.price = packer.settings.price
+        self.totals = {"requests": 0, "pictures": 0, "packed": 0, "fallbacks": 0, "tokens": 0, "full": 0}
+
+    def picture(self, outcome: str, full: int = 0, spent: int = 0, seconds: float = 0.0) -> None:
+        self.pictures.labels(outcome).inc()
+        self.totals["pictures"] += 1
+        self.totals["packed"] += outcome in ("packed", "cached")
+        self.totals["fallbacks"] += outcome == "fallback"
+        self.totals["tokens"] += spent
+        self.totals["full"] += full
+        self.tokens.labels("sent").inc(spent)
+        self.tokens.labels("full").inc(full)
+        if outcome == "packed":
+            self.seconds.observe(seconds)
+        if self.price is not None:
+            self.saved.inc(money(max(0, full - spent), self.price))
+
+    def told(self) -> dict[str, Any]:
+        saved = self.totals["full"] - self.totals["tokens"]
+        cost = {} if self.price is None else {"price": self.price, "money_saved": money(saved, self.price)}
+        return {**self.totals, "tokens_saved": saved, **cost}
+
+
+@dataclass
+class ProxyCall:
+    """One request on its way: what it will send, and what its answer's headers will tell."""
+
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+    packed: list[tuple[PackedSlot, int]] = field(default_factory=list)
+    boxes: float | str | None = ""
+
+    def note(self, **values: Any) -> None:
+        for name, value in values.items():
+            text = str(value).encode("ascii", "replace").decode()[:LONGEST_REASON]
+            self.headers[OWN if name == "state" else f"{OWN}-{name}"] = text
+
+
+class ProxyDoor(Doorkeeper):
+    """The door of the proxy: its own key has a header of its own, for Authorization belongs to the upstream."""
+
+    log = log
+    KEY_NEEDED = f"a key is needed: {OWN}-key: …"
+
+    def __init__(self, *given: Any, numbers: ProxyNumbers) -> None:
+        super().__init__(*given)
+        self.numbers = numbers
+
+    def observe(self, path: str, status: int, seconds: float) -> None:
+        if path not in (HEALTH, METRICS, SAVINGS):
+            self.numbers.requests.labels(str(status)).inc()
+            self.numbers.lasted.observe(seconds)
+
+    def must_be_json(self, path: str) -> bool:
+        """Others, such as uploads of files, only pass through."""
+        return protocol_of(path) is not None or path == TOKENS
+
+    def given_key(self, headers: Mapping[bytes, bytes]) -> bytes:
+        return headers.get(f"{OWN}-key".encode(), b"").strip()
+
+
+# ---- the request -----------------------------------------------------------------------------------------------------
+
+
+async def prepare(
+    request: Request, body: bytes, protocol: Protocol | None, packer: Packer, numbers: ProxyNumbers
+) -> ProxyCall:
+    """The request with its pictures packed; as it came where there is nothing to pack, or where we fail."""
+    call, headers = ProxyCall(body), request.headers
+    if protocol is None or request.method != "POST":
+        return call
+    numbers.totals["requests"] += 1
+    if headers.get(OWN, "").strip().lower() == "off":
+        call.note(state="off")
+        return call
+    budget = headers.get(f"{OWN}-budget") or packer.settings.budget
+    check_amount(budget)
+    if f"{OWN}-boxes" in headers:
+        call.boxes = unit_of(headers[f"{OWN}-boxes"])
+    try:
+        await pack_request(call, protocol, packer, numbers, budget)
+    except Exception as error:  # whatever it is, the client gets its answer
+        known = isinstance(error, InputError | TimeoutError)
+        if not known:
+            log.exception("a request went on as it came")
+        call.body, call.packed = body, []
+        reason = (
+            str(error) if isinstance(error, InputError) else "it took too long" if known else "something went wrong"
+        )
+        numbers.picture("fallback")
+        call.note(state="unchanged", fallback=reason)
+    return call
+
+
+async def pack_request(call: ProxyCall, protocol: Protocol, packer: Packer, numbers: ProxyNumbers, budget: Any) -> None:
+    """Put packed pictures into the body. Raises what goes wrong; nothing is changed then."""
+    if b"image" not in call.body:  # no protocol has pictures without this word; reading JSON would be all we did
+        call.note(state="unchanged")
+        return
+    check_structure(call.body)
+    try:
+        body = await asyncio.to_thread(json.loads, call.body)
+    except (ValueError, RecursionError):
+        call.note(state="unchanged")  # what is wrong with it the upstream says better
+        return
+    found = protocol.find(body) if isinstance(body, dict) else None
+    if found is None or not found.slots:
+        call.note(state="unchanged")
+        return
+    settings = packer.settings
+    if len(found.slots) > settings.limits.pictures:
+        raise InputError(
+            f"the request shows {len(found.slots)} pictures; {settings.limits.pictures} are packed at a time"
+        )
+    chosen = [
+        slot for slot in found.slots if slot.detail not in NOT_PACKED and may_be_read(slot.address, settings.media)
+    ]
+    if not chosen:
+        call.note(state="unchanged")
+        return
+    table = packer.table(body.get("model"))
+    made = await asyncio.gather(
+        *(packer.pack(slot.address, found.question(slot, settings.question), table, budget) for slot in chosen)
+    )
+    number, done = 1, dict(zip(map(id, chosen), made, strict=True))
+    for slot in found.slots:
+        own = done.get(id(slot))
+        if own is not None and own.packed is not None:
+            slot.text = own.text(number) if settings.text else ""
+            if call.boxes != "":
+                slot.text = f"{slot.text} {ASKED}".strip()
+            slot.parts = protocol.made(slot.part, own.files, slot.text)
+            call.packed.append((own, number))
+        number += len(own.files) if own is not None and own.files else 1
+    for own in made:
+        numbers.picture(own.outcome, own.full, own.spent, own.seconds)
+    if call.packed:
+        found.apply()
+        call.body = await asyncio.to_thread(lambda: json.dumps(body, ensure_ascii=False).encode())
+    call.note(
+        state="packed" if call.packed else "unchanged",
+        tokens=sum(own.spent for own in made),
+        full=sum(own.full for own in made),
+        pictures=number - 1,
+    )
+
+
+def may_be_read(address: str, hosts: Sequence[str]) -> bool:
+    """Pictures by address go on as they are, unless their host may be asked."""
+    if address[:5].lower() == "data:":
+        return True
+    try:
+        host = urlsplit(address).hostname
+    except ValueError:
+        return False
+    return host is not None and host in {one.lower() for one in hosts}
+
+
+# ---- the answer ------------------------------------------------------------------------------------------------------
+
+
+def forwarded(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The client's headers as the upstream gets them: keys and all, without ours."""
+    kept = [
+        (name, value)
+        for name, value in headers
+        if name.lower() not in HOP | {b"host", b"content-length"} and not name.lower().startswith(OWN.encode())
+    ]
+    if not any(name.lower() == b"accept-encoding" for name, _ in kept):
+        kept.append((b"accept-encoding", b"identity"))
+    return kept
+
+
+def answered(headers: Sequence[tuple[bytes, bytes]], more: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    kept = [(name, value) for name, value in headers if name.lower() not in HOP]
+    return [*((name.lower(), value) for name, value in kept), *((k.encode(), v.encode()) for k, v in more.items())]
+
+
+def unreachable(error: httpx.HTTPError) -> Refused:
+    if isinstance(error, httpx.TimeoutException):
+        return Refused(504, "the upstream did not answer in time")
+    return Refused(502, f"the upstream cannot be reached ({type(error).__name__})")
+
+
+async def passed_on(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """Every byte as it comes."""
+    try:
+        async for piece in answer.aiter_raw():
+            yield piece
+    finally:
+        await answer.aclose()
+
+
+async def answer_to(call: ProxyCall, answer: httpx.Response, protocol: Protocol | None) -> Response:
+    wanted = call.boxes != "" and call.packed
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip()
+    plain = kind == "application/json" and answer.headers.get("content-encoding", "identity") == "identity"
+    if wanted and protocol is not None and plain and answer.is_success and len(call.packed) == 1:
+        return await with_boxes(call, answer, protocol)
+    if wanted:
+        call.note(boxes="left as they are: several pictures, or no plain JSON")
+    response = StreamingResponse(passed_on(answer), answer.status_code)
+    response.raw_headers = answered(answer.headers.raw, call.headers)
+    return response
+
+
+async def with_boxes(call: ProxyCall, answer: httpx.Response, protocol: Protocol) -> Response:
+    """A JSON answer whose boxes are in pixels of the original."""
+    raw = b"".join([piece async for piece in passed_on(answer)])
+    body, count = None, 0
+    with suppress(ValueError, RecursionError):
+        body = json.loads(raw)
+    own, first = call.packed[0]
+    if isinstance(body, dict) and own.packed is not None:
+        assert not isinstance(call.boxes, str)
+        for holder, key in protocol.answers(body):
+            holder[key], number = translated(holder[key], own.packed, first, call.boxes)
+            count += number
+    call.note(boxes=f"{count} translated")
+    made = Response(json.dumps(body, ensure_ascii=False).encode() if count else raw, answer.status_code)
+    kept = [(name, value) for name, value in answer.headers.raw if name.lower() != b"content-length"]
+    made.raw_headers = [*answered(kept, call.headers), (b"content-length", str(len(made.body)).encode())]
+    return made
+
+
+# ---- the application -------------------------------------------------------------------------------------------------
+
+
+def build_proxy(
+    settings: ProxySettings, *, host: str = web.LOOPBACK, key: str | None = None, origins: Sequence[str] = ()
+) -> web.Application:
+    """The proxy behind its door, as an ASGI application. key: that clients must send in x-arr-coc-key. origins: sites
+    whose pages may ask."""
+    web.check_exposure(host, key, "key", "in the variable ARR_COC_API_KEY or with --api-key")
+    packer = Packer(settings)
+    numbers = ProxyNumbers(packer)
+    timeout = httpx.Timeout(settings.seconds, connect=min(CONNECT_SECONDS, settings.seconds))
+    held: dict[str, httpx.AsyncClient] = {}
+
+    @asynccontextmanager
+    async def life(application: FastAPI) -> AsyncGenerator[None]:
+        direct = web.is_loopback(httpx.URL(settings.upstream).host)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=32)
+        async with httpx.AsyncClient(trust_env=not direct, limits=limits, timeout=timeout) as client:
+            held["client"] = client
+            yield
+        packer.close()
+
+    api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=life)
+
+    @api.get(HEALTH)
+    async def health() -> Response:
+        return JSONResponse({"status": "ok"})
+
+    @api.get(METRICS)
+    async def metrics() -> Response:
+        return Response(generate_latest(numbers.registry), media_type=CONTENT_TYPE_LATEST)
+
+    @api.get(SAVINGS)
+    async def savings() -> Response:
+        return JSONResponse(numbers.told())
+
+    @api.post(TOKENS)
+    async def tokens(request: Request) -> Response:
+        try:
+            return JSONResponse(await asyncio.to_thread(tokens_told, await request.body(), packer))
+        except InputError as error:
+            return answer_of(Refused.of(error))
+
+    @api.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"])
+    async def through(request: Request, path: str) -> Response:
+        try:
+            return await onward(request)
+        except (Refused, InputError) as error:
+            refused = Refused.of(error)
+            answer = answer_of(refused)
+            if request.url.path.endswith(MESSAGES):  # as Anthropic's clients expect it
+                answer = JSONResponse({"type": "error", **refused.body()}, refused.status, refused.more)
+            return answer
+
+    async def onward(request: Request) -> Response:
+        notes = request.scope["arr_coc"]
+        body, protocol = await request.body(), protocol_of(request.url.path)
+        call = await unless_gone(request, prepare(request, body, protocol, packer, numbers))
+        notes.update({name.removeprefix(f"{OWN}-"): value for name, value in call.headers.items() if name != OWN})
+        upstream = httpx.Request(
+            request.method,
+            settings.address(request.url.path, request.url.query),
+            headers=forwarded(request.headers.raw),
+            content=call.body if call.body or request.method in ("POST", "PUT", "PATCH") else None,
+            extensions={"timeout": timeout.as_dict()},
+        )
+        try:
+            answer = await unless_gone(request, held["client"].send(upstream, stream=True))
+        except httpx.HTTPError as error:
+            raise unreachable(error) from error
+        try:
+            return await answer_to(call, answer, protocol)
+        except httpx.HTTPError as error:
+            raise unreachable(error) from error
+
+    return ProxyDoor(api, host, key, settings.limits, web.Origins(origins), numbers=numbers)
+
+
+def tokens_told(body: bytes, packer: Packer) -> dict[str, Any]:
+    """{"model", "pictures": [{"width", "height"} or {"image_url"}]} → what each costs, and how that is known."""
+    check_structure(body)
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InputError("the request is not JSON; send model and pictures") from error
+    pictures = given.get("pictures") if isinstance(given, dict) else None
+    if not isinstance(pictures, list) or not pictures or not all(isinstance(one, dict) for one in pictures):
+        raise InputError("pictures must be a list of {width, height} or {image_url}")
+    table, limits = packer.table(given.get("model")), packer.settings.limits
+    sizes = []
+    for one in pictures:
+        if isinstance(one.get("image_url"), str):
+            data = picture_bytes(one["image_url"], limits, packer.settings.media)
+            sizes.append(header_size(data, limits.pixels))
+        else:
+            sizes.append((whole(one.get("height"), "height", 1, 1 << 16), whole(one.get("width"), "width", 1, 1 << 16)))
+    counts = [table.tokens(size) for size in sizes]
+    price = packer.settings.price
+    cost = {} if price is None else {"cost": money(sum(counts), price)}
+    rows = [
+        {"height": height, "width": width, "tokens": count}
+        for (height, width), count in zip(sizes, counts, strict=True)
+    ]
+    told = {"table": table.name, "counted": table.as_told, "source": table.source}
+    return {"model": given.get("model"), "pictures": rows, "tokens": sum(counts), **cost, **told}
+
+
+def run_proxy(
+    settings: ProxySettings,
+    *,
+    host: str = web.LOOPBACK,
+    port: int = PORT,
+    key: str | None = None,
+    origins: Sequence[str] = (),
+    ready: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Serve until interrupted; then open answers are finished."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        web.run(build_proxy(settings, host=host, key=key, origins=origins), host, port, ready, GRACE)
+
+
+__all__ = ["GONE", "ProxyCall", "ProxyNumbers", "build_proxy", "run_proxy"]

@@ -1,0 +1,234 @@
+"""Where pictures and questions stand in the requests of four protocols, and how packed pictures take their place.
+
+OpenAI's chat completions and responses, Anthropic's messages, Ollama's chat. Nothing else in a request is looked at.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+CHAT, RESPONSES, MESSAGES, OLLAMA = "/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat"
+# Parts that are nested deeper are no conversation.
+DEEPEST = 4
+NOT_PACKED = ("low",)
+
+
+@dataclass(eq=False)
+class Slot:
+    """One picture of a request. address: a data: URL or another. parts: what is to stand in its place, once it is
+    known; None leaves it as it is. detail: as OpenAI's clients ask for it."""
+
+    address: str
+    part: Any
+    detail: str | None = None
+    parts: list[Any] | None = None
+    text: str = ""
+
+
+@dataclass(eq=False)
+class Found:
+    """The pictures of a request, the questions beside each and the last one; `apply` puts in what was packed."""
+
+    slots: list[Slot] = field(default_factory=list)
+    beside: dict[int, str] = field(default_factory=dict)
+    last: str = ""
+    lists: list[list[Any]] = field(default_factory=list)
+    messages: list[tuple[dict[str, Any], list[Slot]]] = field(default_factory=list)
+
+    def question(self, slot: Slot, which: str) -> str:
+        own = self.beside.get(id(slot), "")
+        return (own or self.last) if which == "beside" else (self.last or own)
+
+    def apply(self) -> None:
+        """In the request itself."""
+        taken = {id(slot.part): slot for slot in self.slots if slot.parts is not None}
+        for content in self.lists:
+            content[:] = [
+                new for part in content for new in (taken[id(part)].parts or () if id(part) in taken else [part])
+            ]
+        for message, slots in self.messages:
+            if any(slot.parts is not None for slot in slots):
+                message["images"] = [
+                    one for slot in slots for one in (slot.parts if slot.parts is not None else [slot.part])
+                ]
+                words = [slot.text for slot in slots if slot.parts is not None and slot.text]
+                message["content"] = "\n\n".join([*words, str(message.get("content") or "")]).strip()
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """find: the pictures of a body. made: parts that show packed pictures in place of one. answers: the texts of an
+    answer, as (holder, key)."""
+
+    name: str
+    find: Callable[[dict[str, Any]], Found]
+    made: Callable[[Any, Sequence[tuple[bytes, str]], str], list[Any]]
+    answers: Callable[[dict[str, Any]], Iterator[tuple[Any, Any]]]
+
+
+def data_url(data: bytes, media: str) -> str:
+    return f"data:{media};base64,{base64.b64encode(data).decode()}"
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def texts_in(content: Any, kinds: Sequence[str]) -> str:
+    """The texts of a message's content, joined."""
+    if isinstance(content, str):
+        return content
+    texts = [
+        part["text"] for part in objects(content) if part.get("type") in kinds and isinstance(part.get("text"), str)
+    ]
+    return "\n".join(texts)
+
+
+def walk(
+    messages: Any, address: Callable[[Mapping[str, Any]], tuple[str, str | None] | None], kinds: Sequence[str]
+) -> Found:
+    """Messages whose content is a list of parts. address: of a part that is a picture, with its detail."""
+    found = Found()
+
+    def look_into(content: Any, beside: str, depth: int) -> None:
+        if not isinstance(content, list) or depth > DEEPEST:
+            return
+        found.lists.append(content)
+        for part in objects(content):
+            place = address(part)
+            if place is not None:
+                slot = Slot(place[0], part, place[1])
+                found.slots.append(slot)
+                found.beside[id(slot)] = beside
+            elif part.get("type") == "tool_result":
+                look_into(part.get("content"), beside, depth + 1)
+
+    for message in objects(messages):
+        content = message.get("content")
+        own = texts_in(content, kinds)
+        if message.get("role", "user") == "user" and own.strip():
+            found.last = own
+        look_into(content, own, 0)
+    return found
+
+
+# ---- OpenAI ----------------------------------------------------------------------------------------------------------
+
+
+def chat_picture(part: Mapping[str, Any]) -> tuple[str, str | None] | None:
+    held = part.get("image_url")
+    url = held.get("url") if isinstance(held, dict) else held
+    if part.get("type") != "image_url" or not isinstance(url, str):
+        return None
+    return url, held.get("detail") if isinstance(held, dict) else None
+
+
+def chat_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[Any]:
+    held = part["image_url"] if isinstance(part["image_url"], dict) else {}
+    shown = [{**part, "image_url": {**held, "url": data_url(*one)}} for one in pictures]
+    return [*([{"type": "text", "text": text}] if text else []), *shown]
+
+
+def chat_answers(body: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    for choice in objects(body.get("choices")):
+        message = choice.get("message")
+        if isinstance(message, dict) and isinstance(message.get("content"), str):
+            yield message, "content"
+
+
+def responses_picture(part: Mapping[str, Any]) -> tuple[str, str | None] | None:
+    url = part.get("image_url")
+    return (url, part.get("detail")) if part.get("type") == "input_image" and isinstance(url, str) else None
+
+
+def responses_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[Any]:
+    shown = [{**part, "image_url": data_url(*one)} for one in pictures]
+    return [*([{"type": "input_text", "text": text}] if text else []), *shown]
+
+
+def parts_answers(body: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Texts in `content`, as Anthropic answers, or in `output[].content`, as OpenAI's responses do."""
+    for holder in (body, *objects(body.get("output"))):
+        for part in objects(holder.get("content")):
+            if isinstance(part.get("text"), str):
+                yield part, "text"
+
+
+# ---- Anthropic -------------------------------------------------------------------------------------------------------
+
+
+def messages_picture(part: Mapping[str, Any]) -> tuple[str, str | None] | None:
+    source = part.get("source")
+    if part.get("type") != "image" or not isinstance(source, dict):
+        return None
+    if source.get("type") == "base64" and isinstance(source.get("data"), str):
+        return f"data:{source.get('media_type')};base64,{source['data']}", None
+    return (source["url"], None) if source.get("type") == "url" and isinstance(source.get("url"), str) else None
+
+
+def messages_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[Any]:
+    rest = {key: value for key, value in part.items() if key not in ("source", "cache_control")}
+    shown = [
+        {**rest, "source": {"type": "base64", "media_type": media, "data": base64.b64encode(data).decode()}}
+        for data, media in pictures
+    ]
+    if "cache_control" in part:  # behind all that stands for the picture, as it stood behind the picture
+        shown[-1]["cache_control"] = part["cache_control"]
+    return [*([{"type": "text", "text": text}] if text else []), *shown]
+
+
+# ---- Ollama ----------------------------------------------------------------------------------------------------------
+
+
+def ollama_find(body: dict[str, Any]) -> Found:
+    found = Found()
+    for message in objects(body.get("messages")):
+        content = message.get("content")
+        own = content if isinstance(content, str) else ""
+        if message.get("role", "user") == "user" and own.strip():
+            found.last = own
+        images = message.get("images")
+        if not isinstance(images, list) or not all(isinstance(one, str) for one in images):
+            continue
+        slots = [Slot(f"data:image/unknown;base64,{one}", one) for one in images]
+        found.slots += slots
+        found.beside |= {id(slot): own for slot in slots}
+        found.messages.append((message, slots))
+    return found
+
+
+def ollama_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[Any]:
+    return [base64.b64encode(data).decode() for data, _ in pictures]
+
+
+def ollama_answers(body: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    message = body.get("message")
+    if isinstance(message, dict) and isinstance(message.get("content"), str):
+        yield message, "content"
+
+
+PROTOCOLS: dict[str, Protocol] = {
+    CHAT: Protocol("chat", lambda body: walk(body.get("messages"), chat_picture, ("text",)), chat_made, chat_answers),
+    RESPONSES: Protocol(
+        "responses",
+        lambda body: walk(body.get("input"), responses_picture, ("input_text", "text")),
+        responses_made,
+        parts_answers,
+    ),
+    MESSAGES: Protocol(
+        "messages", lambda body: walk(body.get("messages"), messages_picture, ("text",)), messages_made, parts_answers
+    ),
+    OLLAMA: Protocol("ollama", ollama_find, ollama_made, ollama_answers),
+}
+
+
+def protocol_of(path: str) -> Protocol | None:
+    """By the end of the path: hosts put their own beginnings before it."""
+    for ending, protocol in PROTOCOLS.items():
+        if path == ending or path.endswith(ending) or re.search(rf"{re.escape(ending.removeprefix('/v1'))}$", path):
+            return protocol
+    return None

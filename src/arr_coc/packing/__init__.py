@@ -1,0 +1,1 @@
+"""The foveated picture as ordinary pictures, for models that cannot be touched."""

@@ -1,0 +1,291 @@
+"""A few rectangles over what a question needs, within a budget of tokens.
+
+The allocation's leaves say how finely each cell wants to be seen. A rectangle shows its ground at one level: a cell
+that wants level 0 and is shown at level 1 gains half. Rectangles are found by sums over all places, the largest shapes
+first that their tokens pay for; several share the budget in a few fixed ways, and one more must earn its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+# What is gained of a cell that is shown one level coarser than its leaf.
+COARSER = 0.5
+# What every further rectangle must add, of all that is gained: each is one more picture to be told apart.
+WORTH = 0.08
+# How several rectangles may share a budget.
+SHARES: tuple[tuple[float, ...], ...] = ((1.0,), (0.5, 0.5), (0.7, 0.3), (0.4, 0.3, 0.3), (0.5, 0.25, 0.25))
+# No rectangle is so many times as long as wide; shapes that are tried of each level.
+LONGEST_SHAPE, MOST_SHAPES = 5.0, 12
+# Ground that the allocation sees no finer than the overview gains so little that it only breaks ties.
+GROUND = 0.02
+# What stands beside the relevant gains a little: a crop has it in its middle, with what belongs to it.
+AROUND = 0.25
+
+
+class Rectangle(NamedTuple):
+    """row, col, height, width: cells of the picture. rows, cols: cells that it is drawn in. gain: what it shows."""
+
+    row: int
+    col: int
+    height: int
+    width: int
+    rows: int
+    cols: int
+    gain: float
+
+
+Fits = Callable[[int, int, int], bool]
+
+
+def level_gains(relevance: np.ndarray, levels: np.ndarray, coarsest: int) -> list[np.ndarray]:
+    """(rows, cols) relevance and level of the leaf seen at each cell → for each level from 0: what a cell gains that is
+    shown at it. coarsest: the overview's level, at which nothing more is gained. Only what stands out of the picture's
+    median counts: much ground of little relevance is no place to be enlarged."""
+    fine = (levels >= 0) & (levels < coarsest)
+    above = np.maximum(relevance - np.median(relevance), 0)
+    wanted = np.where(fine, above, GROUND * above).astype(np.float64)
+    wanted += AROUND * around(around(wanted))
+    return [
+        wanted * COARSER ** np.maximum(0, level - np.where(fine, levels, 0))
+        for level in range(max(1, min(coarsest, 3)))
+    ]
+
+
+def around(values: np.ndarray) -> np.ndarray:
+    """(rows, cols) → the mean of every cell and its eight neighbours."""
+    edged = np.pad(values, 1)
+    rows, cols = values.shape
+    return np.mean([edged[y : y + rows, x : x + cols] for y in range(3) for x in range(3)], axis=0)
+
+
+def shapes(fits: Fits, tokens: int, most_rows: int, most_cols: int) -> list[tuple[int, int]]:
+    """(rows, cols) of drawn cells: for a number of rows the most columns that the tokens pay for."""
+    found: dict[tuple[int, int], None] = {}
+    for rows in spread(most_rows):
+        cols = widest(lambda cols, rows=rows: fits(rows, cols, tokens), min(most_cols, int(rows * LONGEST_SHAPE)))
+        if cols and rows <= cols * LONGEST_SHAPE:
+            found[rows, cols] = None
+    return list(found)
+
+
+@lru_cache(maxsize=512)
+def spread(most: int) -> list[int]:
+    """Some whole numbers from 1 to `most`, close together where they are small."""
+    if most <= MOST_SHAPES:
+        return list(range(1, most + 1))
+    return sorted({round(number) for number in np.geomspace(1, most, MOST_SHAPES)} | {2, 3})
+
+
+def widest(fits: Callable[[int], bool], most: int) -> int:
+    """The largest number up to `most` that fits; 0 where none does."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def best_rectangle(gains: Sequence[np.ndarray], fits: Fits, tokens: int, magnify: float = 1.0) -> Rectangle | None:
+    """The rectangle of the most gain that so many tokens pay for; None where they pay for none."""
+    rows, cols = gains[0].shape
+    best: Rectangle | None = None
+    for level, gain in enumerate(gains):
+        step = 2**level / magnify
+        sums = np.pad(gain, ((1, 0), (1, 0))).cumsum(0).cumsum(1)
+        limits = max(1, int(np.ceil(rows / step))), max(1, int(np.ceil(cols / step)))
+        for drawn_rows, drawn_cols in shapes(fits, tokens, *limits):
+            height, width = min(rows, max(1, round(drawn_rows * step))), min(cols, max(1, round(drawn_cols * step)))
+            inside = sums[height:, width:] - sums[:-height, width:] - sums[height:, :-width] + sums[:-height, :-width]
+            place = int(inside.argmax())
+            found = float(inside.flat[place])
+            if best is None or found > best.gain + 1e-9:
+                row, col = divmod(place, inside.shape[1])
+                best = Rectangle(row, col, height, width, drawn_rows, drawn_cols, found)
+    return best
+
+
+def cover(
+    gains: Sequence[np.ndarray],
+    fits: Fits,
+    tokens: Callable[[int, int], int],
+    budget: int,
+    most: int = 3,
+    magnify: float = 1.0,
+) -> list[Rectangle]:
+    """Up to `most` rectangles of the most gain, within a budget of tokens.
+
+    Args:
+        gains: What each cell gains at each level (`level_gains`).
+        fits: Whether a picture of so many drawn rows and columns costs no more than so many tokens.
+        tokens: What such a picture costs.
+        budget: Of all rectangles together.
+        most: The most rectangles.
+        magnify: How much larger than it is everything is drawn.
+
+    Returns:
+        The rectangles, the one of the most gain first.
+    """
+    tried = [chosen for chosen in covers(gains, fits, tokens, budget, most, magnify) if chosen]
+    if not tried:
+        return []
+    total = max(float(gains[0].sum()), 1e-9)
+    best = max(tried, key=lambda chosen: sum(one.gain for one in chosen) - WORTH * total * (len(chosen) - 1))
+    return sorted(best, key=lambda one: -one.gain)
+
+
+def covers(
+    gains: Sequence[np.ndarray],
+    fits: Fits,
+    tokens: Callable[[int, int], int],
+    budget: int,
+    most: int,
+    magnify: float,
+) -> Iterator[list[Rectangle]]:
+    """One cover for each way to share the budget; what a rectangle leaves over goes to the next."""
+    for shares in SHARES:
+        if len(shares) > most:
+            continue
+        left, spent, chosen = [gain.copy() for gain in gains], 0, []
+        for number, share in enumerate(shares):
+            own = budget - spent if number == len(shares) - 1 else int(budget * share)
+            found = best_rectangle(left, fits, own, magnify)
+            if found is None or found.gain <= 0:
+                break
+            spent += tokens(found.rows, found.cols)
+            chosen.append(found)
+            for gain in left:
+                gain[found.row : found.row + found.height, found.col : found.col + found.width] = 0
+        yield chosen
+
+
+def uncut(
+    box: tuple[float, float, float, float], words: np.ndarray, size: tuple[int, int]
+) -> tuple[int, int, int, int]:
+    """A box that cuts through no word, where a small move or some growth can help it.
+
+    Args:
+        box: y, x, height, width in pixels.
+        words: (N, 4) boxes x0, y0, x1, y1 in pixels.
+        size: (height, width) of the picture.
+
+    Returns:
+        y, x, height, width in whole pixels, inside the picture and of nearly the same shape.
+    """
+    y, x, height, width = box
+    if len(words):
+        tall = words[:, 3] - words[:, 1]
+        # A word that is larger than the box itself, such as a heading, is cut whatever one does.
+        wide = words[:, 2] - words[:, 0]
+        reach = float(np.median(tall)), 0.75 * float(np.median(wide))
+        close = (words[:, 0] < x + width + 2 * reach[1]) & (words[:, 2] > x - 2 * reach[1])
+        close &= (words[:, 1] < y + height + 2 * reach[0]) & (words[:, 3] > y - 2 * reach[0])
+        near = words[close & (tall < height) & (wide < width)]
+        room = size[0] - height, size[1] - width
+        best = (np.inf, y, x)
+        for down in np.linspace(-reach[0], reach[0], 9):
+            for across in np.linspace(-reach[1], reach[1], 13):
+                top, left = min(max(0.0, y + down), room[0]), min(max(0.0, x + across), room[1])
+                far = abs(down) / reach[0] + abs(across) / reach[1]
+                best = min(best, (cut_words(near, (top, left, height, width)) + 0.02 * far, top, left))
+        _, y, x = best
+        y, x, height, width = grown((y, x, height, width), near, size)
+    top, left = max(0, round(y)), max(0, round(x))
+    return top, left, min(size[0] - top, max(1, round(height))), min(size[1] - left, max(1, round(width)))
+
+
+def quiet(
+    box: tuple[float, float, float, float], pixels: np.ndarray, size: tuple[int, int], reach: int
+) -> tuple[int, int, int, int]:
+    """A box whose edges run where little stands, for pictures whose words are not known.
+
+    Args:
+        box: y, x, height, width in pixels of the picture as given.
+        pixels: (H, W, 3) uint8 of it, perhaps reduced.
+        size: (height, width) of the picture as given.
+        reach: How far an edge may move, in pixels.
+
+    Returns:
+        y, x, height, width in whole pixels, of the same shape and at most a tenth larger.
+    """
+    scale = pixels.shape[0] / size[0], pixels.shape[1] / size[1]
+    y, x, height, width = box
+    top, left = (max(0, int((start - reach) * by)) for start, by in zip((y, x), scale, strict=True))
+    bottom, right = (int((stop + 2 * reach) * by) + 2 for stop, by in zip((y + height, x + width), scale, strict=True))
+    near = pixels[top:bottom, left:right, 1].astype(np.int16)
+    # What a cut along a row goes through: changes of brightness along that row; and so for columns.
+    rows = np.minimum(np.abs(np.diff(near, axis=1)), 64).sum(1, dtype=np.float64)
+    cols = np.minimum(np.abs(np.diff(near, axis=0)), 64).sum(0, dtype=np.float64)
+    best: tuple[float, tuple[float, float, float, float]] | None = None
+    for larger in (1.0, 1.05, 1.1):
+        tall, wide = min(height * larger, size[0]), min(width * larger, size[1])
+        y_cost, y_at = quietest(rows, (y, height, tall), (top, scale[0], size[0]), reach)
+        x_cost, x_at = quietest(cols, (x, width, wide), (left, scale[1], size[1]), reach)
+        cost = (y_cost + x_cost) * larger
+        if best is None or cost < best[0] - 1e-6:
+            best = cost, (y_at, x_at, tall, wide)
+    assert best is not None
+    y, x, height, width = best[1]
+    first, start = max(0, round(y)), max(0, round(x))
+    return first, start, min(size[0] - first, max(1, round(height))), min(size[1] - start, max(1, round(width)))
+
+
+def quietest(
+    costs: np.ndarray, span: tuple[float, float, float], frame: tuple[int, float, int], reach: int
+) -> tuple[float, float]:
+    """The least cost of two edges and where the first then lies.
+
+    span: start, length and the length it is to have. frame: the first line of costs, lines a pixel, the side's length.
+    """
+    start, length, wanted = span
+    first, by, side = frame
+    moves = np.arange(-reach, reach + 1, max(1, reach // 8))
+    at = np.clip(start + moves - (wanted - length) / 2, 0, side - wanted)
+    lines = np.rint(np.stack([at, at + wanted]) * by).astype(int) - np.array([[first], [first + 1]])
+    # An edge at the picture's own border cuts nothing.
+    free = np.stack([at <= 0.5, at + wanted >= side - 0.5])
+    cut = np.where(free, 0.0, costs[np.clip(lines, 0, len(costs) - 1)]).sum(0) + 0.5 * np.abs(moves)
+    best = int(cut.argmin())
+    return float(cut[best]), float(at[best])
+
+
+def cut_words(words: np.ndarray, box: tuple[float, float, float, float]) -> float:
+    """How many words a box cuts, each by how much of it is on the smaller side."""
+    inside = visible_share(words, box)
+    return float(np.minimum(inside, 1 - inside).sum())
+
+
+def visible_share(words: np.ndarray, box: tuple[float, float, float, float]) -> np.ndarray:
+    """(N,) share of every word that lies in the box."""
+    y, x, height, width = box
+    across = np.clip(np.minimum(words[:, 2], x + width) - np.maximum(words[:, 0], x), 0, None)
+    down = np.clip(np.minimum(words[:, 3], y + height) - np.maximum(words[:, 1], y), 0, None)
+    area = np.maximum((words[:, 2] - words[:, 0]) * (words[:, 3] - words[:, 1]), 1e-6)
+    return across * down / area
+
+
+def grown(
+    box: tuple[float, float, float, float], words: np.ndarray, size: tuple[int, int], most: float = 1.15
+) -> tuple[float, float, float, float]:
+    """The box with the words that it cuts taken in whole, where it grows by no more than `most`; its shape stays."""
+    y, x, height, width = box
+    share = visible_share(words, box)
+    cut = words[(share > 0.02) & (share < 0.98)]
+    if not len(cut):
+        return box
+    x0, y0 = min(x, float(cut[:, 0].min()) - 1), min(y, float(cut[:, 1].min()) - 1)
+    x1, y1 = max(x + width, float(cut[:, 2].max()) + 1), max(y + height, float(cut[:, 3].max()) + 1)
+    scale = max((x1 - x0) / width, (y1 - y0) / height)
+    if scale > most:
+        return box
+    tall, wide = min(size[0], height * scale), min(size[1], width * scale)
+    top = min(max(0.0, (y0 + y1 - tall) / 2), size[0] - tall)
+    left = min(max(0.0, (x0 + x1 - wide) / 2), size[1] - wide)
+    return top, left, tall, wide

@@ -1,0 +1,423 @@
+"""`pack`: from a picture and a question to the few pictures that a model needs which nobody can touch.
+
+pack("page.png", "What is the total?", budget=400, model="gpt-4.1-mini")      → Packed
+pack(["1.png", "2.png", "3.png"], "Who signed?", budget=900, model="claude")   pages share the budget
+
+An overview takes a quarter of the budget, as in an overlay; the rest shows what the question needs at the size at which
+it was printed, by crops that follow the finest leaves of the allocation.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from ..allocation.frame import Frame, to_cells
+from ..allocation.overlay import OVERVIEW_SHARE
+from ..allocation.request import Request, check_question
+from ..core.checks import positive, shown, whole
+from ..core.errors import InputError
+from ..looking import Look, Prepared
+from ..pictures.kind import is_photograph
+from ..pictures.load import MOST_TIMES, Picture, load_picture
+from ..pictures.pdf import load_page
+from ..pictures.words import Words
+from ..pictures.words_files import as_words, words_beside
+from ..pricing.tables import Fitted, TokenTable, load_tables, table_for
+from ..relevance.scene import VIEW_SIDE
+from .cover import Rectangle, cover, level_gains, quiet, uncut
+from .layout import LETTERS, Part, Sheet, arrangements, extent, told
+from .packed import Packed, PackedPicture, Pane
+
+LAYOUTS = ("auto", "crops", "collage", "overview")
+WHOLE = "whole"
+MOST_CROPS, MOST_PAGES = 3, 200
+# Crops that hold no more of the relevance than so many times their share of the ground show nothing in particular.
+POINTED = 1.15
+
+
+@dataclass(frozen=True)
+class PackStyle:
+    """How pages are packed: what `pack` takes by name."""
+
+    table: TokenTable
+    layout: str = "auto"
+    crops: int = MOST_CROPS
+    magnify: float = 1.0
+    marks: bool = True
+    relevance: Any = "auto"
+    photos: bool = True
+
+
+def pack(
+    image: Any,
+    query: str,
+    budget: Any = None,
+    keep: Any = None,
+    *,
+    model: Any,
+    table: Any = None,
+    layout: str = "auto",
+    crops: int = MOST_CROPS,
+    magnify: float = 1.0,
+    marks: bool = True,
+    words: Any = None,
+    relevance: Any = "auto",
+    photos: bool = True,
+) -> Packed:
+    """The foveated picture as one to four ordinary pictures of a chosen number of tokens.
+
+    Args:
+        image: A picture as `look` takes it, or a list of pages, which share the budget.
+        query: The question that decides what is enlarged.
+        budget: Tokens that may be spent, as the model counts them, or "25%"; a quarter by default.
+        keep: Or the share of what the picture costs as it is.
+        model: Who will see it, such as "gpt-4o" or "qwen3-vl"; says how tokens are counted.
+        table: A TOML file with token tables of one's own.
+        layout: "crops" (an overview and parts as pictures of their own), "collage" (all in one), "overview", or "auto".
+        crops: The most parts that are enlarged.
+        magnify: How much larger than it is what is enlarged is drawn, for models that need larger type.
+        marks: Whether frames and letters are drawn into an overview that is large enough.
+        words: Of the picture, with their boxes, as for `look`: no crop cuts through them.
+        relevance: As for `look`.
+        photos: As for `look`.
+
+    Returns:
+        The pictures, the text to put before them, their tokens, and the way back to the original's pixels.
+
+    Example:
+        packed = arr_coc.pack("page.png", "What is the total?", budget=400, model="qwen3-vl")
+        packed.save("out")
+    """
+    check_question(query) if isinstance(query, str) else None
+    request = Request.of(budget, keep)
+    style = PackStyle(
+        table_for(model, load_tables(table)),
+        layout,
+        whole(crops, "crops", 1, MOST_CROPS),
+        positive(magnify, "magnify"),
+        marks,
+        relevance,
+        photos,
+    )
+    if layout not in LAYOUTS:
+        raise InputError(f"layout {shown(layout)} is unknown; choose from {', '.join(LAYOUTS)}")
+    if not isinstance(query, str) or not query.strip():
+        raise InputError("the question is empty; it decides what is enlarged")
+    if style.magnify > MOST_TIMES or style.magnify < 1:
+        raise InputError(f"magnify={magnify} is not possible; give 1 to {MOST_TIMES}")
+    several = isinstance(image, list | tuple)
+    pages = [PackPage.of(one, None if several else words) for one in (image if several else [image])]
+    if not 1 <= len(pages) <= MOST_PAGES:
+        raise InputError(f"{len(pages)} pages were given; pack 1 to {MOST_PAGES} at a time")
+    return pack_pages(pages, query, request, style)
+
+
+@dataclass(frozen=True, eq=False)
+class PackPage:
+    """A page with its pixels as given, and its words where they came with it."""
+
+    picture: Picture
+    words: Words | None = None
+
+    @classmethod
+    def of(cls, image: Any, words: Any = None) -> PackPage:
+        picture, own = load_page(image)
+        if words is None and own is None and (beside := words_beside(image)) is not None:
+            words = beside
+        return cls(picture, own if words is None else as_words(words, picture.size))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.picture.size
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        return Prepared(load_picture(self.picture, longest_side=VIEW_SIDE), words=self.words)
+
+    def word_boxes(self) -> np.ndarray:
+        """(N, 4) x0, y0, x1, y1 in pixels."""
+        if self.words is None or not len(self.words):
+            return np.zeros((0, 4))
+        return self.words.boxes.astype(np.float64) * np.array([self.size[1], self.size[0]] * 2)
+
+
+def pack_pages(pages: Sequence[PackPage], query: str, request: Request, style: PackStyle) -> Packed:
+    """Pages that were read, packed to what the request allows."""
+    table = style.table
+    full = sum(table.tokens(page.size) for page in pages)
+    budget = request.wanted(full)
+    if full <= budget and (style.layout in ("auto", "overview") or all(seen_whole(page, table) for page in pages)):
+        made = [whole_page(page, number, table) for number, page in enumerate(pages)]
+        return finished(made, pages, full, budget, style, WHOLE, {}, ("the picture costs no more than the budget",))
+    if len(pages) == 1:
+        made, layout, left, notes = pack_page(pages[0], 0, query, budget, style)
+        return finished(made, pages, full, budget, style, layout, left, notes)
+    shares = shared_budget(pages, query, budget, style)
+    pictures, layouts, notes, lost = [], [], [], []
+    for number, (page, share) in enumerate(zip(pages, shares, strict=True)):
+        if not share:
+            continue
+        if table.tokens(page.size) <= share:
+            pictures.append(whole_page(page, number, table))
+            continue
+        made, layout, left, own = pack_page(page, number, query, share, style)
+        pictures += made
+        layouts.append(layout)
+        notes += own
+        lost.append({"page": number + 1, **left})
+    hidden = [number + 1 for number, share in enumerate(shares) if not share]
+    layout = next((one for one in layouts if one != "overview"), layouts[0] if layouts else WHOLE)
+    return finished(pictures, pages, full, budget, style, layout, {"pages": hidden, "of_pages": lost}, notes)
+
+
+def finished(
+    pictures: Sequence[PackedPicture],
+    pages: Sequence[PackPage],
+    full: int,
+    budget: int,
+    style: PackStyle,
+    layout: str,
+    left: dict[str, Any],
+    notes: Sequence[str],
+) -> Packed:
+    sizes = tuple(page.size for page in pages)
+    text = "" if layout == WHOLE and len(pages) == 1 else told(pictures, sizes)
+    if left.get("pages"):
+        text += f" Not shown: page {', '.join(map(str, left['pages']))}."
+    photograph = is_photograph(pages[0].prepared.picture.pixels)
+    said = tuple(dict.fromkeys((*(note for page in pages for note in page.picture.notes), *notes)))
+    return Packed(tuple(pictures), text, full, budget, style.table.name, layout, sizes, left, photograph, said)
+
+
+def seen_whole(page: PackPage, table: TokenTable) -> bool:
+    """Does the model see the picture in about as many pixels as it has?"""
+    seen = table.count(page.size)
+    return seen.height >= 0.98 * page.size[0] and seen.width >= 0.98 * page.size[1]
+
+
+def whole_page(page: PackPage, number: int, table: TokenTable) -> PackedPicture:
+    pixels = page.picture.pixels
+    pane = Pane((0, 0, *pixels.shape[:2]), (0, 0, *page.size), number)
+    return PackedPicture(pixels, table.tokens(page.size), (pane,))
+
+
+# ---- one page --------------------------------------------------------------------------------------------------------
+
+
+def pack_page(
+    page: PackPage, number: int, query: str, budget: int, style: PackStyle
+) -> tuple[list[PackedPicture], str, dict[str, Any], tuple[str, ...]]:
+    """Pictures, layout, what is left out, notes."""
+    table, sheet = style.table, Sheet(page.picture.pixels, page.size, number)
+    overview = table.fit(page.size, budget)
+    if overview is None:
+        raise InputError(
+            f"a budget of {budget} tokens pays for no picture of {table.name}; the cheapest costs {table.least}"
+        )
+    if style.layout == "overview":
+        return only_overview(sheet, overview, table)
+    looked = look_at(page, query, budget, style)
+    view = Cells.of(looked, page.size, table.cell if table.even else 32)
+    layout = style.layout
+    chosen: list[tuple[list[PackedPicture], list[Part]]] = []
+    if layout in ("auto", "crops"):
+        chosen = as_crops(page, sheet, view, budget, style)
+        layout = "crops"
+    if not chosen and style.layout in ("auto", "collage"):
+        chosen = as_collage(page, sheet, view, budget, style)
+        layout = "collage"
+    if not chosen or (style.layout == "auto" and not view.pointed(chosen[0][1])):
+        return only_overview(sheet, overview, table, looked.notes)
+    pictures, parts = chosen[0]
+    whole_pane = next(pane for one in pictures for pane in one.panes if not pane.letter)
+    left = {
+        "area": round(1 - sum(part.source[2] * part.source[3] for part in parts) / math.prod(page.size), 4),
+        "relevance": round(1 - view.share(parts), 4),
+        "reduced_to": round(whole_pane.scale, 4),
+    }
+    return pictures, layout, left, looked.notes
+
+
+def only_overview(
+    sheet: Sheet, fitted: Fitted, table: TokenTable, notes: tuple[str, ...] = ()
+) -> tuple[list[PackedPicture], str, dict[str, Any], tuple[str, ...]]:
+    part = Part((0, 0, *sheet.size), fitted.size)
+    scale = round(fitted.size[0] / sheet.size[0], 4)
+    left = {"area": 1.0, "relevance": 1.0, "reduced_to": scale}
+    return [sheet.picture(part, fitted.canvas, table)], "overview", left, notes
+
+
+def look_at(page: PackPage, query: str, budget: int, style: PackStyle) -> Look:
+    """Where an overlay would spend as many cells as the budget can show."""
+    cell = style.table.cell if style.table.even else 32
+    full = Frame(page.size, cell).full
+    amount = min(full, capacity(style.table, budget, cell))
+    how: dict[str, Any] = {"cell": cell, "relevance": style.relevance, "photos": style.photos}
+    return page.prepared.look(query, amount, **how)
+
+
+def capacity(table: TokenTable, budget: int, cell: int) -> int:
+    """About how many cells a budget can show, in pictures of one to four."""
+    number = max(1, min(1 + MOST_CROPS, budget // max(1, table.least))) if not table.even else 1
+    found = table.fit((4096, 4096), budget // number)
+    return 1 if found is None else max(1, number * math.prod(found.size) // cell**2)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A page as its allocation sees it. relevance: (rows, cols). gains: `cover.level_gains`. cell: in pixels."""
+
+    relevance: np.ndarray
+    gains: list[np.ndarray]
+    cell: int
+    size: tuple[int, int]
+
+    @classmethod
+    def of(cls, looked: Look, size: tuple[int, int], cell: int) -> Cells:
+        relevance = np.asarray(to_cells(looked.relevance.map[None], Frame(size, cell))[0], dtype=np.float64)
+        levels = looked.allocation.level_map()
+        return cls(relevance, level_gains(relevance, levels, int(levels.max(initial=1))), cell, size)
+
+    def box(self, rectangle: Rectangle) -> tuple[float, float, float, float]:
+        """y, x, height, width in pixels, inside the page."""
+        height, width = (min(side, cells * self.cell) for side, cells in zip(self.size, rectangle[2:4], strict=True))
+        y, x = (
+            min(rectangle.row * self.cell, self.size[0] - height),
+            min(rectangle.col * self.cell, self.size[1] - width),
+        )
+        return y, x, height, width
+
+    def share(self, parts: Sequence[Part]) -> float:
+        """The share of the relevance that lies in parts."""
+        seen = np.zeros(self.relevance.shape, bool)
+        for part in parts:
+            y, x, height, width = part.source
+            seen[y // self.cell : -(-(y + height) // self.cell), x // self.cell : -(-(x + width) // self.cell)] = True
+        return float(self.relevance[seen].sum() / max(self.relevance.sum(), 1e-9))
+
+    def pointed(self, parts: Sequence[Part]) -> bool:
+        """Whether parts hold more of the relevance than their ground alone would."""
+        ground = sum(part.source[2] * part.source[3] for part in parts) / math.prod(self.size)
+        return self.share(parts) > POINTED * ground
+
+
+def parts_of(page: PackPage, view: Cells, rectangles: Sequence[Rectangle]) -> list[Part]:
+    """Rectangles as lettered parts that cut no word, drawn in their whole cells."""
+    words, found = page.word_boxes(), []
+    for letter, one in zip(LETTERS, rectangles, strict=False):
+        box = view.box(one)
+        if len(words):
+            source = uncut(box, words, page.size)
+        else:
+            source = quiet(box, page.picture.pixels, page.size, view.cell // 2)
+        found.append(Part(source, (one.rows * view.cell, one.cols * view.cell), letter))
+    return found
+
+
+def as_crops(
+    page: PackPage, sheet: Sheet, view: Cells, budget: int, style: PackStyle
+) -> list[tuple[list[PackedPicture], list[Part]]]:
+    """An overview and parts, each a picture of its own; nothing where the budget pays for no two pictures."""
+    table = style.table
+    first = table.fit(page.size, max(table.least, budget // OVERVIEW_SHARE))
+    if first is None or budget - table.tokens(first.canvas) < table.least:
+        return []
+    left = budget - table.tokens(first.canvas)
+
+    @cache
+    def tokens(rows: int, cols: int) -> int:
+        return tokens_in_full(table, (rows * view.cell, cols * view.cell))
+
+    def fits(rows: int, cols: int, most: int) -> bool:
+        return tokens(rows, cols) <= most
+
+    most = style.crops if table.even else min(style.crops, left // table.least)
+    rectangles = cover(view.gains, fits, tokens, left, most, style.magnify)
+    if not rectangles:
+        return []
+    parts = parts_of(page, view, rectangles)
+    spent = sum(table.tokens(part.size) for part in parts)
+    larger = table.fit(page.size, budget - spent) or first
+    marks = parts if style.marks else ()
+    over = sheet.picture(Part((0, 0, *page.size), larger.size), larger.canvas, table, marks)
+    return [([over, *(sheet.picture(part, part.size, table) for part in parts)], parts)]
+
+
+def tokens_in_full(table: TokenTable, size: tuple[int, int]) -> int:
+    """What a picture costs; more than any budget where the model would not see all of its pixels."""
+    if max(size) > 199 * min(size):
+        return sys.maxsize
+    count = table.counted(*size)
+    return count.tokens if count.height >= 0.98 * size[0] and count.width >= 0.98 * size[1] else sys.maxsize
+
+
+def as_collage(
+    page: PackPage, sheet: Sheet, view: Cells, budget: int, style: PackStyle
+) -> list[tuple[list[PackedPicture], list[Part]]]:
+    """The overview and parts in one picture."""
+    table = style.table
+    square = table.fit((4096, 4096), budget)
+    if square is None:
+        return []
+    cells = max(2, math.prod(square.size) // view.cell**2)
+    best: tuple[float, list[Part], list[tuple[int, int]], Fitted] | None = None
+    for share in (cells - cells // OVERVIEW_SHARE, cells // 2):
+
+        def fits(rows: int, cols: int, most: int) -> bool:
+            return rows * cols <= most
+
+        rectangles = cover(view.gains, fits, lambda rows, cols: rows * cols, share, min(2, style.crops), style.magnify)
+        if not rectangles:
+            continue
+        parts = parts_of(page, view, rectangles)
+        side = math.sqrt(max(1, cells - share) * view.cell**2 / math.prod(page.size))
+        first = Part((0, 0, *page.size), (max(8, round(page.size[0] * side)), max(8, round(page.size[1] * side))))
+        for arranged, places in arrangements([first, *parts]):
+            fitted = table.fit(extent(arranged, places), budget)
+            if fitted is None:
+                continue
+            scale = math.sqrt(math.prod(fitted.size) / math.prod(extent(arranged, places)))
+            gain = sum(one.gain for one in rectangles) * min(1.0, scale) ** 2
+            if best is None or gain > best[0]:
+                best = gain, arranged, places, fitted
+    if best is None:
+        return []
+    picture = sheet.collage(best[1], best[2], best[3], table, style.marks)
+    return [([picture], [part for part in best[1] if part.letter])]
+
+
+# ---- several pages ---------------------------------------------------------------------------------------------------
+
+
+def shared_budget(pages: Sequence[PackPage], query: str, budget: int, style: PackStyle) -> list[int]:
+    """Tokens of every page: by what a token gains there; 0 for pages that are not shown."""
+    table, needs = style.table, []
+    for page in pages:
+        looked = look_at(page, query, max(1, budget // len(pages)), style)
+        peak = np.sort(looked.relevance.map.ravel())[::-1]
+        # What the best hundredth of the page is worth: one line that answers counts, not how full a page is.
+        needs.append(float(peak[: max(1, len(peak) // 100)].mean()))
+    least = [
+        min(table.tokens(page.size), max(table.least, 2 * table.least if table.even else table.least)) for page in pages
+    ]
+    order = sorted(range(len(pages)), key=lambda number: (-needs[number], number))
+    shares = [0] * len(pages)
+    left = budget
+    for number in order:
+        if least[number] <= left:
+            shares[number] = least[number]
+            left -= least[number]
+    # The rest goes to the pages that gain most, by the square: a page that answers is worth more than two that may.
+    weights = [needs[number] ** 2 if shares[number] else 0.0 for number in range(len(pages))]
+    total = sum(weights)
+    if total > 0:
+        for number in range(len(pages)):
+            shares[number] += int(left * weights[number] / total)
+    return [min(share, table.tokens(page.size)) if share else 0 for share, page in zip(shares, pages, strict=True)]

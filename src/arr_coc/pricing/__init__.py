@@ -1,0 +1,1 @@
+"""What pictures cost: how each provider counts visual tokens, as data with date and source."""

@@ -1,0 +1,272 @@
+"""Packing: never above the budget, exact for open models, no word cut, and the way back to the original's pixels."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+import arr_coc
+from arr_coc.core.errors import InputError
+from arr_coc.packing.cover import best_rectangle, cover, cut_words, level_gains, quiet, uncut
+from arr_coc.packing.pack import pack
+from arr_coc.packing.packed import Packed
+from arr_coc.pricing.tables import own_tables, table_for
+
+QUESTION = "What does it say?"
+
+
+def page(height: int = 640, width: int = 896) -> np.ndarray:
+    """A picture whose every pixel tells where it is: red its column, green its row."""
+    pixels = np.full((height, width, 3), 128, np.uint8)
+    pixels[..., 0] = np.arange(width) * 255 // width
+    pixels[..., 1] = (np.arange(height) * 255 // height)[:, None]
+    return pixels
+
+
+def spot(*places: tuple[int, int, int, int], shape: tuple[int, int] = (20, 28)) -> np.ndarray:
+    """Relevance with ones in (row, col, height, width)."""
+    found = np.full(shape, 0.01, np.float32)
+    for row, col, height, width in places:
+        found[row : row + height, col : col + width] = 1
+    return found
+
+
+def packed_of(pixels: np.ndarray, relevance: np.ndarray, budget: Any, **how: Any) -> Packed:
+    return pack(pixels, QUESTION, budget, **{"model": "mini", **how}, relevance=relevance)
+
+
+def test_crops_hold_what_is_relevant() -> None:
+    packed = packed_of(page(), spot((3, 5, 2, 3)), 70)
+    assert packed.layout == "crops"
+    assert packed.tokens <= 70 < packed.full == 560
+    assert packed.left_out["relevance"] < 0.6
+    top, left, height, width = packed.pictures[1].panes[0].source
+    assert top <= 3 * 32 + 16
+    assert left <= 5 * 32 + 16
+    assert top + height >= 5 * 32 - 16
+    assert left + width >= 8 * 32 - 16
+    assert packed.pictures[1].panes[0].scale == pytest.approx(1, abs=0.12)
+    assert "Picture 1 is the whole picture, reduced. Picture 2 shows area A" in packed.text
+
+
+def test_two_far_places_are_two_crops() -> None:
+    packed = packed_of(page(), spot((1, 1, 2, 3), (16, 24, 2, 3)), 60)
+    letters = [pane.letter for one in packed.pictures for pane in one.panes]
+    assert letters == ["", "A", "B"]
+
+
+@pytest.mark.parametrize("layout", ["crops", "collage", "overview", "auto"])
+@pytest.mark.parametrize("table", own_tables(), ids=lambda one: one.name)
+def test_never_above_the_budget(table: Any, layout: str) -> None:
+    pixels, relevance = page(1100, 1500), spot((3, 5, 2, 3), (30, 30, 3, 2), shape=(35, 47))
+    for budget in sorted({table.least, 3 * table.least, 300, 1200}):
+        if table.fit((1100, 1500), budget) is None:  # a strip may be cheaper than any picture of this shape
+            assert budget < table.tokens((1100, 1500))
+            continue
+        packed = packed_of(pixels, relevance, budget, model=table, layout=layout)
+        assert packed.tokens <= budget
+        assert packed.tokens == sum(table.tokens(one.size) for one in packed.pictures)
+        assert 1 <= len(packed.pictures) <= 4
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.integers(64, 700),
+    st.integers(64, 700),
+    st.integers(8, 200),
+    st.integers(0, 10_000),
+    st.sampled_from(["auto", "collage"]),
+)
+def test_any_size_and_budget(height: int, width: int, budget: int, seed: int, layout: str) -> None:
+    relevance = np.random.default_rng(seed).random((-(-height // 32), -(-width // 32)), np.float32) ** 8
+    packed = packed_of(np.zeros((height, width, 3), np.uint8), relevance, budget, layout=layout)
+    assert packed.tokens <= budget or packed.layout == "whole"
+    for one in packed.pictures:
+        for pane in one.panes:
+            y, x, tall, wide = pane.source
+            assert min(y, x) >= 0
+            assert min(tall, wide) >= 1
+            assert y + tall <= height
+            assert x + wide <= width
+            assert pane.box[0] + pane.box[2] <= one.size[0]
+            assert pane.box[1] + pane.box[3] <= one.size[1]
+
+
+def test_exact_as_the_stock_processor_counts() -> None:
+    images = pytest.importorskip("transformers.models.qwen2_vl.image_processing_pil_qwen2_vl")
+    limits = {"shortest_edge": 65536, "longest_edge": 16777216}
+    processor = images.Qwen2VLImageProcessorPil(size=limits, patch_size=16, merge_size=2)
+    packed = packed_of(page(1000, 1400), spot((3, 5, 2, 3), shape=(32, 44)), 333, model="Qwen/Qwen3-VL-8B-Instruct")
+    made = processor(images=[one.pixels for one in packed.pictures], return_tensors="np")
+    assert int(made["image_grid_thw"].prod(1).sum()) // 4 == packed.tokens
+
+
+@pytest.mark.parametrize("layout", ["crops", "collage", "overview"])
+def test_points_find_their_way_back(layout: str) -> None:
+    pixels = page()
+    packed = packed_of(pixels, spot((3, 5, 3, 4), (15, 20, 2, 4)), 90, layout=layout)
+    for number, one in enumerate(packed.pictures, 1):
+        for pane in one.panes:
+            top, left, height, width = pane.box
+            x, y = left + width * 0.5, top + height * 0.6
+            found = packed.to_original((x, y), number)
+            shown = one.pixels[int(y), int(x)].astype(int)
+            there = pixels[int(found.y), int(found.x)].astype(int)
+            assert np.abs(shown - there).max() <= 12
+            share = packed.to_original((1000 * x / one.size[1], 1000 * y / one.size[0]), number, of=1000)
+            assert share.x == pytest.approx(found.x)
+    x0, y0, x1, y1 = packed.box_to_original((0, 0, packed.pictures[0].size[1], packed.pictures[0].size[0]))
+    assert (x0, y0) == (0, 0)
+    if layout != "collage":
+        assert (x1, y1) == (896, 640)
+    with pytest.raises(InputError, match="picture must be at most"):
+        packed.to_original((0, 0), 9)
+    with pytest.raises(InputError, match="a point is"):
+        packed.to_original((0, float("nan")))
+
+
+def test_small_pictures_are_left_as_they_are() -> None:
+    pixels = page(64, 96)
+    packed = packed_of(pixels, spot((0, 0, 1, 1), shape=(2, 3)), 6)
+    assert packed.layout == "whole"
+    assert packed.text == ""
+    assert (packed.pictures[0].pixels == pixels).all()
+
+
+def test_a_flat_question_gets_the_overview() -> None:
+    assert packed_of(page(), np.full((20, 28), 0.5, np.float32), 60).layout == "overview"
+
+
+def test_words_are_not_cut() -> None:
+    lines = np.array([[x, y, x + 70.0, y + 14.0] for y in range(10, 620, 30) for x in range(12, 800, 90)])
+    given_words = [("word", tuple(box / (896, 640, 896, 640))) for box in lines]
+    packed = packed_of(page(), spot((7, 9, 2, 3)), 80, words=given_words, layout="crops")
+    for one in packed.pictures[1:]:
+        assert cut_words(lines, tuple(map(float, one.panes[0].source))) < 0.05
+    assert packed.tokens <= 80
+
+
+def test_uncut_moves_or_grows_a_little() -> None:
+    words = np.array([[90.0, 40.0, 130.0, 60.0]])
+    box = (30.0, 10.0, 100.0, 100.0)
+    assert cut_words(words, box) == pytest.approx(0.5)
+    moved = uncut(box, words, (300, 300))
+    assert cut_words(words, tuple(map(float, moved))) == 0
+    assert abs(moved[2] / moved[3] - 1) < 0.03
+
+
+def test_quiet_edges_run_between_lines() -> None:
+    pixels = np.full((200, 200, 3), 255, np.uint8)
+    for top in range(5, 200, 20):
+        pixels[top : top + 10, ::2] = 0
+    found = quiet((50.0, 0.0, 80.0, 200.0), pixels, (200, 200), 16)
+    assert not (5 <= found[0] % 20 < 15)
+    assert not (5 <= (found[0] + found[2] - 1) % 20 < 15)
+
+
+def test_the_best_rectangle_is_the_best() -> None:
+    draw = np.random.default_rng(2)
+    gains = [draw.random((9, 11))]
+    found = best_rectangle(gains, lambda rows, cols, tokens: rows * cols <= tokens, 12)
+    assert found is not None
+    every = [
+        gains[0][y : y + h, x : x + w].sum()
+        for h in range(1, 10)
+        for w in range(1, 12)
+        if h * w <= 12 and max(h, w) <= 5 * min(h, w)
+        for y in range(10 - h)
+        for x in range(12 - w)
+    ]
+    assert found.gain == pytest.approx(max(every))
+
+
+def test_cover_spends_no_more_than_it_has() -> None:
+    relevance = spot((1, 1, 2, 2), (10, 20, 2, 2), (17, 2, 2, 5))
+    levels = np.where(relevance > 0.5, 0, 3)
+    gains = level_gains(relevance, levels, 3)
+    for budget in (1, 4, 20, 60, 500):
+        chosen = cover(gains, lambda r, c, t: r * c <= t, lambda r, c: r * c, budget)
+        assert sum(one.rows * one.cols for one in chosen) <= budget
+        assert len(chosen) <= 3
+
+
+def test_pages_share_a_budget() -> None:
+    pages = [page(), page(), page()]
+    flat, hot = np.full((20, 28), 0.01, np.float32), spot((3, 5, 2, 3))
+    maps = iter([flat, hot, flat, flat, hot, flat])
+
+    def relevance(pixels: np.ndarray, question: str) -> np.ndarray:
+        return next(maps)
+
+    packed = pack(pages, QUESTION, 150, model="mini", relevance=relevance)
+    spent = [sum(one.tokens for one in packed.pictures if one.panes[0].page == number) for number in range(3)]
+    assert packed.tokens <= 150
+    assert spent[1] > max(spent[0], spent[2])
+    assert "page 2" in packed.text
+    tight = pack(pages, QUESTION, 9, model="mini", relevance=lambda pixels, question: flat)
+    assert tight.tokens <= 9
+    assert tight.left_out["pages"]
+    assert "Not shown: page" in tight.text
+
+
+def test_saved_and_read_again(tmp_path: Path) -> None:
+    packed = packed_of(page(), spot((3, 5, 2, 3)), 70)
+    files = packed.save(tmp_path / "out", "png")
+    assert [path.name for path in files] == ["picture-1.png", "picture-2.png", "pack.json"]
+    told = json.loads(files[-1].read_text())
+    assert told["tokens"] == packed.tokens
+    assert Image.open(files[0]).size == (told["pictures"][0]["width"], told["pictures"][0]["height"])
+    assert repr(packed).startswith("Packed(crops: ")
+    assert packed._repr_png_().startswith(b"\x89PNG")
+    for kind, media in (("jpeg", "image/jpeg"), ("webp", "image/webp"), ("png", "image/png")):
+        data, told_media = packed.encoded(kind)[0]
+        assert told_media == media
+        assert Image.open(io.BytesIO(data)).size == packed.pictures[0].size[::-1]
+
+
+@pytest.mark.parametrize(
+    ("how", "line"),
+    [
+        ({"layout": "magic"}, "layout 'magic' is unknown"),
+        ({"model": "bert"}, "no table says how"),
+        ({"magnify": 9}, "magnify=9"),
+        ({"crops": 4}, "crops must be at most 3"),
+        ({"budget": 0}, "budget"),
+        ({"budget": 10, "model": "gpt-4o"}, "pays for no picture of gpt-4o; the cheapest costs 255"),
+    ],
+)
+def test_one_line_for_what_will_not_do(how: dict[str, Any], line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        packed_of(page(), spot((3, 5, 2, 3)), how.pop("budget", 60), **how)
+
+
+def test_the_face() -> None:
+    assert arr_coc.pack is pack
+    assert arr_coc.Packed is Packed
+    assert table_for("mini").tokens((512, 512)) == 256
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from arr_coc.app.cli import main
+
+    path = tmp_path / "page.png"
+    Image.fromarray(page(256, 320)).save(path)
+    arguments = ["pack", str(path), QUESTION, "--for", "mini", "--relevance", "detail", "--budget", "20"]
+    with pytest.raises(SystemExit) as end:
+        main([*arguments, "--out", str(tmp_path / "out"), "--json"])
+    assert end.value.code == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["tokens"] <= 20
+    assert (tmp_path / "out" / told["pictures"][0]["file"]).exists()
+    with pytest.raises(SystemExit) as end:
+        main(["pack", str(path), "--for", "mini"])
+    assert end.value.code == 2
+    assert "give pictures and a question" in capsys.readouterr().err

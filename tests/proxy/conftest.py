@@ -1,0 +1,52 @@
+"""A proxy in front of an upstream that does as it is told, both on loopback ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from proxy_parts import Upstream, running
+
+
+@pytest.fixture(scope="session", autouse=True)
+def needed() -> None:
+    for package in ("fastapi", "uvicorn", "prometheus_client", "httpx"):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'arr-coc[proxy]'")
+
+
+@pytest.fixture(scope="session")
+def fronting() -> Callable[..., Any]:
+    """(upstream's address, settings) → a proxy for the length of a `with`. Relevance is detail, which is quick."""
+
+    @contextmanager
+    def start(upstream: str, key: str | None = None, origins: tuple[str, ...] = (), **how: Any) -> Iterator[str]:
+        from arr_coc.app.proxy.api import build_proxy
+        from arr_coc.app.proxy.settings import ProxySettings
+
+        settings = ProxySettings(upstream, **{"budget": 60, "relevance": "detail", **how})
+        with running(build_proxy(settings, key=key, origins=origins)) as address:
+            yield address
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def pair(fronting: Callable[..., Any]) -> Iterator[tuple[Upstream, str]]:
+    upstream = Upstream()
+    with running(upstream) as behind, fronting(behind, price=2.0) as address:
+        yield upstream, address
+
+
+@pytest.fixture
+def upstream(pair: tuple[Upstream, str]) -> Upstream:
+    """As new, for every test."""
+    fresh = Upstream()
+    vars(pair[0]).update(vars(fresh))
+    return pair[0]
+
+
+@pytest.fixture
+def address(pair: tuple[Upstream, str], upstream: Upstream) -> str:
+    return pair[1]

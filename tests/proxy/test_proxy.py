@@ -1,0 +1,412 @@
+"""The proxy: pictures packed to the budget, everything else untouched, and every failure of ours harmless."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+from proxy_parts import PAGE, QUESTION, SMALL, Upstream, chat, data_url, page_bytes, pictures_of, running, sizes
+
+from arr_coc.pricing.tables import table_for
+
+CHAT = "/v1/chat/completions"
+
+
+def post(address: str, body: Any, path: str = CHAT, **headers: str) -> httpx.Response:
+    sent = {"authorization": "Bearer secret-key", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return httpx.post(
+        f"{address}{path}", content=content, headers={"content-type": "application/json", **sent}, timeout=60
+    )
+
+
+def test_pictures_are_packed_and_the_rest_is_untouched(upstream: Upstream, address: str) -> None:
+    sent = chat(temperature=0.3, tools=[{"type": "function", "function": {"name": "ä"}}], seed=7)
+    answer = post(address, sent)
+    assert answer.content == upstream.body
+    assert answer.headers["x-arr-coc"] == "packed"
+    got = upstream.last
+    pictures = pictures_of(got)
+    spent = sum(table_for("mini").tokens(size) for size in sizes(pictures))
+    assert len(pictures) >= 2
+    assert spent <= 60
+    assert (answer.headers["x-arr-coc-tokens"], answer.headers["x-arr-coc-full"]) == (str(spent), "320")
+    assert got["messages"][0]["content"][-1] == {"type": "text", "text": QUESTION}
+    assert got["messages"][0]["content"][0]["text"].startswith("Picture 1 is the whole picture, reduced.")
+    assert {key: got[key] for key in got if key != "messages"} == {k: sent[k] for k in sent if k != "messages"}
+
+
+def test_headers_go_both_ways(upstream: Upstream, address: str) -> None:
+    upstream.headers += [(b"set-cookie", b"a=1"), (b"set-cookie", b"b=2"), (b"x-ratelimit-left", b"9")]
+    answer = post(address, chat(), x_custom="own", openai_organization="org")
+    _, headers, _ = upstream.seen[-1]
+    assert headers["authorization"] == "Bearer secret-key"
+    assert headers["x-custom"] == "own"
+    assert headers["openai-organization"] == "org"
+    assert not [name for name in headers if name.startswith("x-arr-coc")]
+    assert answer.headers.get_list("set-cookie") == ["a=1", "b=2"]
+    assert answer.headers["x-ratelimit-left"] == "9"
+
+
+def test_budgets_and_off(upstream: Upstream, address: str) -> None:
+    assert int(post(address, chat(), x_arr_coc_budget="25%").headers["x-arr-coc-tokens"]) <= 80
+    assert int(post(address, chat(), x_arr_coc_budget="30").headers["x-arr-coc-tokens"]) <= 30
+    answer = post(address, chat(), x_arr_coc="off")
+    assert answer.headers["x-arr-coc"] == "off"
+    assert pictures_of(upstream.last) == [PAGE]
+    refused = post(address, chat(), x_arr_coc_budget="many")
+    assert refused.status_code == 400
+    assert "budget" in refused.json()["error"]["message"]
+
+
+def test_small_pictures_are_left_alone(upstream: Upstream, address: str) -> None:
+    body = json.dumps(chat(SMALL)).encode()
+    answer = post(address, body, x_arr_coc_budget="100")
+    assert upstream.seen[-1][2] == body
+    assert answer.headers["x-arr-coc"] == "unchanged"
+    assert "x-arr-coc-fallback" not in answer.headers
+
+
+def test_low_detail_is_left_alone(upstream: Upstream, address: str) -> None:
+    body = chat()
+    body["messages"][0]["content"][0]["image_url"]["detail"] = "low"
+    post(address, body)
+    assert pictures_of(upstream.last) == [PAGE]
+
+
+def test_text_requests_are_not_even_read(upstream: Upstream, address: str) -> None:
+    body = b'{"model":"x",   "messages": [{"role":"user","content":"hi"}]}'
+    answer = post(address, body)
+    assert upstream.seen[-1][2] == body
+    assert answer.content == upstream.body
+
+
+def test_other_paths_and_methods_pass(upstream: Upstream, address: str) -> None:
+    upstream.status, upstream.body = 418, b"teapot"
+    answer = httpx.get(f"{address}/v1/models?limit=3")
+    assert (answer.status_code, answer.content) == (418, b"teapot")
+    assert upstream.seen[-1][0] == "/v1/models"
+    answer = httpx.post(f"{address}/v1/files", files={"file": ("a.txt", b"x")})
+    assert answer.status_code == 418
+    assert b"a.txt" in upstream.seen[-1][2]
+
+
+def test_upstream_errors_come_back_as_they_are(upstream: Upstream, address: str) -> None:
+    upstream.status, upstream.body = 429, b'{"error": {"message": "slow down", "code": "rate"}}'
+    upstream.headers.append((b"retry-after", b"7"))
+    answer = post(address, chat())
+    assert (answer.status_code, answer.content, answer.headers["retry-after"]) == (429, upstream.body, "7")
+
+
+def test_streams_are_equal_byte_for_byte(upstream: Upstream, address: str) -> None:
+    pieces = [b'data: {"a": "\xc3', b'\xa4"}\n\n', b": comment\r\n\r\n", b"data: [DONE]\n\n"] * 20
+    upstream.pieces = pieces
+    upstream.headers = [(b"content-type", b"text/event-stream")]
+    with httpx.stream(
+        "POST", f"{address}{CHAT}", json=chat(stream=True), headers={"accept-encoding": "identity"}, timeout=60
+    ) as answer:
+        assert answer.headers["content-type"] == "text/event-stream"
+        assert b"".join(answer.iter_raw()) == b"".join(pieces)
+
+
+def test_compressed_answers_stay_compressed(upstream: Upstream, address: str) -> None:
+    import gzip
+
+    upstream.body = gzip.compress(b'{"choices": []}')
+    upstream.headers.append((b"content-encoding", b"gzip"))
+    with httpx.stream("POST", f"{address}{CHAT}", json=chat(), headers={"accept-encoding": "gzip"}) as answer:
+        assert b"".join(answer.iter_raw()) == upstream.body
+
+
+BAD_PICTURES = {
+    "corrupt": PAGE[: len(PAGE) // 2],
+    "no picture": b"hello" * 100,
+    "not base64": None,
+}
+
+
+@pytest.mark.parametrize("name", BAD_PICTURES)
+def test_pictures_that_cannot_be_read_go_on_as_they_are(name: str, upstream: Upstream, address: str) -> None:
+    data = BAD_PICTURES[name]
+    body = chat(data or PAGE)
+    if data is None:
+        body["messages"][0]["content"][0]["image_url"]["url"] = "data:image/png;base64,@@@"
+    answer = post(address, body)
+    assert answer.status_code == 200
+    assert upstream.last == body
+    assert answer.headers["x-arr-coc-fallback"]
+
+
+def test_a_hundred_megapixels_go_on_as_they_are(upstream: Upstream, address: str) -> None:
+    memory = io.BytesIO()
+    Image.new("1", (10_000, 10_000)).save(memory, "PNG")
+    body = chat(memory.getvalue())
+    answer = post(address, body)
+    assert upstream.last == body
+    assert "100 megapixels" in answer.headers["x-arr-coc-fallback"]
+
+
+def test_unknown_models_and_missing_questions_go_on(upstream: Upstream, address: str) -> None:
+    body = chat(model="nobody-knows")
+    assert "no token table" in post(address, body).headers["x-arr-coc-fallback"]
+    assert upstream.last == body
+    body = chat(question=" ")
+    assert "no question" in post(address, body).headers["x-arr-coc-fallback"]
+    assert upstream.last == body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"image",
+        b"[1, 2]",
+        b'{"messages": "image"}',
+        b'{"messages": [{"content": [{"type": "image_url"}]}]}',
+        b'{"messages": [{"content": [{"type": "image_url", "image_url": 3}]}, 7, null]}',
+        b'{"messages": [{"role": 3, "content": [{"type": "image_url", "image_url": {"url": ["x"]}}]}]}',
+        b'{"a": ' + b"[" * 5000 + b'"image"',
+        b'{"image": "\xff\xfe"}',
+    ],
+)
+def test_malformed_bodies_reach_the_upstream_as_they_are(body: bytes, upstream: Upstream, address: str) -> None:
+    for path in (CHAT, "/v1/responses", "/v1/messages", "/api/chat"):
+        answer = post(address, body, path)
+        assert answer.status_code == 200
+        assert upstream.seen[-1][2] == body
+
+
+def test_something_of_ours_breaks(upstream: Upstream, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from arr_coc.app.proxy import packer
+
+    def broken(*given: Any) -> Any:
+        raise RuntimeError("secret path /home/me")
+
+    monkeypatch.setattr(packer, "pack_pages", broken)
+    body = chat(page_bytes(500, 600))
+    answer = post(address, body)
+    assert upstream.last == body
+    assert answer.headers["x-arr-coc-fallback"] == "something went wrong"
+
+
+def test_a_look_that_takes_too_long(upstream: Upstream, pair: Any, fronting: Callable[..., Any]) -> None:
+    def slow(pixels: Any, question: str) -> Any:
+        import time
+
+        time.sleep(1.5)
+        return pixels[..., 0] / 255.0
+
+    with running(upstream) as behind, fronting(behind, look_seconds=0.2, relevance=slow) as address:
+        body = chat()
+        answer = post(address, body)
+        assert upstream.last == body
+        assert answer.headers["x-arr-coc-fallback"] == "it took too long"
+
+
+def test_addresses_are_left_alone_unless_allowed(upstream: Upstream, fronting: Callable[..., Any]) -> None:
+    picture = Upstream(body=PAGE, headers=[(b"content-type", b"image/png")])
+    with running(picture) as there, running(upstream) as behind:
+        body = chat()
+        body["messages"][0]["content"][0]["image_url"]["url"] = f"{there}/page.png"
+        with fronting(behind) as address:
+            answer = post(address, body)
+            assert upstream.last == body
+            assert answer.headers["x-arr-coc"] == "unchanged"
+            assert not picture.seen
+        with fronting(behind, media=("127.0.0.1",)) as address:
+            assert post(address, body).headers["x-arr-coc"] == "packed"
+            assert picture.seen[-1][0] == "/page.png"
+
+
+def test_the_same_picture_is_packed_once(upstream: Upstream, address: str) -> None:
+    def counted() -> float:
+        lines = httpx.get(f"{address}/metrics").text.splitlines()
+        name = 'arr_coc_proxy_pictures_total{outcome="cached"}'
+        return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(name)), 0.0)
+
+    body = chat(page_bytes(530, 610))
+    post(address, body)
+    first, before = upstream.last, counted()
+    post(address, body)
+    assert upstream.last == first
+    assert counted() == before + 1
+
+
+def test_the_cache_keeps_to_its_bytes() -> None:
+    from arr_coc.app.proxy.packer import ByteCache
+
+    cache: ByteCache[bytes] = ByteCache(100, len)
+    for number in range(20):
+        cache.put(number, bytes(30))
+        assert cache.bytes <= 100
+    assert len(cache) == 3
+    assert cache.get(19) is not None
+    assert cache.get(0) is None
+    cache.put("large", bytes(101))
+    assert cache.get("large") is None
+    cache.put(19, bytes(10))
+    assert cache.bytes == 70
+
+
+def test_questions_last_and_beside(upstream: Upstream, fronting: Callable[..., Any]) -> None:
+    asked: list[str] = []
+
+    def spying(pixels: Any, question: str) -> Any:
+        asked.append(question)
+        return pixels[..., 0] / 255.0
+
+    body = chat(question="first?")
+    body["messages"] += [{"role": "assistant", "content": "a"}, {"role": "user", "content": "second?"}]
+    with running(upstream) as behind:
+        for which, wanted in (("last", "second?"), ("beside", "first?")):
+            with fronting(behind, relevance=spying, question=which) as address:
+                assert post(address, body).headers["x-arr-coc"] == "packed"
+            assert asked[-1] == wanted
+
+
+def test_several_pictures_are_numbered_through(upstream: Upstream, address: str) -> None:
+    post(address, chat(PAGE, page_bytes(512, 704)))
+    texts = [part["text"] for part in upstream.last["messages"][0]["content"] if part["type"] == "text"]
+    first = len([part for part in texts[0].split("Picture ") if part])
+    assert texts[0].startswith("Picture 1 is")
+    assert texts[1].startswith(f"Picture {first + 1} is")
+
+
+def test_keys_are_never_logged(upstream: Upstream, address: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    post(address, chat(), x_api_key="sk-other-secret")
+    httpx.get(f"{address}/v1/models?key=query-secret")
+    logged = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("arr_coc"))
+    assert "POST /v1/chat/completions 200" in logged
+    assert "secret" not in logged
+    assert QUESTION not in logged
+
+
+def test_tokens_savings_and_health(upstream: Upstream, address: str) -> None:
+    asked = {"model": "gpt-4o", "pictures": [{"width": 1024, "height": 1024}, {"image_url": data_url(PAGE)}]}
+    told = post(address, asked, "/v1/tokens").json()
+    assert [one["tokens"] for one in told["pictures"]] == [765, table_for("gpt-4o").tokens((512, 640))]
+    assert told["counted"].startswith("as documented")
+    assert told["cost"] > 0
+    before = httpx.get(f"{address}/v1/savings").json()
+    post(address, chat())
+    after = httpx.get(f"{address}/v1/savings").json()
+    assert after["packed"] == before["packed"] + 1
+    assert after["tokens_saved"] >= before["tokens_saved"] + 200
+    assert after["money_saved"] == pytest.approx(after["tokens_saved"] * 2e-6)
+    assert httpx.get(f"{address}/health").json() == {"status": "ok"}
+    for wrong in (b"", b"[]", b'{"model": "gpt-4o"}', b'{"model": "gpt-4o", "pictures": [{"width": 0, "height": 1}]}'):
+        assert post(address, wrong, "/v1/tokens").status_code == 400
+
+
+def test_the_door(upstream: Upstream, fronting: Callable[..., Any]) -> None:
+    from arr_coc.app.serve.limits import Limits
+
+    with running(upstream) as behind, fronting(behind, key="long-enough", limits=Limits(upload=10_000)) as address:
+        assert post(address, chat(SMALL)).status_code == 401
+        assert post(address, b"{}", x_arr_coc_key="long-enough").status_code == 200
+        assert "x-arr-coc-key" not in upstream.seen[-1][1]
+        assert post(address, b"x" * 20_000, x_arr_coc_key="long-enough").status_code == 413
+        own = {"x-arr-coc-key": "long-enough"}
+        assert httpx.post(f"{address}{CHAT}", content=b"{}", headers=own).status_code == 415
+        other = {**own, "origin": "https://evil.example", "content-type": "application/json"}
+        assert httpx.post(f"{address}{CHAT}", content=b"{}", headers=other).status_code == 403
+        assert httpx.get(f"{address}/v1/models", headers={**own, "host": "evil.example"}).status_code == 403
+    number = len(upstream.seen)
+    assert number == 1
+
+
+def test_a_dead_and_a_slow_upstream(upstream: Upstream, fronting: Callable[..., Any]) -> None:
+    with running(upstream) as behind:
+        pass  # nobody is there any more
+    with fronting(behind) as address:
+        answer = post(address, chat())
+        assert answer.status_code == 502
+        assert "cannot be reached" in answer.json()["error"]["message"]
+        answer = post(address, chat(), "/v1/messages")
+        assert answer.json()["type"] == "error"
+    slow = Upstream(wait=1.5)
+    with running(slow) as behind, fronting(behind, seconds=0.3) as address:
+        assert post(address, chat(SMALL)).status_code == 504
+
+
+def test_an_upstream_that_breaks_off(upstream: Upstream, address: str) -> None:
+    upstream.pieces, upstream.break_off = [b"data: 1\n\n"], True
+    with (
+        pytest.raises(httpx.RemoteProtocolError),
+        httpx.stream("POST", f"{address}{CHAT}", json=chat(), timeout=60) as answer,
+    ):
+        b"".join(answer.iter_raw())
+    upstream.pieces, upstream.break_off = None, False
+    assert post(address, chat()).status_code == 200
+
+
+def test_boxes_come_back_in_the_original(upstream: Upstream, address: str) -> None:
+    said = "Picture 1: [0, 0, 1000, 1000], and a point at [500, 500]. Picture 9: [1, 2, 3, 4]"
+    upstream.body = json.dumps({"choices": [{"message": {"content": said}}]}).encode()
+    answer = post(address, chat(), x_arr_coc_boxes="1000")
+    content = answer.json()["choices"][0]["message"]["content"]
+    assert content.startswith("Picture 1: [0, 0, 640, 512], and a point at [320, 256].")
+    assert content.endswith("Picture 9: [1, 2, 3, 4]")
+    assert answer.headers["x-arr-coc-boxes"] == "2 translated"
+    assert "write the number of its picture" in upstream.last["messages"][0]["content"][0]["text"]
+    assert post(address, chat()).json()["choices"][0]["message"]["content"] == said
+    assert post(address, chat(), x_arr_coc_boxes="inches").status_code == 400
+
+
+def test_upstreams_with_a_path_of_their_own() -> None:
+    from arr_coc.app.proxy.settings import ProxySettings
+
+    assert ProxySettings("http://a/v1").address("/v1/models", "x=1") == "http://a/v1/models?x=1"
+    assert ProxySettings("http://a/").address("/v1/models", "") == "http://a/v1/models"
+    assert ProxySettings("http://a/openai").address("/v1/models", "") == "http://a/openai/v1/models"
+
+
+@pytest.mark.parametrize(
+    ("how", "line"),
+    [
+        ({"upstream": "ftp://x"}, "is no address"),
+        ({"upstream": "http://me:secret@x"}, "must not hold a password"),
+        ({"upstream": "http://x", "budget": "0"}, "budget"),
+        ({"upstream": "http://x", "assume": "bert"}, "no table"),
+        ({"upstream": "http://x", "layout": "x"}, "layout"),
+        ({"upstream": "http://x", "question": "x"}, "question"),
+        ({"upstream": "http://x", "price": -1}, "price"),
+    ],
+)
+def test_settings_that_will_not_do(how: dict[str, Any], line: str) -> None:
+    from arr_coc.app.proxy.settings import ProxySettings
+    from arr_coc.core.errors import InputError
+
+    with pytest.raises(InputError, match=line):
+        ProxySettings(**how)
+
+
+def test_ollama_and_anthropic_bodies(upstream: Upstream, address: str) -> None:
+    encoded = base64.b64encode(PAGE).decode()
+    body: dict[str, Any] = {"model": "mini", "messages": [{"role": "user", "content": QUESTION, "images": [encoded]}]}
+    assert post(address, body, "/api/chat").headers["x-arr-coc"] == "packed"
+    message = upstream.last["messages"][0]
+    assert len(message["images"]) >= 2
+    assert message["content"].endswith(QUESTION)
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": encoded}}
+    picture["cache_control"] = {"type": "ephemeral"}
+    tool = {"type": "tool_result", "tool_use_id": "1", "content": [picture]}
+    body = {"model": "mini", "messages": [{"role": "user", "content": [tool, {"type": "text", "text": QUESTION}]}]}
+    assert post(address, body, "/v1/messages").headers["x-arr-coc"] == "packed"
+    inside = upstream.last["messages"][0]["content"][0]["content"]
+    assert [part["type"] for part in inside][:2] == ["text", "image"]
+    assert [("cache_control" in part) for part in inside] == [False] * (len(inside) - 1) + [True]
+    part = {"type": "input_image", "image_url": data_url(PAGE), "detail": "high"}
+    body = {"model": "mini", "input": [{"role": "user", "content": [part, {"type": "input_text", "text": QUESTION}]}]}
+    assert post(address, body, "/v1/responses").headers["x-arr-coc"] == "packed"
+    content = upstream.last["input"][0]["content"]
+    assert content[0]["type"] == "input_text"
+    assert content[1]["detail"] == "high"
