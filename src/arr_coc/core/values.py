@@ -387,8 +387,10 @@ def token_density(allocation: Allocation) -> np.ndarray:
     return density
 
 
-def compare(a: Allocation, b: Allocation) -> Comparison:
-    """Overlap and moved tokens of two allocations of the same picture."""
+def compare(a: Any, b: Any) -> Comparison:
+    """Overlap and moved tokens of two allocations of the same picture, or of the same document."""
+    if hasattr(a, "compared"):
+        return a.compared(b)
     both = (of_kind(one, Allocation, "what is compared") for one in (a, b))
     sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in both]
     if sizes[0] != sizes[1]:
