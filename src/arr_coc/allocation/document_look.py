@@ -119,11 +119,11 @@ def allocate_pages(
     shares = []
     for number, page in enumerate(pages):
         spent = tokens.get(number, 0)
-        given = None
-        if spent and cells[number] is None:
+        known, given = relevances[number].relevance, None
+        if spent and (known is None or cells[number] is None):
             given = blank(frames[number], spent)
-        elif spent:
-            given = _laid(np.asarray(relevances[number].relevance.map), frames[number], spent, request)  # type: ignore[union-attr]
+        elif spent and known is not None:
+            given = _laid(np.asarray(known.map), frames[number], spent, request)
         shares.append(PageShare(page.number, page.name, full[number], given, _reason(relevances[number], spent)))
     out = [share.number for share in shares if not share.tokens]
     if out:
@@ -187,4 +187,6 @@ def _reason(one: PageRelevance, tokens: int) -> str:
         return one.why
     if not tokens:
         return f"left out; {one.why}" if one.why else "left out: other pages gain more"
-    return one.why if tokens > 1 and one.relevance is not None else f"overview only; {one.why}" if one.why else "overview"
+    if tokens > 1 and one.relevance is not None:
+        return one.why
+    return f"overview only; {one.why}" if one.why else "overview"

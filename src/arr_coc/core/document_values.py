@@ -150,7 +150,7 @@ class DocumentAllocation:
         for number in mine.keys() | theirs.keys():
             first, second = (one[number].allocation if number in one else None for one in (mine, theirs))
             if first is None or second is None:
-                only = 0 if first is second else (first or second).tokens  # type: ignore[union-attr]
+                only = sum(one.tokens for one in (first, second) if one is not None)
                 moved, union = moved + only / 2, union + only
                 continue
             found = compare(first, second)

@@ -326,7 +326,7 @@ class Answer:
     """text, its uncertainty in [0, 1], the passes that led to it, seconds per stage.
 
     full: visual tokens of the untouched model. notes: where the relevance came from, what else one should know, and
-    those of the allocations."""
+    those of the allocations. pages: of a document, the page of each pass; of_pages: how many it has."""
 
     text: str
     uncertainty: float
@@ -334,6 +334,8 @@ class Answer:
     seconds: Mapping[str, float] = field(default_factory=dict)
     full: int = 0
     notes: tuple[str, ...] = ()
+    pages: tuple[int, ...] = ()
+    of_pages: int = 0
 
     def __post_init__(self) -> None:
         laid = [note for step in self.passes for note in step.allocation.notes]
@@ -360,7 +362,8 @@ class Answer:
             {**{name: getattr(step, name) for name in Pass.NUMBERS}, "allocation": step.allocation.to_json()}
             for step in self.passes
         ]
-        told = {"seconds": dict(self.seconds), "notes": list(self.notes)}
+        told: dict[str, Any] = {"seconds": dict(self.seconds), "notes": list(self.notes)}
+        told |= {"pages": list(self.pages), "of_pages": self.of_pages} if self.pages else {}
         return {"schema": ANSWER_SCHEMA, **own, **told, "passes": passes}
 
 

@@ -102,7 +102,7 @@ def _tile(
             canvas[top - edge : bottom + 1, [left - edge, right]] = level_colour(0)
     bar = y + room[0] + 2
     canvas[bar : bar + BAR, x : x + room[1]] = RULE
-    if share.tokens:
+    if best:
         canvas[bar : bar + BAR, x : x + max(2, round(room[1] * share.tokens / most))] = level_colour(0)
     spent = "no token" if not share.tokens else "overview" if share.tokens == 1 else f"{share.tokens} tokens"
     caption = shorten(f"page {share.number}: {spent}", room[1], CAPTION)

@@ -101,13 +101,15 @@ class Turn:
 @dataclass(frozen=True, eq=False)
 class ChatLook:
     """A conversation that was looked at and is not yet answered. inputs: its whole prompt, (1, L). views: its pictures,
-    in order. seconds: so far. question: the text of its last turn."""
+    in order. seconds: so far. question: the text of its last turn. pages: of documents, the page of each view."""
 
     inputs: dict[str, Any]
     plan: PromptPlan
     seconds: dict[str, float]
     views: tuple[View, ...]
     question: str = ""
+    pages: tuple[int, ...] = ()
+    of_pages: int = 0
 
 
 def check_turns(turns: Sequence[Turn]) -> str:

@@ -17,10 +17,14 @@ from copy import copy
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from ..allocation.request import Request, check_request
+from ..allocation.strategies import DEFAULT_STRATEGY
 from ..core.checks import shown, whole
 from ..core.errors import InputError
 from ..core.values import Allocation, Answer
+from ..pictures.document import Document
 from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, joined
+from .pages import ask_page_by_page
 from .sight import Sight, timed
 
 if TYPE_CHECKING:
@@ -76,6 +80,8 @@ class Eye(Sight):
 
         max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
         how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, **options}
+        if self._pages is not None and allocation is None and self._taught_single_questions and isinstance(query, str):
+            return self._page_by_page(self._pages, query, (budget, keep), relevance, max_new_tokens, how)
         looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
         with self._own_graphs(looked) as graphs:
             with timed(looked.seconds, "encode"):
@@ -83,6 +89,27 @@ class Eye(Sight):
             with timed(looked.seconds, "answer"):
                 said = generate(self.model, realized, max_new_tokens, graphs)
         return self._answers([looked], realized, said)[0]
+
+    def _page_by_page(
+        self,
+        document: Document,
+        query: str,
+        amount: tuple[Any, Any],
+        relevance: Any,
+        max_new_tokens: int,
+        how: dict[str, Any],
+    ) -> Answer:
+        """The pages of a document one after another, until the answer is sure."""
+        check_request([query], *amount)
+        given = {name: value for name, value in how.items() if value is not None}
+        request = Request.of(*amount, **{**given, "strategy": DEFAULT_STRATEGY})
+
+        def asker(picture: Any, words: Any, tokens: int, known: Any) -> Answer:
+            own = copy(self).set_image(picture)
+            return own.ask(query, tokens, relevance=known, words=words, max_new_tokens=max_new_tokens, **how)
+
+        source = self.relevance if relevance is None else relevance
+        return ask_page_by_page(document, query, request, source, self._page_offers(), asker)
 
     def ask_many(
         self,

@@ -27,10 +27,13 @@ from ..models.attachment_plan import Settings, plan_prompt
 from ..models.base import backbone_for, check_processor, unwrapped
 from ..models.bundled import Calibration, as_trained, marked, model_folder
 from ..models.tokens.depth import DepthRouting
+from ..pictures.document import Document, document_of
+from ..relevance.document import PageOffers
 from ..relevance.registry import check_relevance
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 from .chat import USER, ChatLook, Turn, View, chat_inputs, check_turns, words_of
 from .feedback import Feedback
+from .pages import has_documents, open_pages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,6 +95,7 @@ class Sight:
             raise InputError(f"depth= is for Qwen3-VL, which foveates before its encoder; {self.name} does not")
         self._graphs = self._captured(graphs)
         self._view: View | None = None
+        self._pages: Document | None = None
         # What is awaited takes turns here; copies of an eye, which share its weights, share it too.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye")
 
@@ -146,9 +150,13 @@ class Sight:
         }
         return cls(model.to(device).eval(), processor, name=str(name), **{**known, **options})
 
-    def set_image(self, image: Any) -> Self:
-        """The picture that the next questions are about: path, PIL image, array or tensor."""
-        self._view = View.of(self.processor, image)
+    def set_image(self, image: Any, pages: Any = None) -> Self:
+        """The picture that the next questions are about: path, PIL image, array or tensor; or a document, some of
+        whose pages may be named ("2-5")."""
+        document = document_of(image, pages)
+        self._view, self._pages = None, document if document is not None and len(document) > 1 else None
+        if self._pages is None:
+            self._view = View.of(self.processor, image if document is None else document.pages[0].source)
         return self
 
     def prepare(
@@ -166,25 +174,33 @@ class Sight:
         """All of `ask` before the picture is encoded. look_for: what tokens are spent on, where that is not the
         question."""
         if isinstance(query, str):
-            if self._view is None:
+            shown = self._view or self._pages
+            if shown is None:
                 raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
-            query = (Turn(USER, (self._view, query)),)
+            query = (Turn(USER, (shown, query)),)
         question = check_turns(query)
         check_request([question], budget, keep)
         check_decided(allocation, budget=budget, keep=keep)
         own = {"levels": self.levels, "strategy": self.strategy}
         how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
         request = Request.of(budget, keep, keywords=ASK_KEYWORDS, **how)
+        relevance = self.relevance if relevance is None else relevance
+        opened = None
+        if allocation is None and has_documents(query):
+            asked = {"single": self._taught_single_questions}
+            opened = open_pages(query, look_for or question, request, relevance, self._page_offers(), **asked)
+            query, relevance, request, words = opened.turns, opened.relevance, opened.request, None
         turns = [turn.seen_by(self.processor) for turn in query]
         views = tuple(view for turn in turns for view in turn.views)
         settings = Settings(
             request,
             query=look_for or question,
             allocation=allocation,
-            relevance=self.relevance if relevance is None else relevance,
+            relevance=relevance,
             scorer=self.scorer,
-            words=words_of(views, words),
+            words=None if opened else words_of(views, words),
             realize={} if self.depth is None else {"depth": self.depth},
+            groups=opened.groups if opened else None,
         )
         seconds = {"load": sum(view.seconds for view in views)}
         with timed(seconds, "read"):
@@ -197,7 +213,15 @@ class Sight:
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
         if len(turns) > 1 and self._taught_single_questions:
             plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
-        return ChatLook(inputs, plan, seconds, views, question)
+        if opened is None:
+            return ChatLook(inputs, plan, seconds, views, question)
+        seconds["look"] += opened.seconds
+        plan = replace(plan, notes=opened.notes)
+        return ChatLook(inputs, plan, seconds, views, question, opened.pages, opened.of_pages)
+
+    def _page_offers(self) -> PageOffers:
+        """What the pages of a document are asked with."""
+        return PageOffers(device=str(self.model.device), scorer=self.scorer)
 
     @property
     def _taught_single_questions(self) -> bool:
@@ -245,7 +269,8 @@ class Sight:
         )
         shown = (marked(view.picture, self.scorer) for view in looked.views)
         notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes)
-        answer = Answer(text, uncertainty, passes, looked.seconds, self.visual_tokens(looked.inputs), notes)
+        told = {"pages": looked.pages, "of_pages": looked.of_pages}
+        answer = Answer(text, uncertainty, passes, looked.seconds, self.visual_tokens(looked.inputs), notes, **told)
         if self.record is None or len(looked.views) != 1:
             return answer
         return self.record.noted(answer, looked.question, looked.views[0].picture, model=self.name)

@@ -21,13 +21,14 @@ from ..relevance.scene import Scene
 from .base import Backbone, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
 from .query import find_questions, with_questions
+from .shared_budget import by_relevance, evenly, groups_of, plain_maps
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
 
 # What one call may say otherwise: of the request, and of the rest.
-OF_REQUEST = ("budget", "keep", "strategy")
+OF_REQUEST = ("budget", "keep", "strategy", "total")
 OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
 
 
@@ -38,6 +39,7 @@ class Settings:
     request: how much may be spent, and how. query: the question; found in the chat where it is None. allocation:
     decided by the caller. relevance: any of `registry.find_source`, a `Glance`, or the maps themselves. scorer: the one
     that was trained with the model. words: of each picture, for sources that read them. realize: for the adapter.
+    groups: for each picture, which share one budget; without it, all of a prompt where the request says `total`.
     """
 
     request: Request = field(default_factory=lambda: Request(256))
@@ -47,6 +49,7 @@ class Settings:
     scorer: Any = None
     words: Any = None
     realize: Mapping[str, Any] = field(default_factory=dict)
+    groups: Sequence[int] | None = None
 
     def override(self, **changes: Any) -> Settings:
         given = {name: value for name, value in changes.items() if value is not None}
@@ -108,7 +111,12 @@ def plan_prompt(
     if settings.allocation is not None:
         return PromptPlan(given_allocations(settings.allocation), None, dict(settings.realize))
     grids = backbone.grids(model, inputs)
-    budgets = token_budgets(grids, settings.request, backbone.tiled)
+    groups = groups_of(grids, settings.request, settings.groups)
+    budgets = (
+        token_budgets(grids, settings.request, backbone.tiled)
+        if groups is None
+        else evenly(grids, settings.request, groups)
+    )
     queries = questions_for(backbone, processor, inputs, settings)
     relevance, glance = settings.relevance, None
     if isinstance(relevance, Glance):
@@ -118,6 +126,8 @@ def plan_prompt(
     with torch.no_grad():
         found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
     levels = [settings.request.levels if level is None else level for level in found.levels]
+    if groups is not None:
+        budgets = by_relevance(plain_maps(found.relevance), grids, settings.request, groups)
     allocations = allocate_pictures(found.relevance, grids, budgets, levels, settings.request, scenes)
     return PromptPlan(
         allocations,

@@ -1,9 +1,9 @@
 """`Document`: pages of a PDF, frames of a TIFF, a folder or a list of pictures; each is drawn when it is asked for.
 
-    document = Document.of("report.pdf", pages="2-5")
-    document.pages[0].size            (height, width), without drawing it
-    document.texts                    plain words of every page, where there is a text layer
-    document.pages[0].draw(800)       the picture, its longer side at most 800 pixels
+document = Document.of("report.pdf", pages="2-5")
+document.pages[0].size            (height, width), without drawing it
+document.texts                    plain words of every page, where there is a text layer
+document.pages[0].draw(800)       the picture, its longer side at most 800 pixels
 """
 
 from __future__ import annotations
@@ -155,7 +155,9 @@ def document_of(source: Any, pages: int | str | Sequence[int] | None = None) -> 
 
 
 def _may_have_pages(source: Any) -> bool:
-    if isinstance(source, Document | list) or (isinstance(source, tuple) and not isinstance(source, PdfPage | PdfPlace)):
+    if isinstance(source, Document | list) or (
+        isinstance(source, tuple) and not isinstance(source, PdfPage | PdfPlace)
+    ):
         return True
     if isinstance(source, bytes):
         return b"%PDF-" in source[:1024] or source[:4] in _TIFF
@@ -178,7 +180,7 @@ def _listed(source: Any, pages: Any) -> Document:
         return _gathered(files_in(Path(source)), Path(source).name or str(source))
     if is_pdf(source) or (isinstance(source, bytes) and b"%PDF-" in source[:1024]):
         return _of_pdf(bytes(source) if isinstance(source, bytes) else source, pages)
-    if isinstance(source, bytes) and source[:4] in _TIFF or _is_tiff(source):
+    if (isinstance(source, bytes) and source[:4] in _TIFF) or _is_tiff(source):
         return _of_tiff(source, pages)
     sheet = PictureSheet(source)
     page = DocumentPage(1, sheet.name, sheet.size(), sheet)
@@ -334,9 +336,7 @@ def _listed_picture(file: Any) -> Document:
     return Document((DocumentPage(1, picture.name, picture.size, PictureSheet(file)),), picture.name, of_pages=1)
 
 
-def _tiff_pages(
-    file: Any, name: str, sizes: Sequence[tuple[int, int]], pages: Any, notes: tuple[str, ...]
-) -> Document:
+def _tiff_pages(file: Any, name: str, sizes: Sequence[tuple[int, int]], pages: Any, notes: tuple[str, ...]) -> Document:
     if len(sizes) == 1:
         sheet = PictureSheet(file)
         page_numbers(pages, 1, name)

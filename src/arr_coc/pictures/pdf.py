@@ -88,9 +88,7 @@ def page_numbers(pages: int | str | Sequence[int] | None, count: int, name: str)
     return list(dict.fromkeys(found))
 
 
-def pdf_pages(
-    path: PdfFile, pages: int | str | Sequence[int] | None = None, *, dpi: float = DPI
-) -> Iterator[PdfPage]:
+def pdf_pages(path: PdfFile, pages: int | str | Sequence[int] | None = None, *, dpi: float = DPI) -> Iterator[PdfPage]:
     """Draw pages of a PDF one after another, each with the words of its text layer. pages: as for `page_numbers`."""
     if not 18 <= dpi <= 600:
         raise InputError(f"dpi {dpi} is not between 18 and 600; {DPI} suits most pages")
