@@ -14,9 +14,10 @@ can be made to hit, and `quadtree.select_splits` hits it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -287,15 +288,19 @@ def check_budget(budget: object, full: int) -> int:
 
 
 def tokens_for(
-    image_size: tuple[int, int],
+    image_size: Any,
     budget: int | None = None,
     *,
     strategy: str = "overlay",
     cell: int = DEFAULT_CELL,
     canvas: tuple[int, int] | None = None,
     levels: int | None = None,
+    total: bool = False,
 ) -> int:
     """How many visual tokens a picture of (height, width) will cost at a budget; no pixels needed.
+
+    Of a list of sizes: what all of these pictures cost together. The budget is then that of each, or with `total` that
+    of all.
 
     With `budget=None`: the full count. Otherwise the budget, or the full count where that is less; with
     strategy="quadtree" the largest count at or below it that splits of the tree can reach.
@@ -306,8 +311,14 @@ def tokens_for(
     251
     >>> tokens_for((1024, 1024), 251, strategy="quadtree")
     250
+    >>> tokens_for([(1024, 1024), (320, 320)], 251), tokens_for([(1024, 1024), (320, 320)], 251, total=True)
+    (351, 251)
     """
     check_strategy(strategy)
+    if isinstance(image_size, Sequence) and image_size and not isinstance(image_size[0], int | float | np.number):
+        how: dict[str, Any] = {"strategy": strategy, "cell": cell, "canvas": canvas, "levels": levels}
+        each = [tokens_for(size, None if total else budget, **how) for size in image_size]
+        return sum(each) if budget is None or not total else check_budget(budget, sum(each))
     rows, cols = grid_of(image_size if canvas is None else canvas, cell)
     if levels is not None:
         whole(levels, "levels")

@@ -73,7 +73,9 @@ def _heading(canvas: np.ndarray, lines: list[str], allocation: DocumentAllocatio
     if shown < len(allocation.pages):
         told += f"; the {shown} with most tokens are shown"
     write(canvas, shorten(told, width - 2 * MARGIN - 320, TEXT), MARGIN, y, size=TEXT, colour=MUTED)
-    spent = f"{allocation.tokens} of {allocation.full} tokens ({100 * allocation.keep:.1f} %)"
+    spent = f"{allocation.tokens} tokens"
+    if allocation.full:
+        spent = f"{allocation.tokens} of {allocation.full} tokens ({100 * allocation.keep:.1f} %)"
     write(canvas, spent, width - MARGIN, MARGIN - 6, size=TEXT, weight=BOLD, align="right")
 
 

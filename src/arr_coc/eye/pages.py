@@ -55,7 +55,12 @@ def has_documents(turns: Any) -> bool:
 
 
 def open_pages(
-    turns: Sequence[Any], question: str, request: Request, relevance: Any, offers: PageOffers, *, single: bool
+    turns: Sequence[Any],
+    question: str,
+    request: Request,
+    relevance: Any,
+    offers: PageOffers,
+    most: int | None = None,
 ) -> OpenedPages:
     """A conversation whose documents are opened at the pages that get tokens.
 
@@ -65,21 +70,22 @@ def open_pages(
         request: How much may be spent on each document, or on all pictures where it says `total`.
         relevance: As for `look`.
         offers: What else is known.
-        single: The model reads one picture: of all pages only the best is shown, without marks.
+        most: Pages that are shown. 1: the model reads one picture, and gets the best page without marks.
 
     Returns:
         The conversation, and how its pictures share budgets.
     """
     if isinstance(request.budget, Sequence):
         raise InputError("several budgets are for several pictures; a document takes one number")
-    relevance = for_pages(relevance)
+    relevance, single = for_pages(relevance), most == 1
+    most = MOST_PAGES_SHOWN if most is None else most
     parts = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
     documents = [as_document(part) for part in parts]
     if request.total or single:
         everything = Document.of(documents) if len(documents) > 1 else documents[0]
-        looks = [look_through(everything, question, request, relevance, offers, 1 if single else MOST_PAGES_SHOWN)]
+        looks = [look_through(everything, question, request, relevance, offers, most)]
     else:
-        looks = [look_through(one, question, request, relevance, offers, MOST_PAGES_SHOWN) for one in documents]
+        looks = [look_through(one, question, request, relevance, offers, most) for one in documents]
     gathered = _Gathered(request, single)
     opened, queue = [], list(zip(parts, documents, strict=True))
     start = 0

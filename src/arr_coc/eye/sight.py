@@ -169,10 +169,11 @@ class Sight:
         allocation: Any = None,
         words: Any = None,
         look_for: str | None = None,
+        pages_shown: int | None = None,
         **how: Any,
     ) -> ChatLook:
         """All of `ask` before the picture is encoded. look_for: what tokens are spent on, where that is not the
-        question."""
+        question. pages_shown: of a document, at most."""
         if isinstance(query, str):
             shown = self._view or self._pages
             if shown is None:
@@ -187,8 +188,8 @@ class Sight:
         relevance = self.relevance if relevance is None else relevance
         opened = None
         if allocation is None and has_documents(query):
-            asked = {"single": self._taught_single_questions}
-            opened = open_pages(query, look_for or question, request, relevance, self._page_offers(), **asked)
+            most = 1 if self._taught_single_questions else pages_shown
+            opened = open_pages(query, look_for or question, request, relevance, self._page_offers(), most)
             query, relevance, request, words = opened.turns, opened.relevance, opened.request, None
         turns = [turn.seen_by(self.processor) for turn in query]
         views = tuple(view for turn in turns for view in turn.views)

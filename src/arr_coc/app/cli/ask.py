@@ -17,7 +17,9 @@ MOST_PASSES = 4
 
 
 def command(
-    image: Annotated[str, typer.Argument(help="The picture; - reads the standard input.", show_default=False)],
+    image: Annotated[
+        str, typer.Argument(help="The picture, document or folder; - reads the standard input.", show_default=False)
+    ],
     query: Annotated[str, typer.Argument(help="The question.", show_default=False)],
     model: Annotated[
         str, typer.Option("--model", "-m", help="mini, which comes with the library; a folder; a name on the hub.")
@@ -45,7 +47,11 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="Words of the picture: hOCR, ALTO, TSV or JSON.", show_default=False),
     ] = None,
-    page: Annotated[int | None, typer.Option(help="Page of a PDF, from 1. [default: 1]", show_default=False)] = None,
+    page: Annotated[int | None, typer.Option(help="One page of a PDF, from 1.", show_default=False)] = None,
+    pages: Annotated[
+        str | None,
+        typer.Option(metavar="PAGES", help="Pages of a PDF or TIFF, such as 2-5,7. [default: all]", show_default=False),
+    ] = None,
     passes: Annotated[
         int | None,
         typer.Option(
@@ -123,18 +129,22 @@ def command(
       arr-coc ask form.png "What is the date?" --preset two_pass --budget 64
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
       arr-coc ask street.jpg "What does the red sign say?" -m Qwen/Qwen3-VL-2B-Instruct --depth early
+      arr-coc ask report.pdf "Who signed it?" --budget 256
       arr-coc ask report.pdf "Who signed it?" --page 3 --budget 128 --magnify 1.5
       arr-coc ask form.png "What is the date?" --record feedback.jsonl && arr-coc judge feedback.jsonl right
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
     from ...allocation.request import check_amount, check_depth, check_device, check_request
     from ...allocation.strategies import check_strategy
-    from ...asking import QuickEye, can_be_quick
+    from ...asking import QuickEye, ask, can_be_quick
     from ...eye.feedback import Feedback
+    from ...pictures.document import document_of
     from ...pictures.load import magnified
     from ...pictures.pdf import is_pdf, load_page
     from ...pictures.words_files import as_words
+    from .documents import answer_files
     from .inputs import check_clusters_of, check_model, expand, open_source, quiet_decoder, result_names
+    from .look import chosen_pages
 
     wait_asleep()
     tokens, share = check_amount(budget, keep)
@@ -168,8 +178,25 @@ def command(
     if not HUB_NAME.fullmatch(model):  # whether the hub has it is asked once the picture is known to be one
         check_model(model)
     source = open_source(image, allow_url)
-    if page is not None or is_pdf(source.place):
-        (source,) = expand([image], allow_url, None if page is None else str(page))
+    if page is not None or pages is not None or is_pdf(source.place):
+        (source,) = expand([image], allow_url, chosen_pages(page, pages))
+    document = document_of(source.place)
+    if document is not None and len(document) > 1:
+        refused = {"--passes, --preset and --explain": again, "--words": words is not None}
+        refused |= {"--depth": depth is not None, "--magnify": magnify != 1, "--record": kept is not None}
+        refused |= {"--clusters": clusters != "slic"}
+        for name, given_too in refused.items():
+            if given_too:
+                raise InputError(f"{name} is for one picture, and this has {len(document)} pages; choose one: --page")
+        check_model(model)
+        asked: dict[str, Any] = {"device": device, "relevance": None if relevance == "auto" else relevance}
+        asked |= {"levels": levels, "seed": seed, "max_new_tokens": new_tokens}
+        asked |= {"model": model, "strategy": strategy}
+        with progress(["reading"], "", hidden=as_json or quiet) as advance, uncollected():
+            advance("reading")
+            answer = ask(document, query, tokens, share, **asked)
+        files = {} if out is None else answer_files(out, Path(document.name).stem, document, query, answer, draw)
+        return tell_answer(document.name, query, answer, files, model, (as_json, quiet))
     if again and words is not None:
         raise InputError("--words cannot be read again and again; leave it out with --passes and --explain")
     with quiet_decoder(source):
@@ -227,19 +254,24 @@ def command(
                 from ...eye.story_drawing import write_story
 
                 files |= write_story(story, out)
-    if as_json:
-        print_json({**answer.to_json(), "model": model, "query": query, "files": files})
-        return 0
-    if quiet:
-        say(answer.text)
-        if is_unsure(answer.uncertainty):
-            complain(f"unsure: {UNSURE}")
-        return 0
-    if story is not None and explain:
+    if story is not None and explain and not as_json and not quiet:
         from ...eye.story import story_table
 
         show(story_table(story))
-    print_answer(source.file, query, answer, files)
+    return tell_answer(source.file, query, answer, files, model, (as_json, quiet))
+
+
+def tell_answer(name: str, query: str, answer: Any, files: dict[str, str], model: str, only: tuple[bool, bool]) -> int:
+    """The answer on the output. only: as JSON, and the text alone."""
+    as_json, quiet = only
+    if as_json:
+        print_json({**answer.to_json(), "model": model, "query": query, "files": files})
+    elif quiet:
+        say(answer.text)
+        if is_unsure(answer.uncertainty):
+            complain(f"unsure: {UNSURE}")
+    else:
+        print_answer(name, query, answer, files)
     return 0
 
 
@@ -266,6 +298,8 @@ def draw_page(
 def print_answer(name: str, query: str, answer: Any, files: dict[str, str]) -> None:
     from rich.text import Text
 
+    from .documents import pages_line
+
     last = answer.passes[-1]
     details = f"entropy {last.entropy:.2f} nats, margin {last.margin:.2f}"
     rows = [
@@ -275,6 +309,7 @@ def print_answer(name: str, query: str, answer: Any, files: dict[str, str]) -> N
             f"{answer.uncertainty:.2f} ({sureness_words(answer.uncertainty).partition(',')[0]}; {details})",
         ),
         ("tokens", f"{answer.tokens} of {answer.full} ({100 * answer.tokens / answer.full:.1f} %)"),
+        *([("pages", pages_line(answer))] if answer.pages else []),
         ("seconds", seconds_line(answer.seconds)),
         *files.items(),
     ]

@@ -25,8 +25,9 @@ from ...core.stopping import Stopped, stopping
 from ...eye.eye import Eye
 from .. import web
 from .chat import ChatRequest, UnknownModel, read_chat
+from .counting import count_tokens
 from .engine import Closed, Done, Engine, Full, Late, ReadPrompt, ServeJob
-from .guard import CHAT, GONE, Guard, Metrics, Refused, answer_of
+from .guard import CHAT, GONE, TOKENS, Guard, Metrics, Refused, answer_of
 from .limits import Limits, check_exposure
 
 PORT = 8000
@@ -144,6 +145,8 @@ def told_of(seen: ReadPrompt, done: Done | None = None, want: frozenset[str] = f
     if done is not None:
         told |= {"uncertainty": done.answer.uncertainty, "seconds": dict(done.answer.seconds)}
         told |= {"notes": list(done.answer.notes), "batch": seen.batch}
+        if done.answer.pages:
+            told |= {"pages": list(done.answer.pages), "of_pages": done.answer.of_pages}
         if "allocation" in want:
             allocations = [look.allocation.to_json() for look in done.answer.passes]
             told["allocation"] = allocations[0] if len(allocations) == 1 else allocations
@@ -254,6 +257,18 @@ def build_api(
         told = {"usage": usage_of(seen, done), "arr_coc": told_of(seen, done, asked.want)}
         return JSONResponse({**head, "object": "chat.completion", "choices": [choice], **told})
 
+    @api.post(TOKENS)
+    async def tokens(request: Request) -> Response:
+        """What a chat completion would cost, told before it is asked for: nothing is looked at."""
+        try:
+            call = Call(limits.seconds)
+            body = await call.body(request)
+            asked = await unless_gone(request, call.read(lambda: read_chat(body, name, limits, media, default)))
+            told = await unless_gone(request, call.within(asyncio.to_thread(count_tokens, engine.eye, asked)))
+        except (Refused, Full, Closed, InputError) as error:
+            return answer_of(Refused.of(error))
+        return JSONResponse({"object": "tokens", "model": name, **told})
+
     @api.post(FEEDBACK)
     async def judge(request: Request) -> Response:
         """{"id", "judged", "boxes", "answer"}: what a client says of an answer that was recorded."""
@@ -287,7 +302,7 @@ def build_api(
     async def elsewhere(request: Request, error: HTTPException) -> Response:
         """What no route serves, told as OpenAI's clients expect it."""
         asked_for = f"{request.method} {shown(request.url.path)}"
-        words = f"{asked_for} is not served here; see /v1/models and POST {CHAT}"
+        words = f"{asked_for} is not served here; see /v1/models, POST {CHAT} and POST {TOKENS}"
         return answer_of(Refused(error.status_code, words, error.headers))
 
     @api.get("/health")

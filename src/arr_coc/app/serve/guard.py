@@ -18,6 +18,7 @@ from .engine import Closed, Engine, Full
 
 log = logging.getLogger("arr_coc.serve")
 CHAT = "/v1/chat/completions"
+TOKENS = "/v1/tokens"
 GONE = 499
 
 
