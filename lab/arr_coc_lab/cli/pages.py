@@ -24,6 +24,12 @@ def command(
     pack: Annotated[bool, typer.Option("--pack", help="Also packs/*.bin, small files for training.")] = False,
     pdf: Annotated[bool, typer.Option("--pdf", help="Also img/*.pdf with a text layer.")] = False,
     wear: Annotated[bool, typer.Option("--wear", help="Scanned, faxed, photographed, …; boxes go along.")] = False,
+    documents: Annotated[
+        bool, typer.Option("--documents", help="Documents of 2 to 40 pages instead, as PDFs; --n says how many.")
+    ] = False,
+    scanned: Annotated[
+        bool, typer.Option("--scanned", help="With --documents: pages as scans, without a text layer.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
 ) -> None:
     """Draw forms, letters, receipts, tables, charts, screens and more, with questions and the boxes of their answers.
@@ -35,7 +41,13 @@ def command(
     Examples:
       arr-coc pages --n 24 --seed 5 --out pages
       arr-coc pages --n 500 --families forms,bars --split val --workers 4 --pack --out val
+      arr-coc pages --documents --n 20 --seed 5 --out documents
     """
+    if scanned and not documents:
+        raise InputError("--scanned is for --documents; pages are worn with --wear")
+    if documents:
+        draw_documents(out, n, seed, scanned, as_json)
+        return
     if workers < 1:
         raise InputError(f"--workers {workers} draws nothing; give at least 1")
     from ..worlds.pages.export import Order, check_order, write_dataset
@@ -65,3 +77,19 @@ def command(
     else:
         where = out / "contact_sheet.png"
         print(f"{written['pages']} pages, {written['questions']} questions ({split}, seed {seed}): {where}")
+
+
+def draw_documents(out: Path, n: int, seed: int, scanned: bool, as_json: bool) -> None:
+    """Reports, contracts, statements, manuals and catalogues, with questions that name no page; needs no browser."""
+    from ..worlds.documents.export import write_documents
+
+    try:
+        written = write_documents(out, n, seed, words=not scanned)
+    except OSError as error:
+        raise InputError(
+            f"cannot write to {out} ({error.strerror or error}); choose another folder with --out"
+        ) from error
+    if as_json:
+        print(json.dumps(written | {"seed": seed, "scanned": scanned}))
+    else:
+        print(f"{written['documents']} documents, {written['pages']} pages, {written['questions']} questions: {out}")
