@@ -10,13 +10,16 @@ longer than everything else together. Other strategies and devices import torch 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .allocation.request import Request, check_device
 from .allocation.request import check_request as check_request
@@ -25,11 +28,12 @@ from .core.checks import of_kind, shown
 from .core.errors import InputError, naming_extras
 from .core.values import DEFAULT_CELL, Allocation, Relevance
 from .pictures.document import Document, document_of
-from .pictures.load import Picture
+from .pictures.load import Picture, load_picture
 from .pictures.pdf import PdfPage, PdfPlace, is_pdf, load_page
 from .pictures.words import Words
 from .pictures.words_files import as_words, words_beside
-from .relevance.registry import as_relevance, resolve
+from .relevance.large import FINE_SIDE, LARGE_SIDE, read_tiles
+from .relevance.registry import Source, as_relevance, resolve
 from .relevance.registry import check_relevance as check_relevance
 from .relevance.scene import VIEW_SIDE, Scene
 
@@ -144,16 +148,21 @@ def prepare(image: Any, pages: int | str | Sequence[int] | None = None) -> Prepa
     picture, words = load_page(image, longest_side=VIEW_SIDE)
     if words is None and (beside := words_beside(image)) is not None:
         words = as_words(beside, picture.size)
-    return Prepared(picture, perf_counter() - started, words)
+    fine = None
+    if max(picture.size) > LARGE_SIDE and isinstance(image, str | os.PathLike | np.ndarray | Picture):
+        fine = partial(load_picture, image, longest_side=FINE_SIDE)
+    return Prepared(picture, perf_counter() - started, words, fine)
 
 
 @dataclass(eq=False)
 class Prepared:
-    """A loaded picture; it is sensed when first looked at, and only once. words: where they came with it."""
+    """A loaded picture; it is sensed when first looked at, and only once. words: where they came with it. fine: reads a
+    very large one again, in more pixels."""
 
     picture: Picture
     load_seconds: float = 0.0
     words: Words | None = None
+    fine: Callable[[], Picture] | None = None
 
     @cached_property
     def scene(self) -> Scene:
@@ -191,6 +200,8 @@ class Prepared:
             clock.seconds["sense"] = self.scene.sensed[1]
         with clock.stage("know"):
             known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
+            if self.fine is not None and source.name == "scorer":
+                known = read_tiles(known, self.fine().pixels, partial(_tile_map, source, scene, query))
         with clock.stage("attend"):
             needed, told = self.scene.strategy_inputs(request.strategy, request.options)
             allocation = allocate(
@@ -207,6 +218,10 @@ class Prepared:
             said = (*self.picture.notes, *known.notes, *allocation.notes, *told)
             allocation = replace(allocation, notes=tuple(dict.fromkeys(said)))
         return Look(allocation, known, self.picture, clock.seconds)
+
+
+def _tile_map(source: Source, scene: Scene, query: str, pixels: np.ndarray) -> np.ndarray:
+    return source.maps([replace(scene, picture=pixels)], [query]).relevance[0].map
 
 
 @dataclass(eq=False)

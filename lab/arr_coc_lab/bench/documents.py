@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from arr_coc.allocation.document_look import allocate_pages
 from arr_coc.allocation.request import Request
 from arr_coc.core.document_values import DocumentAllocation, PageShare
 from arr_coc.core.errors import InputError
+from arr_coc.core.values import Allocation
 from arr_coc.pictures.document import Document
 from arr_coc.relevance.document import page_relevances
 from arr_coc.relevance.words.joint import text_scores
@@ -109,10 +111,15 @@ def uniform(document: Document, tokens: Mapping[int, int]) -> DocumentAllocation
     for page in document.pages:
         full = -(-page.size[0] // 32) * -(-page.size[1] // 32)
         spent = min(tokens.get(page.number, 0), full)
-        flat = np.ones((1, 1), np.float32)
-        given = allocate(flat, spent, image_size=page.size) if spent else None
+        given = even_leaves(page.size, spent) if spent else None
         shares.append(PageShare(page.number, page.name, full, given))
     return DocumentAllocation(tuple(shares), sum(tokens.values()), "uniform", document.name)
+
+
+@lru_cache(maxsize=256)
+def even_leaves(size: tuple[int, int], tokens: int) -> Allocation:
+    """Leaves of a page of which nothing is known; pages of one size have the same."""
+    return allocate(np.ones((1, 1), np.float32), tokens, image_size=size)
 
 
 def answered(one: AskedDocument, budget: int) -> bool:
