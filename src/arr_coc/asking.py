@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any
 from .allocation.request import Request, check_decided, check_device, check_question, check_request
 from .allocation.strategies import DEFAULT_STRATEGY
 from .core.checks import of_kind, whole
-from .core.errors import naming_extras
-from .core.folders import MINI
+from .core.errors import InputError, naming_extras
+from .core.folders import MINI, part_folder
 from .core.values import Allocation, Answer
 from .eye.eye import Eye
 from .eye.hints import check_hints
 from .eye.light import can_be_quick, quick_eye
+from .eye.pages import ask_page_by_page
 from .models.bundled import model_folder
+from .pictures.document import Document, document_of
 from .pictures.load import magnified
 from .pictures.pdf import load_page
+from .relevance.document import PageOffers
+from .relevance.scorer.source import ScorerRelevance, scorer_beside
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -43,10 +47,12 @@ def ask(
     hints: str | None = None,
     max_new_tokens: int = 64,
     magnify: float = 1.0,
+    pages: Any = None,
     **options: Unpack[StrategyOptions],
 ) -> Answer:
     """One question about one picture; `model` is an `Eye`, "mini", a folder or a name on the hub. Several: `Eye`.
 
+    Of a document with several pages (see `look`) the budget is that of all of them; `pages` are some, such as "2-5".
     magnify: how many times as large the picture is read, for small type. The other arguments are those of `Eye.ask`.
     Where the torch-free engine will do, nothing heavy is imported.
     """
@@ -65,6 +71,13 @@ def ask(
     if allocation is not None:
         of_kind(allocation, Allocation, "allocation")
     chosen: dict[str, Any] = {"strategy": strategy, "relevance": relevance, "allocation": allocation}
+    document = document_of(image, pages)
+    if document is not None and len(document) > 1:
+        if allocation is not None or words is not None or magnify != 1.0:
+            raise InputError("allocation=, words= and magnify= are of one picture, and this has several pages")
+        how |= {"strategy": strategy, "hints": hints, "max_new_tokens": max_new_tokens, **options}
+        return _ask_document(document, query, (budget, keep), model, device, relevance, how)
+    image = image if document is None else document.pages[0].source
     picture, known = load_page(image)
     picture = magnified(picture, magnify)
     how |= {
@@ -79,6 +92,33 @@ def ask(
     # A copy: several threads may ask at once.
     eye: Any = model if hasattr(model, "set_image") else copy(_loaded(str(model), device))
     return eye.set_image(picture).ask(query, budget, keep, **how)
+
+
+def _ask_document(
+    document: Document,
+    query: str,
+    amount: tuple[Any, Any],
+    model: Any,
+    device: str,
+    relevance: Any,
+    how: dict[str, Any],
+) -> Answer:
+    """All pages of one prompt, or where `mini` is asked, page by page and without torch where that will do."""
+    if not (isinstance(model, str) and model == MINI):
+        eye: Any = model if hasattr(model, "set_image") else copy(_loaded(str(model), device))
+        return eye.set_image(document).ask(query, *amount, relevance=relevance, **how)
+    scorer = scorer_beside(part_folder(MINI))
+    offers = PageOffers(device=device, scorer=None if scorer is None else ScorerRelevance(scorer))
+
+    def asker(picture: Any, words: Any, tokens: int, known: Any) -> Answer:
+        size, strategy = picture.pixels.shape[:2], how["strategy"]
+        quick = can_be_quick(model, device, size, tokens, strategy=strategy)
+        reader: Any = quick_eye() if quick else copy(_loaded(str(model), device))
+        return reader.set_image(picture).ask(query, tokens, relevance=known, words=words, **how)
+
+    laid = {name: how[name] for name in ("levels", "seed") if how[name] is not None}
+    request = Request.of(*amount, **laid)
+    return ask_page_by_page(document, query, request, "auto" if relevance is None else relevance, offers, asker)
 
 
 @lru_cache(maxsize=1)

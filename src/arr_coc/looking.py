@@ -10,13 +10,16 @@ longer than everything else together. Other strategies and devices import torch 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .allocation.request import Request, check_device
 from .allocation.request import check_request as check_request
@@ -24,17 +27,20 @@ from .allocation.strategies import DEFAULT_STRATEGY, check_strategy, without_tor
 from .core.checks import of_kind, shown
 from .core.errors import InputError, naming_extras
 from .core.values import DEFAULT_CELL, Allocation, Relevance
-from .pictures.load import Picture
+from .pictures.document import Document, document_of
+from .pictures.load import Picture, load_picture
 from .pictures.pdf import PdfPage, PdfPlace, is_pdf, load_page
 from .pictures.words import Words
 from .pictures.words_files import as_words, words_beside
-from .relevance.registry import as_relevance, resolve
+from .relevance.large import FINE_SIDE, LARGE_SIDE, read_tiles
+from .relevance.registry import Source, as_relevance, resolve
 from .relevance.registry import check_relevance as check_relevance
 from .relevance.scene import VIEW_SIDE, Scene
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from .allocation.document_look import DocumentLook
     from .allocation.request import AnyOptions, Budget, Share, StrategyOptions
 
     class LookOptions(AnyOptions, total=False, closed=True):
@@ -49,9 +55,10 @@ if TYPE_CHECKING:
         relevance: Any
         photos: bool
         words: Any
+        pages: Any
 
 
-KEYWORDS = ("device", "relevance", "photos", "words")
+KEYWORDS = ("device", "relevance", "photos", "words", "pages")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +94,11 @@ def look(
     relevance: Any = "auto",
     photos: bool = True,
     words: Any = None,
+    pages: int | str | Sequence[int] | None = None,
     **options: Unpack[StrategyOptions],
-) -> Allocation:
-    """Where the visual tokens go for one picture and one question.
+) -> Allocation | Any:
+    """Where the visual tokens go for one picture and one question; of a document with several pages, one budget over
+    all of them and a `DocumentAllocation`.
 
     image: path, PIL image, numpy array, torch tensor, bytes (see `load_picture`). budget: tokens that may be spent, or
     "25%"; or keep: share of the full count, by default a quarter. A budget above the full count means all of it.
@@ -100,11 +109,12 @@ def look(
     name of `registry.source_names()`, the folder of a trained scorer, a function of (picture (H, W, 3), question), or
     a map. photos: whether the photo map may take part in "auto" and "look". words: of the picture, with their boxes
     (`as_words`: a list, a file, `Words`), which relevance="words" else reads by OCR. A page of a PDF brings its
-    own, and so does a picture with a file of words beside it (page.png, page.hocr). options: what a strategy takes by
+    own, and so does a picture with a file of words beside it (page.png, page.hocr). pages: of a PDF, a TIFF with
+    several frames, a folder or a list of pictures: "2-5,7", 3; all by default. options: what a strategy takes by
     name, such as `criterion` (quadtree) or `boxes` (oracle).
     """
     how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "levels": levels, "relevance": relevance}
-    how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, **options}
+    how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, "pages": pages, **options}
     return examine(image, query, budget, keep, **how).allocation
 
 
@@ -115,30 +125,44 @@ def examine(
     budget: Budget | None = None,
     keep: Share | None = None,
     **how: Unpack[LookOptions],
-) -> Look:
-    """`look` with everything that led to it; the arguments are those of `look`."""
+) -> Look | Any:
+    """`look` with everything that led to it; the arguments are those of `look`. Of a document: a `DocumentLook`."""
+    pages = how.pop("pages", None)
+    if (document := document_of(image, pages)) is not None:
+        return prepare(document).look(query, budget, keep, **how)
     if how.get("words") is None and (isinstance(image, PdfPage | PdfPlace) or is_pdf(image)):
         return prepare(image).look(query, budget, keep, **how)  # its words may be what the relevance needs
     request_of([query], budget, keep, **how)  # what is wrong whatever the picture is told before it is read
     return prepare(image).look(query, budget, keep, **how)
 
 
-def prepare(image: Any) -> Prepared:
-    """Load a picture, or a page of a PDF, with its words where they come with it, once for any number of questions."""
+def prepare(image: Any, pages: int | str | Sequence[int] | None = None) -> Prepared | Any:
+    """Load a picture, or a page of a PDF, with its words where they come with it, once for any number of questions. Of
+    a document with several pages: a `PreparedDocument`, none of its pages drawn yet."""
     started = perf_counter()
+    document = document_of(image, pages)
+    if document is not None and len(document) > 1:
+        return PreparedDocument(document, perf_counter() - started)
+    if document is not None:
+        image = document.pages[0].source
     picture, words = load_page(image, longest_side=VIEW_SIDE)
     if words is None and (beside := words_beside(image)) is not None:
         words = as_words(beside, picture.size)
-    return Prepared(picture, perf_counter() - started, words)
+    fine = None
+    if max(picture.size) > LARGE_SIDE and isinstance(image, str | os.PathLike | np.ndarray | Picture):
+        fine = partial(load_picture, image, longest_side=FINE_SIDE)
+    return Prepared(picture, perf_counter() - started, words, fine)
 
 
 @dataclass(eq=False)
 class Prepared:
-    """A loaded picture; it is sensed when first looked at, and only once. words: where they came with it."""
+    """A loaded picture; it is sensed when first looked at, and only once. words: where they came with it. fine: reads a
+    very large one again, in more pixels."""
 
     picture: Picture
     load_seconds: float = 0.0
     words: Words | None = None
+    fine: Callable[[], Picture] | None = None
 
     @cached_property
     def scene(self) -> Scene:
@@ -176,6 +200,8 @@ class Prepared:
             clock.seconds["sense"] = self.scene.sensed[1]
         with clock.stage("know"):
             known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
+            if self.fine is not None and source.name == "scorer":
+                known = read_tiles(known, self.fine().pixels, partial(_tile_map, source, scene, query))
         with clock.stage("attend"):
             needed, told = self.scene.strategy_inputs(request.strategy, request.options)
             allocation = allocate(
@@ -192,6 +218,40 @@ class Prepared:
             said = (*self.picture.notes, *known.notes, *allocation.notes, *told)
             allocation = replace(allocation, notes=tuple(dict.fromkeys(said)))
         return Look(allocation, known, self.picture, clock.seconds)
+
+
+def _tile_map(source: Source, scene: Scene, query: str, pixels: np.ndarray) -> np.ndarray:
+    return source.maps([replace(scene, picture=pixels)], [query]).relevance[0].map
+
+
+@dataclass(eq=False)
+class PreparedDocument:
+    """A document; its pages are read and drawn where a question needs them."""
+
+    document: Document
+    load_seconds: float = 0.0
+
+    @naming_extras()
+    def look(
+        self, query: str, budget: Budget | None = None, keep: Share | None = None, **how: Unpack[LookOptions]
+    ) -> DocumentLook:
+        """One question about all pages, one budget; the arguments are those of `arr_coc.look`."""
+        from .allocation.document_look import look_through
+        from .relevance.document import PageOffers
+
+        relevance = how.get("relevance", "auto")
+        if how.get("words") is not None:
+            raise InputError(f"words= are of one picture, not of {len(self.document)} pages; leave them out")
+        many = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
+        known = {**how, "words": True, "relevance": "auto" if many else relevance}
+        request = request_of([query], budget, keep, **known)
+        if not without_torch(request.strategy):
+            raise InputError(f"strategy {request.strategy!r} is for one picture; documents take overlay or quadtree")
+        device = how.get("device", "cpu")
+        check_device(device)
+        offers = PageOffers(of_kind(how.get("photos", True), bool, "photos"), device)
+        found = look_through(self.document, query, request, relevance, offers)
+        return replace(found, seconds={"load": self.load_seconds, "import": 0.0, **found.seconds})
 
 
 def request_of(queries: Sequence[str], budget: Any = None, keep: Any = None, **how: Any) -> Request:
@@ -217,7 +277,7 @@ def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevanc
     """What a look with this strategy will import anyway, so that its time can be told apart from the work's."""
     for room in (
         *("sensing.one_picture", "sensing.backend_opencv"),
-        *("relevance.language.lexical", "relevance.look.propositional", "allocation.allocate"),
+        *("relevance.language.lexical", "relevance.look.three_ways", "allocation.allocate"),
     ):
         import_module(f".{room}", __package__)
     if not without_torch(strategy) or device != "cpu":

@@ -234,6 +234,17 @@ class WordsBenchOptions(BenchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DocumentsBenchOptions(BenchOptions):
+    number: int = option(150, "Questions.", least=1)
+    pages: int = option(10, "Pages of every document.", least=2)
+    each: int = option(5, "Questions of a document, at most.", least=1)
+    scanned: bool = option(False, "Pages as scans, without their text layer.")
+    budgets: tuple[int, ...] = option((64, 256, 1024), "Tokens for a whole document.")
+    ask: int = option(0, "Let mini answer so many of the questions.")
+    seed: int = option(77, "Of the documents.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class AnalysisOptions(DeviceOptions):
     scorer: Path = option(help="Folder of the scorer to be analysed.")
     record: Path | None = option(None, "record.json of train_hypotheses: tensions and the outcome curve.")

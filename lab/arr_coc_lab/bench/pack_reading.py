@@ -27,12 +27,11 @@ from arr_coc.pricing.tables import TokenTable, table_for
 from ..statistics import Estimate, paired, paired_bootstrap, proportion, ratio
 from .machine import machine_facts
 from .options import PackOptions
-from .real_ask import reading_questions
+from .real import reading_questions
 from .report import Quantity, Report, Table
 from .run import BenchRun
 from .suite import parse_shares, suite
-from .vqa import FULL, AnswerStore, Condition, Question, answered, conditions_at
-from .vqa_metrics import anls, exact
+from .vqa import FULL, AnswerStore, Condition, Question, anls, answered, conditions_at, exact
 
 if TYPE_CHECKING:
     from arr_coc.eye.eye import Eye

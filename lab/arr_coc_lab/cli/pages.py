@@ -29,6 +29,12 @@ class PagesCommand:
     pack: Annotated[bool, typer.Option("--pack", help="Also packs/*.bin, small files for training.")] = False
     pdf: Annotated[bool, typer.Option("--pdf", help="Also img/*.pdf with a text layer.")] = False
     wear: Annotated[bool, typer.Option("--wear", help="Scanned, faxed, photographed, …; boxes go along.")] = False
+    documents: Annotated[
+        bool, typer.Option("--documents", help="Documents of 2 to 40 pages instead, as PDFs; --n says how many.")
+    ] = False
+    scanned: Annotated[
+        bool, typer.Option("--scanned", help="With --documents: pages as scans, without a text layer.")
+    ] = False
     as_json: OnlyJson = False
 
 
@@ -43,7 +49,13 @@ def command(options: PagesCommand) -> None:
     Examples:
       arr-coc pages --n 24 --seed 5 --out pages
       arr-coc pages --n 500 --families forms,bars --split val --workers 4 --pack --out val
+      arr-coc pages --documents --n 20 --seed 5 --out documents
     """
+    if options.scanned and not options.documents:
+        raise InputError("--scanned is for --documents; pages are worn with --wear")
+    if options.documents:
+        draw_documents(options)
+        return
     if options.workers < 1:
         raise InputError(f"--workers {options.workers} draws nothing; give at least 1")
     from ..worlds.pages.export import Order, check_order, write_dataset
@@ -80,3 +92,20 @@ def command(options: PagesCommand) -> None:
         where = options.out / "contact_sheet.png"
         drawn = f"{written['pages']} pages, {written['questions']} questions"
         print(f"{drawn} ({options.split}, seed {options.seed}): {where}")
+
+
+def draw_documents(options: PagesCommand) -> None:
+    """Reports, contracts, statements, manuals and catalogues, with questions that name no page; needs no browser."""
+    from ..worlds.documents.export import write_documents
+
+    out = options.out
+    try:
+        written = write_documents(out, options.n, options.seed, words=not options.scanned)
+    except OSError as error:
+        raise InputError(
+            f"cannot write to {out} ({error.strerror or error}); choose another folder with --out"
+        ) from error
+    if options.as_json:
+        print(json.dumps(written | {"seed": options.seed, "scanned": options.scanned}))
+    else:
+        print(f"{written['documents']} documents, {written['pages']} pages, {written['questions']} questions: {out}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..core.checks import shown, whole, whole_size
+from ..core.checks import of_kind, shown, whole, whole_size
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, MOST_CELLS
 from .strategies import DEFAULT_STRATEGY, check_options, check_strategy
@@ -70,7 +70,7 @@ class Request:
     its full count, or "25%". Neither: a quarter. strategy, options: see `allocation.strategies`. levels: the coarsest
     level of detail; None leaves it to the allocator. cell, canvas: pixels of one token, and (height, width) that the
     backbone resizes to. seed: for strategies that draw lots. ceiling: tokens that no picture may cost, whatever was
-    asked for; a note tells where it held.
+    asked for; a note tells where it held. total: the budget is that of all pictures of a prompt together.
     """
 
     budget: int | Sequence[int] | None = None
@@ -82,6 +82,7 @@ class Request:
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
     ceiling: int | None = None
+    total: bool = False
 
     def __post_init__(self) -> None:
         budget, keep = check_amount(self.budget, self.keep)
@@ -95,6 +96,7 @@ class Request:
             "canvas": None if self.canvas is None else whole_size(self.canvas, "canvas"),
             "seed": whole(self.seed, "seed", -(1 << 63)),
             "ceiling": None if self.ceiling is None else whole(self.ceiling, "ceiling", 1),
+            "total": of_kind(self.total, bool, "total"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -137,6 +139,8 @@ class Request:
 
     def notes(self, full: int, name: str = "the whole picture") -> tuple[str, ...]:
         """What a reader should know: this picture does not reach the budget."""
+        if self.total:
+            return ()
         asked = self.budget if isinstance(self.budget, Sequence) else [self.wanted(full)]
         if self.ceiling is not None and max(min(one, full) for one in asked) > self.ceiling:
             return (f"no picture may cost more than {self.ceiling} tokens here: the budget was lowered to that",)

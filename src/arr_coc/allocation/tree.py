@@ -14,9 +14,10 @@ can be made to hit, and `quadtree.select_splits` hits it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -288,7 +289,7 @@ def check_budget(budget: object, full: int) -> int:
 
 
 def tokens_for(
-    image_size: tuple[int, int],
+    image_size: Any,
     budget: int | None = None,
     *,
     strategy: str = "overlay",
@@ -296,10 +297,14 @@ def tokens_for(
     canvas: tuple[int, int] | None = None,
     levels: int | None = None,
     model: str | None = None,
+    total: bool = False,
 ) -> int:
     """How many visual tokens a picture of (height, width) will cost at a budget; no pixels needed.
 
-    model: a model that is not touched, by its name: what its provider counts (`arr_coc.pricing`), at most the budget.
+    Of a list of sizes: what all of these pictures cost together. The budget is then that of each, or with `total` that
+    of all. model: a model that is not touched, by its name: what its provider counts (`arr_coc.pricing`), at most the
+    budget.
+
     With `budget=None`: the full count. Otherwise the budget, or the full count where that is less; with
     strategy="quadtree" the largest count at or below it that splits of the tree can reach.
 
@@ -311,11 +316,17 @@ def tokens_for(
     250
     >>> tokens_for((1024, 1024), model="gpt-4o")
     765
+    >>> tokens_for([(1024, 1024), (320, 320)], 251), tokens_for([(1024, 1024), (320, 320)], 251, total=True)
+    (351, 251)
     """
+    check_strategy(strategy)
+    if isinstance(image_size, Sequence) and image_size and not isinstance(image_size[0], int | float | np.number):
+        how: dict[str, Any] = {"strategy": strategy, "cell": cell, "canvas": canvas, "levels": levels, "model": model}
+        each = [tokens_for(size, None if total else budget, **how) for size in image_size]
+        return sum(each) if budget is None or not total else check_budget(budget, sum(each))
     if model is not None:
         full = table_for(model).tokens(image_size)
         return full if budget is None else check_budget(budget, full)
-    check_strategy(strategy)
     rows, cols = grid_of(image_size if canvas is None else canvas, cell)
     if levels is not None:
         whole(levels, "levels")

@@ -327,7 +327,8 @@ class Answer:
 
     full: visual tokens of the untouched model. notes: where the relevance came from, what else one should know, and
     those of the allocations. source: what the text was read from: "pixels", "words" (copied from those of the page), or
-    "words and pixels", where both say the same."""
+    "words and pixels", where both say the same. pages: of a document, the page of each pass; of_pages: how many it has.
+    """
 
     text: str
     uncertainty: float
@@ -336,6 +337,8 @@ class Answer:
     full: int = 0
     notes: tuple[str, ...] = ()
     source: str = "pixels"
+    pages: tuple[int, ...] = ()
+    of_pages: int = 0
 
     def __post_init__(self) -> None:
         laid = [note for step in self.passes for note in step.allocation.notes]
@@ -362,7 +365,8 @@ class Answer:
             {**{name: getattr(step, name) for name in Pass.NUMBERS}, "allocation": step.allocation.to_json()}
             for step in self.passes
         ]
-        told = {"seconds": dict(self.seconds), "notes": list(self.notes)}
+        told: dict[str, Any] = {"seconds": dict(self.seconds), "notes": list(self.notes)}
+        told |= {"pages": list(self.pages), "of_pages": self.of_pages} if self.pages else {}
         return {"schema": ANSWER_SCHEMA, **own, **told, "passes": passes}
 
 
@@ -389,8 +393,10 @@ def token_density(allocation: Allocation) -> np.ndarray:
     return density
 
 
-def compare(a: Allocation, b: Allocation) -> Comparison:
-    """Overlap and moved tokens of two allocations of the same picture."""
+def compare(a: Any, b: Any) -> Comparison:
+    """Overlap and moved tokens of two allocations of the same picture, or of the same document."""
+    if hasattr(a, "compared"):
+        return a.compared(b)
     both = (of_kind(one, Allocation, "what is compared") for one in (a, b))
     sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in both]
     if sizes[0] != sizes[1]:

@@ -113,7 +113,8 @@ class ChatLook:
 
     inputs: its whole prompt, as the engine wants it. views: its pictures, in order. seconds: so far. question: the text
     of its last turn. full: visual tokens that its pictures would cost untouched. copied: the answer by the words of the
-    page, where they are known and the model does not read them in its prompt."""
+    page, where they are known and the model does not read them in its prompt. pages: of documents, the page of each
+    view; of_pages: how many there are."""
 
     inputs: dict[str, Any]
     plan: PromptPlan
@@ -122,6 +123,8 @@ class ChatLook:
     question: str = ""
     full: int = 0
     copied: WordsAnswer | None = None
+    pages: tuple[int, ...] = ()
+    of_pages: int = 0
 
 
 def check_turns(turns: Sequence[Turn]) -> str:

@@ -27,7 +27,9 @@ from ..core.folders import MINI
 from ..core.values import Allocation, Answer, Pass, Relevance
 from ..models.base import Settings
 from ..models.bundled import Calibration, marked, model_folder
+from ..pictures.document import Document, document_of
 from ..pictures.words import Words
+from ..relevance.document import PageOffers
 from ..relevance.registry import check_relevance
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 from ..relevance.words.answer import copied_answer
@@ -35,6 +37,7 @@ from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, words_o
 from .decoding import DecodingStep, Generated, Spelling, Sureness
 from .feedback import Feedback
 from .hints import check_hints, hints_of, settled
+from .pages import ask_page_by_page, has_documents, open_pages
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -134,6 +137,7 @@ class Eye:
             self.engine = StockEngine(*given, name=name, graphs=graphs, depth=depth)
         self.record = Feedback.of(record)
         self._view: View | None = None
+        self._pages: Document | None = None
         # What is awaited takes turns here; copies of an eye, which share its weights, share it too.
         self._thread: ThreadPoolExecutor = ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye")
 
@@ -193,9 +197,13 @@ class Eye:
     def name(self) -> str:
         return self.engine.name
 
-    def set_image(self, image: Any) -> Self:
-        """The picture that the next questions are about: path, PIL image, array or tensor."""
-        self._view = self.engine.view(image)
+    def set_image(self, image: Any, pages: Any = None) -> Self:
+        """The picture that the next questions are about: path, PIL image, array or tensor; or a document, some of
+        whose pages may be named ("2-5")."""
+        document = document_of(image, pages)
+        self._view, self._pages = None, document if document is not None and len(document) > 1 else None
+        if self._pages is None:
+            self._view = self.engine.view(image if document is None else document.pages[0].source)
         return self
 
     def prepare(
@@ -209,31 +217,44 @@ class Eye:
         words: Any = None,
         hints: str | None = None,
         look_for: str | None = None,
+        pages_shown: int | None = None,
         **how: Any,
     ) -> ChatLook:
         """All of `ask` before the picture is encoded. look_for: what tokens are spent on, where that is not the
-        question."""
+        question. pages_shown: of a document, at most."""
         helped = check_hints(hints)
         if isinstance(query, str):
-            if self._view is None:
+            seen = self._view or self._pages
+            if seen is None:
                 raise InputError("no picture yet: call eye.set_image(image) before eye.ask(query)")
-            query = (Turn(USER, (self._view, query)),)
+            query = (Turn(USER, (seen, query)),)
         question = check_turns(query)
         check_request([question], budget, keep)
         check_decided(allocation, budget=budget, keep=keep)
         own = {"levels": self.levels, "strategy": self.strategy}
         how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
         request = Request.of(budget, keep, keywords=ASK_KEYWORDS, **how)
+        relevance = self.relevance if relevance is None else relevance
+        opened = None
+        if allocation is None and has_documents(query):
+            most = 1 if self._taught_single_questions else pages_shown
+            opened = open_pages(query, look_for or question, request, relevance, self._page_offers(), most)
+            query, relevance, request, words = opened.turns, opened.relevance, opened.request, None
         turns = [turn.seen_by(self.engine.view) for turn in query]
         settings = Settings(
             request,
             query=look_for or question,
             allocation=allocation,
-            relevance=self.relevance if relevance is None else relevance,
+            relevance=relevance,
             scorer=self.scorer,
-            words=words_of([view for turn in turns for view in turn.views], words),
+            words=None if opened else words_of([view for turn in turns for view in turn.views], words),
+            groups=opened.groups if opened else None,
         )
         looked = self.engine.look(turns, settings)
+        if opened is not None:
+            looked.seconds["look"] += opened.seconds
+            plan = replace(looked.plan, notes=opened.notes)
+            return replace(looked, plan=plan, question=question, pages=opened.pages, of_pages=opened.of_pages)
         return self._hinted(looked, turns, settings) if helped and settings.words is not None else looked
 
     def _hinted(self, looked: ChatLook, turns: Sequence[Turn], settings: Settings) -> ChatLook:
@@ -268,7 +289,8 @@ class Eye:
         )
         shown = (marked(view.picture, self.scorer) for view in looked.views)
         notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes)
-        answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes)
+        told: dict[str, Any] = {"pages": looked.pages, "of_pages": looked.of_pages}
+        answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes, **told)
         if looked.copied is not None:
             answer = settled(answer, looked.copied)
         if self.record is None or len(looked.views) != 1:
@@ -308,8 +330,39 @@ class Eye:
         """
         max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
         how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, "hints": hints, **options}
+        if self._pages is not None and allocation is None and self._taught_single_questions and isinstance(query, str):
+            return self._page_by_page(self._pages, query, (budget, keep), relevance, max_new_tokens, how)
         looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
         return self._answers([looked], max_new_tokens)[0]
+
+    def _page_offers(self) -> PageOffers:
+        """What the pages of a document are asked with."""
+        return PageOffers(device=self.engine.device, scorer=self.scorer)
+
+    @property
+    def _taught_single_questions(self) -> bool:
+        return self.engine.taught_single_questions(self.scorer)
+
+    def _page_by_page(
+        self,
+        document: Document,
+        query: str,
+        amount: tuple[Any, Any],
+        relevance: Any,
+        max_new_tokens: int,
+        how: dict[str, Any],
+    ) -> Answer:
+        """The pages of a document one after another, until the answer is sure."""
+        check_request([query], *amount)
+        given = {name: value for name, value in how.items() if value is not None}
+        request = Request.of(*amount, **{**given, "strategy": DEFAULT_STRATEGY})
+
+        def asker(picture: Any, words: Any, tokens: int, known: Any) -> Answer:
+            own = copy(self).set_image(picture)
+            return own.ask(query, tokens, relevance=known, words=words, max_new_tokens=max_new_tokens, **how)
+
+        source = self.relevance if relevance is None else relevance
+        return ask_page_by_page(document, query, request, source, self._page_offers(), asker)
 
     def ask_many(
         self,

@@ -48,6 +48,7 @@ class LightEngine:
     """`mini`, or a folder of its kind, for one question at a time."""
 
     many = False
+    device = "cpu"
 
     def __init__(self, folder: Path) -> None:
         verify(folder)
@@ -60,6 +61,10 @@ class LightEngine:
     @property
     def ends(self) -> list[int]:
         return self.reader.ends
+
+    def taught_single_questions(self, scorer: Any) -> bool:
+        """It is `mini`, and was."""
+        return True
 
     def view(self, image: Any) -> View:
         """The picture as the model's processor resizes it."""

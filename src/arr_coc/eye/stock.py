@@ -107,6 +107,11 @@ class StockEngine:
         """Whether several prompts can be answered in one padded batch."""
         return is_lean(self.model)
 
+    @property
+    def device(self) -> str:
+        """Where the model is."""
+        return str(self.model.device)
+
     def view(self, image: Any) -> View:
         """A picture as the processor shows it."""
         return View.of(self.processor, image)
@@ -115,7 +120,7 @@ class StockEngine:
         """The prompt of a conversation whose pictures are views, and where their tokens go."""
         views = tuple(view for turn in turns for view in turn.views)
         settings = replace(settings, realize={} if self.depth is None else {"depth": self.depth})
-        single = self._taught_single_questions(settings.scorer)
+        single = self.taught_single_questions(settings.scorer)
         seconds = {"load": sum(view.seconds for view in views)}
         with timed(seconds, "read"):
             inputs = chat_inputs(self.processor, self._as_trained(turns, settings.scorer, single))
@@ -129,7 +134,7 @@ class StockEngine:
             plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
         return ChatLook(inputs, plan, seconds, views, turns[-1].text, self.visual_tokens(inputs))
 
-    def _taught_single_questions(self, scorer: Any) -> bool:
+    def taught_single_questions(self, scorer: Any) -> bool:
         """A reader of characters with a scorer of this library's. A large model beside one was taught conversations."""
         return isinstance(scorer, ScorerRelevance) and len(self.tokenizer) <= MOST_CHARACTERS
 

@@ -371,6 +371,7 @@ def attach(
     options: dict[str, Any] | None = None,
     videos: bool = False,
     words: Any = None,
+    total: bool = False,
     **realize: Unpack[AdapterOptions],
 ) -> Attachment:
     """Let this one model instance spend at most `budget` visual tokens on a picture, where the question needs them.
@@ -380,7 +381,8 @@ def attach(
     "look" (that of `arr_coc.look`), "scorer" (the learned one), any other name of `registry.source_names()`, the
     folder of a scorer, a function (picture (3, H, W) in [0, 1], question) -> map, or maps; by default a glance where
     the family can, else "detail". options: for the strategy. videos: the prompts show videos (Qwen3-VL): what is said
-    of a picture then holds for each group of frames. words: of each picture, for sources that read them. realize: for
+    of a picture then holds for each group of frames. words: of each picture, for sources that read them. total: the
+    budget, or share, is that of all pictures of a prompt together, and relevance decides between them. realize: for
     the family's adapter, such as depth=DepthRouting(), merge="pick" or merge="compressor".
 
     >>> with attach(model, processor, budget=256):  # doctest: +SKIP
@@ -414,7 +416,9 @@ def attach(
     if budget is None and keep is None:
         budget = DEFAULT_BUDGET
     settings = Settings(
-        request=Request.of(budget, keep, strategy=strategy, levels=levels, seed=seed, options=options or {}),
+        request=Request.of(
+            budget, keep, strategy=strategy, levels=levels, seed=seed, options=options or {}, total=total
+        ),
         relevance=relevance,
         words=words,
         realize=realize,

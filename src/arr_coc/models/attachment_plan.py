@@ -20,6 +20,7 @@ from ..relevance.scene import Scene
 from .base import Backbone, Inputs, PromptPlan, Settings, VisualGrid, require_pictures
 from .glance import Glance, find_glance, glance_relevance, weigh_by_detail
 from .query import find_questions, with_questions
+from .shared_budget import by_relevance, evenly, groups_of, plain_maps
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -55,7 +56,12 @@ def plan_prompt(
     if settings.allocation is not None:
         return PromptPlan(given_allocations(settings.allocation), None, dict(settings.realize))
     grids = backbone.grids(model, inputs)
-    budgets = token_budgets(grids, settings.request, backbone.tiled)
+    groups = groups_of(grids, settings.request, settings.groups)
+    budgets = (
+        token_budgets(grids, settings.request, backbone.tiled)
+        if groups is None
+        else evenly(grids, settings.request, groups)
+    )
     queries = questions_for(backbone, processor, inputs, settings)
     relevance, glance = settings.relevance, None
     if isinstance(relevance, Glance):
@@ -65,6 +71,8 @@ def plan_prompt(
     with torch.no_grad():
         found = relevances_for(relevance, scenes, [queries[grid.row] for grid in grids])
     levels = [settings.request.levels if level is None else level for level in found.levels]
+    if groups is not None:
+        budgets = by_relevance(plain_maps(found.relevance), grids, settings.request, groups)
     allocations = allocate_pictures(found.relevance, grids, budgets, levels, settings.request, scenes)
     return PromptPlan(
         allocations,

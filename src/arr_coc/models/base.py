@@ -43,7 +43,7 @@ ADAPTERS: Mapping[str, str] = {
 }
 
 # What one call may say otherwise: of the request, and of the rest.
-OF_REQUEST = ("budget", "keep", "strategy")
+OF_REQUEST = ("budget", "keep", "strategy", "total")
 OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
 
 # A prompt as a processor gives it: tensors, mostly, by name.
@@ -61,6 +61,7 @@ class Settings:
     request: how much may be spent, and how. query: the question; found in the chat where it is None. allocation:
     decided by the caller. relevance: any of `registry.find_source`, a `Glance`, or the maps themselves. scorer: the one
     that was trained with the model. words: of each picture, for sources that read them. realize: for the adapter.
+    groups: for each picture, which share one budget; without it, all of a prompt where the request says `total`.
     """
 
     request: Request = field(default_factory=lambda: Request(256))
@@ -70,6 +71,7 @@ class Settings:
     scorer: Any = None
     words: Any = None
     realize: Mapping[str, Any] = field(default_factory=dict)
+    groups: Sequence[int] | None = None
 
     def override(self, **changes: Any) -> Settings:
         given = {name: value for name, value in changes.items() if value is not None}

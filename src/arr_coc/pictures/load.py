@@ -25,6 +25,8 @@ from .svg import svg_png
 
 # Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
 MAX_PIXELS = 2 * 89_478_485
+# A JPEG that is read reduced is never decoded in full.
+MOST_REDUCED = 8 * MAX_PIXELS
 MOST_TIMES = 4
 # Rows converted at once. Decoders hold 4 bytes per pixel; converting in bands keeps the peak at one copy beside that.
 _BAND_PIXELS = 4_000_000
@@ -140,6 +142,11 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
             warnings.simplefilter("ignore")  # Pillow warns at half of the limit that is enforced here
             image = Image.open(file)
     except Image.DecompressionBombError as error:
+        whole = max_pixels == MAX_PIXELS and longest_side is not None
+        if whole and (image := _large_jpeg(file)) is not None:
+            with image:
+                name = os.path.basename(label) or label
+                return _from_pil(image, name, label, MOST_REDUCED, longest_side, reduce_while_decoding=True)
         raise InputError(
             f"{label} has too many pixels: {error}; resize it to at most {max_pixels // 1_000_000} megapixels"
         ) from error
@@ -155,6 +162,19 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
     with image:
         name = os.path.basename(label) or label
         return _from_pil(image, name, label, max_pixels, longest_side, reduce_while_decoding=True)
+
+
+def _large_jpeg(file: Any) -> Image.Image | None:
+    """A JPEG with more pixels than are ever decoded: it is read reduced, an eighth at the least. None for others."""
+    from PIL import JpegImagePlugin
+
+    if hasattr(file, "seek"):
+        file.seek(0)
+    try:
+        image = JpegImagePlugin.JpegImageFile(file)
+    except (SyntaxError, OSError, ValueError):
+        return None
+    return image if image.width * image.height <= MOST_REDUCED else None
 
 
 def _foreign(file: Any, label: str, max_pixels: int) -> Image.Image | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -22,6 +23,8 @@ from .words import Words, make_words
 DPI = 144
 LARGEST_SIDE = 4096
 WORD_GAP = 0.6  # of the type's size
+# Where a PDF is: its path, or what stands in it.
+PdfFile = str | os.PathLike[str] | bytes
 
 
 class PdfPage(NamedTuple):
@@ -85,37 +88,38 @@ def page_numbers(pages: int | str | Sequence[int] | None, count: int, name: str)
     return list(dict.fromkeys(found))
 
 
-def pdf_pages(
-    path: str | os.PathLike[str], pages: int | str | Sequence[int] | None = None, *, dpi: float = DPI
-) -> Iterator[PdfPage]:
+def pdf_pages(path: PdfFile, pages: int | str | Sequence[int] | None = None, *, dpi: float = DPI) -> Iterator[PdfPage]:
     """Draw pages of a PDF one after another, each with the words of its text layer. pages: as for `page_numbers`."""
     if not 18 <= dpi <= 600:
         raise InputError(f"dpi {dpi} is not between 18 and 600; {DPI} suits most pages")
-    name = Path(path).name
-    with _opened(path) as document:
+    name = pdf_name(path)
+    with opened_pdf(path) as document:
         for number in page_numbers(pages, len(document), name):
-            try:
-                yield _page(document, number, name, dpi)
-            except import_module("pypdfium2").PdfiumError as error:
-                raise InputError(f"page {number} of {name} cannot be drawn ({error})") from error
+            yield _page(document, number, name, dpi)
 
 
 def pdf_places(path: str | os.PathLike[str], pages: int | str | Sequence[int] | None = None) -> list[PdfPlace]:
     """The pages that were asked for, none of them drawn yet."""
-    with _opened(path) as document:
+    with opened_pdf(path) as document:
         return [PdfPlace(Path(path), number) for number in page_numbers(pages, len(document), Path(path).name)]
 
 
+def pdf_name(file: PdfFile) -> str:
+    """What messages call it."""
+    return "the PDF given" if isinstance(file, bytes) else Path(file).name
+
+
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Generator[Any]:
-    name = Path(path).name
+def opened_pdf(path: PdfFile) -> Generator[Any]:
+    """A PDF while it is read, as pypdfium2 has it."""
+    name = pdf_name(path)
     if find_spec("pypdfium2") is None:
         raise InputError(f"{name} is a PDF; reading it needs pypdfium2, install: pip install 'arr-coc[pdf]'")
     pdfium = import_module("pypdfium2")
-    if not os.path.isfile(path):
+    if not isinstance(path, bytes) and not os.path.isfile(path):
         raise InputError(f"{path} does not exist; check the path")
     try:
-        document = pdfium.PdfDocument(os.fspath(path))
+        document = pdfium.PdfDocument(path if isinstance(path, bytes) else os.fspath(path))
     except pdfium.PdfiumError as error:
         what = "is locked by a password" if "assword" in str(error) else "is not a PDF that can be opened"
         raise InputError(f"{name} {what} ({error}); save it again") from error
@@ -126,17 +130,43 @@ def _opened(path: str | os.PathLike[str]) -> Generator[Any]:
 
 
 def _page(document: Any, number: int, name: str, dpi: float) -> PdfPage:
-    page = document[number - 1]
-    width, height = page.get_size()
+    page, picture = drawn_pdf_page(document, number, name, dpi)
+    height, width = page.get_height(), page.get_width()
+    with readable(number, name):
+        words = page_words(page, (float(height), float(width)), f"the text layer of {name}, page {number}")
+    page.close()
+    return PdfPage(number, picture, words)
+
+
+@contextmanager
+def readable(number: int, name: str) -> Generator[None]:
+    """What pypdfium2 cannot do with a page, told in one line."""
+    try:
+        yield
+    except import_module("pypdfium2").PdfiumError as error:
+        raise InputError(f"page {number} of {name} cannot be drawn ({error})") from error
+
+
+def drawn_size(width: float, height: float, dpi: float = DPI) -> tuple[float, tuple[int, int]]:
+    """The scale at which a page of so many points is drawn, and (height, width) of it in pixels; 0 where it cannot."""
     scale = min(dpi / 72, LARGEST_SIDE / max(width, height, 1e-3))
     if min(width, height) * scale < 1 or width * height * scale**2 > MAX_PIXELS:
-        raise InputError(f"page {number} of {name} is {width:g} by {height:g} points and cannot be drawn")
-    drawn = page.render(scale=scale, rev_byteorder=True, draw_annots=True).to_numpy()
+        return 0.0, (0, 0)
+    return scale, (math.ceil(height * scale), math.ceil(width * scale))
+
+
+def drawn_pdf_page(document: Any, number: int, name: str, dpi: float) -> tuple[Any, Picture]:
+    """The page as pypdfium2 has it, to be closed by the caller, and its picture."""
+    with readable(number, name):
+        page = document[number - 1]
+        width, height = page.get_size()
+        scale, _ = drawn_size(width, height, dpi)
+        if not scale:
+            raise InputError(f"page {number} of {name} is {width:g} by {height:g} points and cannot be drawn")
+        drawn = page.render(scale=scale, rev_byteorder=True, draw_annots=True).to_numpy()
     pixels = np.ascontiguousarray(drawn[..., :3] if drawn.ndim == 3 else np.repeat(drawn[..., None], 3, axis=2))
-    words = page_words(page, (float(height), float(width)), f"the text layer of {name}, page {number}")
     rows, cols = pixels.shape[:2]
-    page.close()
-    return PdfPage(number, Picture(pixels, f"{Path(name).stem}-{number}", rows, cols), words)
+    return page, Picture(pixels, f"{Path(name).stem}-{number}", rows, cols)
 
 
 def page_words(page: Any, size: tuple[float, float], source: str) -> Words:

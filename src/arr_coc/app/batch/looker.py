@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *("path", "query", "tokens", "full", "leaves", "scores", "text", "uncertainty", "seconds", "source", "error"),
+    *("pages", "unseen"),
 )
 Columns = dict[str, Any]
 
@@ -58,7 +59,8 @@ class Looker:
 
     Columns in: path, query, and data (bytes of the picture; empty where its path is read). Columns out: `COLUMNS`,
     one row for each that came in. leaves: (N, 3) int16 in bytes: row, column and level of each token; scores: (N,)
-    float32 in bytes. A picture that cannot be used is a row with an error.
+    float32 in bytes. pages: of a document, (P, 2) int32 in bytes: the pages with tokens and how many, whose leaves
+    follow one another. unseen: pages that nobody looked at. A picture that cannot be used is a row with an error.
     """
 
     def __init__(self, ways: LookerOptions) -> None:
@@ -106,7 +108,8 @@ class Looker:
         ways = self.ways
         how: dict[str, Any] = {"strategy": ways.strategy or DEFAULT_STRATEGY, "relevance": ways.relevance or "auto"}
         look = self._shown[1].look(query, ways.budget, ways.keep, seed=ways.seed, device=ways.device, **how)
-        return placed(look.allocation) | {"source": source_of(look.notes, how["relevance"])}
+        found = placed_pages(look.allocation) if hasattr(look.allocation, "pages") else placed(look.allocation)
+        return found | {"source": source_of(look.notes, how["relevance"])}
 
     def _answered(self, path: str, query: str, data: bytes) -> dict[str, Any]:
         ways = self.ways
@@ -118,7 +121,28 @@ class Looker:
         how |= {} if ways.hints else {"hints": "none"}
         answer = withheld(self.eye.ask(query, ways.budget, ways.keep, **how), ways.min_sureness)
         said = {"text": answer.text, "uncertainty": answer.uncertainty, "full": answer.full, "tokens": answer.tokens}
-        return placed(answer.allocation) | said | {"source": source_of(answer.notes, ways.relevance or "auto")}
+        said["source"] = source_of(answer.notes, ways.relevance or "auto")
+        if not answer.pages:
+            return placed(answer.allocation) | said
+        looked = [(page, step.allocation) for page, step in zip(answer.pages, answer.passes, strict=True)]
+        return joined_pages(looked) | said | {"unseen": answer.of_pages - len(set(answer.pages))}
+
+
+def placed_pages(allocation: Any) -> dict[str, Any]:
+    """The row of a `DocumentAllocation`."""
+    looked = [(page.number, page.allocation) for page in allocation.pages if page.allocation is not None]
+    told = {"tokens": allocation.tokens, "full": allocation.full}
+    return joined_pages(looked) | told | {"unseen": allocation.of_pages - len(looked)}
+
+
+def joined_pages(looked: Sequence[tuple[int, Allocation]]) -> dict[str, Any]:
+    """Leaves and scores of several pages, one after another, and which pages these are."""
+    rows = [placed(allocation) for _, allocation in looked]
+    pages = np.array([(number, allocation.tokens) for number, allocation in looked], dtype="<i4")
+    return {
+        **{name: b"".join(row[name] for row in rows) for name in ("leaves", "scores")},
+        "pages": pages.tobytes(),
+    }
 
 
 def placed(allocation: Allocation) -> dict[str, Any]:
@@ -133,7 +157,8 @@ def placed(allocation: Allocation) -> dict[str, Any]:
 def failed(path: str, query: str, error: str) -> dict[str, Any]:
     """A row about which nothing is known but what went wrong."""
     row: dict[str, Any] = {"path": path, "query": query, "tokens": 0, "full": 0, "leaves": b"", "scores": b""}
-    return row | {"text": "", "uncertainty": np.nan, "seconds": 0.0, "source": "", "error": error}
+    row |= {"text": "", "uncertainty": np.nan, "seconds": 0.0, "source": "", "error": error}
+    return row | {"pages": b"", "unseen": 0}
 
 
 def source_of(notes: Sequence[str], asked: str) -> str:

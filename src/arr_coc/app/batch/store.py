@@ -19,6 +19,7 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.files import replacing, same_settings, write_text
 from ...core.records import arrow, has_parquet
+from ...core.unsure import is_unsure
 from .looker import COLUMNS
 from .todo import Keys, key_of
 
@@ -39,7 +40,7 @@ class Store:
         same_settings(folder / SETTINGS, settings)
         self.keys = Keys(self._written())
         self.before = len(self.keys)
-        self.errors = self.tokens = self.full = 0
+        self.errors = self.tokens = self.full = self.unsure = self.unseen = 0
         self._waiting: list[dict[str, Any]] = []
         self._since = 0.0
         self._next = 1 + max((int(path.stem.split("-")[1]) for path in folder.glob("part-*.jsonl")), default=0)
@@ -90,6 +91,8 @@ class Store:
             self.errors += bool(row["error"])
             self.tokens += int(row["tokens"])
             self.full += int(row["full"])
+            self.unsure += is_unsure(float(row["uncertainty"]))
+            self.unseen += int(row["unseen"])
             new += 1
         if len(self._waiting) >= self.rows or (self._waiting and monotonic() - self._since >= self.seconds):
             self.flush()
@@ -124,7 +127,9 @@ def plain(row: Mapping[str, Any]) -> dict[str, Any]:
     numbers = {"tokens": int(row["tokens"]), "full": int(row["full"]), "seconds": round(float(row["seconds"]), DIGITS)}
     known = {"uncertainty": None if np.isnan(uncertainty) else round(uncertainty, DIGITS)}
     texts = {name: str(row[name]) for name in ("path", "query", "text", "source", "error")}
+    pages = np.frombuffer(row["pages"], "<i4").reshape(-1, 2).tolist()
     made = {**texts, **numbers, **known, "leaves": leaves, "scores": scores}
+    made |= {"pages": pages, "unseen": int(row["unseen"])}
     return {name: made[name] for name in COLUMNS}
 
 
@@ -142,6 +147,7 @@ def encodable(value: Any) -> Any:
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     pa, parquet = arrow(), arrow("pyarrow.parquet")
     kinds = {"leaves": pa.binary(), "scores": pa.binary(), "tokens": pa.int32(), "full": pa.int32()}
+    kinds |= {"pages": pa.binary(), "unseen": pa.int32()}
     kinds |= {"uncertainty": pa.float32(), "seconds": pa.float32()}
     columns = {
         name: pa.array([encodable(row[name]) for row in rows], kinds.get(name, pa.string()), from_pandas=True)

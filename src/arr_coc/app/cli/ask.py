@@ -13,7 +13,20 @@ from ...core.folders import MINI
 from ...core.unsure import UNSURE, check_sureness, is_unsure, sureness_words, withheld
 from ...models.bundled import HUB_NAME
 from .console import complain, print_json, progress, say, seconds_line, show, table, uncollected, wait_asleep, writing
-from .options import Clusters, Device, Hints, NewTokens, Page, Query, Seed, Share, Sureness, WordsFile, with_options
+from .options import (
+    Clusters,
+    Device,
+    Hints,
+    NewTokens,
+    Page,
+    Pages,
+    Query,
+    Seed,
+    Share,
+    Sureness,
+    WordsFile,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from ...core.values import Answer, Relevance
@@ -21,6 +34,7 @@ if TYPE_CHECKING:
     from ...eye.eye import Eye
     from ...eye.pass_settings import EsperSettings
     from ...eye.story import Story
+    from ...pictures.document import Document
     from ...pictures.load import Picture
     from ...pictures.words import Words
     from .inputs import PictureSource
@@ -34,7 +48,7 @@ MOST_PASSES = 4
 class AskCommand:
     """What one question is asked with."""
 
-    image: Annotated[str, typer.Argument(help="The picture; - reads the standard input.")]
+    image: Annotated[str, typer.Argument(help="The picture, document or folder; - reads the standard input.")]
     query: Query
     model: Annotated[
         str, typer.Option("--model", "-m", help="mini, which comes with the library; a folder; a name on the hub.")
@@ -55,6 +69,7 @@ class AskCommand:
     words: WordsFile = None
     hints: Hints = True
     page: Page = None
+    pages: Pages = None
     passes: Annotated[
         int | None,
         typer.Option(
@@ -133,6 +148,7 @@ def command(options: AskCommand) -> int:
       arr-coc ask form.png "What is the date?" --preset two_pass --budget 64
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
       arr-coc ask street.jpg "What does the red sign say?" -m Qwen/Qwen3-VL-2B-Instruct --depth early
+      arr-coc ask report.pdf "Who signed it?" --budget 256
       arr-coc ask report.pdf "Who signed it?" --page 3 --budget 128 --magnify 1.5
       arr-coc ask form.png "What is the date?" --record feedback.jsonl && arr-coc judge feedback.jsonl right
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
@@ -144,7 +160,10 @@ def command(options: AskCommand) -> int:
     amount = check_amount(options.budget, options.keep)
     check_options(options, amount)
     kept = Feedback.of(options.record)
-    source, picture, known = open_picture(options)
+    source, document = open_document(options)
+    if document is not None:
+        return ask_document(options, amount, document)
+    picture, known = open_picture(options, source)
     with progress(["loading", "asking"], "", hidden=options.as_json or options.quiet) as advance:
         advance("loading")
         with uncollected():
@@ -171,20 +190,51 @@ def command(options: AskCommand) -> int:
     files: dict[str, str] = {}
     if options.out is not None:
         files = write_results(options.out, options, source, eye, Answered(picture, known, answer, story))
-    if options.as_json:
-        print_json({**answer.to_json(), "model": options.model, "query": options.query, "files": files})
-        return 0
-    if options.quiet:
-        say(answer.text)
-        if is_unsure(answer.uncertainty):
-            complain(f"unsure: {UNSURE}")
-        return 0
-    if story is not None and options.explain:
+    if story is not None and options.explain and not options.as_json and not options.quiet:
         from ...eye.story import story_table
 
         show(story_table(story))
-    print_answer(source.file, options.query, answer, files)
+    return tell_answer(options, source.file, answer, files)
+
+
+def tell_answer(options: AskCommand, name: str, answer: Answer, files: dict[str, str]) -> int:
+    """The answer on the output."""
+    if options.as_json:
+        print_json({**answer.to_json(), "model": options.model, "query": options.query, "files": files})
+    elif options.quiet:
+        say(answer.text)
+        if is_unsure(answer.uncertainty):
+            complain(f"unsure: {UNSURE}")
+    else:
+        print_answer(name, options.query, answer, files)
     return 0
+
+
+def ask_document(options: AskCommand, amount: Amount, document: Document) -> int:
+    """One question about all pages of a document, from one budget."""
+    from ...asking import ask
+    from .documents import answer_files
+    from .inputs import check_model
+
+    refused = {"--passes, --preset and --explain": options.again, "--words": options.words is not None}
+    refused |= {"--depth": options.depth is not None, "--magnify": options.magnify != 1}
+    refused |= {"--record": options.record is not None, "--clusters": options.clusters != "slic"}
+    for name, given in refused.items():
+        if given:
+            raise InputError(f"{name} is for one picture, and this has {len(document)} pages; choose one: --page")
+    check_model(options.model)
+    how: dict[str, Any] = {"relevance": None if options.relevance == "auto" else options.relevance}
+    how |= {"levels": options.levels, "seed": options.seed, "max_new_tokens": options.new_tokens}
+    how |= {"device": options.device, "model": options.model, "strategy": options.strategy}
+    how |= {} if options.hints else {"hints": "none"}
+    with progress(["reading"], "", hidden=options.as_json or options.quiet) as advance, uncollected():
+        advance("reading")
+        answer = withheld(ask(document, options.query, *amount, **how), options.min_sureness)
+    files: dict[str, str] = {}
+    if options.out is not None:
+        stem = Path(document.name).stem
+        files = answer_files(options.out, stem, document, options.query, answer, options.draw)
+    return tell_answer(options, document.name, answer, files)
 
 
 def check_options(options: AskCommand, amount: Amount) -> None:
@@ -231,16 +281,27 @@ def preset_of(options: AskCommand) -> EsperSettings | None:
     return as_settings(options.preset)
 
 
-def open_picture(options: AskCommand) -> tuple[PictureSource, Picture, Words | None]:
-    """The picture and its words. A wrong file should be told before a model is loaded."""
-    from ...pictures.load import magnified
-    from ...pictures.pdf import is_pdf, load_page
-    from ...pictures.words_files import as_words
-    from .inputs import check_model, expand, open_source, quiet_decoder
+def open_document(options: AskCommand) -> tuple[PictureSource, Document | None]:
+    """Where the picture is; and the document, where it has several pages."""
+    from ...pictures.document import document_of
+    from ...pictures.pdf import is_pdf
+    from .inputs import expand, open_source
+    from .look import chosen_pages
 
     source = open_source(options.image, options.allow_url)
-    if options.page is not None or is_pdf(source.place):
-        (source,) = expand([options.image], options.allow_url, None if options.page is None else str(options.page))
+    if options.page is not None or options.pages is not None or is_pdf(source.place):
+        (source,) = expand([options.image], options.allow_url, chosen_pages(options.page, options.pages))
+    document = document_of(source.place)
+    return source, document if document is not None and len(document) > 1 else None
+
+
+def open_picture(options: AskCommand, source: PictureSource) -> tuple[Picture, Words | None]:
+    """The picture and its words. A wrong file should be told before a model is loaded."""
+    from ...pictures.load import magnified
+    from ...pictures.pdf import load_page
+    from ...pictures.words_files import as_words
+    from .inputs import check_model, quiet_decoder
+
     if options.again and options.words is not None:
         raise InputError("--words cannot be read again and again; leave it out with --passes and --explain")
     with quiet_decoder(source):
@@ -248,7 +309,7 @@ def open_picture(options: AskCommand) -> tuple[PictureSource, Picture, Words | N
     picture = magnified(picture, options.magnify)
     known = known if options.words is None else as_words(options.words, picture.size)
     check_model(options.model)
-    return source, picture, known
+    return picture, known
 
 
 def load_eye(options: AskCommand, picture: Picture, amount: Amount) -> tuple[Eye, Esper | None]:
@@ -328,6 +389,8 @@ def draw_page(
 def print_answer(name: str, query: str, answer: Answer, files: dict[str, str]) -> None:
     from rich.text import Text
 
+    from .documents import pages_line
+
     last = answer.passes[-1]
     details = f"entropy {last.entropy:.2f} nats, margin {last.margin:.2f}"
     rows = [
@@ -338,6 +401,7 @@ def print_answer(name: str, query: str, answer: Answer, files: dict[str, str]) -
         ),
         *((("read from", answer.source),) if answer.source != "pixels" else ()),
         ("tokens", f"{answer.tokens} of {answer.full} ({100 * answer.tokens / answer.full:.1f} %)"),
+        *([("pages", pages_line(answer))] if answer.pages else []),
         ("seconds", seconds_line(answer.seconds)),
         *files.items(),
     ]

@@ -67,8 +67,8 @@ def command(options: BatchCommand) -> int:
     """Rows of where the tokens go (and, with --ask, of answers) for any number of pictures, each written once.
 
     Writes part-NNNNNN.jsonl and, where pyarrow is installed, part-NNNNNN.parquet: path, query, tokens, full, leaves,
-    scores, text, uncertainty, seconds, source, error. Stopped or killed, the same line goes on where it was. A picture
-    that cannot be used is a row with an error.
+    scores, text, uncertainty, seconds, source, error, pages, unseen. Stopped or killed, the same line goes on where it
+    was. A picture that cannot be used is a row with an error. A document has one budget over all its pages.
 
     \b
     Examples:
@@ -129,7 +129,7 @@ def command(options: BatchCommand) -> int:
     summary = {
         "rows": len(store.keys), "before": store.before, "done": done, "errors": store.errors, "tokens": store.tokens,
         "full": store.full, "seconds": round(perf_counter() - started, 3), "engine": options.engine,
-        "out": str(options.out), "stopped": stopped,
+        "out": str(options.out), "stopped": stopped, "unsure": store.unsure, "unseen": store.unseen,
     }  # fmt: skip
     if options.as_json:
         print_json(summary)
@@ -216,4 +216,8 @@ def print_summary(summary: dict[str, Any]) -> None:
     if summary["full"]:
         share = 100 * summary["tokens"] / summary["full"]
         say(f"tokens: {summary['tokens']} of {summary['full']} ({share:.1f} %)")
+    if summary["unsure"]:
+        say(f"unsure: {summary['unsure']} rows; the model itself thinks these answers are probably wrong")
+    if summary["unseen"]:
+        say(f"pages never looked at: {summary['unseen']}")
     say(f"files: {summary['out']}")

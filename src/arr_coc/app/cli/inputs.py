@@ -11,18 +11,14 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from ...core.errors import InputError
-from ...pictures.pdf import PdfPlace, is_pdf, pdf_places
+from ...pictures.document import SUFFIXES as SUFFIXES
+from ...pictures.document import Document, document_of
+from ...pictures.pdf import PdfPlace, is_pdf
 
-SUFFIXES = frozenset(
-    (
-        *(".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif"),
-        *(".heic", ".heif", ".svg", ".pdf"),
-    )
-)
 STDIN = "-"
 # A picture from the web: no longer than this, and no larger.
 URL_SECONDS, URL_BYTES = 15, 64 << 20
@@ -30,11 +26,11 @@ HUB_SECONDS = 4
 
 
 class PictureSource(NamedTuple):
-    """name: as the user wrote it. place: a path, a page of a PDF, or the bytes that came through a pipe or from the
-    web."""
+    """name: as the user wrote it. place: a path, a page of a PDF, a document of several pages, or the bytes that came
+    through a pipe or from the web."""
 
     name: str
-    place: Path | PdfPlace | io.BytesIO
+    place: Path | PdfPlace | Document | io.BytesIO
 
     @property
     def file(self) -> str:
@@ -42,11 +38,13 @@ class PictureSource(NamedTuple):
         return self.place.name
 
 
-def expand(inputs: Sequence[str], allow_url: bool = False, pages: str | None = None) -> list[PictureSource]:
+def expand(
+    inputs: Sequence[str], allow_url: bool = False, pages: str | None = None, total: bool = False
+) -> list[PictureSource]:
     """Files, folders (their pictures, by name), globs (`**` goes into sub-folders), `-` and addresses, each once.
 
     A name that is neither an existing path nor a pattern is kept: reading it later says what is wrong with it. pages:
-    which of every PDF (`page_numbers`); the first where None.
+    which of every PDF (`page_numbers`); all where None. total: everything is one document.
     """
     sources: dict[str, PictureSource] = {}
     for text in inputs:
@@ -54,23 +52,37 @@ def expand(inputs: Sequence[str], allow_url: bool = False, pages: str | None = N
             sources.setdefault(text, open_source(text, allow_url))
             continue
         for path in paths_of(text):
-            for source in pages_of(path, pages) if is_pdf(path) else [PictureSource(str(path), path)]:
-                sources.setdefault(source.name, source)
-    if pages is not None and not any(isinstance(source.place, PdfPlace) for source in sources.values()):
+            source = pages_of(path, pages)
+            sources.setdefault(source.name, source)
+    if pages is not None and not any(isinstance(source.place, PdfPlace | Document) for source in sources.values()):
         raise InputError(f"page {pages} was asked for, and no input is a PDF; leave out --page and --pages")
+    if total and len(sources) > 1:
+        together = Document.of([_member(source) for source in sources.values()])
+        return [PictureSource(together.name, together)]
     return list(sources.values())
 
 
-def pages_of(path: Path, pages: str | None) -> list[PictureSource]:
-    """The pages of a PDF, each a picture with words; one that cannot be opened is kept: reading it says why."""
+def _member(source: PictureSource) -> Any:
+    """A picture as a member of a list of them."""
+    return source.place.getvalue() if isinstance(source.place, io.BytesIO) else source.place
+
+
+def pages_of(path: Path, pages: str | None) -> PictureSource:
+    """A picture, or a document of several pages; one that cannot be opened is kept: reading it says why."""
+    if not is_pdf(path) and (pages is None or path.suffix.lower() not in (".tif", ".tiff")):
+        return PictureSource(str(path), path)
     try:
-        places = pdf_places(path, pages)
+        document = document_of(path, pages)
     except InputError:
         numbers = [int(number) for number in re.findall(r"\d{1,9}", pages or "")]
-        if not numbers and pages not in (None, "all"):
+        if (not numbers and pages not in (None, "all")) or not is_pdf(path):
             raise
-        places = [PdfPlace(path, max(numbers, default=1))]
-    return [PictureSource(f"{path} page {place.number}", place) for place in places]
+        place = PdfPlace(path, max(numbers, default=1))
+        return PictureSource(f"{path} page {place.number}", place)
+    if document is None or len(document) > 1:
+        return PictureSource(str(path), document or path)
+    place = document.pages[0].source
+    return PictureSource(f"{path} page {place.number}", place) if is_pdf(path) else PictureSource(str(path), document)
 
 
 def open_source(text: str, allow_url: bool = False) -> PictureSource:

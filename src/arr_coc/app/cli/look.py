@@ -12,7 +12,20 @@ import typer
 from ...allocation.strategies import DEFAULT_STRATEGY
 from ...core.errors import InputError
 from .console import print_json, say, seconds_line, show, table
-from .options import Clusters, Device, OnlyJson, OutFolder, Page, Quiet, Seed, Share, Tokens, WordsFile, with_options
+from .options import (
+    Clusters,
+    Device,
+    OnlyJson,
+    OutFolder,
+    Page,
+    Pages,
+    Quiet,
+    Seed,
+    Share,
+    Tokens,
+    WordsFile,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from ...looking import Look
@@ -45,7 +58,10 @@ class LookCommand:
     ] = "auto"
     words: WordsFile = None
     page: Page = None
-    pages: Annotated[str | None, typer.Option(metavar="PAGES", help="Pages of a PDF: all, or 2-5,7.")] = None
+    pages: Pages = None
+    total: Annotated[
+        bool, typer.Option("--total", help="One budget for all pictures together, as pages of one document.")
+    ] = False
     photos: Annotated[
         bool,
         typer.Option(help="Let the photo map take part where its weights are there (arr-coc setup photos)."),
@@ -68,7 +84,8 @@ def command(options: LookCommand) -> int:
     """Where would the tokens go? Needs no language model.
 
     Writes NAME.homunculus.png and NAME.allocation.json for each picture, and prints a table. Of several pictures, one
-    that cannot be read is reported and the rest goes on.
+    that cannot be read is reported and the rest goes on. A document with several pages has one budget over all of them;
+    NAME.pages.png shows which got tokens.
 
     \b
     Examples:
@@ -77,7 +94,9 @@ def command(options: LookCommand) -> int:
       arr-coc look street.png -q "the red sign" -q "the blue sign"
       arr-coc look street.png "the red sign" --relevance scorer
       arr-coc look scan.png "How much is the total?" --words scan.hocr
-      arr-coc look report.pdf "Who signed it?" --pages all
+      arr-coc look report.pdf "Who signed it?" --budget 256
+      arr-coc look report.pdf "Who signed it?" --pages 2-5
+      arr-coc look a.png b.png c.pdf "Who signed it?" --total --budget 512
       arr-coc look photos "Where is the clock?" --keep 0.1 --no-photos
       arr-coc look "scans/*.png" "What is the total?" --compare quadtree,uniform
       arr-coc look form.png "What is the date?" --json | jq .looks[0].tokens
@@ -94,7 +113,7 @@ def command(options: LookCommand) -> int:
         raise InputError("--compare takes one question; leave out --compare or all but one --query")
     tokens, share = check_amount(options.budget, options.keep)
     job = LookJob(
-        sources=expand(images, options.allow_url, chosen_pages(options.page, options.pages)),
+        sources=expand(images, options.allow_url, chosen_pages(options.page, options.pages), options.total),
         queries=queries,
         strategies=strategies,
         budget=tokens,
@@ -159,6 +178,11 @@ def print_report(report: LookReport, several: bool, out: Path) -> None:
 def print_look(name: str, look: Look, files: Mapping[str, str]) -> None:
     """Tokens by level with their share of the area, then the sums and the seconds."""
     from ...draw.legend import level_rows
+    from .documents import DocumentLook, print_document
+
+    if isinstance(look, DocumentLook):
+        print_document(name, look, files)
+        return
 
     allocation = look.allocation
     columns = dict.fromkeys(("level", "region", "tokens", "of tokens", "of area"), "right")
@@ -186,7 +210,10 @@ def print_look(name: str, look: Look, files: Mapping[str, str]) -> None:
 def summary_row(source: PictureSource, look: Look, files: Mapping[str, str]) -> tuple[str, ...]:
     """A line of the table of many pictures: nothing but texts, so that no picture is kept for it."""
     from ...draw.legend import level_rows
+    from .documents import DocumentLook, document_row
 
+    if isinstance(look, DocumentLook):
+        return document_row(source, look)
     allocation, finest = look.allocation, level_rows(look.allocation)[0]
     return (
         source.file,

@@ -13,8 +13,10 @@ from ...core.arrays import torch_threads
 from ...core.errors import InputError
 from ...core.files import replacing, write_json
 from ...looking import Look, Prepared, check_relevance, check_request, check_strategies, import_rooms, prepare
+from ...pictures.document import Document
 from ...pictures.pdf import PdfPlace
 from .console import INTERRUPTED, USAGE_ERROR, complain, progress, writing
+from .documents import DocumentLook, document_entry, write_document
 from .inputs import PictureSource, quiet_decoder, result_names
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class LookReport:
     """
 
     pictures: int
-    keep: Callable[[PictureSource, Look, dict[str, str]], Any] | None = None
+    keep: Callable[[PictureSource, Any, dict[str, str]], Any] | None = None
     tell: Callable[[dict[str, Any]], None] | None = None
     number: int = 0
     kept: list[Any] = field(default_factory=list)
@@ -70,7 +72,7 @@ class LookReport:
         if self.tell is not None:
             self.tell(error_entry(*self.errors[-1]))
 
-    def succeeded(self, source: PictureSource, look: Look, files: dict[str, str]) -> None:
+    def succeeded(self, source: PictureSource, look: Any, files: dict[str, str]) -> None:
         self.number += 1
         if self.keep is not None:
             self.kept.append(self.keep(source, look, files))
@@ -86,7 +88,9 @@ class LookReport:
         }
 
 
-def look_entry(source: PictureSource, look: Look, files: dict[str, str]) -> dict[str, Any]:
+def look_entry(source: PictureSource, look: Any, files: dict[str, str]) -> dict[str, Any]:
+    if isinstance(look, DocumentLook):
+        return document_entry(source, look, files)
     return {
         "image": source.name,
         "query": look.relevance.query,
@@ -111,12 +115,12 @@ def look_at_all(
     job: LookJob,
     *,
     quiet: bool = False,
-    keep: Callable[[PictureSource, Look, dict[str, str]], Any] | None = None,
+    keep: Callable[[PictureSource, Any, dict[str, str]], Any] | None = None,
     tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> LookReport:
     """Look at every picture of `job`. quiet: no progress bar. keep, tell: see `LookReport`."""
     check_request(job.queries, job.budget, job.keep)
-    known = job.words is not None or any(isinstance(source.place, PdfPlace) for source in job.sources)
+    known = job.words is not None or any(isinstance(source.place, PdfPlace | Document) for source in job.sources)
     check_relevance(job.relevance, ("pixels", "texture", *(("words",) if known else ())))
     if job.words is not None and len(job.sources) > 1:
         raise InputError(f"--words {job.words} is of one picture, not of {len(job.sources)}; give one picture")
@@ -157,12 +161,15 @@ def _one_picture(job: LookJob, source: PictureSource, name: str, report: LookRep
     _write_results(job, source, name, looks, report)
 
 
-def _write_results(job: LookJob, source: PictureSource, name: str, looks: list[Look], report: LookReport) -> None:
+def _write_results(job: LookJob, source: PictureSource, name: str, looks: list[Any], report: LookReport) -> None:
     """Named after the picture, so that a second picture does not take the place of the first."""
     for number, look in enumerate(looks, start=1):
         # Several questions are told apart by number, several strategies by name.
         tag = "" if len(looks) == 1 else f".{look.allocation.strategy}" if len(job.strategies) > 1 else f".{number}"
         files = {}
+        if isinstance(look, DocumentLook):
+            report.succeeded(source, *write_document(job.out, name, tag, look, job.draw))
+            continue
         if job.draw:
             from ...draw import homunculus
 
@@ -180,7 +187,7 @@ def _write_results(job: LookJob, source: PictureSource, name: str, looks: list[L
         files["allocation"] = str(document)
         look = look.timed("save", perf_counter() - started)
         report.succeeded(source, look, files)
-    if len(looks) == 2 and job.draw:
+    if len(looks) == 2 and job.draw and isinstance(looks[0], Look):
         from ...draw import comparison
 
         by_strategy = len(job.strategies) > 1
@@ -196,9 +203,9 @@ def _write_results(job: LookJob, source: PictureSource, name: str, looks: list[L
         report.pages.append(str(page))
 
 
-def _looks(job: LookJob, prepared: Prepared) -> list[Look]:
+def _looks(job: LookJob, prepared: Prepared | Any) -> list[Any]:
     """Every question with every strategy; strategies that are compared get what the first of them spent."""
-    looks: list[Look] = []
+    looks: list[Any] = []
     for query in job.queries:
         for number, strategy in enumerate(job.strategies):
             budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)

@@ -55,7 +55,10 @@ Hints = Annotated[
 Sureness = Annotated[
     float, typer.Option("--min-sureness", metavar="0–1", help="Say nothing where the model is less sure than this.")
 ]
-Page = Annotated[int | None, typer.Option(help="Page of a PDF, from 1. [default: 1]")]
+Page = Annotated[int | None, typer.Option(help="One page of a PDF, from 1.")]
+Pages = Annotated[
+    str | None, typer.Option(metavar="PAGES", help="Pages of a PDF or TIFF, such as 2-5,7. [default: all]")
+]
 NewTokens = Annotated[int, typer.Option(help="Longest answer, in tokens.")]
 Seed = Annotated[int, typer.Option(help="For strategies that draw lots.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")]

@@ -26,8 +26,9 @@ from ...eye.eye import Eye
 from .. import web
 from ..door import GONE, Refused, answer_of, unless_gone
 from .chat import ChatRequest, UnknownModel, read_chat
+from .counting import count_tokens
 from .engine import Closed, Done, Engine, Full, Late, ReadPrompt, ServeJob
-from .guard import CHAT, Guard, Metrics
+from .guard import CHAT, TOKENS, Guard, Metrics
 from .limits import Limits, check_exposure
 
 PORT = 8000
@@ -127,6 +128,8 @@ def told_of(seen: ReadPrompt, done: Done | None = None, want: frozenset[str] = f
     if done is not None:
         told |= {"uncertainty": done.answer.uncertainty, "seconds": dict(done.answer.seconds)}
         told |= {"notes": list(done.answer.notes), "batch": seen.batch}
+        if done.answer.pages:
+            told |= {"pages": list(done.answer.pages), "of_pages": done.answer.of_pages}
         if "allocation" in want:
             allocations = [look.allocation.to_json() for look in done.answer.passes]
             told["allocation"] = allocations[0] if len(allocations) == 1 else allocations
@@ -261,6 +264,18 @@ def build_api(
         choice = {"index": 0, "message": message, "finish_reason": done.finish, "logprobs": None}
         told = {"usage": usage_of(seen, done), "arr_coc": told_of(seen, done, asked.want)}
         return JSONResponse({**head, "object": "chat.completion", "choices": [choice], **told})
+
+    @api.post(TOKENS)
+    async def tokens(request: Request) -> Response:
+        """What a chat completion would cost, told before it is asked for: nothing is looked at."""
+        try:
+            call = Call(limits.seconds)
+            body = await call.body(request)
+            asked = await unless_gone(request, call.read(lambda: read_chat(body, name, limits, media, default)))
+            told = await unless_gone(request, call.within(asyncio.to_thread(count_tokens, engine.eye, asked)))
+        except (Refused, Full, Closed, InputError) as error:
+            return answer_of(Refused.of(error))
+        return JSONResponse({"object": "tokens", "model": name, **told})
 
     @api.post(FEEDBACK)
     async def judge(request: Request) -> Response:

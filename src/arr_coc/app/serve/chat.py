@@ -19,6 +19,7 @@ from ...core.values import Allocation
 from ...eye.chat import ASSISTANT, SYSTEM, USER, Turn, check_turns
 from ...eye.decoding import LONGEST_ANSWER
 from ...eye.hints import check_hints
+from ...pictures.document import Document, document_of
 from ...pictures.load import Picture, load_picture
 from ...pictures.words import EVERY_PAIR, check_number
 from ...relevance.registry import source_names
@@ -31,7 +32,7 @@ MOST_MESSAGES, MOST_PARTS = 256, 256
 # A request that spends more visual tokens, or brings more words, is answered beside the others, not among them.
 HEAVY_TOKENS, HEAVY_WORDS, TOKEN_PIXELS, LARGEST_SEEN = 1536, EVERY_PAIR, 1024, 1 << 22
 # Of the field `arr_coc`.
-OPTIONS = ("budget", "keep", "query", "relevance", "strategy", "words", "allocation", "hints", "want")
+OPTIONS = ("budget", "keep", "total", "query", "relevance", "strategy", "words", "allocation", "hints", "want")
 WANTED = ("allocation",)
 # Fields of the protocol that leave greedy words as they are.
 HARMLESS = ("user", "seed", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
@@ -112,10 +113,15 @@ def read_chat(
         raise UnknownModel(f"model {shown(given.get('model'))} is not served here; this is {model!r}")
     own = options_of(given.get("arr_coc"))
     turns = loaded(turns_of(given.get("messages")), limits, hosts)
-    pictures = [part for turn in turns for part in turn.parts if isinstance(part, Picture)]
+    views = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
+    pictures = [part for part in views if isinstance(part, Picture)]
+    documents = len(pictures) < len(views)
+    if documents:
+        check_documents(own, views, limits)
     amount = {name: own[name] for name in ("budget", "keep") if own.get(name) is not None}
     default = None if own.get("allocation") is not None else default
     how = {**(amount or default or {}), **how_of(own, pictures, limits.max_budget)}
+    how |= {"pages_shown": limits.pictures} if documents else {}
     return ChatRequest(
         turns,
         how,
@@ -125,7 +131,7 @@ def read_chat(
         flag(mapping(given.get("stream_options"), "stream_options").get("include_usage"), "include_usage"),
         frozenset(wants_of(own.get("want"))),
         (UNUSED_TEMPERATURE,) if given.get("temperature") == 1 else (),
-        is_heavy(how, pictures),
+        is_heavy(how, pictures) or documents,
     )
 
 
@@ -185,6 +191,16 @@ def turns_of(messages: Any) -> list[Turn]:
     return turns
 
 
+def check_documents(own: Mapping[str, Any], views: Sequence[Any], limits: Limits) -> None:
+    """What a request may say of documents, and how many pages they may have."""
+    for name in ("words", "allocation"):
+        if own.get(name) is not None:
+            raise InputError(f"arr_coc.{name} is of pictures, and this request shows documents; leave it out")
+    pages = sum(len(part) for part in views if isinstance(part, Document))
+    if pages > limits.pages:
+        raise InputError(f"the documents have {pages} pages; {limits.pages} are answered about at a time")
+
+
 def parts_of(content: Any) -> tuple[str | Address, ...]:
     """Texts and pictures in their order; texts that stand together are one. Pictures that no text follows come first,
     as models are taught."""
@@ -202,11 +218,21 @@ def parts_of(content: Any) -> tuple[str | Address, ...]:
             parts[-1:] = [f"{parts[-1]}\n{text}"] if parts and isinstance(parts[-1], str) else [*parts[-1:], text]
         elif kind == "image_url":
             parts.append(Address(text_of(mapping(part.get("image_url"), "image_url").get("url"), "image_url.url")))
+        elif kind == "file":
+            parts.append(Address(file_of(mapping(part.get("file"), "file"))))
         else:
-            raise InputError(f"content of the type {shown(kind)} is not read; send image_url and text")
+            raise InputError(f"content of the type {shown(kind)} is not read; send image_url, file and text")
     if parts and isinstance(parts[-1], Address):
         parts.sort(key=lambda part: isinstance(part, str))
     return tuple(parts)
+
+
+def file_of(given: Mapping[str, Any]) -> str:
+    """The data of a file part, as OpenAI's clients send it: file_data, a data: URL or plain base64."""
+    if given.get("file_data") is None:
+        raise InputError("a file must be sent with its file_data, as a data: URL; no files are kept here")
+    data = text_of(given["file_data"], "file.file_data")
+    return data if data[:5].lower() == "data:" else f"data:application/pdf;base64,{data}"
 
 
 def loaded(turns: Sequence[Turn], limits: Limits, hosts: Sequence[str]) -> tuple[Turn, ...]:
@@ -216,14 +242,18 @@ def loaded(turns: Sequence[Turn], limits: Limits, hosts: Sequence[str]) -> tuple
         raise InputError(f"the request shows {count} pictures; {limits.pictures} are answered about at a time")
     left = limits.pixels
 
-    def load(part: str | Address) -> str | Picture:
+    def load(part: str | Address) -> str | Picture | Document:
         nonlocal left
         if isinstance(part, str):
             return part
         check_stop()
         if left < 1:
             raise InputError(f"the pictures have more than {limits.pixels} pixels together; make them smaller")
-        picture = load_picture(picture_bytes(part.url, limits, hosts), max_pixels=left)
+        data = picture_bytes(part.url, limits, hosts)
+        document = document_of(data) if b"%PDF-" in data[:1024] else None
+        if document is not None:
+            return document
+        picture = load_picture(data, max_pixels=left)
         left -= picture.height * picture.width
         return picture
 
@@ -242,6 +272,8 @@ def how_of(own: Mapping[str, Any], pictures: Sequence[Picture], most: int | None
     """Keywords of `Eye.prepare`. Names only: a path would let a client read this machine's files. most: tokens that a
     picture may cost."""
     how: dict[str, Any] = {"ceiling": most}
+    if own.get("total") is not None:
+        how["total"] = flag(own["total"], "arr_coc.total")
     if own.get("query") is not None:
         how["look_for"] = text_of(own["query"], "arr_coc.query")
         check_question(how["look_for"])

@@ -12,6 +12,7 @@ from .chat import Limits, UnknownModel
 from .engine import Closed, Engine, Full
 
 CHAT = "/v1/chat/completions"
+TOKENS = "/v1/tokens"
 
 Refused.KINDS |= {
     Full: lambda error: crowded(error.seconds),

@@ -13,7 +13,8 @@ from .. import web
 class Limits:
     """upload: bytes of one request. pixels: of all its pictures, refused by their headers. new_tokens: of one answer.
     queue: requests that may wait. batch: those that are answered at once. seconds: from arrival to the last token.
-    pictures: of one request. max_budget: visual tokens that one picture may cost; None: any number."""
+    pictures: of one request, and pages of its documents that are shown. pages: that its documents have together.
+    max_budget: visual tokens that one picture may cost; None: any number."""
 
     upload: int = 24 * 1024 * 1024
     pixels: int = 20_000_000
@@ -22,6 +23,7 @@ class Limits:
     batch: int = 8
     seconds: float = 120
     pictures: int = 8
+    pages: int = 200
     max_budget: int | None = None
 
     def __post_init__(self) -> None:

@@ -15,8 +15,7 @@ import numpy as np
 
 from ...pictures.words import Words
 from .page import word_page
-from .ranker import ranker_weights, word_logits
-from .source import features
+from .source import features, ranker_weights, word_logits
 
 # A word beside the likeliest belongs to the answer where its own odds are at least even, or this near to the likeliest.
 NEAR = 2.0

@@ -1,0 +1,181 @@
+"""`DocumentAllocation`: one budget over the pages of a document, as one value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import notebook
+from .checks import of_kind, shown, whole
+from .errors import InputError
+from .values import Allocation, Comparison, compare
+
+DOCUMENT_SCHEMA = 1
+
+
+@dataclass(frozen=True, eq=False)
+class PageShare:
+    """What one page got.
+
+    number: from 1, as the document counts its pages. name: for captions. full: the tokens of the whole page.
+    allocation: its regions; None where the page got no token. why: one line.
+    """
+
+    number: int
+    name: str
+    full: int
+    allocation: Allocation | None = None
+    why: str = ""
+
+    @property
+    def tokens(self) -> int:
+        return 0 if self.allocation is None else self.allocation.tokens
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentAllocation:
+    """Which regions of which pages the model will see, at one budget in all.
+
+    pages: in the document's order, those without a token too. of_pages: how many the whole document has, which may be
+    more than were looked at. budget: the tokens allowed in all. name: of the document.
+    """
+
+    pages: tuple[PageShare, ...]
+    budget: int
+    strategy: str
+    name: str = "document"
+    of_pages: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pages", tuple(of_kind(page, PageShare, "a page") for page in self.pages))
+        object.__setattr__(self, "budget", whole(self.budget, "budget of a document", 0))
+        object.__setattr__(self, "of_pages", max(whole(self.of_pages, "of_pages"), len(self.pages)))
+        if not self.pages:
+            raise InputError("an allocation of a document needs at least one page")
+        if len({page.number for page in self.pages}) != len(self.pages):
+            raise InputError("two pages of a document have one number; count them from 1")
+
+    def __repr__(self) -> str:
+        best = ", ".join(f"{page.number}: {page.tokens}" for page in self.ranked[:4] if page.tokens)
+        return (
+            f"DocumentAllocation({self.name}: {self.tokens} of {self.full} tokens on {len(self.funded)} of "
+            f"{self.of_pages} pages; {best})"
+        )
+
+    def _repr_png_(self) -> bytes:
+        """The page with most tokens, in a notebook."""
+        best = self.ranked[0].allocation
+        return b"" if best is None else notebook.leaves_png(best.leaf_map(), best.levels)
+
+    @property
+    def tokens(self) -> int:
+        """What all pages cost together."""
+        return sum(page.tokens for page in self.pages)
+
+    @property
+    def full(self) -> int:
+        """What all pages would cost at level 0 everywhere."""
+        return sum(page.full for page in self.pages)
+
+    @property
+    def keep(self) -> float:
+        """Share of the full count that is spent."""
+        return self.tokens / self.full if self.full else 0.0
+
+    @property
+    def funded(self) -> tuple[PageShare, ...]:
+        """Pages with tokens, in the document's order."""
+        return tuple(page for page in self.pages if page.tokens)
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """Numbers of pages without a token."""
+        return tuple(page.number for page in self.pages if not page.tokens)
+
+    @property
+    def ranked(self) -> tuple[PageShare, ...]:
+        """Pages by their tokens, most first."""
+        return tuple(sorted(self.pages, key=lambda page: (-page.tokens, page.number)))
+
+    def page(self, number: int) -> PageShare:
+        """The page of a number."""
+        found = next((page for page in self.pages if page.number == number), None)
+        if found is None:
+            raise InputError(f"page {shown(number)} is not in this allocation; it has {self.pages[0].number} to "
+                             f"{self.pages[-1].number}")  # fmt: skip
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-ready dictionary; `from_json` reads it back."""
+        pages = [
+            {
+                **{"number": page.number, "name": page.name, "full": page.full, "tokens": page.tokens, "why": page.why},
+                "allocation": None if page.allocation is None else page.allocation.to_json(),
+            }
+            for page in self.pages
+        ]
+        own = {"name": self.name, "of_pages": self.of_pages, "budget": self.budget, "strategy": self.strategy}
+        told = {"tokens": self.tokens, "full": self.full, "notes": list(self.notes)}
+        return {"document_schema": DOCUMENT_SCHEMA, **own, **told, "pages": pages}
+
+    @classmethod
+    def from_json(cls, document: str | bytes | Mapping[str, Any]) -> DocumentAllocation:
+        """The inverse of `to_json`; also takes the text of such a file."""
+        try:
+            data = json.loads(document) if isinstance(document, str | bytes) else document
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"not an allocation: the text is not JSON ({shown(str(error))})") from error
+        if not isinstance(data, Mapping) or data.get("document_schema") != DOCUMENT_SCHEMA:
+            raise InputError(f"not an allocation of a document of schema {DOCUMENT_SCHEMA}: {shown(data)}")
+        pages = data.get("pages")
+        if not isinstance(pages, list) or not all(isinstance(page, Mapping) for page in pages):
+            raise InputError("not an allocation of a document: pages must be a list of objects")
+        return cls(
+            tuple(_page_of(page) for page in pages),
+            whole(data.get("budget"), "budget of a document"),
+            str(data.get("strategy", "")),
+            str(data.get("name", "document")),
+            whole(data.get("of_pages", len(pages)), "of_pages"),
+            tuple(map(str, data.get("notes") or ())),
+        )
+
+    def compared(self, other: Any) -> Comparison:
+        """As `compare` of two allocations, over all pages; a page that one of them lacks counts in full."""
+        of_kind(other, DocumentAllocation, "what is compared")
+        mine, theirs = ({page.number: page for page in one.pages} for one in (self, other))
+        shared = moved = union = 0.0
+        for number in mine.keys() | theirs.keys():
+            first, second = (one[number].allocation if number in one else None for one in (mine, theirs))
+            if first is None or second is None:
+                only = sum(one.tokens for one in (first, second) if one is not None)
+                moved, union = moved + only / 2, union + only
+                continue
+            found = compare(first, second)
+            # Of the tokens of one page: what either spends, and what both do.
+            either = (first.tokens + second.tokens) / (1 + found.overlap)
+            shared, union = shared + found.overlap * either, union + either
+            moved += found.moved - abs(first.tokens - second.tokens) / 2
+        moved += abs(self.tokens - other.tokens) / 2
+        most = max(self.tokens, other.tokens, 1)
+        return Comparison(shared / union if union else 1.0, moved, 1.0 - moved / most)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DocumentAllocation):
+            return NotImplemented
+        return self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]  # arrays inside: equal by value, not hashable
+
+
+def _page_of(data: Mapping[str, Any]) -> PageShare:
+    held = data.get("allocation")
+    return PageShare(
+        whole(data.get("number"), "number of a page", 1),
+        str(data.get("name", "")),
+        whole(data.get("full"), "full of a page"),
+        None if held is None else Allocation.from_json(held),
+        str(data.get("why", "")),
+    )

@@ -1,0 +1,112 @@
+"""A document on one page: every page small, those that got tokens bright and framed, with where these lie."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from PIL import Image
+
+from ..core.document_values import DocumentAllocation, PageShare
+from ..core.errors import InputError
+from ..pictures.document import Document, DocumentPage
+from .layout import GAP, MARGIN, fit, page, place, resize
+from .lettering import BOLD, REGULAR, line_height, shorten, wrap, write
+from .palette import INK, MUTED, PAPER, RULE, level_colour
+from .panes import overlay
+
+TITLE, TEXT, CAPTION = 24, 15, 13
+# Pages that are shown at most: the best ones, in their order.
+MOST_SHOWN = 60
+# How far pages fade: with an overview only, and without a token.
+FADED, GONE = 0.55, 0.82
+FRAME = 4
+BAR = 6
+
+
+def document_sheet(
+    document: Document, allocation: DocumentAllocation, query: str = "", *, width: int = 1280, shown: int = MOST_SHOWN
+) -> Image.Image:
+    """A contact sheet of a document on which the pages that got tokens stand out.
+
+    Args:
+        document: What was looked at; its pages are drawn small.
+        allocation: What it got.
+        query: The question, for the heading.
+        width: Of the sheet, in pixels.
+        shown: Pages at most; of more, those with most tokens.
+
+    Returns:
+        The sheet.
+    """
+    pages = {one.number: one for one in document.pages}
+    if any(one.number not in pages for one in allocation.pages):
+        raise InputError("the allocation is of other pages than this document has; draw it over its own document")
+    chosen = sorted(allocation.ranked[: max(1, shown)], key=lambda one: one.number)
+    most = max(1, max(one.tokens for one in chosen))
+    columns = min(len(chosen), 3 if len(chosen) <= 3 else 4 if len(chosen) <= 8 else 6 if len(chosen) <= 24 else 8)
+    inner = width - 2 * MARGIN
+    pane = (inner - (columns - 1) * GAP) // columns
+    shapes = [pages[one.number].size for one in chosen]
+    room = (round(pane * float(np.clip(np.median([high / wide for high, wide in shapes]), 0.5, 1.5))), pane)
+    lines = wrap(query, inner - 320, TITLE, weight=BOLD, lines=2) if query else []
+    top = MARGIN + len(lines) * line_height(TITLE) + line_height(TEXT) + 16
+    step = room[0] + BAR + 8 + line_height(CAPTION) + GAP
+    rows = math.ceil(len(chosen) / columns)
+    canvas = page(top + rows * step + MARGIN - GAP + 8, width)
+    _heading(canvas, lines, allocation, len(chosen))
+    for number, share in enumerate(chosen):
+        x, y = MARGIN + number % columns * (pane + GAP), top + number // columns * step
+        _tile(canvas, pages[share.number], share, (x, y), room, most)
+    return Image.fromarray(canvas)
+
+
+def _heading(canvas: np.ndarray, lines: list[str], allocation: DocumentAllocation, shown: int) -> None:
+    width, y = canvas.shape[1], MARGIN - 6
+    for line in lines:
+        write(canvas, line, MARGIN, y, size=TITLE, weight=BOLD)
+        y += line_height(TITLE)
+    funded = sum(one.tokens > 1 for one in allocation.pages)
+    told = f"{allocation.name}: {allocation.of_pages} pages, {funded} with more than an overview"
+    if allocation.left_out:
+        told += f", {len(allocation.left_out)} without a token"
+    if shown < len(allocation.pages):
+        told += f"; the {shown} with most tokens are shown"
+    write(canvas, shorten(told, width - 2 * MARGIN - 320, TEXT), MARGIN, y, size=TEXT, colour=MUTED)
+    spent = f"{allocation.tokens} tokens"
+    if allocation.full:
+        spent = f"{allocation.tokens} of {allocation.full} tokens ({100 * allocation.keep:.1f} %)"
+    write(canvas, spent, width - MARGIN, MARGIN - 6, size=TEXT, weight=BOLD, align="right")
+
+
+def _tile(
+    canvas: np.ndarray, one: DocumentPage, share: PageShare, corner: tuple[int, int], room: tuple[int, int], most: int
+) -> None:
+    x, y = corner
+    size = fit(*one.size, room[0] - 2 * FRAME, room[1] - 2 * FRAME)
+    try:
+        # Twice the size, so that small type does not turn to noise; leaves are drawn at the size that is shown.
+        pixels = resize(one.draw(2 * max(size)).pixels, size)
+    except InputError:
+        pixels = np.full((*size, 3), RULE, dtype=np.uint8)
+    best = share.tokens > 1
+    if best and share.allocation is not None:
+        pixels = overlay(pixels, share.allocation)
+    else:
+        fade = FADED if share.tokens else GONE
+        pixels = np.rint(pixels * (1 - fade) + np.array(PAPER) * fade).astype(np.uint8)
+    place(canvas, pixels, x, y, room)
+    if best:
+        top, left = y + (room[0] - size[0]) // 2, x + (room[1] - size[1]) // 2
+        for edge in range(1, FRAME + 1):
+            bottom, right = top + size[0] - 1 + edge, left + size[1] - 1 + edge
+            canvas[[top - edge, bottom], left - edge : right + 1] = level_colour(0)
+            canvas[top - edge : bottom + 1, [left - edge, right]] = level_colour(0)
+    bar = y + room[0] + 2
+    canvas[bar : bar + BAR, x : x + room[1]] = RULE
+    if best:
+        canvas[bar : bar + BAR, x : x + max(2, round(room[1] * share.tokens / most))] = level_colour(0)
+    spent = "no token" if not share.tokens else "overview" if share.tokens == 1 else f"{share.tokens} tokens"
+    caption = shorten(f"page {share.number}: {spent}", room[1], CAPTION)
+    weight, colour = (BOLD, INK) if best else (REGULAR, MUTED)
+    write(canvas, caption, x, bar + BAR + 4, size=CAPTION, weight=weight, colour=colour)

@@ -1,0 +1,115 @@
+"""One budget over pages: exact, fair, and one page alone is what it always was."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_pdf import small_pdf
+
+from arr_coc import InputError, Relevance, compare, look
+from arr_coc.allocation.allocate import allocate
+from arr_coc.allocation.document import page_gains, share_tokens
+from arr_coc.allocation.document_look import allocate_pages, listed
+from arr_coc.allocation.request import Request
+from arr_coc.core.document_values import DocumentAllocation
+from arr_coc.pictures.document import Document
+from arr_coc.relevance.document import PageRelevance
+
+maps = (
+    st.integers(0, 2**31)
+    .map(lambda seed: np.random.default_rng(seed))
+    .map(lambda rng: (rng.random((int(rng.integers(1, 7)), int(rng.integers(1, 7)))) ** 3).astype(np.float32))
+)
+beliefs = st.floats(0.1, 1.0)
+
+
+def gains_of(pages):
+    return [page_gains(one, one.size, belief) for one, belief in pages]
+
+
+@given(st.lists(st.tuples(maps, beliefs), min_size=1, max_size=6), st.integers(1, 120))
+@settings(max_examples=60)
+def test_the_budget_is_exact_and_overviews_are_kept_where_they_fit(pages, budget):
+    full = [one.size for one, _ in pages]
+    tokens = share_tokens(gains_of(pages), budget)
+    assert sum(tokens) == min(budget, sum(full))
+    assert all(0 <= spent <= whole for spent, whole in zip(tokens, full, strict=True))
+    if 4 * len(pages) <= min(budget, sum(full)):
+        assert min(tokens) >= 1
+
+
+@given(st.lists(st.tuples(maps, beliefs), min_size=2, max_size=5), st.integers(1, 80), st.randoms())
+@settings(max_examples=40)
+def test_the_order_of_pages_does_not_matter(pages, budget, random):
+    order = list(range(len(pages)))
+    random.shuffle(order)
+    gains = gains_of(pages)
+    straight, mixed = share_tokens(gains, budget), share_tokens([gains[place] for place in order], budget)
+    # Random maps have no equal gains but those of pages that are equal.
+    spent = sorted(zip(map(tuple, gains), straight, strict=True))
+    assert spent == sorted((tuple(gains[place]), tokens) for place, tokens in zip(order, mixed, strict=True))
+
+
+@given(st.lists(st.tuples(maps, beliefs), min_size=2, max_size=5), st.integers(1, 80), st.floats(1.0, 5.0))
+@settings(max_examples=40)
+def test_more_relevance_never_means_fewer_tokens(pages, budget, times):
+    before = share_tokens(gains_of(pages), budget)
+    more = [(pages[0][0], pages[0][1] * times), *pages[1:]]
+    assert share_tokens(gains_of(more), budget)[0] >= before[0]
+
+
+def a_document(shapes):
+    return Document.of([np.full((*shape, 3), 255, np.uint8) for shape in shapes])
+
+
+@pytest.mark.parametrize("budget", [1, 7, 40, 10_000])
+def test_one_page_is_an_ordinary_allocation_to_the_leaf(budget):
+    found = np.random.default_rng(3).random((9, 7)).astype(np.float32)
+    given_page = PageRelevance(Relevance(found))
+    (page,) = allocate_pages(a_document([(280, 220)]), [given_page], Request.of(budget)).pages
+    alone = allocate(found, budget, image_size=(280, 220))
+    assert page.allocation.to_json()["regions"] == alone.to_json()["regions"]
+
+
+def test_pages_without_a_token_are_told_and_tokens_follow_relevance():
+    document = a_document([(320, 320)] * 8)
+    strong = np.zeros((10, 10), np.float32)
+    strong[4, 4:7] = 0.9
+    relevances = [PageRelevance() for _ in range(8)]
+    relevances[5] = PageRelevance(Relevance(strong))
+    few = allocate_pages(document, relevances, Request.of(12))
+    assert few.tokens == 12
+    assert few.ranked[0].number == 6
+    assert few.left_out
+    assert "without a token: pages 1-5, 7-8" in few.notes
+    more = allocate_pages(document, relevances, Request.of(40))
+    assert more.tokens == 40
+    assert not more.left_out
+    assert [page.tokens for page in more.pages] == [1] * 5 + [33] + [1] * 2
+    assert (more.page(6).allocation.level_map()[4, 4:7] == 0).all()
+    assert allocate_pages(document, relevances, Request.of(99999)).tokens == 800
+
+
+def test_an_allocation_of_a_document_is_a_value(tmp_path):
+    pytest.importorskip("pypdfium2")
+    path = small_pdf(tmp_path / "a.pdf", tuple((f"72 700 Td (Total of {n}: {n}0.50) Tj", "") for n in (1, 2, 3)))
+    found = look(path, "What is the total of 2?", budget=64)
+    assert found.tokens == found.budget == 64
+    assert DocumentAllocation.from_json(json.dumps(found.to_json())) == found
+    assert repr(found).startswith("DocumentAllocation(a.pdf: 64 of")
+    assert found._repr_png_()[:4] == b"\x89PNG"
+    other = look(path, "What is the total of 3?", budget=64)
+    assert compare(found, found).similarity == 1
+    same, moved = compare(found, other), compare(other, found)
+    assert 0 < same.overlap < 1
+    assert same.moved == pytest.approx(moved.moved)
+    alone = look(path, "What is the total of 2?", budget=64, pages=2)
+    assert alone == look(path, "What is the total of 2?", budget=64, pages="2")
+    for wrong in ("[]", '{"document_schema": 9}', '{"document_schema": 1, "pages": 3}', "{"):
+        with pytest.raises(InputError):
+            DocumentAllocation.from_json(wrong)
+    assert listed([1, 2, 3, 5]) == "1-3, 5"

@@ -1,0 +1,110 @@
+"""Documents: what they are made of, sizes without drawing, and one line for what cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from small_pdf import small_pdf
+
+from arr_coc import InputError, look
+from arr_coc.pictures import document as documents
+from arr_coc.pictures.document import Document, document_of
+from arr_coc.pictures.pdf import pdf_pages
+
+pytest.importorskip("pypdfium2")
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    pages = tuple((f"72 700 Td (page{n} Total {n}0.50) Tj", "/Rotate 90" if n == 2 else "") for n in (1, 2, 3))
+    return small_pdf(tmp_path / "report.pdf", pages)
+
+
+def test_sizes_and_words_are_those_of_the_drawn_pages(report):
+    document = Document.of(report)
+    for page, drawn in zip(document, pdf_pages(report, "all"), strict=True):
+        assert page.size == drawn.picture.size
+        assert np.array_equal(page.draw().pixels, drawn.picture.pixels)
+        assert page.words.texts == drawn.words.texts
+        np.testing.assert_array_equal(page.words.boxes, drawn.words.boxes)
+        assert max(page.draw(300).pixels.shape) == 300
+        assert page.draw(300).size == page.size
+    assert document.texts == tuple(f"page{n} Total {n}0.50" for n in (1, 2, 3))
+    assert [page.number for page in Document.of(report.read_bytes(), "2-3")] == [2, 3]
+
+
+def test_a_tiff_a_folder_and_a_list_are_documents(tmp_path, report):
+    frames = [Image.new("RGB", (60 + 10 * n, 40), (n * 60, 0, 0)) for n in range(3)]
+    frames[0].save(tmp_path / "scan.tif", save_all=True, append_images=frames[1:])
+    scan = Document.of(tmp_path / "scan.tif", "2-3")
+    assert [(page.number, page.size) for page in scan] == [(2, (40, 70)), (3, (40, 80))]
+    assert scan.pages[1].draw().pixels[0, 0, 0] == 120
+    frames[0].save(tmp_path / "a.png")
+    assert [page.name for page in Document.of(tmp_path)] == ["a.png", *(f"report-{n}" for n in (1, 2, 3)),
+                                                           *(f"scan-{n}" for n in (1, 2, 3))]  # fmt: skip
+    mixed = Document.of([tmp_path / "a.png", np.zeros((50, 30, 3), np.uint8), report])
+    assert [page.number for page in mixed] == [1, 2, 3, 4, 5]
+    assert [page.size for page in mixed][:2] == [(40, 60), (50, 30)]
+    assert document_of(tmp_path / "a.png") is None
+    assert document_of(np.zeros((5, 5, 3), np.uint8)) is None
+
+
+def test_a_photograph_on_its_side_is_as_high_as_it_is_shown(tmp_path):
+    image, data = Image.new("RGB", (60, 40)), Image.Exif()
+    data[0x0112] = 6
+    image.save(tmp_path / "side.jpg", exif=data)
+    page = Document.of([tmp_path / "side.jpg"]).pages[0]
+    assert page.size == (60, 40) == page.draw().pixels.shape[:2]
+
+
+def test_broken_members_are_noted_and_the_good_kept(tmp_path, report):
+    (tmp_path / "broken.png").write_bytes(b"no picture")
+    document = Document.of([report, tmp_path / "broken.png", tmp_path / "missing.png"])
+    assert len(document) == 3
+    assert len(document.notes) == 2
+    assert all("\n" not in note for note in document.notes)
+    found = look([report, tmp_path / "broken.png"], "What is the total of page2?", budget=30)
+    assert any("broken.png" in note for note in found.notes)
+    with pytest.raises(InputError, match="none of"):
+        Document.of([tmp_path / "broken.png"])
+
+
+def test_what_cannot_be_a_document_is_one_line(tmp_path, report, monkeypatch):
+    (tmp_path / "empty.pdf").write_bytes(report.read_bytes().replace(b"/Count 3", b"/Count 0").replace(b"[4 0", b"[ %"))
+    (tmp_path / "torn.pdf").write_bytes(report.read_bytes()[:80])
+    (tmp_path / "none").mkdir()
+    monkeypatch.setattr(documents, "MOST_PAGES", 2)
+    for source, pages, said in (
+        (report, None, "3 pages, more than 2"),
+        (report, "9", "page 9 is not in report.pdf"),
+        (tmp_path / "torn.pdf", None, "torn.pdf"),
+        (tmp_path / "empty.pdf", None, "empty.pdf"),
+        (tmp_path / "none", None, "without pictures"),
+        ([], None, "no picture"),
+    ):
+        with pytest.raises(InputError, match=said) as caught:
+            look(source, "What is the total?", budget=9, pages=pages)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="one picture"):
+        look(np.zeros((64, 64, 3), np.uint8), "what?", budget=9, pages=2)
+
+
+def test_a_page_that_cannot_be_drawn_is_told_and_the_others_are_looked_at(report):
+    document = Document.of(report)
+
+    def torn(size, longest_side):
+        raise InputError("page 2 of report.pdf cannot be drawn")
+
+    class Torn:
+        draw = staticmethod(torn)
+        words = staticmethod(lambda size: None)
+        text = staticmethod(lambda opened: "")
+
+    object.__setattr__(document.pages[1], "place", Torn())
+    found = look(document, "What is the total?", budget=40, relevance="detail")
+    assert found.tokens == 40
+    assert found.page(2).allocation is None
+    assert "cannot be drawn" in found.page(2).why

@@ -1,0 +1,55 @@
+"""Drawn documents: the same for a seed, their answers where the records say, and the bench that counts them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from arr_coc.pictures.document import Document
+from arr_coc_lab.bench.run import bench
+from arr_coc_lab.worlds.documents.export import write_documents
+from arr_coc_lab.worlds.documents.makers import KINDS, make_document
+
+pytest.importorskip("pypdfium2")
+
+
+@pytest.mark.parametrize("index", range(len(KINDS)))
+def test_documents_are_those_of_their_seed(index):
+    first, again = make_document(3, index), make_document(3, index)
+    assert [sheet.marks for sheet in first.sheets] == [sheet.marks for sheet in again.sheets]
+    assert 2 <= len(first.sheets) <= 40
+    assert first.questions
+    assert all("page" not in question.text.lower() for question in first.questions)
+    assert len(make_document(4, index, 7).sheets) == 7
+
+
+def test_the_answers_stand_where_the_records_say(tmp_path):
+    written = write_documents(tmp_path, 2, seed=9)
+    records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
+    assert written["questions"] == len(records) > 5
+    for record in records[:12]:
+        page = Document.of(tmp_path / record["file"]).pages[record["page"] - 1]
+        x0, y0, x1, y1 = record["boxes"][0]
+        inside = [
+            text
+            for text, (left, top, right, bottom) in zip(page.words.texts, page.words.boxes.tolist(), strict=True)
+            if left >= x0 - 1e-3 and right <= x1 + 1e-3 and top >= y0 - 1e-3 and bottom <= y1 + 1e-3
+        ]
+        assert " ".join(inside).strip(":") == record["answer"]
+
+
+def test_scans_have_no_words(tmp_path):
+    write_documents(tmp_path, 1, seed=2, words=False)
+    document = Document.of(next(tmp_path.glob("*.pdf")))
+    assert not any(document.texts)
+    assert document.pages[0].draw(200).pixels.std() > 5
+
+
+def test_the_bench_finds_pages_and_compares(tmp_path):
+    report = bench("documents", number=4, each=2, pages=4, budgets=(64,))
+    lines = report.document["lines"]
+    assert report.document["questions"] == 4
+    ours = next(line for line in lines if "page among" in line and " ours " in line)
+    assert "64: 100.0" in ours
+    assert any(line.startswith("ahead of text search") for line in lines)

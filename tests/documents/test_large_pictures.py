@@ -1,0 +1,62 @@
+"""Very large pictures: coarse first, fine where it pays, and never decoded in full."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from arr_coc import InputError, Relevance
+from arr_coc.looking import prepare
+from arr_coc.pictures import load
+from arr_coc.pictures.load import load_picture
+from arr_coc.relevance.large import FINE_SIDE, TILE, read_tiles, tile_worth
+
+
+def test_tiles_are_chosen_by_the_coarse_look_and_by_fine_structure():
+    pixels = np.full((2 * TILE, 3 * TILE, 3), 255, np.uint8)
+    pixels[TILE + 50 : TILE + 90, 60:200:2] = 0  # fine lines in the lower left
+    coarse = np.zeros((20, 30), np.float32)
+    coarse[3, 25] = 0.8
+    worth = tile_worth(coarse, pixels)
+    assert worth.shape == (2, 3)
+    assert {tuple(divmod(int(place), 3)) for place in np.argsort(-worth.ravel())[:2]} == {(0, 2), (1, 0)}
+    read: list[tuple[int, ...]] = []
+
+    def score(part: np.ndarray) -> np.ndarray:
+        read.append(part.shape)
+        return np.full((-(-part.shape[0] // 32), -(-part.shape[1] // 32)), 0.9, np.float32)
+
+    found = read_tiles(Relevance(coarse), pixels, score, tiles=2)
+    assert len(read) == 2
+    assert found.map.shape == (2 * TILE // 32, 3 * TILE // 32)
+    cells = TILE // 32
+    assert (found.map[:cells, 2 * cells :] == np.float32(0.9)).all()
+    assert (found.map[cells:, :cells] == np.float32(0.9)).all()
+    assert not found.map[cells:, cells:].any()
+    assert "2 of 6 parts" in found.notes[-1]
+
+
+def test_a_large_picture_is_held_small_and_read_again_where_it_pays(tmp_path):
+    Image.new("L", (FINE_SIDE + 2000, 400), 255).save(tmp_path / "wide.png")
+    prepared = prepare(tmp_path / "wide.png")
+    assert max(prepared.picture.pixels.shape) == 1600
+    assert max(prepared.fine().pixels.shape) == FINE_SIDE
+    Image.new("L", (1000, 400), 255).save(tmp_path / "small.png")
+    assert prepare(tmp_path / "small.png").fine is None
+
+
+def test_a_jpeg_beyond_the_limit_is_read_reduced_and_only_so(tmp_path, monkeypatch):
+    Image.new("L", (1600, 1200), 200).save(tmp_path / "huge.jpg")
+    Image.new("L", (1600, 1200), 200).save(tmp_path / "huge.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 500_000)
+    picture = load_picture(tmp_path / "huge.jpg", longest_side=400)
+    assert picture.size == (1200, 1600)
+    assert picture.pixels.shape == (300, 400, 3)
+    reduced = {"longest_side": 400}
+    for name, how in (("huge.jpg", {}), ("huge.png", reduced), ("huge.jpg", {**reduced, "max_pixels": 600_000})):
+        with pytest.raises(InputError, match="too many pixels"):
+            load_picture(tmp_path / name, **how)
+    monkeypatch.setattr(load, "MOST_REDUCED", 1_000_000)
+    with pytest.raises(InputError, match="too many pixels"):
+        load_picture(tmp_path / "huge.jpg", longest_side=400)
