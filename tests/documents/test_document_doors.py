@@ -110,7 +110,7 @@ def test_the_server_reads_files_and_tells_tokens_before_and_after(report, tmp_pa
     from arr_coc.app.serve import Engine, build_api
 
     eye = Eye.from_pretrained(str(save_stock(tmp_path / "stock")))
-    eye.name = "tiny"
+    eye.engine.name = "tiny"
     Image.new("RGB", (96, 64), "white").save(tmp_path / "a.png")
     data = base64.b64encode((tmp_path / "a.png").read_bytes()).decode()
     shown = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
