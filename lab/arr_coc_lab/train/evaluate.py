@@ -12,7 +12,7 @@ from torch import Tensor
 from arr_coc.allocation.controls import permute_along_tree
 from arr_coc.allocation.overlay import overlay
 from arr_coc.allocation.tree import Tree
-from arr_coc.models.qwen3_vl.walk import dense_vision_attention
+from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 
 from ..statistics import wilson
 from .allocations import Kind, make_leaves, target_cells, tree_of
