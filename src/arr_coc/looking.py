@@ -217,7 +217,7 @@ def import_rooms(strategy: str = DEFAULT_STRATEGY, device: str = "cpu", relevanc
     """What a look with this strategy will import anyway, so that its time can be told apart from the work's."""
     for room in (
         *("sensing.one_picture", "sensing.backend_opencv"),
-        *("relevance.language.lexical", "relevance.look.propositional", "allocation.allocate"),
+        *("relevance.language.lexical", "relevance.look.three_ways", "allocation.allocate"),
     ):
         import_module(f".{room}", __package__)
     if not without_torch(strategy) or device != "cpu":

@@ -53,7 +53,6 @@ def _on(device: torch.device, generator: torch.Generator) -> torch.Generator:
     return torch.Generator(device=device).manual_seed(seed)
 
 
-@torch.inference_mode()
 @dataclass(frozen=True)
 class DrawnPictures:
     """Pictures that are drawn to judge by. number: of each family."""
@@ -72,6 +71,7 @@ class DrawnPictures:
             yield render_family(family, count, self.size, self.seed, start, device, self.difficulty, self.split)
 
 
+@torch.inference_mode()
 def accuracy(
     model: PreTrainedModel, scorer: Scorer | None, family: str, strategy: str, keep: float, shown: DrawnPictures
 ) -> dict[str, Any]:
