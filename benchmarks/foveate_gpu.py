@@ -45,9 +45,8 @@ from arr_coc.models.attachment_plan import PromptPlan, Settings, plan_prompt
 from arr_coc.models.base import Realized
 from arr_coc.models.glance import Glance
 from arr_coc.models.qwen3_vl.adapter import Qwen3VL
-from arr_coc.models.qwen3_vl.encode import VisualTokens, encode_leaves
+from arr_coc.models.qwen3_vl.encode import VisualTokens, dense_vision_attention, encode_leaves
 from arr_coc.models.qwen3_vl.graph import Graphs
-from arr_coc.models.qwen3_vl.walk import dense_vision_attention
 from arr_coc.models.tokens.depth import DepthRouting
 from arr_coc.models.tokens.merge import members_of_allocations, plan_members
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid

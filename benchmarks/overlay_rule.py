@@ -20,7 +20,7 @@ from torch import Tensor
 from arr_coc.allocation.overlay import overlay
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.allocation.tree import build_tree
-from arr_coc.models.qwen3_vl.walk import dense_vision_attention
+from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.bench.needle import Weights
 from arr_coc_lab.train.evaluate import FAMILIES
 from arr_coc_lab.train.pictures import render_family

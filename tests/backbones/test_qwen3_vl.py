@@ -16,8 +16,7 @@ from transformers import AttentionInterface
 from arr_coc import InputError
 from arr_coc.allocation.allocate import allocate
 from arr_coc.models.base import backbone_for
-from arr_coc.models.qwen3_vl.encode import encode_leaves, foveate, foveated_logits
-from arr_coc.models.qwen3_vl.walk import dense_vision_attention
+from arr_coc.models.qwen3_vl.encode import dense_vision_attention, encode_leaves, foveate, foveated_logits
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
 
 

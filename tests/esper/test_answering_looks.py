@@ -26,8 +26,13 @@ from arr_coc.eye.passes import (
     run_passes,
     text_row,
 )
-from arr_coc.models.qwen3_vl.encode import VisualTokens, encode_leaves, leaf_positions, run_language_model
-from arr_coc.models.qwen3_vl.walk import own_attention
+from arr_coc.models.qwen3_vl.encode import (
+    VisualTokens,
+    encode_leaves,
+    leaf_positions,
+    own_attention,
+    run_language_model,
+)
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches
 from arr_coc.relevance.look.tempering import TemperingPolicy
 

@@ -12,7 +12,7 @@ from tiny_weights import needs_weights, tiny_weights
 from arr_coc.core.alphabet import encode
 from arr_coc.core.errors import InputError
 from arr_coc.eye.decoding import Generated
-from arr_coc.models.qwen3_vl.walk import dense_vision_attention
+from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.bench.needle import Weights
 from arr_coc_lab.train.allocations import LEVELS, tree_of
 from arr_coc_lab.train.calibration import (

@@ -24,7 +24,7 @@ from arr_coc.allocation.overlay import overlay
 from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, SCORER, part_folder
-from arr_coc.models.qwen3_vl.walk import dense_vision_attention
+from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.models.tokens.patches import as_boxes
 from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc.relevance.look.tension import SHARPNESS

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 
 from arr_coc.allocation.overlay import overlay
 from arr_coc.core.errors import InputError
-from arr_coc.models.qwen3_vl.walk import dense_vision_attention
+from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.relevance.scorer.source import load_scorer
 
 from ..options import plain

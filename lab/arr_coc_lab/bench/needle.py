@@ -22,7 +22,7 @@ from torch import Tensor
 
 from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.models.bundled import Calibration, model_folder
-from arr_coc.models.qwen3_vl.walk import dense_vision_attention
+from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.relevance.scorer.source import load_scorer
 
 from ..statistics import RESAMPLES, interval, wilson

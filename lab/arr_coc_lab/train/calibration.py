@@ -18,8 +18,7 @@ from torch import Tensor
 from arr_coc.core.errors import InputError
 from arr_coc.eye.decoding import LONGEST_ANSWER, Generated, generate_greedily
 from arr_coc.models.base import LeafPrompt
-from arr_coc.models.qwen3_vl.encode import leaf_positions
-from arr_coc.models.qwen3_vl.walk import dense_vision_attention
+from arr_coc.models.qwen3_vl.encode import dense_vision_attention, leaf_positions
 from arr_coc.models.tokens.splice import pack, take
 
 from .allocations import LEVELS, tree_of

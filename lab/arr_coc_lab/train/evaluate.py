@@ -12,7 +12,7 @@ from torch import Tensor
 from arr_coc.allocation.controls import permute_along_tree
 from arr_coc.allocation.overlay import overlay
 from arr_coc.allocation.tree import Tree
-from arr_coc.models.qwen3_vl.walk import dense_vision_attention
+from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 
 from ..statistics import wilson
 from .allocations import Kind, make_leaves, target_cells, tree_of
@@ -53,7 +53,6 @@ def _on(device: torch.device, generator: torch.Generator) -> torch.Generator:
     return torch.Generator(device=device).manual_seed(seed)
 
 
-@torch.inference_mode()
 @dataclass(frozen=True)
 class DrawnPictures:
     """Pictures that are drawn to judge by. number: of each family."""
@@ -72,6 +71,7 @@ class DrawnPictures:
             yield render_family(family, count, self.size, self.seed, start, device, self.difficulty, self.split)
 
 
+@torch.inference_mode()
 def accuracy(
     model: PreTrainedModel, scorer: Scorer | None, family: str, strategy: str, keep: float, shown: DrawnPictures
 ) -> dict[str, Any]:

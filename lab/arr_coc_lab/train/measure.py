@@ -17,7 +17,7 @@ from torch import Tensor
 from arr_coc.allocation.controls import permute_along_tree
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.allocation.tree import Tree
-from arr_coc.models.qwen3_vl.walk import dense_vision_attention
+from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 
 from ..worlds.needle.difficulty import as_difficulty
 from ..worlds.needle.draws import Draws

@@ -36,7 +36,7 @@ from arr_coc.allocation.tree import Tree
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
 from arr_coc.core.folders import SCORER, part_folder
-from arr_coc.models.qwen3_vl.walk import dense_vision_attention
+from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 
 from ..classic.scorer import Scorer, ScorerConfig

@@ -22,8 +22,7 @@ from ..core.errors import InputError
 from ..core.values import Answer
 from ..models.attention_reader import reading_attention
 from ..models.query import PLACE, tokenize_prompt
-from ..models.qwen3_vl.encode import VisualTokens, encode_leaves, run_language_model
-from ..models.qwen3_vl.walk import own_attention
+from ..models.qwen3_vl.encode import VisualTokens, encode_leaves, own_attention, run_language_model
 from ..models.tokens.patches import LeafBatch, PatchPyramid, gather_leaf_patches, match_leaves, mip_pyramid
 from ..models.tokens.positions import language_positions
 from ..relevance.look.arousal import arousal_of, modulate

@@ -31,13 +31,13 @@ from .base import (
     Realized,
     Settings,
     backbone_for,
+    check_merge,
     check_processor,
     require_pictures,
     unwrapped,
     wrappers,
 )
 from .tokens.depth import DepthRouting
-from .tokens.merge import check_merge
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin

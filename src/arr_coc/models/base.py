@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..allocation.request import Request
 from ..core.arrays import Array
+from ..core.checks import shown
 from ..core.errors import InputError
+from ..core.plugins import plugins
 from ..core.values import Allocation
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ ADAPTERS: Mapping[str, str] = {
 OF_REQUEST = ("budget", "keep", "strategy", "total")
 OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
 
+# How families that merge tokens behind their encoder may do it, beside what other packages add to the group.
+METHODS = ("average", "pick", "compressor")
+MERGING = "arr_coc.merging"
 # A prompt as a processor gives it: tensors, mostly, by name.
 Inputs = Mapping[str, Any]
 # What a prompt with ready-made visual tokens consists of.
@@ -300,3 +305,10 @@ def require_pictures(backbone: Backbone, inputs: Inputs) -> None:
             f"this prompt holds no picture (none of {', '.join(backbone.picture_keys)} was given), so there is nothing "
             "to allocate; call the model without budget=, keep=, query=, allocation= or relevance="
         )
+
+
+def check_merge(merge: Any) -> None:
+    """Is this a way to merge? Raises `InputError`."""
+    named = isinstance(merge, str) and merge.partition(":")[0] in (*METHODS, *plugins(MERGING))
+    if not named and not hasattr(merge, "compress_patches"):
+        raise InputError(f"merge={shown(merge)} is unknown; choose {', '.join(METHODS)}, or a compressor")

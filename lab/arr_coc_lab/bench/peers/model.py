@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.models.qwen3_vl.walk import LanguageWalk, PatchPlaces, TowerWalk, own_attention
+from arr_coc.models.qwen3_vl.encode import LanguageWalk, PatchPlaces, TowerWalk, own_attention
 from arr_coc.models.tokens.patches import PatchPyramid, gather_leaf_patches, mip_pyramid
 from arr_coc.models.tokens.positions import language_positions
 

@@ -21,8 +21,7 @@ from ...core.cuda_graph import CudaGraph
 from ...core.errors import InputError
 from ..base import DecodingStep, LeafPrompt
 from ..tokens.patches import LeafBatch
-from .encode import VisualTokens, encode_leaves
-from .walk import LanguageWalk
+from .encode import LanguageWalk, VisualTokens, encode_leaves
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

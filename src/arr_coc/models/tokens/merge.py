@@ -21,12 +21,10 @@ import torch
 from torch import Tensor
 
 from ...allocation.frame import token_grids
-from ...core.checks import shown
 from ...core.errors import InputError
 from ...core.plugins import LAB, load_plugin, plugins
 from ...core.values import Allocation
-
-METHODS = ("average", "pick", "compressor")
+from ..base import MERGING, METHODS
 
 
 class Members(NamedTuple):
@@ -279,9 +277,6 @@ def _check(slots: Tensor, scores: Tensor) -> None:
 # ---- compressors ----------------------------------------------------------------------------------------------------
 
 
-GROUP = "arr_coc.merging"
-
-
 class PatchCompressor(Protocol):
     """Makes the tokens of large patches from an encoder's tokens, in place of their average."""
 
@@ -297,15 +292,8 @@ def find_compressor(merge: Any) -> PatchCompressor | None:
     if hasattr(merge, "compress_patches"):
         return merge
     name, _, folder = merge.partition(":") if isinstance(merge, str) else ("", "", "")
-    if name in plugins(GROUP):
-        return load_plugin(plugins(GROUP)[name])(folder)
+    if name in plugins(MERGING):
+        return load_plugin(plugins(MERGING)[name])(folder)
     if name == "compressor":
         raise InputError(f"merge={merge!r} is part of the laboratory; install it: {LAB}")
     return None
-
-
-def check_merge(merge: Any) -> None:
-    """Is this a way to merge? Raises `InputError`."""
-    named = isinstance(merge, str) and merge.partition(":")[0] in (*METHODS, *plugins(GROUP))
-    if not named and not hasattr(merge, "compress_patches"):
-        raise InputError(f"merge={shown(merge)} is unknown; choose {', '.join(METHODS)}, or a compressor")
