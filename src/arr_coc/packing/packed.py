@@ -129,7 +129,7 @@ class Packed:
         return min(first.x, last.x), min(first.y, last.y), max(first.x, last.x), max(first.y, last.y)
 
     def encoded(self, kind: str = "auto") -> list[tuple[bytes, str]]:
-        """Every picture as a file's bytes and its media type. kind: png, jpeg, webp; auto: JPEG where it came as one."""
+        """Every picture as a file's bytes and its media type. kind: png, jpeg, webp; auto: JPEG where it was one."""
         kind = format_of(kind, self.jpeg)
         return [(encode(one.pixels, kind), FORMATS[kind]) for one in self.pictures]
 
