@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 BEGIN, END = "<!-- tree: begin -->", "<!-- tree: end -->"
 # Along the path of a question.
-ROOMS = ("core", "pictures", "sensing", "relevance", "allocation", "draw", "models", "eye", "video", "app")
+ROOMS = ("core", "pricing", "pictures", "sensing", "relevance", "allocation", "draw", "models", "eye", "video")
+ROOMS += ("packing", "app")
 FACES = ("looking.py", "asking.py", "texturing.py")
 
 

@@ -27,6 +27,9 @@ CALLS = {
     "look": ("{photo}", "what?"),
     "sense": ("{photo}",),
     "ask": ("{photo}", "what?"),
+    "pack": ("{photo}", "what?", "--for", "mini"),
+    "cost": ("{photo}", "--for", "mini"),
+    "proxy": ("--upstream", "http://127.0.0.1:9"),
     "batch": ("{photo}",),
     "calibrate": (),
     "video": ("{photo}", "what?"),
@@ -48,6 +51,20 @@ CALLS = {
 }
 EVERYWHERE = (("--no-such-option",), ("--json=maybe",), ("surplus", "surplus", "surplus", "--no"))
 BAD = {
+    "pack": (
+        *(("--budget", text) for text in ("0", "-3", "2.5", "many", "", "0%")),
+        *(("--layout", "magic"), ("--format", "gif"), ("--crops", "0"), ("--crops", "4"), ("--magnify", "0")),
+        *(("--magnify", "nan"), ("--for", "bert"), ("--for", ""), ("--table", NOWHERE), ("--relevance", "x")),
+        *(("--pages", "2"), ("--table", ".")),
+    ),
+    "cost": (("--for", "bert"), ("--price", "0"), ("--price", "x"), ("--table", NOWHERE), ("--pages", "2")),
+    "proxy": (
+        *(("--upstream", text) for text in ("", "x", "ftp://x", "http://", "http://me:secret@x", "http://x?key=1")),
+        *(("--budget", "0"), ("--budget", "many"), ("--for", "bert"), ("--layout", "x"), ("--port", "-1")),
+        *(("--port", "70000"), ("--host", "0.0.0.0"), ("--price", "-1"), ("--seconds", "0"), ("--question", "x")),
+        *(("--workers", "0"), ("--upload", "0"), ("--pixels", "nan"), ("--relevance", "x"), ("--allow-origin", "x")),
+        *(("--cache", "-1"), ("--look-seconds", "0"), ("--format", "gif"), ("--crops", "9"), ("--table", NOWHERE)),
+    ),
     "look": (
         *(("--budget", text) for text in ("0", "-3", "2.5", "many", "", "0%", "-5%", "200%", "%", "1e-3", "٣٪")),
         *(("--keep", text) for text in ("0", "1.5", "nan", "inf", "-0.1", "x", "", "101%")),

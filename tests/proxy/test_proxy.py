@@ -410,3 +410,12 @@ def test_ollama_and_anthropic_bodies(upstream: Upstream, address: str) -> None:
     content = upstream.last["input"][0]["content"]
     assert content[0]["type"] == "input_text"
     assert content[1]["detail"] == "high"
+
+
+def test_a_proxy_needs_no_torch() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, arr_coc.app.proxy.api; print({'torch', 'transformers'} & set(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "set()"

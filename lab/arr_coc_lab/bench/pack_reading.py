@@ -19,7 +19,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import same_settings, writing
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.looking import prepare
-from arr_coc.packing.layout import Part, Sheet
+from arr_coc.packing.layout import PackPart, PackSheet
 from arr_coc.packing.pack import PackPage, pack
 from arr_coc.pictures.load import load_picture
 from arr_coc.pricing.tables import TokenTable, table_for
@@ -95,8 +95,8 @@ def crop_at(page: PackPage, middle: tuple[float, float], budget: int, table: Tok
     y = int(min(max(0, middle[0] - tall / 2), page.size[0] - tall))
     x = int(min(max(0, middle[1] - wide / 2), page.size[1] - wide))
     size = max(table.cell, tall // table.cell * table.cell), max(table.cell, wide // table.cell * table.cell)
-    sheet = Sheet(page.picture.pixels, page.size)
-    return sheet.picture(Part((y, x, tall, wide), size, "A"), size, table).pixels
+    sheet = PackSheet(page.picture.pixels, page.size)
+    return sheet.picture(PackPart((y, x, tall, wide), size, "A"), size, table).pixels
 
 
 def shown_by(way: str, page: PackPage, question: str, budget: int, relevance: np.ndarray) -> list[np.ndarray]:

@@ -20,7 +20,7 @@ LEAST_MARKED = 192
 LINE, LINE_COLOUR = 2, (90, 90, 90)
 
 
-class Part(NamedTuple):
+class PackPart(NamedTuple):
     """Ground of a page and the size at which it is drawn. source: y, x, height, width. letter: "" for the whole."""
 
     source: tuple[int, int, int, int]
@@ -28,7 +28,7 @@ class Part(NamedTuple):
     letter: str = ""
 
 
-def drawn(pixels: np.ndarray, page: tuple[int, int], part: Part) -> np.ndarray:
+def drawn(pixels: np.ndarray, page: tuple[int, int], part: PackPart) -> np.ndarray:
     """(H, W, 3): a part of a page at its size. pixels: of the page, which has (height, width) `page` as given."""
     import cv2
 
@@ -54,7 +54,7 @@ def padded(pixels: np.ndarray, canvas: tuple[int, int]) -> np.ndarray:
     return sheet
 
 
-def marked(pixels: np.ndarray, whole: Part, parts: Sequence[Part]) -> np.ndarray:
+def marked(pixels: np.ndarray, whole: PackPart, parts: Sequence[PackPart]) -> np.ndarray:
     """An overview with a frame and a letter for every part of it, where it is large enough for them."""
     if min(pixels.shape[:2]) < LEAST_MARKED or not parts:
         return pixels
@@ -81,7 +81,7 @@ def marked(pixels: np.ndarray, whole: Part, parts: Sequence[Part]) -> np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class Sheet:
+class PackSheet:
     """One page that is being packed: its pixels, (height, width) as given, and its number from 0."""
 
     pixels: np.ndarray
@@ -89,7 +89,7 @@ class Sheet:
     page: int = 0
 
     def picture(
-        self, part: Part, canvas: tuple[int, int], table: TokenTable, marks: Sequence[Part] = ()
+        self, part: PackPart, canvas: tuple[int, int], table: TokenTable, marks: Sequence[PackPart] = ()
     ) -> PackedPicture:
         """One part as a picture of its own."""
         pixels = marked(drawn(self.pixels, self.size, part), part, marks)
@@ -97,7 +97,12 @@ class Sheet:
         return PackedPicture(padded(pixels, canvas), table.tokens(canvas), (pane,))
 
     def collage(
-        self, parts: Sequence[Part], places: Sequence[tuple[int, int]], canvas: Fitted, table: TokenTable, marks: bool
+        self,
+        parts: Sequence[PackPart],
+        places: Sequence[tuple[int, int]],
+        canvas: Fitted,
+        table: TokenTable,
+        marks: bool,
     ) -> PackedPicture:
         """All parts in one picture, a thin line between them. canvas: the size of all of them together when they are
         drawn at their sizes, and what the picture is padded to."""
@@ -124,14 +129,14 @@ class Sheet:
 # ---- collages --------------------------------------------------------------------------------------------------------
 
 
-def extent(parts: Sequence[Part], places: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def extent(parts: Sequence[PackPart], places: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """(height, width) that parts at their places take together."""
     tall = max(y + part.size[0] for part, (y, _) in zip(parts, places, strict=True))
     wide = max(x + part.size[1] for part, (_, x) in zip(parts, places, strict=True))
     return tall, wide
 
 
-def arrangements(parts: Sequence[Part]) -> list[tuple[list[Part], list[tuple[int, int]]]]:
+def arrangements(parts: Sequence[PackPart]) -> list[tuple[list[PackPart], list[tuple[int, int]]]]:
     """The whole and its enlarged parts, below each other or side by side, the whole as wide or as high as they are."""
     whole, crops = parts[0], list(parts[1:])
     found = []
@@ -155,7 +160,7 @@ def arrangements(parts: Sequence[Part]) -> list[tuple[list[Part], list[tuple[int
 # ---- words -----------------------------------------------------------------------------------------------------------
 
 
-def where(part: Part, page: tuple[int, int]) -> str:
+def where(part: PackPart, page: tuple[int, int]) -> str:
     """A part's place in words: shares of the page."""
     y, x, height, width = part.source
     left, right = round(100 * x / page[1]), round(100 * (x + width) / page[1])
@@ -170,7 +175,7 @@ def told(pictures: Sequence[PackedPicture], sizes: Sequence[tuple[int, int]], fi
         for place, pane in enumerate(picture.panes):
             size = sizes[pane.page]
             page = f"page {pane.page + 1}" if several else "the whole picture"
-            part = Part(pane.source, pane.box[2:], pane.letter)
+            part = PackPart(pane.source, pane.box[2:], pane.letter)
             begins = (
                 f"Picture {number}" if len(picture.panes) == 1 else "At its beginning it" if not place else "Then it"
             )

@@ -10,6 +10,7 @@ it was printed, by crops that follow the finest leaves of the allocation.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ from ..allocation.request import Request, check_question
 from ..core.checks import positive, shown, whole
 from ..core.errors import InputError
 from ..looking import Look, Prepared
-from ..pictures.kind import is_photograph
 from ..pictures.load import MOST_TIMES, Picture, load_picture
 from ..pictures.pdf import load_page
 from ..pictures.words import Words
@@ -32,7 +32,7 @@ from ..pictures.words_files import as_words, words_beside
 from ..pricing.tables import Fitted, TokenTable, load_tables, table_for
 from ..relevance.scene import VIEW_SIDE
 from .cover import Rectangle, cover, level_gains, quiet, uncut
-from .layout import LETTERS, Part, Sheet, arrangements, extent, told
+from .layout import LETTERS, PackPart, PackSheet, arrangements, extent, told
 from .packed import Packed, PackedPicture, Pane
 
 LAYOUTS = ("auto", "crops", "collage", "overview")
@@ -121,17 +121,18 @@ def pack(
 
 @dataclass(frozen=True, eq=False)
 class PackPage:
-    """A page with its pixels as given, and its words where they came with it."""
+    """A page with its pixels as given, and its words where they came with it. jpeg: whether it came as one."""
 
     picture: Picture
     words: Words | None = None
+    jpeg: bool = False
 
     @classmethod
     def of(cls, image: Any, words: Any = None) -> PackPage:
         picture, own = load_page(image)
         if words is None and own is None and (beside := words_beside(image)) is not None:
             words = beside
-        return cls(picture, own if words is None else as_words(words, picture.size))
+        return cls(picture, own if words is None else as_words(words, picture.size), is_jpeg(image))
 
     @property
     def size(self) -> tuple[int, int]:
@@ -146,6 +147,13 @@ class PackPage:
         if self.words is None or not len(self.words):
             return np.zeros((0, 4))
         return self.words.boxes.astype(np.float64) * np.array([self.size[1], self.size[0]] * 2)
+
+
+def is_jpeg(image: Any) -> bool:
+    """By its first bytes, or by the ending of its name."""
+    if isinstance(image, bytes | bytearray | memoryview):
+        return bytes(image[:3]) == b"\xff\xd8\xff"
+    return isinstance(image, str | os.PathLike) and os.fspath(image).lower().endswith((".jpg", ".jpeg"))
 
 
 def pack_pages(pages: Sequence[PackPage], query: str, request: Request, style: PackStyle) -> Packed:
@@ -191,9 +199,8 @@ def finished(
     text = "" if layout == WHOLE and len(pages) == 1 else told(pictures, sizes)
     if left.get("pages"):
         text += f" Not shown: page {', '.join(map(str, left['pages']))}."
-    photograph = is_photograph(pages[0].prepared.picture.pixels)
     said = tuple(dict.fromkeys((*(note for page in pages for note in page.picture.notes), *notes)))
-    return Packed(tuple(pictures), text, full, budget, style.table.name, layout, sizes, left, photograph, said)
+    return Packed(tuple(pictures), text, full, budget, style.table.name, layout, sizes, left, pages[0].jpeg, said)
 
 
 def seen_whole(page: PackPage, table: TokenTable) -> bool:
@@ -215,7 +222,7 @@ def pack_page(
     page: PackPage, number: int, query: str, budget: int, style: PackStyle
 ) -> tuple[list[PackedPicture], str, dict[str, Any], tuple[str, ...]]:
     """Pictures, layout, what is left out, notes."""
-    table, sheet = style.table, Sheet(page.picture.pixels, page.size, number)
+    table, sheet = style.table, PackSheet(page.picture.pixels, page.size, number)
     overview = table.fit(page.size, budget)
     if overview is None:
         raise InputError(
@@ -226,7 +233,7 @@ def pack_page(
     looked = look_at(page, query, budget, style)
     view = Cells.of(looked, page.size, table.cell if table.even else 32)
     layout = style.layout
-    chosen: list[tuple[list[PackedPicture], list[Part]]] = []
+    chosen: list[tuple[list[PackedPicture], list[PackPart]]] = []
     if layout in ("auto", "crops"):
         chosen = as_crops(page, sheet, view, budget, style)
         layout = "crops"
@@ -246,9 +253,9 @@ def pack_page(
 
 
 def only_overview(
-    sheet: Sheet, fitted: Fitted, table: TokenTable, notes: tuple[str, ...] = ()
+    sheet: PackSheet, fitted: Fitted, table: TokenTable, notes: tuple[str, ...] = ()
 ) -> tuple[list[PackedPicture], str, dict[str, Any], tuple[str, ...]]:
-    part = Part((0, 0, *sheet.size), fitted.size)
+    part = PackPart((0, 0, *sheet.size), fitted.size)
     scale = round(fitted.size[0] / sheet.size[0], 4)
     left = {"area": 1.0, "relevance": 1.0, "reduced_to": scale}
     return [sheet.picture(part, fitted.canvas, table)], "overview", left, notes
@@ -294,7 +301,7 @@ class Cells:
         )
         return y, x, height, width
 
-    def share(self, parts: Sequence[Part]) -> float:
+    def share(self, parts: Sequence[PackPart]) -> float:
         """The share of the relevance that lies in parts."""
         seen = np.zeros(self.relevance.shape, bool)
         for part in parts:
@@ -302,13 +309,13 @@ class Cells:
             seen[y // self.cell : -(-(y + height) // self.cell), x // self.cell : -(-(x + width) // self.cell)] = True
         return float(self.relevance[seen].sum() / max(self.relevance.sum(), 1e-9))
 
-    def pointed(self, parts: Sequence[Part]) -> bool:
+    def pointed(self, parts: Sequence[PackPart]) -> bool:
         """Whether parts hold more of the relevance than their ground alone would."""
         ground = sum(part.source[2] * part.source[3] for part in parts) / math.prod(self.size)
         return self.share(parts) > POINTED * ground
 
 
-def parts_of(page: PackPage, view: Cells, rectangles: Sequence[Rectangle]) -> list[Part]:
+def parts_of(page: PackPage, view: Cells, rectangles: Sequence[Rectangle]) -> list[PackPart]:
     """Rectangles as lettered parts that cut no word, drawn in their whole cells."""
     words, found = page.word_boxes(), []
     for letter, one in zip(LETTERS, rectangles, strict=False):
@@ -317,13 +324,13 @@ def parts_of(page: PackPage, view: Cells, rectangles: Sequence[Rectangle]) -> li
             source = uncut(box, words, page.size)
         else:
             source = quiet(box, page.picture.pixels, page.size, view.cell // 2)
-        found.append(Part(source, (one.rows * view.cell, one.cols * view.cell), letter))
+        found.append(PackPart(source, (one.rows * view.cell, one.cols * view.cell), letter))
     return found
 
 
 def as_crops(
-    page: PackPage, sheet: Sheet, view: Cells, budget: int, style: PackStyle
-) -> list[tuple[list[PackedPicture], list[Part]]]:
+    page: PackPage, sheet: PackSheet, view: Cells, budget: int, style: PackStyle
+) -> list[tuple[list[PackedPicture], list[PackPart]]]:
     """An overview and parts, each a picture of its own; nothing where the budget pays for no two pictures."""
     table = style.table
     first = table.fit(page.size, max(table.least, budget // OVERVIEW_SHARE))
@@ -346,7 +353,7 @@ def as_crops(
     spent = sum(table.tokens(part.size) for part in parts)
     larger = table.fit(page.size, budget - spent) or first
     marks = parts if style.marks else ()
-    over = sheet.picture(Part((0, 0, *page.size), larger.size), larger.canvas, table, marks)
+    over = sheet.picture(PackPart((0, 0, *page.size), larger.size), larger.canvas, table, marks)
     return [([over, *(sheet.picture(part, part.size, table) for part in parts)], parts)]
 
 
@@ -359,15 +366,15 @@ def tokens_in_full(table: TokenTable, size: tuple[int, int]) -> int:
 
 
 def as_collage(
-    page: PackPage, sheet: Sheet, view: Cells, budget: int, style: PackStyle
-) -> list[tuple[list[PackedPicture], list[Part]]]:
+    page: PackPage, sheet: PackSheet, view: Cells, budget: int, style: PackStyle
+) -> list[tuple[list[PackedPicture], list[PackPart]]]:
     """The overview and parts in one picture."""
     table = style.table
     square = table.fit((4096, 4096), budget)
     if square is None:
         return []
     cells = max(2, math.prod(square.size) // view.cell**2)
-    best: tuple[float, list[Part], list[tuple[int, int]], Fitted] | None = None
+    best: tuple[float, list[PackPart], list[tuple[int, int]], Fitted] | None = None
     for share in (cells - cells // OVERVIEW_SHARE, cells // 2):
 
         def fits(rows: int, cols: int, most: int) -> bool:
@@ -378,7 +385,7 @@ def as_collage(
             continue
         parts = parts_of(page, view, rectangles)
         side = math.sqrt(max(1, cells - share) * view.cell**2 / math.prod(page.size))
-        first = Part((0, 0, *page.size), (max(8, round(page.size[0] * side)), max(8, round(page.size[1] * side))))
+        first = PackPart((0, 0, *page.size), (max(8, round(page.size[0] * side)), max(8, round(page.size[1] * side))))
         for arranged, places in arrangements([first, *parts]):
             fitted = table.fit(extent(arranged, places), budget)
             if fitted is None:

@@ -58,6 +58,12 @@ FEATURES = (
         extra("serve"),
         adds="a server for OpenAI's clients, arr-coc serve",
     ),
+    Feature(
+        "proxy",
+        {"fastapi": "fastapi", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client", "httpx": "httpx"},
+        extra("proxy"),
+        adds="packed pictures in front of any API, arr-coc proxy",
+    ),
     Feature("parquet", {"pyarrow": "pyarrow"}, extra("batch"), adds="tables of pictures for arr-coc batch and bench"),
     Feature("batch --engine ray", {"ray": "ray", "pyarrow": "pyarrow"}, extra("ray")),
     Feature("lmms-eval", {"lmms_eval": "lmms-eval"}, "make test-lmms, or docs/vqa.md: an environment of its own"),

@@ -179,7 +179,7 @@ class TabSheet:
             for label, make in (("PNG", png_file), ("JSON", json_file), ("Python", lines_file)):
                 button = gr.Button(f"Save {label}", size="sm", elem_id=f"save-{label.lower()}-{tab}", min_width=90)
                 button.click(
-                    _export(make), [self.shown], [message, trouble], show_progress="hidden", **QUICK, **PRIVATE
+                    exporting(make), [self.shown], [message, trouble], show_progress="hidden", **QUICK, **PRIVATE
                 ).then(None, [message], None, js=DOWNLOAD)
             copy = gr.Button("Copy link", size="sm", elem_id=f"copy-link-{tab}", min_width=90)
             copy.click(None, None, [trouble], js=COPY_LINK)
@@ -224,7 +224,7 @@ async () => {
 """
 
 
-def _export(make: Callable[[SheetContent | None], str]) -> Callable[[SheetContent | None], tuple[str, str]]:
+def exporting(make: Callable[[SheetContent | None], str]) -> Callable[[SheetContent | None], tuple[str, str]]:
     def export(shown: SheetContent | None) -> tuple[str, str]:
         message, trouble = in_a_sentence(lambda: make(shown))
         return message or "", trouble
@@ -251,20 +251,20 @@ class SheetContent:
 
 def png_file(shown: SheetContent | None) -> str:
     """The view as a PNG, as `file_message`."""
-    shown = _something(shown)
+    shown = something(shown)
     memory = io.BytesIO()
     shown.picture().save(memory, "PNG")
     return file_message(f"{shown.name}.png", "image/png", memory.getvalue())
 
 
 def json_file(shown: SheetContent | None) -> str:
-    shown = _something(shown)
+    shown = something(shown)
     text = json.dumps(shown.document(), indent=1, ensure_ascii=False) + "\n"
     return file_message(f"{shown.name}.json", "application/json", text.encode())
 
 
 def lines_file(shown: SheetContent | None) -> str:
-    shown = _something(shown)
+    shown = something(shown)
     return file_message(f"{shown.name}.py", "text/x-python", shown.lines.encode())
 
 
@@ -273,7 +273,7 @@ def file_message(name: str, kind: str, data: bytes) -> str:
     return json.dumps({"name": name, "kind": kind, "data": base64.b64encode(data).decode()})
 
 
-def _something(shown: SheetContent | None) -> SheetContent:
+def something(shown: SheetContent | None) -> SheetContent:
     if shown is None:
         raise InputError("there is nothing to export yet: make a view first")
     return shown

@@ -18,11 +18,13 @@ from ...core.errors import InputError
 from ...core.files import replacing
 from ...core.folders import EXAMPLES
 from ...core.plugins import plugins
+from ...packing.pack import LAYOUTS
+from ...pricing.tables import own_tables
 from ...relevance.look.tension import DEFAULT_TENSIONS, TENSION_NAMES
 from ...relevance.registry import names_for
 from .worlds import check_family, needle
 
-TABS = ("ask", "ways", "textures", "compare", "passes", "video", *plugins("arr_coc.microscope"))
+TABS = ("ask", "ways", "textures", "compare", "passes", "video", "api", *plugins("arr_coc.microscope"))
 # The dialogue of a link may be long, but not endless.
 LONGEST_QUERY = 400
 FIRST_SOURCE = "example:street.png"
@@ -52,6 +54,8 @@ class PageState:
     relevance: str = "auto"
     family: str = "cards"
     seed: int = 0
+    api: str = "gpt-4o"
+    drawn: str = "auto"
 
     @property
     def tensions(self) -> dict[str, float]:
@@ -85,6 +89,8 @@ _CHOICES = {
     "clusters": ("slic", "sam"),
     "by": ("strategies", "questions"),
     "relevance": ("auto", *names_for()),
+    "api": tuple(one.name for one in own_tables()),
+    "drawn": LAYOUTS,
 }
 _RANGES = {
     "keep": (0.01, 100.0),

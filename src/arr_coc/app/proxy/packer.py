@@ -18,7 +18,7 @@ from ...allocation.request import Request, check_question
 from ...core.errors import InputError
 from ...core.stopping import Stopped, check_stop, stopping
 from ...packing.layout import told
-from ...packing.pack import PackPage, PackStyle, pack_pages
+from ...packing.pack import PackPage, PackStyle, is_jpeg, pack_pages
 from ...packing.packed import Packed
 from ...pictures.load import load_picture
 from ...pricing.tables import TokenTable, find_table, table_for
@@ -155,7 +155,7 @@ class Packer:
         known = self.cache.get(key)
         if known is not None:
             return PackedSlot("cached", known.full, known.spent, known.packed, known.files)
-        page = PackPage(load_picture(data, max_pixels=settings.limits.pixels))
+        page = PackPage(load_picture(data, max_pixels=settings.limits.pixels), jpeg=is_jpeg(data))
         style = PackStyle(table, settings.layout, settings.crops, settings.magnify, settings.marks, settings.relevance)
         packed = pack_pages([page], question, request, style)
         files = tuple(packed.encoded(settings.kind))

@@ -1,9 +1,11 @@
 // Runs the open tab, follows the settings of a link, and keeps the address up to date.
 window.arrCoc = {
-  quick: ["ways", "textures", "compare", "numbers"],
-  names: {ask: "Ask", ways: "Look", textures: "Sense", compare: "Compare", passes: "Look again and again"},
+  quick: ["ways", "textures", "compare", "api", "numbers"],
+  names: {ask: "Ask", ways: "Look", textures: "Sense", compare: "Compare", passes: "Look again and again",
+    api: "Pack"},
   ready: false,
-  doing: {ask: "Asking", ways: "Looking", textures: "Sensing", compare: "Comparing", passes: "Looking again and again"},
+  doing: {ask: "Asking", ways: "Looking", textures: "Sensing", compare: "Comparing", passes: "Looking again and again",
+    api: "Packing"},
   ticking: null,
   tab() {
     const open = document.querySelector('[role="tab"][aria-selected="true"][id^="tab-"]');
@@ -50,7 +52,7 @@ window.arrCoc = {
   open() {
     window.arrCoc.ready = true;
     const named = new URLSearchParams(window.location.search).get("tab");
-    const tab = ["ask", "ways", "textures", "compare", "passes", "video", "numbers"].includes(named) ? named : "ask";
+    const tab = ["ask", "ways", "textures", "compare", "passes", "video", "api", "numbers"].includes(named) ? named : "ask";
     // A tab that the link names is put into the page a moment later.
     const start = Date.now();
     const wait = () => {
@@ -77,7 +79,7 @@ window.arrCoc = {
     else if (event.key === "/") {
       const question = document.querySelector("#question textarea, #question input");
       if (question) { question.focus(); done = true; }
-    } else if (/^[1-7]$/.test(event.key)) {
+    } else if (/^[1-8]$/.test(event.key)) {
       const tabs = document.querySelectorAll('#tabs [role="tab"][id^="tab-"]');
       if (tabs[event.key - 1]) { tabs[event.key - 1].click(); done = true; }
     }
