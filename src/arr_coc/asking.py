@@ -6,6 +6,7 @@ from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from .allocation.distance import scale_of
 from .allocation.request import Request, check_decided, check_device, check_question, check_request
 from .allocation.strategies import DEFAULT_STRATEGY
 from .core.checks import of_kind, whole
@@ -13,8 +14,8 @@ from .core.errors import naming_extras
 from .core.folders import MINI, part_folder
 from .core.values import Allocation, Answer
 from .eye.light import QuickEye, can_be_quick
+from .eye.readings import check_readings
 from .models.bundled import model_folder
-from .pictures.load import magnified
 from .pictures.pdf import load_page
 
 if TYPE_CHECKING:
@@ -40,12 +41,14 @@ def ask(
     seed: int = 0,
     words: Any = None,
     max_new_tokens: int = 64,
-    magnify: float = 1.0,
+    scale: float | str | None = None,
+    readings: int = 1,
+    magnify: float | None = None,
     **options: Unpack[StrategyOptions],
 ) -> Answer:
     """One question about one picture; `model` is an `Eye`, "mini", a folder or a name on the hub. Several: `Eye`.
 
-    magnify: how many times as large the picture is read, for small type. The other arguments are those of `Eye.ask`.
+    magnify: another name for scale. The other arguments are those of `Eye.ask`.
     Where `QuickEye` will do, nothing heavy is imported.
     """
     check_request([query], budget, keep)
@@ -53,7 +56,7 @@ def ask(
     if not hasattr(model, "set_image"):
         model_folder(model)
     check_decided(allocation, budget=budget, keep=keep, strategy=strategy, relevance=relevance)
-    how: dict[str, Any] = {"levels": levels, "seed": seed}
+    how: dict[str, Any] = {"levels": levels, "seed": seed, "scale": scale_of(scale, magnify)}
     # Told before a model is loaded; options are those of a strategy that only the model may know.
     laid = {"strategy": DEFAULT_STRATEGY} if strategy is None else {"strategy": strategy, **options}
     Request.of(budget, keep, **how, **laid)
@@ -63,8 +66,8 @@ def ask(
         of_kind(allocation, Allocation, "allocation")
     chosen: dict[str, Any] = {"strategy": strategy, "relevance": relevance, "allocation": allocation}
     picture, known = load_page(image)
-    picture = magnified(picture, magnify)
     how |= {**chosen, "words": known if words is None else words, "max_new_tokens": max_new_tokens, **options}
+    how["readings"] = check_readings(readings)
     if can_be_quick(model, device, picture.pixels.shape[:2], budget, keep, **chosen):
         return QuickEye(part_folder(MINI)).set_image(picture).ask(query, budget, keep, **how)
     # A copy: several threads may ask at once.

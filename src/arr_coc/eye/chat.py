@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from ..pictures.load import Picture, processed
 from ..pictures.pdf import load_page
 from ..pictures.words import Words
 from ..pictures.words_files import as_words
+from ..sensing.type_height import TypeHeight, type_height
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
         relevance: Any
         levels: int | None
         seed: int
+        scale: float | str | None
+        readings: int
         max_new_tokens: int
 
     class AskOptions(SomeOptions, total=False, closed=True):
@@ -75,6 +79,11 @@ class View:
         tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
         return cls(picture, words, tensors, perf_counter() - started)
 
+    @cached_property
+    def letters(self) -> TypeHeight:
+        """How tall its letters are, by the words that came with it, or sensed."""
+        return type_height(self.picture.pixels, self.words, self.picture.size)
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -101,13 +110,15 @@ class Turn:
 @dataclass(frozen=True, eq=False)
 class ChatLook:
     """A conversation that was looked at and is not yet answered. inputs: its whole prompt, (1, L). views: its pictures,
-    in order. seconds: so far. question: the text of its last turn."""
+    in order. seconds: so far. question: the text of its last turn. full: visual tokens of the untouched prompt, where
+    that is not this one: pictures may be seen from another distance."""
 
     inputs: dict[str, Any]
     plan: PromptPlan
     seconds: dict[str, float]
     views: tuple[View, ...]
     question: str = ""
+    full: int | None = None
 
 
 def check_turns(turns: Sequence[Turn]) -> str:

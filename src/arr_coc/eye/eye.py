@@ -17,10 +17,12 @@ from copy import copy
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from ..allocation.request import check_decided
 from ..core.checks import shown, whole
 from ..core.errors import InputError
 from ..core.values import Allocation, Answer
 from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, joined
+from .readings import check_readings, read_several
 from .sight import Sight, timed
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class Eye(Sight):
         levels: int | None = None,
         seed: int = 0,
         words: Any = None,
+        scale: float | str | None = None,
+        readings: int = 1,
         max_new_tokens: int = 64,
         **options: Unpack[StrategyOptions],
     ) -> Answer:
@@ -71,11 +75,20 @@ class Eye(Sight):
         allocation: decided by the caller. strategy, relevance, levels: instead of the eye's own. words: of the picture,
         with their boxes, as for `look`; a page of a PDF brings its own. options: for the strategy, such as `boxes`
         (oracle).
+        scale: from how far the picture is read: "auto", by the grip of the model and the size of its letters (the
+        default where the grip is known), or how many times as large; 1 is as it is given. readings: where the answer is
+        unsure, the picture is read again from the next distance, at most so often in all; the budget is that of all
+        readings together, and the surest answer wins.
         """
         from .decoding import generate
 
         max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
         how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, **options}
+        if check_readings(readings) > 1:
+            check_decided(allocation, readings=readings)
+            given = {**how, "relevance": relevance, "words": words, "max_new_tokens": max_new_tokens}
+            return read_several(self.ask, readings, query, budget, keep, scale, self.full_of(query), given)
+        how["scale"] = scale
         looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
         with self._own_graphs(looked) as graphs:
             with timed(looked.seconds, "encode"):

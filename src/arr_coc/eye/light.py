@@ -17,8 +17,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..allocation.allocate import allocate
+from ..allocation.distance import (
+    Distance,
+    at_distance,
+    choose_distance,
+    distance_of,
+    reading_option,
+    scaled_size,
+)
 from ..allocation.frame import check_grid, in_picture, leaves_of
-from ..allocation.request import ASK_KEYWORDS, Request, check_question, check_request
+from ..allocation.grip import Grip
+from ..allocation.request import ASK_KEYWORDS, Request, check_decided, check_question, check_request
 from ..allocation.strategies import DEFAULT_STRATEGY, without_torch
 from ..core.errors import InputError
 from ..core.folders import MINI, part_folder
@@ -26,13 +35,15 @@ from ..core.manifest import verify
 from ..core.values import Allocation, Answer, Pass, Relevance
 from ..models.bundled import Calibration, as_trained, marked
 from ..models.qwen3_vl.onnx import OnnxQwen3VL
-from ..pictures.load import Picture
+from ..pictures.load import Picture, resized
 from ..pictures.pdf import load_page
 from ..pictures.words import Words
 from ..pictures.words_files import as_words
 from ..relevance.registry import find_source, relevances_for
 from ..relevance.scene import Scene
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
+from ..sensing.type_height import TypeHeight, type_height
+from .readings import check_readings, read_several
 
 if TYPE_CHECKING:
     from ..allocation.request import Budget, Share
@@ -54,6 +65,7 @@ class QuickEye:
         self.levels = calibration.levels if levels is None else levels
         self.scorer = None if scorer is None else ScorerRelevance(scorer)
         self.reader = _reader(folder)
+        self.grip = Grip.beside(folder)
         self._shown: tuple[Picture, Words | None, np.ndarray, float] | None = None
 
     def set_image(self, image: Any) -> QuickEye:
@@ -61,6 +73,7 @@ class QuickEye:
         started = perf_counter()
         picture, words = load_page(image)
         self._shown = (picture, words, canvas_of(self.folder, picture.pixels), perf_counter() - started)
+        self._letters: TypeHeight | None = None
         return self
 
     def ask(
@@ -72,6 +85,7 @@ class QuickEye:
         relevance: Any = None,
         allocation: Allocation | None = None,
         words: Any = None,
+        readings: int = 1,
         max_new_tokens: int = 64,
         **how: Any,
     ) -> Answer:
@@ -81,6 +95,12 @@ class QuickEye:
         picture, known, canvas, loading = self._shown
         check_request([query], budget, keep)
         check_question(query)
+        if check_readings(readings) > 1:
+            check_decided(allocation, readings=readings)
+            given = {**how, "relevance": relevance, "words": words, "max_new_tokens": max_new_tokens}
+            full = canvas.shape[0] * canvas.shape[1] // self.reader.cell**2
+            scale = given.pop("scale", None)
+            return read_several(self.ask, readings, query, budget, keep, scale, full, given)
         own = {"levels": self.levels, "strategy": self.strategy}
         how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
         request = Request.of(budget, keep, keywords=ASK_KEYWORDS, **how)
@@ -90,10 +110,13 @@ class QuickEye:
         seconds = {"load": loading, "read": 0.0}
         started = perf_counter()
         notes: tuple[str, ...] = ()
+        full = math.prod(grid)
         if allocation is None:
-            allocation, notes = self._look(canvas, grid, query, request, relevance, words)
+            allocation, canvas, notes = self._look(canvas, grid, query, request, relevance, words)
         else:
-            check_grid(allocation, *grid)
+            canvas = self._canvas_at(distance_of(allocation), canvas)
+        grid = (canvas.shape[0] // cell, canvas.shape[1] // cell)
+        check_grid(allocation, *grid)
         seconds["look"] = perf_counter() - started
         leaves = leaves_of(allocation)
         started = perf_counter()
@@ -113,13 +136,12 @@ class QuickEye:
             entropy=entropy,
             margin=margin,
         )
-        return Answer(
-            text, uncertainty, (only,), seconds, math.prod(grid), (*marked(picture, self.scorer).notes, *notes)
-        )
+        return Answer(text, uncertainty, (only,), seconds, full, (*marked(picture, self.scorer).notes, *notes))
 
     def _look(
         self, canvas: np.ndarray, grid: tuple[int, int], query: str, request: Request, relevance: Any, words: Any
-    ) -> tuple[Allocation, tuple[str, ...]]:
+    ) -> tuple[Allocation, np.ndarray, tuple[str, ...]]:
+        """Where the tokens go, the picture as it is seen from the distance chosen, and what a reader should know."""
         full = math.prod(grid)
         tokens = min(request.tokens(full), full)
         scene = Scene(
@@ -130,19 +152,53 @@ class QuickEye:
         )
         found = relevances_for(self.relevance if relevance is None else relevance, [scene], [query])
         (one,), (levels,) = found.relevance, found.levels
+        distance = self._distance(request, one, canvas, tokens, words)
+        canvas = self._canvas_at(distance, canvas)
+        grid = (canvas.shape[0] // self.reader.cell, canvas.shape[1] // self.reader.cell)
         allocation = allocate(
             one,
-            tokens,
+            min(tokens, math.prod(grid)),
             strategy=request.strategy,
             image_size=canvas.shape[:2],
             canvas=canvas.shape[:2],
             cell=self.reader.cell,
             levels=request.levels if levels is None else levels,
             seed=request.seed,
-            **request.options,
+            **{**reading_option(distance, request.strategy, grid), **request.options},
         )
+        allocation = at_distance(allocation, distance, full)
         said = one.notes if isinstance(one, Relevance) else ()
-        return allocation, tuple(dict.fromkeys((*said, *request.notes(full))))
+        return allocation, canvas, tuple(dict.fromkeys((*said, *request.notes(full))))
+
+    def _distance(self, request: Request, relevance: Any, canvas: np.ndarray, tokens: int, words: Any) -> Distance:
+        assert self._shown is not None
+        picture = self._shown[0]
+
+        def letters() -> TypeHeight:
+            if words is not None and len(words):
+                return type_height(picture.pixels, words, picture.size)
+            if self._letters is None:
+                self._letters = type_height(picture.pixels, size=picture.size)
+            return self._letters
+
+        return choose_distance(
+            request.scale,
+            self.grip,
+            letters,
+            relevance.map if isinstance(relevance, Relevance) else np.asarray(relevance),
+            size=picture.size,
+            canvas=canvas.shape[:2],
+            full=canvas.shape[0] * canvas.shape[1] // self.reader.cell**2,
+            tokens=tokens,
+        )
+
+    def _canvas_at(self, distance: Distance, canvas: np.ndarray) -> np.ndarray:
+        """The picture as the model's processor resizes it once it is shown from a distance."""
+        assert self._shown is not None
+        if distance.times == 1:
+            return canvas
+        size = scaled_size(canvas.shape[:2], distance.times, self.reader.cell)
+        return canvas_of(self.folder, resized(self._shown[0], size).pixels)
 
     def scored(self, query: str) -> Relevance | None:
         """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""

@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..allocation.frame import in_picture
+from ..allocation.grip import Grip, as_grip
 from ..allocation.request import ASK_KEYWORDS, Request, check_decided, check_device, check_request
 from ..allocation.strategies import DEFAULT_STRATEGY, check_strategy
 from ..core.checks import of_kind, positive, whole
@@ -30,6 +31,7 @@ from ..models.tokens.depth import DepthRouting
 from ..relevance.registry import check_relevance
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 from .chat import USER, ChatLook, Turn, View, chat_inputs, check_turns, words_of
+from .distances import seen_from
 from .feedback import Feedback
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class Sight:
         name: str = "",
         record: Feedback | str | Path | None = None,
         depth: DepthRouting | str | None = None,
+        grip: Grip | str | Path | None = None,
     ) -> None:
         if isinstance(relevance, str):
             check_relevance(relevance, OFFERS if scorer is None else (*OFFERS, "scorer"))
@@ -90,6 +93,7 @@ class Sight:
         self.depth = DepthRouting.named(depth) if isinstance(depth, str) else depth
         if self.depth is not None and "depth" not in adapter_options(self.backbone):
             raise InputError(f"depth= is for Qwen3-VL, which foveates before its encoder; {self.name} does not")
+        self.grip = self._grip_of(grip)
         self._graphs = self._captured(graphs)
         self._view: View | None = None
         # What is awaited takes turns here; copies of an eye, which share its weights, share it too.
@@ -188,16 +192,23 @@ class Sight:
         )
         seconds = {"load": sum(view.seconds for view in views)}
         with timed(seconds, "read"):
-            inputs = chat_inputs(self.processor, self._as_trained(turns))
-            inputs = {
-                name: value.to(self.model.device) if hasattr(value, "to") else value for name, value in inputs.items()
-            }
+            inputs = self.prompt_of(turns)
             self._check(inputs, len(views))
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
+            found = seen_from(self, turns, inputs, plan, settings)
+        full = None
+        if found is not None:
+            full, (turns, inputs, plan) = self.visual_tokens(inputs), found
+            views = tuple(view for turn in turns for view in turn.views)
         if len(turns) > 1 and self._taught_single_questions:
             plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
-        return ChatLook(inputs, plan, seconds, views, question)
+        return ChatLook(inputs, plan, seconds, views, question, full)
+
+    def prompt_of(self, turns: Sequence[Turn]) -> dict[str, Any]:
+        """The model's inputs for turns whose pictures are views, on its device."""
+        inputs = chat_inputs(self.processor, self._as_trained(turns))
+        return {name: value.to(self.model.device) if hasattr(value, "to") else value for name, value in inputs.items()}
 
     @property
     def _taught_single_questions(self) -> bool:
@@ -245,7 +256,8 @@ class Sight:
         )
         shown = (marked(view.picture, self.scorer) for view in looked.views)
         notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes)
-        answer = Answer(text, uncertainty, passes, looked.seconds, self.visual_tokens(looked.inputs), notes)
+        full = self.visual_tokens(looked.inputs) if looked.full is None else looked.full
+        answer = Answer(text, uncertainty, passes, looked.seconds, full, notes)
         if self.record is None or len(looked.views) != 1:
             return answer
         return self.record.noted(answer, looked.question, looked.views[0].picture, model=self.name)
@@ -255,6 +267,13 @@ class Sight:
         if self._view is None or not isinstance(self.scorer, ScorerRelevance):
             return None
         return self.scorer.of_pixels(self._view.picture.pixels, query)
+
+    def full_of(self, query: str | Sequence[Turn]) -> int:
+        """Visual tokens of the untouched prompt of one picture; `InputError` where several are shown."""
+        views = [self._view] if isinstance(query, str) else [view for turn in query for view in turn.views]
+        if len(views) != 1 or views[0] is None:
+            raise InputError(f"several readings are of one picture, and {len(views)} are shown; ask with readings=1")
+        return self.visual_tokens(self.prompt_of([Turn(USER, (views[0], "?"))]))
 
     def visual_tokens(self, prompt: Mapping[str, Any]) -> int:
         return int((prompt["input_ids"] == self.backbone.image_token_id(self.model)).sum())
@@ -267,6 +286,12 @@ class Sight:
                 f"{self.name} shows {shown} as {len(grids)} tiles or views, and one answer cannot tell where they "
                 "lie; use attach(), which gives an allocation for each"
             )
+
+    def _grip_of(self, given: Grip | str | Path | None) -> Grip | None:
+        """What was given, or what was measured of this model; None where nothing was."""
+        if given is not None:
+            return as_grip(given)
+        return Grip.known(getattr(self.model.config, "_name_or_path", "") or "")
 
     def _captured(self, wanted: bool | None) -> Graphs | None:
         """The graphs of this model, where they are wanted and possible."""

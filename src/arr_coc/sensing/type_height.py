@@ -134,7 +134,7 @@ def sensed_rows(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return boxes / np.float32(min(times, 1)), heights / np.float32(min(times, 1))
 
 
-class Rows(NamedTuple):
+class LetterRows(NamedTuple):
     """Rows of pieces that are dark, or light, on their ground.
 
     boxes: (N, 4) y0, x0, y1, x1. heights: (N,). sure: pieces in rows that are hardly anything else. pieces: all that
@@ -150,10 +150,10 @@ class Rows(NamedTuple):
         return self.sure >= FEWEST and self.sure >= SHARE * self.pieces
 
 
-NO_ROWS = Rows(np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
+NO_ROWS = LetterRows(np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
 
 
-def _rows(above: np.ndarray) -> Rows:
+def _rows(above: np.ndarray) -> LetterRows:
     """(H, W) uint8, how far each pixel differs from its surroundings → rows of letters."""
     import cv2
 
@@ -201,7 +201,7 @@ def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple
     return following, off[itself, first]
 
 
-def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> Rows:
+def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> LetterRows:
     """Pieces (N, 4) → the rows they stand in."""
     following, off = _following(box, labels, number)
     left, top, wide, tall = box.T
@@ -223,7 +223,7 @@ def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> Rows:
     np.minimum.at(first, row, np.stack([top, left], 1))
     np.maximum.at(last, row, np.stack([top + tall, left + wide], 1))
     boxes = np.concatenate([first, last], 1)[kept].astype(np.float32)
-    return Rows(boxes, height[kept] * np.float32(CAPITAL), int(count[sure].sum()), len(box))
+    return LetterRows(boxes, height[kept] * np.float32(CAPITAL), int(count[sure].sum()), len(box))
 
 
 def _placed(boxes: np.ndarray, heights: np.ndarray, size: tuple[int, int], source: str) -> TypeHeight:

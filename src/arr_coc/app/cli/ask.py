@@ -86,9 +86,19 @@ def command(
         ),
     ] = None,
     levels: Annotated[int | None, typer.Option(help="Coarsest level of detail.", show_default=False)] = None,
-    magnify: Annotated[
-        float, typer.Option(help="Read the picture so many times as large, for small type; the tokens stay.")
-    ] = 1.0,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|TIMES",
+            help="From how far to read: so many times as large, or by the model's grip and the size of the letters. "
+            "[default: auto where the grip is known]",
+            show_default=False,
+        ),
+    ] = None,
+    magnify: Annotated[float | None, typer.Option(help="Another name for --scale.", show_default=False)] = None,
+    readings: Annotated[
+        int, typer.Option(help="Where unsure, read again from the next distance; the budget is that of all.")
+    ] = 1,
     new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 64,
     seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
     out: Annotated[
@@ -123,15 +133,17 @@ def command(
       arr-coc ask form.png "What is the date?" --preset two_pass --budget 64
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
       arr-coc ask street.jpg "What does the red sign say?" -m Qwen/Qwen3-VL-2B-Instruct --depth early
-      arr-coc ask report.pdf "Who signed it?" --page 3 --budget 128 --magnify 1.5
+      arr-coc ask report.pdf "Who signed it?" --page 3 --budget 128 --scale 1.5
+      arr-coc ask receipt.jpg "What is the total?" --budget 192 --readings 3
       arr-coc ask form.png "What is the date?" --record feedback.jsonl && arr-coc judge feedback.jsonl right
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
+    from ...allocation.distance import check_scale, scale_of
     from ...allocation.request import check_amount, check_depth, check_device, check_request
     from ...allocation.strategies import check_strategy
     from ...asking import QuickEye, can_be_quick
     from ...eye.feedback import Feedback
-    from ...pictures.load import magnified
+    from ...eye.readings import check_readings
     from ...pictures.pdf import is_pdf, load_page
     from ...pictures.words_files import as_words
     from .inputs import check_clusters_of, check_model, expand, open_source, quiet_decoder, result_names
@@ -161,8 +173,9 @@ def command(
         raise InputError(f"--strategy {strategy} cannot look again; leave it out with --passes, --preset and --explain")
     if again and depth is not None:
         raise InputError("--depth is for one look; leave it out with --passes, --preset and --explain")
-    if again and magnify != 1:
-        raise InputError("--magnify is for one look; leave it out with --passes, --preset and --explain")
+    distance = check_scale(scale_of(scale, magnify))
+    if again and check_readings(readings) > 1:
+        raise InputError("--readings are looks of their own; leave them out with --passes, --preset and --explain")
     kept = Feedback.of(record)
     check_device(device)
     if not HUB_NAME.fullmatch(model):  # whether the hub has it is asked once the picture is known to be one
@@ -175,7 +188,6 @@ def command(
     with quiet_decoder(source):
         # A wrong file should be told before a model is loaded.
         picture, known = load_page(source.place)
-    picture = magnified(picture, magnify)
     known = known if words is None else as_words(words, picture.size)
     check_model(model)
     with progress(["loading", "asking"], "", hidden=as_json or quiet) as advance:
@@ -207,10 +219,13 @@ def command(
             esper.set_image(picture.pixels)
             lately = 0 if kept is None else kept.failures()
             most = passes if preset is not None else passes or 1
-            story = esper.examine(query, tokens, share, passes=most, failures=lately, max_new_tokens=new_tokens)
+            story = esper.examine(
+                query, tokens, share, passes=most, failures=lately, max_new_tokens=new_tokens, scale=distance
+            )
             answer = story.answer
         else:
             how: dict[str, Any] = {"strategy": strategy, "seed": seed, "words": known}
+            how |= {"scale": distance, "readings": readings}
             how |= {"clusters": clusters} if strategy == "clusters" else {}
             answer = eye.ask(query, tokens, share, max_new_tokens=new_tokens, **how)
     if kept is not None:

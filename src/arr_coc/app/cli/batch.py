@@ -59,6 +59,15 @@ def command(
     ] = None,
     at_once: Annotated[int, typer.Option(help="Rows that a worker takes at a time.")] = AT_ONCE,
     every: Annotated[float, typer.Option(metavar="SECONDS", help="What is done is written so often.")] = 20.0,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|TIMES",
+            help="From how far to read. [default: auto where known]",
+            show_default=False,
+        ),
+    ] = None,
+    readings: Annotated[int, typer.Option(help="With --ask: where unsure, read again from the next distance.")] = 1,
     new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 64,
     seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; with Ray one GPU for each worker.")] = "cpu",
@@ -68,8 +77,8 @@ def command(
     """Rows of where the tokens go (and, with --ask, of answers) for any number of pictures, each written once.
 
     Writes part-NNNNNN.jsonl and, where pyarrow is installed, part-NNNNNN.parquet: path, query, tokens, full, leaves,
-    scores, text, uncertainty, seconds, source, error. Stopped or killed, the same line goes on where it was. A picture
-    that cannot be used is a row with an error.
+    scores, text, uncertainty, seconds, source, error, scale. Stopped or killed, the same line goes on where it was. A
+    picture that cannot be used is a row with an error.
 
     \b
     Examples:
@@ -79,6 +88,8 @@ def command(
       arr-coc batch "docvqa/*.parquet" --out docvqa.out --engine ray --address auto
       cat clocks/part-*.jsonl | jq -c 'select(.error == "") | [.path, .tokens]'
     """
+    from ...allocation.distance import check_scale
+    from ...eye.readings import check_readings
     from ..batch.local import look_locally
     from ..batch.looker import LookerOptions
     from ..batch.on_ray import look_on_ray
@@ -92,8 +103,9 @@ def command(
     everywhere, own = read_questions(questions) if questions is not None else ((), {})
     todo = Todo(place, (*everywhere, *(query or ())), own, SUFFIXES)
     made = checked(budget, keep, relevance, strategy, engine, address, ask, model, device)
+    distance: dict[str, Any] = {"scale": check_scale(scale), "readings": check_readings(readings)}
     threads = max(1, (os.cpu_count() or 1) // (workers or 1)) if ask else 1
-    ways = LookerOptions(ask, device=device, seed=seed, new_tokens=new_tokens, threads=threads, **made)
+    ways = LookerOptions(ask, device=device, seed=seed, new_tokens=new_tokens, threads=threads, **made, **distance)
     todo.check()
     with writing(out):
         store = Store(out, ways.settings(), seconds=every)

@@ -61,6 +61,18 @@ def command(
     compare: Annotated[
         str | None, typer.Option(metavar="A,B", help="Two strategies at equal tokens, side by side.")
     ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|TIMES",
+            help="From how far to read: so many times as large, or by the letters. [default: 1, with --grip auto]",
+            show_default=False,
+        ),
+    ] = None,
+    grip: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Whose grip: mini, a folder, a name, a grip.json.", show_default=False),
+    ] = None,
     seed: Annotated[int, typer.Option(help="For strategies that draw lots.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the results; made if missing.")] = Path("out"),
     draw: Annotated[bool, typer.Option(help="Draw the homunculus; without it only the allocation is written.")] = True,
@@ -89,6 +101,8 @@ def command(
       arr-coc look scans "What is the total?" --budget 10% --no-draw --jsonl | jq .tokens
       cat form.png | arr-coc look - "What is the date?"
     """
+    from ...allocation.distance import check_scale
+    from ...allocation.grip import as_grip
     from ...allocation.request import check_amount
     from .inputs import check_clusters_of, expand
     from .looks import LookJob, look_at_all, look_entry
@@ -112,6 +126,8 @@ def command(
         draw=draw,
         words=words,
         clusters=clusters,
+        scale=check_scale(scale),
+        grip=as_grip(grip),
     )
     check_clusters_of([*strategies], clusters)
     if lines:
@@ -169,7 +185,7 @@ def print_look(name: str, look: Look, files: Mapping[str, str]) -> None:
     columns = dict.fromkeys(("level", "region", "tokens", "of tokens", "of area"), "right")
     rows = [
         (
-            str(row.level),
+            str(row.told),
             f"{row.side}×{row.side} px",
             str(row.tokens),
             f"{100 * row.tokens / max(allocation.tokens, 1):.1f} %",
@@ -199,7 +215,7 @@ def summary_row(source: PictureSource, look: Look, files: Mapping[str, str]) -> 
         allocation.strategy,
         str(allocation.tokens),
         f"{100 * allocation.keep:.1f} %",
-        f"level {finest.level}",
+        f"level {finest.told}",
         f"{100 * finest.area:.1f} %",
         f"{sum(look.seconds.values()):.2f}",
     )
