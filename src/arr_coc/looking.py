@@ -33,7 +33,7 @@ from .pictures.words_files import as_words, words_beside
 from .relevance.registry import as_relevance, resolve
 from .relevance.registry import check_relevance as check_relevance
 from .relevance.scene import VIEW_SIDE, Scene
-from .sensing.type_height import type_height
+from .sensing.type_height import letters_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -192,7 +192,7 @@ class Prepared:
             distance = choose_distance(
                 request.scale,
                 grip,
-                lambda: type_height(self.picture.pixels, words, self.picture.size),
+                lambda: letters_of(self.picture.pixels, words, self.picture.size),
                 known.map,
                 size=self.picture.size,
                 canvas=request.canvas or self.picture.size,

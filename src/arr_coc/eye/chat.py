@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import zip_longest
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from ..pictures.load import Picture, processed
 from ..pictures.pdf import load_page
 from ..pictures.words import Words
 from ..pictures.words_files import as_words
-from ..sensing.type_height import TypeHeight, type_height
+from ..sensing.type_height import TypeHeight, letters_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
         levels: int | None
         seed: int
         scale: float | str | None
-        readings: int
         max_new_tokens: int
 
     class AskOptions(SomeOptions, total=False, closed=True):
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
 
         allocation: Allocation | Sequence[Allocation] | None
         words: Any
+        readings: int
 
     class ManyOptions(SomeOptions, closed=True):
         """Those of `Eye.ask_many`, which hold for every picture."""
@@ -79,10 +78,10 @@ class View:
         tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
         return cls(picture, words, tensors, perf_counter() - started)
 
-    @cached_property
+    @property
     def letters(self) -> TypeHeight:
         """How tall its letters are, by the words that came with it, or sensed."""
-        return type_height(self.picture.pixels, self.words, self.picture.size)
+        return letters_of(self.picture.pixels, self.words, self.picture.size)
 
 
 @dataclass(frozen=True)

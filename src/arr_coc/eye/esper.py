@@ -37,7 +37,7 @@ from ..relevance.look.learned import ArousalEstimator
 from ..relevance.look.tempering import TemperingPolicy
 from ..relevance.registry import relevance_for, resolve
 from ..relevance.scene import CHANNELS, SENSE_SIDE, Scene
-from ..sensing.type_height import type_height
+from ..sensing.type_height import letters_of
 from .eye import Eye
 from .pass_prompt import Prompts
 from .pass_settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_settings
@@ -361,7 +361,7 @@ class Pictured:
         distance = choose_distance(
             1.0 if scale is None else scale,
             eye.grip,
-            lambda: type_height(letters.pixels, size=letters.size),
+            lambda: letters_of(letters.pixels, size=letters.size),
             np.ones((1, 1), np.float32),
             size=letters.size,
             canvas=self.canvas,

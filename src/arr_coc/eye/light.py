@@ -42,7 +42,7 @@ from ..pictures.words_files import as_words
 from ..relevance.registry import find_source, relevances_for
 from ..relevance.scene import Scene
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
-from ..sensing.type_height import TypeHeight, type_height
+from ..sensing.type_height import letters_of
 from .readings import check_readings, read_several
 
 if TYPE_CHECKING:
@@ -73,7 +73,6 @@ class QuickEye:
         started = perf_counter()
         picture, words = load_page(image)
         self._shown = (picture, words, canvas_of(self.folder, picture.pixels), perf_counter() - started)
-        self._letters: TypeHeight | None = None
         return self
 
     def ask(
@@ -174,17 +173,10 @@ class QuickEye:
         assert self._shown is not None
         picture = self._shown[0]
 
-        def letters() -> TypeHeight:
-            if words is not None and len(words):
-                return type_height(picture.pixels, words, picture.size)
-            if self._letters is None:
-                self._letters = type_height(picture.pixels, size=picture.size)
-            return self._letters
-
         return choose_distance(
             request.scale,
             self.grip,
-            letters,
+            lambda: letters_of(picture.pixels, words, picture.size),
             relevance.map if isinstance(relevance, Relevance) else np.asarray(relevance),
             size=picture.size,
             canvas=canvas.shape[:2],

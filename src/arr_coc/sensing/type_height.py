@@ -7,9 +7,12 @@ photograph seldom do. What is left of a row is its letters; two in three of them
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -37,6 +40,9 @@ SHORTEST, SURE = 2, 3  # letters of a row, and of one that is hardly anything el
 FEWEST, SHARE = 12, 0.3  # pieces in such rows, in all and of all pieces: below, what stands out is not type
 TALLER, CAPITAL = 75, 1.06  # percentile of the pieces' heights, and times that for a capital
 KNOWN, SENSED, NONE = "words", "sensed", "none"
+KEPT = 8  # pictures whose letters are remembered
+_letters: OrderedDict[tuple[int, ...], TypeHeight] = OrderedDict()
+_lock = Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +243,23 @@ def _placed(boxes: np.ndarray, heights: np.ndarray, size: tuple[int, int], sourc
     for (y0, x0), (y1, x1), height in zip(start[order], stop[order], heights[order].tolist(), strict=True):
         cv2.rectangle(grid, (int(x0), int(y0)), (int(x1) - 1, int(y1) - 1), height, cv2.FILLED)
     return TypeHeight(grid, boxes.astype(np.float32), heights.astype(np.float32), source)
+
+
+def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, int] | None = None) -> TypeHeight:
+    """`type_height`, remembered for the last few pictures: the scorer and several questions are about one."""
+    if words is not None and len(words):
+        return type_height(pixels, words, size)
+    key = (*pixels.shape, *(size or ()), crc32(np.ascontiguousarray(pixels).data))
+    with _lock:
+        if key in _letters:
+            _letters.move_to_end(key)
+            return _letters[key]
+    found = type_height(pixels, size=size)
+    with _lock:
+        _letters[key] = found
+        while len(_letters) > KEPT:
+            _letters.popitem(last=False)
+    return found
 
 
 def height_channel(array: np.ndarray) -> np.ndarray:

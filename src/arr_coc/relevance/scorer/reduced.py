@@ -4,14 +4,11 @@ no taller than those that the scorer learned to read."""
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from threading import Lock
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 import numpy as np
 
-from ...sensing.type_height import TypeHeight, type_height
+from ...sensing.type_height import letters_of
 
 if TYPE_CHECKING:
     import torch
@@ -20,25 +17,6 @@ if TYPE_CHECKING:
 MOST_PIXELS = 1024 * 1280
 # Pixels of capitals: taller ones are found worse, and are reduced to the second (docs/grip.md has the table).
 TALL, WANTED = 20.0, 12.0
-KEPT = 8  # pictures whose letters are remembered
-
-_letters: OrderedDict[tuple[int, ...], TypeHeight] = OrderedDict()
-_lock = Lock()
-
-
-def letters_of(pixels: np.ndarray) -> TypeHeight:
-    """`type_height` of (H, W, 3) uint8, remembered for the last few pictures: several questions are about one."""
-    key = (*pixels.shape, crc32(np.ascontiguousarray(pixels).data))
-    with _lock:
-        if key in _letters:
-            _letters.move_to_end(key)
-            return _letters[key]
-    found = type_height(pixels)
-    with _lock:
-        _letters[key] = found
-        while len(_letters) > KEPT:
-            _letters.popitem(last=False)
-    return found
 
 
 def reading_size(pixels: np.ndarray) -> tuple[int, int]:
