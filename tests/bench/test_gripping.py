@@ -12,7 +12,7 @@ from arr_coc.core.values import Answer
 from arr_coc.sensing.type_height import type_height
 from arr_coc_lab.bench import gripping
 from arr_coc_lab.bench.grip import AUTO, LARGER_AUTO, NEEDLE, ONE, SCALES, SEVERAL, bars_of, enlarged, ways_at
-from arr_coc_lab.bench.gripping import Cell, measure, sample
+from arr_coc_lab.bench.gripping import TextCell, measure, sample
 
 
 class Reader:
@@ -47,13 +47,13 @@ def reader(monkeypatch):
 
 def test_texts_are_drawn_at_the_height_they_should_have_and_again_alike():
     for height in (11, 23):
-        found, again = (sample(Cell(height, 512, 0)) for _ in range(2))
+        found, again = (sample(TextCell(height, 512, 0)) for _ in range(2))
         np.testing.assert_array_equal(found.pixels, again.pixels)
         x0, y0, x1, y1 = found.box
         part = found.pixels[int(y0 * 512) : int(y1 * 512) + 1, int(x0 * 512) : int(x1 * 512) + 1]
         ink = np.flatnonzero((part < part.max() - 60).any(axis=(1, 2)))
         assert height <= np.ptp(ink) + 1 <= 1.6 * height
-    assert sample(Cell(96, 128, 0)) is None
+    assert sample(TextCell(96, 128, 0)) is None
 
 
 def test_the_curve_of_a_reader_is_found(reader, tmp_path):

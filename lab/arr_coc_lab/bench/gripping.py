@@ -47,7 +47,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cell:
+class TextCell:
     """Letters of one height on a canvas of one side, the number-th of them."""
 
     height: float
@@ -76,7 +76,7 @@ def line_of(text: str, face: int, height: float) -> tuple[np.ndarray, float]:
     return np.clip(cv2.resize(line, shape, interpolation=how), 0, 1), float(arrays["ascents"][face, size]) * times
 
 
-def sample(cell: Cell, seed: int = SEED) -> Sample | None:
+def sample(cell: TextCell, seed: int = SEED) -> Sample | None:
     """The text of a cell, the same whenever it is drawn; None where letters so tall do not fit the canvas."""
     random = np.random.default_rng([seed, round(cell.height * 10), cell.side, cell.number])
     faces = np.flatnonzero(_glyph_arrays()["held_out"])
@@ -141,7 +141,7 @@ def measure(
     """
     said = answers_in(kept)
 
-    def read(cells: Sequence[Cell]) -> None:
+    def read(cells: Sequence[TextCell]) -> None:
         for cell in cells:
             if cell.key not in said:
                 text = sample(cell, seed)
@@ -162,9 +162,9 @@ def steps(number: int) -> int:
     return number * (len(HEIGHTS) * len(MAIN) + 3 * (len(CANVASES) - len(MAIN)))
 
 
-def cells_of(heights: Sequence[float], sides: Sequence[int], number: int) -> list[Cell]:
+def cells_of(heights: Sequence[float], sides: Sequence[int], number: int) -> list[TextCell]:
     """Number by number, so that a run that is stopped has a little of everything."""
-    return [Cell(height, side, one) for one in range(number) for height in heights for side in sides]
+    return [TextCell(height, side, one) for one in range(number) for height in heights for side in sides]
 
 
 def answers_in(path: Path | None) -> dict[str, float | None]:
