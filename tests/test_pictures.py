@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from arr_coc.core.errors import InputError
-from arr_coc.pictures.load import Picture, load_picture, magnified
+from arr_coc.pictures.load import Picture, load_picture, resized
 
 
 def gradient(height: int = 24, width: int = 40) -> np.ndarray:
@@ -249,24 +249,18 @@ def test_loading_a_file_does_not_import_torch(tmp_path: Path) -> None:
     assert result.stdout.strip() == "False"
 
 
-def test_a_magnified_picture_has_more_pixels_and_keeps_its_size():
+def test_a_resized_picture_has_other_pixels_and_keeps_its_size():
     picture = load_picture(gradient())
-    larger = magnified(picture, 1.5)
+    larger = resized(picture, (36, 60))
     assert larger.pixels.shape == (36, 60, 3)
     assert larger.size == picture.size == (24, 40)
-    assert any("1.5 times as large" in note for note in larger.notes)
     back = np.asarray(Image.fromarray(larger.pixels).resize((40, 24), Image.Resampling.BOX)).astype(int)
     assert np.abs(back - picture.pixels)[2:-2, 2:-2, :2].max() < 12
-    assert magnified(picture, 1) is picture
-
-
-@pytest.mark.parametrize("times", [0, 0.5, 4.5, float("nan"), "two"])
-def test_how_much_larger_is_checked(times):
-    with pytest.raises(InputError, match="magnify"):
-        magnified(load_picture(gradient()), times)
+    assert resized(picture, (24, 40)) is picture
+    assert resized(picture, (12, 20)).pixels.shape == (12, 20, 3)
 
 
 def test_no_picture_becomes_too_large():
     huge = Picture(np.broadcast_to(np.zeros((1, 1, 3), np.uint8), (9000, 9000, 3)), "huge.png", 9000, 9000)
     with pytest.raises(InputError, match=r"huge\.png .* magnify it less"):
-        magnified(huge, 3)
+        resized(huge, (27000, 27000))

@@ -6,6 +6,7 @@ from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from .allocation.distance import scale_of
 from .allocation.request import Request, check_decided, check_device, check_question, check_request
 from .allocation.strategies import DEFAULT_STRATEGY
 from .core.checks import of_kind, whole
@@ -16,9 +17,9 @@ from .eye.eye import Eye
 from .eye.hints import check_hints
 from .eye.light import can_be_quick, quick_eye
 from .eye.pages import ask_page_by_page
+from .eye.readings import check_readings
 from .models.bundled import model_folder
 from .pictures.document import Document, document_of
-from .pictures.load import magnified
 from .pictures.pdf import load_page
 from .relevance.document import PageOffers
 from .relevance.scorer.source import ScorerRelevance, scorer_beside
@@ -46,15 +47,17 @@ def ask(
     words: Any = None,
     hints: str | None = None,
     max_new_tokens: int = 64,
-    magnify: float = 1.0,
+    scale: float | str | None = None,
+    readings: int = 1,
+    magnify: float | None = None,
     pages: Any = None,
     **options: Unpack[StrategyOptions],
 ) -> Answer:
     """One question about one picture; `model` is an `Eye`, "mini", a folder or a name on the hub. Several: `Eye`.
 
     Of a document with several pages (see `look`) the budget is that of all of them; `pages` are some, such as "2-5".
-    magnify: how many times as large the picture is read, for small type. The other arguments are those of `Eye.ask`.
-    Where the torch-free engine will do, nothing heavy is imported.
+    magnify: another name for scale. The other arguments are those of `Eye.ask`. Where the torch-free engine will do,
+    nothing heavy is imported.
     """
     check_request([query], budget, keep)
     check_question(query)
@@ -62,7 +65,7 @@ def ask(
     if not hasattr(model, "set_image"):
         model_folder(model)
     check_decided(allocation, budget=budget, keep=keep, strategy=strategy, relevance=relevance)
-    how: dict[str, Any] = {"levels": levels, "seed": seed}
+    how: dict[str, Any] = {"levels": levels, "seed": seed, "scale": scale_of(scale, magnify)}
     # Told before a model is loaded; options are those of a strategy that only the model may know.
     laid = {"strategy": DEFAULT_STRATEGY} if strategy is None else {"strategy": strategy, **options}
     Request.of(budget, keep, **how, **laid)
@@ -73,17 +76,17 @@ def ask(
     chosen: dict[str, Any] = {"strategy": strategy, "relevance": relevance, "allocation": allocation}
     document = document_of(image, pages)
     if document is not None and len(document) > 1:
-        if allocation is not None or words is not None or magnify != 1.0:
-            raise InputError("allocation=, words= and magnify= are of one picture, and this has several pages")
+        if allocation is not None or words is not None or check_readings(readings) > 1:
+            raise InputError("allocation=, words= and readings= are of one picture, and this has several pages")
         how |= {"strategy": strategy, "hints": hints, "max_new_tokens": max_new_tokens, **options}
         return _ask_document(document, query, (budget, keep), model, device, relevance, how)
     image = image if document is None else document.pages[0].source
     picture, known = load_page(image)
-    picture = magnified(picture, magnify)
     how |= {
         **chosen,
         "words": known if words is None else words,
         "hints": hints,
+        "readings": check_readings(readings),
         "max_new_tokens": max_new_tokens,
         **options,
     }

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .allocation.distance import at_distance, choose_distance, reading_option, scaled_size
+from .allocation.grip import as_grip
 from .allocation.request import Request, check_device
 from .allocation.request import check_request as check_request
 from .allocation.strategies import DEFAULT_STRATEGY, check_strategy, without_torch
@@ -36,6 +38,7 @@ from .relevance.large import FINE_SIDE, LARGE_SIDE, read_tiles
 from .relevance.registry import Source, as_relevance, resolve
 from .relevance.registry import check_relevance as check_relevance
 from .relevance.scene import VIEW_SIDE, Scene
+from .sensing.type_height import letters_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -56,9 +59,11 @@ if TYPE_CHECKING:
         photos: bool
         words: Any
         pages: Any
+        scale: float | str | None
+        grip: Any
 
 
-KEYWORDS = ("device", "relevance", "photos", "words", "pages")
+KEYWORDS = ("device", "relevance", "photos", "words", "pages", "grip")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +100,8 @@ def look(
     photos: bool = True,
     words: Any = None,
     pages: int | str | Sequence[int] | None = None,
+    scale: float | str | None = None,
+    grip: Any = None,
     **options: Unpack[StrategyOptions],
 ) -> Allocation | Any:
     """Where the visual tokens go for one picture and one question; of a document with several pages, one budget over
@@ -110,11 +117,14 @@ def look(
     a map. photos: whether the photo map may take part in "auto" and "look". words: of the picture, with their boxes
     (`as_words`: a list, a file, `Words`), which relevance="words" else reads by OCR. A page of a PDF brings its
     own, and so does a picture with a file of words beside it (page.png, page.hocr). pages: of a PDF, a TIFF with
-    several frames, a folder or a list of pictures: "2-5,7", 3; all by default. options: what a strategy takes by
-    name, such as `criterion` (quadtree) or `boxes` (oracle).
+    several frames, a folder or a list of pictures: "2-5,7", 3; all by default. scale: from how far the picture is
+    read: how many times as large, or "auto", by the size of its letters and the grip of the model that will read it.
+    grip: that model's: its name, its folder, a grip.json or a `Grip`; with one, auto is the default. options: what a
+    strategy takes by name, such as `criterion` (quadtree) or `boxes` (oracle).
     """
     how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "levels": levels, "relevance": relevance}
-    how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, "pages": pages, **options}
+    how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, "pages": pages}
+    how |= {"scale": scale, "grip": grip, **options}
     return examine(image, query, budget, keep, **how).allocation
 
 
@@ -183,6 +193,7 @@ class Prepared:
         words = self.words if given is None else as_words(given, self.picture.size)
         words = words if words is not None and len(words) else None
         request = request_of([query], budget, keep, **{**how, "relevance": relevance, "words": words})
+        grip = as_grip(how.get("grip"))
         device = how.get("device", "cpu")
         offered = {"words": words, "photos": of_kind(how.get("photos", True), bool, "photos"), "device": device}
         clock = _Clock({"load": self.load_seconds})
@@ -190,7 +201,7 @@ class Prepared:
             check_device(device)
             import_rooms(request.strategy, device, relevance)
         from .allocation.allocate import allocate
-        from .allocation.tree import tokens_for
+        from .allocation.tree import grid_of, tokens_for
 
         scene = self.scene.varied(**offered)
         with clock.stage("choose"):
@@ -204,17 +215,33 @@ class Prepared:
                 known = read_tiles(known, self.fine().pixels, partial(_tile_map, source, scene, query))
         with clock.stage("attend"):
             needed, told = self.scene.strategy_inputs(request.strategy, request.options)
+            distance = choose_distance(
+                request.scale,
+                grip,
+                lambda: letters_of(self.picture.pixels, words, self.picture.size),
+                known.map,
+                size=self.picture.size,
+                canvas=request.canvas or self.picture.size,
+                full=full,
+                tokens=min(request.wanted(full), full),
+            )
+            canvas, wanted = request.canvas, request.wanted(full)
+            if distance.times != 1:
+                canvas = scaled_size(canvas or self.picture.size, distance.times, 1 if canvas is None else request.cell)
+                wanted = min(wanted, full, tokens_for(self.picture.size, cell=request.cell, canvas=canvas))
+            grid = grid_of(canvas or self.picture.size, request.cell)
             allocation = allocate(
                 known.map if device == "cpu" else import_module("torch").from_numpy(known.map).to(device),
-                request.wanted(full),
+                wanted,
                 image_size=self.picture.size,
                 strategy=request.strategy,
                 cell=request.cell,
-                canvas=request.canvas,
+                canvas=canvas,
                 levels=request.levels,
                 seed=request.seed,
-                **{**needed, **request.options},
+                **{**needed, **reading_option(distance, request.strategy, grid), **request.options},
             )
+            allocation = at_distance(allocation, distance, full)
             said = (*self.picture.notes, *known.notes, *allocation.notes, *told)
             allocation = replace(allocation, notes=tuple(dict.fromkeys(said)))
         return Look(allocation, known, self.picture, clock.seconds)

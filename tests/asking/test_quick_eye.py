@@ -60,7 +60,8 @@ def test_a_picture_that_is_read_larger_costs_as_much_and_is_told_in_its_own_pixe
         for times, model in ((1, MINI), (1.5, MINI), (1.5, copy(eye)))
     )
     assert got.tokens == plain.tokens == 48
-    assert got.full > 2 * plain.full
+    assert got.full == plain.full
+    assert got.allocation.scale == stock.allocation.scale == 1.5
     assert got.text == stock.text
     assert got.allocation.to_json() == stock.allocation.to_json()
     assert (got.allocation.height, got.allocation.width) == (plain.allocation.height, plain.allocation.width)

@@ -51,10 +51,13 @@ def test_a_picture_may_be_read_larger(arr_coc, model, image):
     given = ("ask", image, "what colour", "-m", model, "--budget", 20, "--new-tokens", 2, "--json")
     plain, larger = (json.loads(arr_coc(*given, *more).out) for more in ((), ("--magnify", 1.5)))
     assert (plain["tokens"], plain["full"]) == (20, 80)
-    assert (larger["tokens"], larger["full"]) == (20, 180)
+    assert (larger["tokens"], larger["full"]) == (20, 80)
+    assert larger["passes"][0]["allocation"]["scale"] == 1.5
+    named = json.loads(arr_coc(*given, "--scale", 1.5).out)
+    assert named["passes"] == larger["passes"]
     assert "read 1.5 times as large" in larger["notes"]
     assert larger["passes"][0]["allocation"]["image"] == {"height": 256, "width": 320}
-    for wrong, word in (((0,), "magnify"), ((9,), "1 to 4"), ((2, "--passes", 2), "one look")):
+    for wrong, word in (((0,), "scale"), ((9,), "0.25 to 4"), ((2, "--scale", 1), "they are the same")):
         outcome = arr_coc(*given, "--magnify", *wrong)
         assert outcome.code == 2
         assert word in outcome.err

@@ -12,8 +12,9 @@ import torch
 
 from arr_coc.core.alphabet import IDS, QUESTION, question_row
 from arr_coc.core.errors import InputError
-from arr_coc.relevance.scorer.onnx_scorer import MOST_PIXELS, OnnxScorer, canvas_of, question_of, score_picture
+from arr_coc.relevance.scorer.onnx_scorer import OnnxScorer, canvas_of, question_of, score_picture
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
+from arr_coc.relevance.scorer.reduced import MOST_PIXELS
 
 SMALL = ReadingScorerConfig(
     narrow=16, middle=32, wide=32, query_width=32, fine=1, before=1, after=1, coarse=1, heads=4, waves=3

@@ -280,3 +280,13 @@ class CreditOptions(DeviceOptions):
     at_once: int = option(75, "Test pictures in memory together.")
     device: str = option("", "cpu, cuda, cuda:1; empty: a GPU where there is one.")
     out: Path = option(Path("runs/credit"), "Checkpoints, the scorers, and compared.json.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GripOptions(DeviceOptions):
+    data: tuple[Path, ...] = option(help="A folder with records.jsonl; may be repeated.")
+    source: tuple[str, ...] = option((), "Only these records; may be repeated.")
+    model: str = option(MINI, "mini, a folder, or a name on the hub.", flag=("--model", "-m"))
+    n: int = option(100, "Questions of each source, drawn by the seed.", least=2)
+    keeps: str | None = option(None, "Shares of the full tokens. [default: 1/4 1/8 1/16]")
+    seed: int = option(0, "Of the drawn questions.")

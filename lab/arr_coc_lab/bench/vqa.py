@@ -24,7 +24,7 @@ from arr_coc.core.files import replacing, same_settings, write_text, writing
 from arr_coc.core.folders import MINI
 from arr_coc.core.records import count_rows, first_of, image_of, is_table, read_rows, table_files
 from arr_coc.draw.sheets import contact_sheet
-from arr_coc.pictures.load import load_picture, magnified
+from arr_coc.pictures.load import load_picture
 
 from ..statistics import mean, paired, proportion
 from .machine import machine_facts
@@ -352,11 +352,7 @@ class AskingStyle:
             finally:
                 eye.set_image(question.image)
         if condition.way == CLOSER:
-            try:
-                eye.set_image(magnified(load_picture(question.image), TIMES))
-                return eye.ask(asked, budget, strategy=self.strategy or eye.strategy, **how)
-            finally:
-                eye.set_image(question.image)
+            return eye.ask(asked, budget, strategy=self.strategy or eye.strategy, scale=TIMES, **how)
         if condition.way == WORDS:
             how |= {"words": question.words, "relevance": "words"}
         strategy = self.strategy or eye.strategy

@@ -1,4 +1,4 @@
-"""`arr-coc calibrate`: which heads of a model point at what is asked, for its glances."""
+"""`arr-coc calibrate`: which heads of a model point at what is asked, and letters of which height it reads."""
 
 from __future__ import annotations
 
@@ -34,10 +34,15 @@ def command(
     batch: Annotated[
         int | None, typer.Option(help="Pictures at once. [default: 4, on a GPU 16]", show_default=False)
     ] = None,
+    only: Annotated[
+        str | None, typer.Option(metavar="glance|grip", help="Only one of the two.", show_default=False)
+    ] = None,
+    texts: Annotated[int, typer.Option(help="For the grip: texts of every height and canvas.")] = 8,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
 ) -> None:
-    """Show a model pictures in which the place of every answer is known, and keep the heads that look there.
+    """Show a model pictures in which the place of every answer is known, and keep the heads that look there; then
+    texts in letters of 5 to 96 pixels, and keep which heights it reads: its grip.
 
     A glance (attach and ask with relevance="glance", the default where no scorer comes with the model) reads where the
     model looks just before it answers. Which heads point is a property of each model. What is found is a small file
@@ -47,56 +52,133 @@ def command(
     Examples:
       arr-coc calibrate --model Qwen/Qwen3-VL-2B-Instruct --device cuda
       arr-coc calibrate --model ./my-model --n 560 --out heads.json
+      arr-coc calibrate --model ./my-model --only grip --texts 16
     """
+    if only not in (None, "glance", "grip"):
+        raise InputError(f"--only {only} is unknown; choose glance or grip")
+    if texts < 2:
+        raise InputError(f"--texts {texts} are too few to tell heights apart; give at least 2")
+    if out is not None and only is None:
+        only = "glance"  # one file holds one of them
     if n < 28:
         raise InputError(f"--n {n} pictures are too few to tell heads apart; give at least 28")
     if batch is not None and batch < 1:
         raise InputError(f"--batch {batch} holds no picture; give at least 1")
     shape = parse_size(size)
     wait_asleep()
+    from arr_coc.looking import check_device
+
+    check_device(device)
+    eye = reader_of(model, device, only)
+    name = (getattr(eye.model.config, "_name_or_path", "") or model) if hasattr(eye, "model") else model
+    found: dict[str, Any] = {}
+    if only != "grip":
+        found = calibrate_glance(eye, model, name, n, shape, seed, batch, out, as_json)
+    if only != "glance":
+        grip = calibrate_grip(eye, model, name, texts, seed, out, as_json)
+        found = {**found, "grip": grip} if found else grip
+    if as_json:
+        print_json(found)
+
+
+def reader_of(model: str, device: str, only: str | None) -> Any:
+    """The model; `mini` without torch where it only has to read."""
+    if only == "grip" and model == MINI and device == "cpu":
+        from arr_coc.eye.light import quick_eye
+
+        return quick_eye()
+    from arr_coc.eye.eye import Eye
+
+    return Eye.from_pretrained(model, device=device)
+
+
+def calibrate_glance(
+    eye: Any,
+    model: str,
+    name: str,
+    n: int,
+    shape: tuple[int, int],
+    seed: int,
+    batch: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> dict[str, Any]:
+    """Find the heads that point, write them where glances look for them, and tell how well they do."""
     from arr_coc.core.files import write_json
     from arr_coc.core.manifest import changing
-    from arr_coc.eye.eye import Eye
-    from arr_coc.looking import check_device
     from arr_coc.models.glance import glance_path
 
     from ..bench.pointing import measure
 
-    check_device(device)
-    eye = Eye.from_pretrained(model, device=device)
     with progress(n, "looking", hidden=as_json) as advance:
 
         def done(pictures: int) -> None:
             for _ in range(pictures):
                 advance()
 
-        found = measure(
-            eye.model,
-            eye.processor,
-            number=n,
-            size=shape,
-            seed=seed,
-            batch_size=batch,
-            advance=done,
-        )
-    place = out or glance_path(getattr(eye.model.config, "_name_or_path", "") or model)
+        found = measure(eye.model, eye.processor, number=n, size=shape, seed=seed, batch_size=batch, advance=done)
+    place = out or glance_path(name)
     if found["points"]:
         with writing(place):
             place.parent.mkdir(parents=True, exist_ok=True)
             with changing(place):
                 write_json(place, found)
     if as_json:
-        print_json({**found, "file": str(place) if found["points"] else None})
-        return
+        return {**found, "file": str(place) if found["points"] else None}
     title = f"{model}: relevant cells under the most attended eighth of a coarse view"
     show(
         table(title, {"where it looks": "left", "covered": "right", "95 %": "right", "pictures": "right"}, rows(found))
     )
-    if not found["points"]:
+    if found["points"]:
+        heads = ", ".join(f"{layer}.{head}" for layer, head in found["heads"])
+        say(f"heads (layer.head): {heads}", f"written to {place}")
+    else:
         say("No head looks at what is asked more than at what stands out anyway; nothing was written.")
-        return
-    heads = ", ".join(f"{layer}.{head}" for layer, head in found["heads"])
-    say(f"heads (layer.head): {heads}", f"written to {place}")
+    return found
+
+
+def calibrate_grip(
+    eye: Any, model: str, name: str, texts: int, seed: int, out: Path | None, as_json: bool
+) -> dict[str, Any]:
+    """Measure the grip, write grip.json and a picture of the curve beside it; a run that was stopped goes on.
+
+    Args:
+        eye: The model.
+        model: As the user named it.
+        name: Under which it is found again.
+        texts: Of every height and canvas.
+        seed: The same seed gives the same texts.
+        out: The file, instead of where `ask` looks for it.
+        as_json: Whether only JSON is wanted.
+    """
+    from arr_coc.allocation.grip import GRIP, grip_model
+    from arr_coc.core.files import replacing, write_json
+    from arr_coc.core.folders import measured_path
+    from arr_coc.core.manifest import changing
+    from arr_coc.draw.grip import grip_picture
+
+    from ..bench.gripping import measure as measure_grip
+    from ..bench.gripping import steps
+
+    place = out or measured_path(name, GRIP)
+    kept = place.with_name(f"{place.stem}.{seed}.part.jsonl")
+    with writing(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with progress(steps(texts), "reading", hidden=as_json) as advance:
+            called = MINI if model == MINI else grip_model(name)
+            found = measure_grip(eye, called, number=texts, seed=seed, kept=kept, advance=lambda: advance())
+        with changing(place):
+            write_json(place, found)
+        with replacing(place.with_suffix(".png")) as temporary:
+            grip_picture(found).save(temporary, format="png")
+        kept.unlink(missing_ok=True)
+    if not as_json:
+        low, high, best, largest = *found["range"], found["best"], found["largest"]
+        say(
+            f"{model} reads letters of {low:.0f} to {high:.0f} px best ({best:.0f}), canvases up to {largest} px",
+            f"written to {place}, and the curve to {place.with_suffix('.png')}",
+        )
+    return {**found, "file": str(place)} if as_json else found
 
 
 def rows(found: dict[str, Any]) -> list[tuple[str, str, str, str]]:

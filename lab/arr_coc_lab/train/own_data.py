@@ -29,7 +29,7 @@ from arr_coc.pictures.load import Picture, load_picture
 from arr_coc.pictures.ocr import ocr_words
 from arr_coc.pictures.words import Words
 from arr_coc.pictures.words_files import as_words
-from arr_coc.relevance.scorer.onnx_scorer import MOST_PIXELS
+from arr_coc.relevance.scorer.reduced import MOST_PIXELS
 
 RECORDS = "records.jsonl"
 SHOWN = 20  # bad records that are told one by one

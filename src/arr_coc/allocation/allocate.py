@@ -13,7 +13,7 @@ import numpy as np
 from ..core.checks import whole
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, Allocation, Relevance
-from .frame import Frame, check_maps, to_cells
+from .frame import Frame, check_maps, check_reading, to_cells
 from .overlay import overlay
 from .quadtree_numpy import quadtree_numpy
 from .strategies import DEFAULT_STRATEGY, check_options, without_torch
@@ -65,7 +65,13 @@ def _one_in_numpy(
     tokens, notes = frame.check_budget(budget)
     cells = to_cells(maps, frame)
     if strategy == "overlay":
-        leaves = overlay(cells, [tokens], levels=levels, overview=options.get("overview"))
+        leaves = overlay(
+            cells,
+            [tokens],
+            levels=levels,
+            overview=options.get("overview"),
+            reading=check_reading(options.get("reading"), frame.grid),
+        )
         found = leaves.cells[0], leaves.scores[0]
     else:
         tree = tree_for(frame.image_size, tokens, cell=frame.cell, canvas=frame.canvas, levels=levels)

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..core.checks import frozen
 from ..core.errors import InputError
 from ..core.values import Allocation, Relevance
-from .frame import Frame, check_maps, to_cells
+from .frame import Frame, check_maps, check_reading, to_cells
 from .gains import Criterion
 from .overlay import overlay
 from .quadtree import quadtree
@@ -133,7 +133,14 @@ class AllocationJob:
 
 def overlay_leaves(job: AllocationJob) -> Leaves:
     """The strategy "overlay"."""
-    return overlay(job.cells, job.budgets, levels=job.levels, overview=job.option("overview"))
+    reading = check_reading(job.option("reading"), job.frame.grid)
+    return overlay(
+        job.cells,
+        job.budgets,
+        levels=job.levels,
+        overview=job.option("overview"),
+        reading=None if reading is None else torch.tensor(reading).to(job.cells),
+    )
 
 
 def quadtree_leaves(job: AllocationJob) -> Leaves:

@@ -74,19 +74,21 @@ def overlay(
     overview: int | None = None,
     coarse_gain: float = COARSE_GAIN,
     scored: Array | None = None,
+    reading: Array | None = None,
 ) -> Leaves:
     """(B, rows, cols) relevance of level-0 cells, numpy or torch → the leaves of each picture, exactly on its budget.
 
     budgets: one for each picture, 1 to full. levels: the coarsest level allowed. overview: the most tokens that the
     overview may have, a quarter of the budget where None. coarse_gain: see `COARSE_GAIN`. scored: (B, rows, cols), the
-    map whose means are the leaves' scores, where it is not the one that decides.
+    map whose means are the leaves' scores, where it is not the one that decides. reading: (B, rows, cols), the share of
+    its relevance that a single cell gains (`distance.Distance.reading`); all of it where None.
     """
     rows, cols = relevance.shape[1:]
     overview = None if overview is None else whole(overview, "overview")
     views = [overview_of(rows, cols, budget, levels, overview) for budget in budgets]
     tree = build_tree(rows, cols, max(view.level for view in views))
     sums = node_sums(relevance, tree)
-    wanted = node_order(node_gains(sums, tree, coarse_gain), tree, views)
+    wanted = node_order(node_gains(sums, tree, coarse_gain, reading), tree, views)
     chosen = visible_leaves(wanted, tree, budgets)
     return gather_nodes(chosen, sums if scored is None else node_sums(scored, tree), tree, budgets)
 
@@ -106,14 +108,14 @@ def token_gains(relevance: Array) -> Array:
     return arrays.take(arrays.take(gains, order), arrays.largest_first(adds, tree.full))
 
 
-def node_gains(sums: Array, tree: Tree, coarse_gain: float = COARSE_GAIN) -> Array:
+def node_gains(sums: Array, tree: Tree, coarse_gain: float = COARSE_GAIN, reading: Array | None = None) -> Array:
     """(B, nodes) relevance inside every node → (B, nodes): what a token gains there.
 
     No leaf of level 1 or more gains less than those inside it: it comes before them.
     """
     library = arrays.namespace(sums)
     means = sums / arrays.like(tree.areas, sums) * coarse_gain
-    gains = [_grid(sums, tree, 0)]
+    gains = [_grid(sums, tree, 0) if reading is None else _grid(sums, tree, 0) * reading]
     for level in range(1, tree.levels + 1):
         own = _grid(means, tree, level)
         if level < tree.levels:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.checks import of_kind, shown, whole, whole_size
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, MOST_CELLS
+from .distance import check_scale
 from .strategies import DEFAULT_STRATEGY, check_options, check_strategy
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
         shape: str
         overview: int | None
+        reading: Any
         criterion: str
         fovea: Any
         confident: float
@@ -70,7 +72,9 @@ class Request:
     its full count, or "25%". Neither: a quarter. strategy, options: see `allocation.strategies`. levels: the coarsest
     level of detail; None leaves it to the allocator. cell, canvas: pixels of one token, and (height, width) that the
     backbone resizes to. seed: for strategies that draw lots. ceiling: tokens that no picture may cost, whatever was
-    asked for; a note tells where it held. total: the budget is that of all pictures of a prompt together.
+    asked for; a note tells where it held. total: the budget is that of all pictures of a prompt together. scale: from
+    how far it is read, "auto", a number from 0.25 to 4, or None for auto where the grip of the model is known
+    (`allocation.distance`); tokens are counted at scale 1.
     """
 
     budget: int | Sequence[int] | None = None
@@ -83,6 +87,7 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     ceiling: int | None = None
     total: bool = False
+    scale: float | str | None = None
 
     def __post_init__(self) -> None:
         budget, keep = check_amount(self.budget, self.keep)
@@ -97,6 +102,7 @@ class Request:
             "seed": whole(self.seed, "seed", -(1 << 63)),
             "ceiling": None if self.ceiling is None else whole(self.ceiling, "ceiling", 1),
             "total": of_kind(self.total, bool, "total"),
+            "scale": check_scale(self.scale),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)

@@ -49,7 +49,7 @@ _CONTROLS = "arr_coc.allocation.controls"
 BUILT_IN = {
     strategy.name: strategy
     for strategy in (
-        Strategy("overlay", "arr_coc.allocation.job:overlay_leaves", ("overview",), without_torch=True),
+        Strategy("overlay", "arr_coc.allocation.job:overlay_leaves", ("overview", "reading"), without_torch=True),
         Strategy("quadtree", "arr_coc.allocation.job:quadtree_leaves", ("criterion",), without_torch=True),
         Strategy("uniform", f"{_CONTROLS}:uniform"),
         Strategy("random", f"{_CONTROLS}:random", SHAPED),

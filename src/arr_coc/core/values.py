@@ -14,14 +14,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from . import notebook
-from .checks import frozen, of_kind, shown, whole, whole_size
+from .checks import frozen, of_kind, positive, shown, whole, whole_size
 from .errors import InputError
 
-# Schema 2 lets regions overlap; schema 1, in which they tile the picture, is read as well.
-SCHEMA = 2
+# Schema 2 lets regions overlap, schema 3 lets levels go below 0; schema 1, in which they tile the picture, is read too.
+SCHEMA, BELOW_ZERO = 2, 3
 ANSWER_SCHEMA = 1
 DEFAULT_CELL = 32
 COARSEST_LEVEL = 15
+LEAST_SCALE, MOST_SCALE = 0.05, 4
 MOST_CELLS = 1 << 24  # of one picture; the largest that is read has a few million
 
 
@@ -97,6 +98,9 @@ class Allocation:
     sparse: True where ground is left uncovered.
     cell: pixels of one token at level 0. canvas: (height, width) of the picture the backbone sees at level 0, where
         it resizes before cutting cells; None where cells are cut from the picture as given, padded at the edge.
+    scale: how many times as large as given the picture is at level 0, where it was read from another distance. finest:
+        the finest level, 0, or −1 where cells of half the side are seen twice as large. `levels` count from the finest,
+        `told_levels` from level 0.
     notes: anything a reader should know ("budget 9000 is above …"). scanpath: where the eye rested, (y, x) in pixels of
         the picture as given, in order, for strategies that fixate.
 
@@ -117,6 +121,8 @@ class Allocation:
     canvas: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
     scanpath: tuple[tuple[int, int], ...] = ()
+    scale: float = 1.0
+    finest: int = 0
 
     def __post_init__(self) -> None:
         path = frozen(self.scanpath, "scanpath of an allocation", np.int32)
@@ -136,6 +142,10 @@ class Allocation:
             object.__setattr__(self, name, whole(getattr(self, name), f"{name} of an allocation", least))
         if self.canvas is not None:
             object.__setattr__(self, "canvas", whole_size(self.canvas, "canvas of an allocation"))
+        object.__setattr__(self, "scale", positive(self.scale, "scale of an allocation"))
+        if not LEAST_SCALE <= self.scale <= MOST_SCALE:
+            raise InputError(f"scale of an allocation must be {LEAST_SCALE} to {MOST_SCALE}, got {self.scale:g}")
+        object.__setattr__(self, "finest", whole(self.finest, "finest level of an allocation", -1, 0))
         if math.prod(self.grid) > MOST_CELLS:
             raise InputError(f"{self.height}×{self.width} pixels have more than {MOST_CELLS} cells")
         if not isinstance(self.strategy, str) or not isinstance(self.sparse, bool | np.bool_):
@@ -148,7 +158,8 @@ class Allocation:
             raise InputError(f"levels of an allocation must be 0 to {COARSEST_LEVEL}, and every region needs a token")
 
     def __repr__(self) -> str:
-        levels = f", levels {self.levels.min()}–{self.levels.max()}" if len(self) else ""
+        levels = f", levels {self.told_levels.min()}–{self.told_levels.max()}" if len(self) else ""
+        levels += f", scale {self.scale:g}" if self.scale != 1 else ""
         return (
             f"Allocation({self.strategy}: {self.tokens} of {self.full} tokens for {self.height}×{self.width} pixels, "
             f"{len(self)} regions{levels}{', sparse' if self.sparse else ''})"
@@ -172,8 +183,13 @@ class Allocation:
         return len(self.levels)
 
     @property
+    def told_levels(self) -> np.ndarray:
+        """(N,) int32: the levels as a reader is told them: 0 is the base scale, −1 is seen twice as large."""
+        return self.levels + np.int32(self.finest)
+
+    @property
     def regions(self) -> tuple[Region, ...]:
-        columns = (*self.boxes.T.tolist(), self.levels.tolist(), self.counts.tolist(), self.scores.tolist())
+        columns = (*self.boxes.T.tolist(), self.told_levels.tolist(), self.counts.tolist(), self.scores.tolist())
         return tuple(map(Region._make, zip(*columns, strict=True)))
 
     @property
@@ -225,7 +241,7 @@ class Allocation:
     def to_json(self) -> dict[str, Any]:
         """A JSON-ready dictionary. Optional keys appear only where they differ from their defaults."""
         document: dict[str, Any] = {
-            "schema": SCHEMA,
+            "schema": BELOW_ZERO if self.finest else SCHEMA,
             "strategy": self.strategy,
             "budget": int(self.budget),
             "full": int(self.full),
@@ -238,6 +254,10 @@ class Allocation:
             document["cell"] = int(self.cell)
         if self.canvas is not None and tuple(self.canvas) != (self.height, self.width):
             document["canvas"] = {"height": int(self.canvas[0]), "width": int(self.canvas[1])}
+        if self.scale != 1:
+            document["scale"] = float(self.scale)
+        if self.finest:
+            document["finest"] = int(self.finest)
         if self.notes:
             document["notes"] = list(self.notes)
         if self.scanpath:
@@ -254,8 +274,10 @@ class Allocation:
         if not isinstance(data, Mapping):
             raise InputError(f"not an allocation: expected a JSON object, got {type(data).__name__}")
         schema = whole(_entry(data, "schema"), "schema of an allocation")
-        if not 1 <= schema <= SCHEMA:
-            raise InputError(f"allocation schema {schema} is not supported; this version reads schemas 1 to {SCHEMA}")
+        if not 1 <= schema <= BELOW_ZERO:
+            raise InputError(
+                f"allocation schema {schema} is not supported; this version reads schemas 1 to {BELOW_ZERO}"
+            )
         regions, image, canvas = _entry(data, "regions"), _entry(data, "image"), data.get("canvas")
         if not isinstance(regions, list | tuple):
             raise InputError(f"not an allocation: regions must be a list, got {shown(regions)}")
@@ -265,7 +287,7 @@ class Allocation:
         columns = {name: _column([_entry(region, name) for region in regions], name) for name in Region._fields}
         return cls(
             boxes=np.stack([columns[name] for name in Region._fields[:4]], axis=1),
-            levels=columns["level"],
+            levels=columns["level"] - whole(data.get("finest", 0), "finest level of an allocation", -1, 0),
             counts=columns["tokens"],
             scores=columns["score"],
             height=_entry(image, "height"),
@@ -278,6 +300,8 @@ class Allocation:
             canvas=None if canvas is None else (_entry(canvas, "height"), _entry(canvas, "width")),
             notes=tuple(notes),
             scanpath=data.get("scanpath") or (),
+            scale=data.get("scale", 1.0),
+            finest=data.get("finest", 0),
         )
 
     def __eq__(self, other: object) -> bool:

@@ -99,7 +99,7 @@ def _closer(picture: Picture, allocation: Allocation, inner: int) -> list[tuple[
     result = []
     for level, centre in places_of_interest(picture, allocation).items():
         given, seen = lens(picture, allocation, centre, (round(0.62 * pane), pane))
-        result += [(f"Close-up at level {level}", given), ("As the model sees it", seen)]
+        result += [(f"Close-up at level {level + allocation.finest}", given), ("As the model sees it", seen)]
     return result
 
 

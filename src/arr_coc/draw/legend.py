@@ -16,13 +16,15 @@ BAR_HEIGHT = 10
 
 @dataclass(frozen=True)
 class LevelRow:
-    """One level of an allocation. side: pixels of the picture that one region covers each way."""
+    """One level of an allocation, as it is counted inside and as it is told (−1: seen twice as large). side: pixels of
+    the picture that one region covers each way."""
 
     level: int
     side: int
     regions: int
     tokens: int
     area: float
+    told: int
 
 
 def level_rows(allocation: Allocation) -> list[LevelRow]:
@@ -35,7 +37,9 @@ def level_rows(allocation: Allocation) -> list[LevelRow]:
     for level, tokens in sorted(allocation.tokens_by_level().items()):
         boxes = allocation.boxes[allocation.levels == level].astype(np.int64)
         area = (boxes[:, 2] * boxes[:, 3]).sum() / total if shown is None else (shown == level).mean()
-        rows.append(LevelRow(level, int(boxes[:, 2:].max()), len(boxes), tokens, float(area)))
+        rows.append(
+            LevelRow(level, int(boxes[:, 2:].max()), len(boxes), tokens, float(area), level + allocation.finest)
+        )
     return rows
 
 
@@ -57,11 +61,11 @@ def level_legend(canvas: np.ndarray, allocation: Allocation, x: int, y: int, wid
     for number, row in enumerate(rows):
         left = x + number * column
         canvas[y + 3 : y + 17, left : left + 14] = level_colour(row.level)
-        detail = "full detail" if row.level == 0 else f"1/{1 << row.level} of it"
+        detail = "full detail" if row.told == 0 else "twice as large" if row.told < 0 else f"1/{1 << row.told} of it"
         if row.tokens > row.regions:
             counts = allocation.counts[(allocation.levels == row.level) & (allocation.counts > 1)]
             detail = " or ".join(str(count) for count in sorted(set(counts.tolist()))) + " tokens a patch"
-        name = f"level {row.level}, {detail}"
+        name = f"level {row.told}, {detail}"
         write(canvas, name, left + 24, y, size=14, colour=INK, weight=BOLD)
         details = f"{_plural(row.tokens, 'token')} on {row.area:.1%} of the area"
         write(canvas, details.replace("%", " %"), left + 24, y + line_height(14), size=13, colour=MUTED)
@@ -84,7 +88,8 @@ def _plural(number: int, noun: str) -> str:
 
 def spent_words(allocation: Allocation) -> str:
     """For example "256 of 1 024 tokens"."""
-    return f"{allocation.tokens:,} of {allocation.full:,} tokens".replace(",", " ")
+    seen = "" if allocation.scale == 1 else f", read ×{allocation.scale:.3g}"
+    return f"{allocation.tokens:,} of {allocation.full:,} tokens".replace(",", " ") + seen
 
 
 def share_words(allocation: Allocation) -> str:

@@ -24,6 +24,7 @@ from ..pictures.pdf import load_page
 from ..pictures.words import Words
 from ..pictures.words_files import as_words
 from ..relevance.words.answer import WordsAnswer
+from ..sensing.type_height import TypeHeight, letters_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         relevance: Any
         levels: int | None
         seed: int
+        scale: float | str | None
         max_new_tokens: int
 
     class AskOptions(SomeOptions, total=False, closed=True):
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         allocation: Allocation | Sequence[Allocation] | None
         words: Any
         hints: str | None
+        readings: int
 
     class ManyOptions(SomeOptions, closed=True):
         """Those of `Eye.ask_many`, which hold for every picture."""
@@ -83,6 +86,11 @@ class View:
         pixels = processed(processor.image_processor, picture)
         tensors = {name: value for name, value in pixels.items() if hasattr(value, "to")}
         return cls(picture, words, tensors, perf_counter() - started)
+
+    @property
+    def letters(self) -> TypeHeight:
+        """How tall its letters are, by the words that came with it, or sensed."""
+        return letters_of(self.picture.pixels, self.words, self.picture.size)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..allocation.distance import Distance, at_distance, check_scale, choose_distance, scaled_size
 from ..allocation.frame import Frame, to_cells
 from ..allocation.gains import node_sums
 from ..allocation.request import Budget, Request, Share, check_question, check_request
@@ -31,11 +32,12 @@ from ..models.attachment_plan import plain_map
 from ..models.bundled import as_trained, marked
 from ..models.qwen3_vl.adapter import Qwen3VL
 from ..models.tokens.patches import PatchPyramid
-from ..pictures.load import Picture, load_picture, processed
+from ..pictures.load import Picture, load_picture, processed, resized
 from ..relevance.look.learned import ArousalEstimator
 from ..relevance.look.tempering import TemperingPolicy
 from ..relevance.registry import relevance_for, resolve
 from ..relevance.scene import CHANNELS, SENSE_SIDE, Scene
+from ..sensing.type_height import letters_of
 from .eye import Eye
 from .pass_settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_settings
 from .passes import AskingReader, MemoryReader, PassJob, PassMaps, PassRecord, Prompts, pass_loop, picture_pyramid
@@ -119,12 +121,15 @@ class Esper:
         failures: int | None = None,
         max_new_tokens: int = 64,
         stop_early: bool = True,
+        scale: float | str | None = None,
     ) -> Story:
         """One question, with everything that led to its answer.
 
         budget: visual tokens of all passes together, or "25%" (or keep, a share of the full count; 5/16). The first
         look gets twice as many as each later one. passes: at most so many, instead of the settings'. failures: how
         often questions went wrong of late, which alarms; None counts them in what the eye records, where it does.
+        scale: from how far all passes read: how many times as large, or "auto", by the grip of the model and the
+        letters of the whole picture; as it is given unless told.
         """
         if self._picture is None:
             raise InputError("no picture yet: call esper.set_image(image) before esper.ask(query)")
@@ -145,8 +150,12 @@ class Esper:
             max_new_tokens,
             stop_early,
         )
-        by_memory = self._pictured is not None
-        story = self._remembering(self._pictured, examination) if by_memory else self._asking_again(examination)
+        if self._pictured is not None:
+            story = self._remembering(self._pictured.seen_from(self.eye, check_scale(scale), examination), examination)
+        elif check_scale(scale) in (None, 1):
+            story = self._asking_again(examination)
+        else:
+            raise InputError(f"scale={scale}: {self.eye.name} reads its whole tree again, at the size it is given")
         self.pass_history = story.passes
         if kept is not None:
             story = replace(story, answer=kept.noted(story.answer, query, self._picture, model=self.eye.name))
@@ -156,7 +165,7 @@ class Esper:
         """The passes of a model that encodes only what is new."""
         frame, model, settings = pictured.frame, self.eye.model, asked.settings
         started = perf_counter()
-        budgets = settings.shares(asked.tokens(frame.full))
+        budgets = settings.shares(min(asked.tokens(pictured.full), frame.full))
         tree = tree_for(pictured.canvas, budgets[0], cell=pictured.cell, levels=self.eye.levels)
         job = PassJob(
             pyramid=pictured.pyramid(model, tree.levels),
@@ -172,7 +181,7 @@ class Esper:
         for stage in ("look", "encode", "answer"):
             seconds[stage] = sum(record.seconds[stage] for record in records)
         notes = with_scanpaths([self._note(record, pictured) for record in records])
-        return story_of(asked, pictured.picture, notes, seconds, frame.full)
+        return story_of(asked, pictured.picture, notes, seconds, pictured.full)
 
     def _asking_again(self, asked: Examination) -> Story:
         """The passes of a model that cannot keep what it has seen: every pass asks again with more leaves."""
@@ -295,7 +304,8 @@ def seen_allocation(record: PassRecord, leaves: torch.Tensor, pictured: Pictured
     place = (table[None] == leaves[0][:, None]).all(-1).int().argmax(1)
     scores = sums[place] / arrays.like(tree.areas, sums)[place]
     budget = int(record.looks.counts.sum())
-    return pictured.frame.allocation(leaves[0].cpu().numpy(), scores.float().cpu().numpy(), budget, "esper")
+    made = pictured.frame.allocation(leaves[0].cpu().numpy(), scores.float().cpu().numpy(), budget, "esper")
+    return at_distance(made, pictured.distance, pictured.full)
 
 
 @dataclass(frozen=True)
@@ -321,7 +331,8 @@ class Examination:
 class Pictured:
     """A picture as a Qwen3-VL sees it.
 
-    pixels: (3, H, W) float32 in [0, 1], the canvas. normalised: (1, C, H, W). pyramids: by number of levels.
+    pixels: (3, H, W) float32 in [0, 1], the canvas. normalised: (1, C, H, W). pyramids: by number of levels. distance:
+    from which it is seen. given: the same as it is given, where it is seen from elsewhere.
     """
 
     picture: Picture
@@ -329,6 +340,8 @@ class Pictured:
     normalised: Tensor
     cell: int
     pyramids: dict[int, PatchPyramid] = field(default_factory=dict)
+    distance: Distance = field(default_factory=Distance)
+    given: Pictured | None = None
 
     @classmethod
     def of(cls, eye: Eye, picture: Picture) -> Pictured:
@@ -339,6 +352,29 @@ class Pictured:
         (pixels,) = backbone.pixels(eye.model, eye.processor, inputs)
         vision = eye.model.config.vision_config
         return cls(picture, pixels, normalised, vision.spatial_merge_size * vision.patch_size)
+
+    def seen_from(self, eye: Eye, scale: float | str | None, asked: Examination) -> Pictured:
+        """The same picture from the distance of a scale; `auto` asks the letters of all of it."""
+        letters, full = self.picture, self.frame.full
+        distance = choose_distance(
+            1.0 if scale is None else scale,
+            eye.grip,
+            lambda: letters_of(letters.pixels, size=letters.size),
+            np.ones((1, 1), np.float32),
+            size=letters.size,
+            canvas=self.canvas,
+            full=full,
+            tokens=min(asked.tokens(full), full),
+        )
+        if distance.times == 1:
+            return self
+        seen = Pictured.of(eye, resized(self.picture, scaled_size(self.canvas, distance.times, self.cell)))
+        return replace(seen, distance=distance, given=self)
+
+    @property
+    def full(self) -> int:
+        """Tokens of the untouched picture."""
+        return (self.given or self).frame.full
 
     @property
     def canvas(self) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..allocation.frame import in_picture
+from ..allocation.grip import Grip, as_grip
 from ..allocation.request import ASK_KEYWORDS, Request, check_decided, check_device, check_request
 from ..allocation.strategies import DEFAULT_STRATEGY, check_strategy
 from ..core.checks import positive, shown, whole
@@ -38,6 +39,7 @@ from .decoding import DecodingStep, Generated, Spelling, Sureness
 from .feedback import Feedback
 from .hints import check_hints, hints_of, settled
 from .pages import ask_page_by_page, has_documents, open_pages
+from .readings import check_readings, read_several
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -77,6 +79,10 @@ class EyeEngine(Protocol):
     def ends(self) -> list[int]: ...
     @property
     def many(self) -> bool: ...
+    @property
+    def device(self) -> str: ...
+    def taught_single_questions(self, scorer: Any) -> bool: ...
+    def full_of(self, view: View) -> int: ...
     def view(self, image: Any) -> View: ...
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook: ...
     def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]: ...
@@ -101,6 +107,8 @@ class Eye:
         name: What messages call the model.
         record: A file that keeps what was asked and decided (`feedback`).
         depth: Route leaves to DeepStack depths (`DepthRouting`, or "stock", "spread", "early"); Qwen3-VL only.
+        grip: Which heights of letters it reads (`arr-coc calibrate`): a `Grip`, or where one is; None takes what was
+            measured of this model.
     """
 
     def __init__(
@@ -117,6 +125,7 @@ class Eye:
         name: str = "",
         record: Feedback | str | Path | None = None,
         depth: DepthRouting | str | None = None,
+        grip: Grip | str | Path | None = None,
     ) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
@@ -135,6 +144,8 @@ class Eye:
 
             given: Any = (model, processor)
             self.engine = StockEngine(*given, name=name, graphs=graphs, depth=depth)
+        if grip is not None:
+            self.engine.grip = as_grip(grip)
         self.record = Feedback.of(record)
         self._view: View | None = None
         self._pages: Document | None = None
@@ -196,6 +207,11 @@ class Eye:
     @property
     def name(self) -> str:
         return self.engine.name
+
+    @property
+    def grip(self) -> Grip | None:
+        """Which heights of letters the model reads, where that was measured."""
+        return self.engine.grip
 
     def set_image(self, image: Any, pages: Any = None) -> Self:
         """The picture that the next questions are about: path, PIL image, array or tensor; or a document, some of
@@ -316,6 +332,8 @@ class Eye:
         seed: int = 0,
         words: Any = None,
         hints: str | None = None,
+        scale: float | str | None = None,
+        readings: int = 1,
         max_new_tokens: int = 64,
         **options: Unpack[StrategyOptions],
     ) -> Answer:
@@ -327,13 +345,29 @@ class Eye:
         allocation: decided by the caller. strategy, relevance, levels: instead of the eye's own. words: of the picture,
         with their boxes, as for `look`; a page of a PDF brings its own. hints: "words" (the default) lets known words
         help the answer (see `hints`), "none" has them only point. options: for the strategy, such as `boxes` (oracle).
+        scale: from how far the picture is read: "auto", by the grip of the model and the size of its letters (the
+        default where the grip is known), or how many times as large; 1 is as it is given. readings: where the answer is
+        unsure, the picture is read again from the next distance, at most so often in all; the budget is that of all
+        readings together, and the surest answer wins.
         """
         max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
         how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, "hints": hints, **options}
+        if check_readings(readings) > 1:
+            check_decided(allocation, readings=readings)
+            given = {**how, "relevance": relevance, "words": words, "max_new_tokens": max_new_tokens}
+            return read_several(self.ask, readings, query, budget, keep, scale, self.full_of(query), given)
+        how["scale"] = scale
         if self._pages is not None and allocation is None and self._taught_single_questions and isinstance(query, str):
             return self._page_by_page(self._pages, query, (budget, keep), relevance, max_new_tokens, how)
         looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
         return self._answers([looked], max_new_tokens)[0]
+
+    def full_of(self, query: str | Sequence[Turn]) -> int:
+        """Visual tokens of the untouched prompt of one picture; `InputError` where several are shown."""
+        views = [self._view] if isinstance(query, str) else [view for turn in query for view in turn.views]
+        if len(views) != 1 or views[0] is None:
+            raise InputError(f"several readings are of one picture, and {len(views)} are shown; ask with readings=1")
+        return self.engine.full_of(views[0])
 
     def _page_offers(self) -> PageOffers:
         """What the pages of a document are asked with."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..allocation.allocate import allocate
+from ..allocation.distance import Distance, at_distance, choose_distance, distance_of, reading_option, scaled_size
 from ..allocation.frame import check_grid, leaves_of
+from ..allocation.grip import Grip
 from ..allocation.request import Request
 from ..allocation.strategies import without_torch
 from ..core.errors import InputError
@@ -28,6 +31,7 @@ from ..core.values import Allocation, Relevance
 from ..models.base import PromptPlan, Settings
 from ..models.bundled import as_trained
 from ..models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker
+from ..pictures.load import resized
 from ..pictures.pdf import load_page
 from ..relevance.registry import find_source, relevances_for
 from ..relevance.scene import Scene
@@ -53,6 +57,7 @@ class LightEngine:
     def __init__(self, folder: Path) -> None:
         verify(folder)
         self.folder, self.name, self.reader = folder, folder.name, _reader(folder)
+        self.grip = Grip.beside(folder)
 
     @property
     def tokenizer(self) -> Any:
@@ -78,18 +83,35 @@ class LightEngine:
         views = tuple(view for turn in turns for view in turn.views)
         if len(turns) != 1 or len(views) != 1:
             raise InputError("without torch one question is asked about one picture; use Eye.from_pretrained")
-        canvas, cell, question = views[0].tensors["canvas"], self.reader.cell, turns[0].text
-        grid = (canvas.shape[0] // cell, canvas.shape[1] // cell)
-        seconds = {"load": views[0].seconds, "read": 0.0}
+        (view,), question = views, turns[0].text
+        seconds = {"load": view.seconds, "read": 0.0}
         with timed(seconds, "look"):
             if settings.allocation is None:
-                plan = self._plan(canvas, grid, settings)
+                plan, seen = self._plan(view, settings)
             else:
                 given: Any = settings.allocation
-                check_grid(given, *grid)
+                seen = self._view_at(view, distance_of(given))
                 plan = PromptPlan([given], None, {})
+            grid = self._grid(seen)
+            check_grid(plan.allocations[0], *grid)
         inputs = {"query": as_trained(question, settings.scorer), "grid": grid}
-        return ChatLook(inputs, plan, seconds, views, question, math.prod(grid))
+        return ChatLook(inputs, plan, seconds, (seen,), question, self.full_of(view))
+
+    def full_of(self, view: View) -> int:
+        """Visual tokens of one picture, untouched."""
+        return math.prod(self._grid(view))
+
+    def _grid(self, view: View) -> tuple[int, int]:
+        height, width = view.tensors["canvas"].shape[:2]
+        return height // self.reader.cell, width // self.reader.cell
+
+    def _view_at(self, view: View, distance: Distance) -> View:
+        """The picture as the model's processor resizes it once it is shown from a distance."""
+        if distance.times == 1:
+            return view
+        size = scaled_size(view.tensors["canvas"].shape[:2], distance.times, self.reader.cell)
+        picture = resized(view.picture, size)
+        return replace(view, picture=picture, tensors={"canvas": canvas_of(self.folder, picture.pixels)})
 
     def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
         """The answer to one question, and the visual tokens that it read."""
@@ -108,26 +130,41 @@ class LightEngine:
         speaker = OnnxSpeaker(self.reader, ids, seen, leaves, looked.inputs["grid"])
         return greedy_steps(speaker, self.ends, most), len(leaves)
 
-    def _plan(self, canvas: np.ndarray, grid: tuple[int, int], settings: Settings) -> PromptPlan:
-        request, full, words = settings.request, math.prod(grid), settings.words
+    def _plan(self, view: View, settings: Settings) -> tuple[PromptPlan, View]:
+        """Where the tokens go, and the picture as it is seen from the distance chosen."""
+        request, full, words, canvas = settings.request, self.full_of(view), settings.words, view.tensors["canvas"]
         tokens = min(request.tokens(full), full)
         scene = Scene(canvas, words=words, scorer=settings.scorer, choosing=tokens < full)
         assert isinstance(settings.query, str)
         found = relevances_for(settings.relevance, [scene], [settings.query])
         (one,), (levels,) = found.relevance, found.levels
+        shown = view if words is None or words is view.words else replace(view, words=words)
+        distance = choose_distance(
+            request.scale,
+            self.grip,
+            lambda: shown.letters,
+            one.map if isinstance(one, Relevance) else np.asarray(one),
+            size=view.picture.size,
+            canvas=canvas.shape[:2],
+            full=full,
+            tokens=tokens,
+        )
+        seen = self._view_at(view, distance)
+        canvas, grid = seen.tensors["canvas"], self._grid(seen)
         allocation = allocate(
             one,
-            tokens,
+            min(tokens, math.prod(grid)),
             strategy=request.strategy,
             image_size=canvas.shape[:2],
             canvas=canvas.shape[:2],
             cell=self.reader.cell,
             levels=request.levels if levels is None else levels,
             seed=request.seed,
-            **request.options,
+            **{**reading_option(distance, request.strategy, grid), **request.options},
         )
+        allocation = at_distance(allocation, distance, full)
         said = one.notes if isinstance(one, Relevance) else ()
-        return PromptPlan([allocation], None, {}, tuple(dict.fromkeys((*said, *request.notes(full)))))
+        return PromptPlan([allocation], None, {}, tuple(dict.fromkeys((*said, *request.notes(full))))), seen
 
 
 def quick_eye(relevance: Any = "auto", levels: int | None = None) -> Eye:

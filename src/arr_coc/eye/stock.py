@@ -15,6 +15,7 @@ from importlib import import_module
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self
 
+from ..allocation.grip import Grip
 from ..core.checks import of_kind
 from ..core.errors import InputError
 from ..models.attachment import adapter_options
@@ -27,6 +28,7 @@ from ..models.tokens.depth import DepthRouting
 from ..relevance.scorer.source import ScorerRelevance
 from .chat import USER, ChatLook, Turn, View, timed
 from .decoding import DecodingStep, Generated, end_tokens, generate, is_lean, steps
+from .distances import seen_from
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +65,8 @@ class StockEngine:
         self.depth = DepthRouting.named(depth) if isinstance(depth, str) else depth
         if self.depth is not None and "depth" not in adapter_options(self.backbone):
             raise InputError(f"depth= is for Qwen3-VL, which foveates before its encoder; {self.name} does not")
+        # What was measured of this model; None where nothing was.
+        self.grip = Grip.known(getattr(self.model.config, "_name_or_path", "") or "")
         self.graphs = self._captured(graphs)
 
     @classmethod
@@ -122,17 +126,31 @@ class StockEngine:
         settings = replace(settings, realize={} if self.depth is None else {"depth": self.depth})
         single = self.taught_single_questions(settings.scorer)
         seconds = {"load": sum(view.seconds for view in views)}
+        question = turns[-1].text
         with timed(seconds, "read"):
-            inputs = chat_inputs(self.processor, self._as_trained(turns, settings.scorer, single))
-            inputs = {
-                name: value.to(self.model.device) if hasattr(value, "to") else value for name, value in inputs.items()
-            }
+            inputs = self.prompt_of(turns, settings.scorer)
             self._check(inputs, len(views))
+        full = self.visual_tokens(inputs)
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
+            # Pages that share a budget are read as they are given.
+            found = seen_from(self, turns, inputs, plan, settings) if settings.groups is None else None
+        if found is not None:
+            turns, inputs, plan = found
+            views = tuple(view for turn in turns for view in turn.views)
         if len(turns) > 1 and single:
             plan = replace(plan, notes=(*plan.notes, UNREAD.format(name=self.name)))
-        return ChatLook(inputs, plan, seconds, views, turns[-1].text, self.visual_tokens(inputs))
+        return ChatLook(inputs, plan, seconds, views, question, full)
+
+    def prompt_of(self, turns: Sequence[Turn], scorer: Any) -> dict[str, Any]:
+        """The model's inputs for turns whose pictures are views, on its device."""
+        single = self.taught_single_questions(scorer)
+        inputs = chat_inputs(self.processor, self._as_trained(turns, scorer, single))
+        return {name: value.to(self.model.device) if hasattr(value, "to") else value for name, value in inputs.items()}
+
+    def full_of(self, view: View) -> int:
+        """Visual tokens of one picture, untouched."""
+        return self.visual_tokens(self.prompt_of([Turn(USER, (view, "?"))], None))
 
     def taught_single_questions(self, scorer: Any) -> bool:
         """A reader of characters with a scorer of this library's. A large model beside one was taught conversations."""

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ..allocation.distance import AUTO
+from ..allocation.grip import Grip
 from ..allocation.request import Request
 from ..allocation.strategies import DEFAULT_STRATEGY, meant
 from ..core.checks import of_kind, shown
@@ -40,6 +42,7 @@ from .base import (
 from .tokens.depth import DepthRouting
 
 if TYPE_CHECKING:
+    from PIL import Image
     from transformers import GenerationConfig, PreTrainedModel, ProcessorMixin
     from typing_extensions import TypedDict, Unpack
 
@@ -201,6 +204,25 @@ class Attachment:
         realized = self.backbone.realize(self.model, inputs, plan.allocations, relevance=plan.relevance, **plan.options)
         self.last, self.notes = plan.allocations, (*self.around, *plan.notes)
         return realized
+
+    def nearer(self, image: Any, scale: float | str = AUTO) -> Image.Image:
+        """The picture at the size from which this model reads its letters best, to be given to the processor.
+
+        What a prompt shows is resized by the processor that you call, before anything here sees it; so a picture that
+        is too large or too small for the model's grip is resized before that, by this.
+
+        Args:
+            image: Anything `load_picture` takes.
+            scale: "auto", by the grip that `arr-coc calibrate` measured, or how many times as large.
+
+        Returns:
+            A PIL picture; the one given where it is right as it is.
+        """
+        from ..pictures.load import load_picture
+        from .distance import picture_at
+
+        name = getattr(self.model.config, "_name_or_path", "") or ""
+        return picture_at(load_picture(image), scale, Grip.known(name), self.settings.request)
 
     def detach(self) -> None:
         detach(self.model)

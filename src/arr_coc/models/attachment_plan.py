@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -187,14 +187,17 @@ def allocate_pictures(
     levels: Sequence[int | None],
     request: Request,
     scenes: Sequence[Scene] = (),
+    more: Sequence[Mapping[str, Any]] = (),
 ) -> list[Allocation]:
     """Pictures of one size and one size of map are allocated together; each by itself where the strategy needs more of
-    it than its map (clusters, edges)."""
+    it than its map (clusters, edges). more: options of the strategy, for each picture."""
     from .tokens.depth import HierarchicalRelevance
 
     arrays = [item.high if isinstance(item, HierarchicalRelevance) else plain_map(item) for item in maps]
     groups: dict[Any, list[int]] = {}
     inputs = [scene.strategy_inputs(request.strategy, request.options) for scene in scenes] or [({}, ())] * len(grids)
+    if more:
+        inputs = [({**own, **extra}, told) for (own, told), extra in zip(inputs, more, strict=True)]
     for number, (grid, array) in enumerate(zip(grids, arrays, strict=True)):
         alone = number if inputs[number][0] else -1
         groups.setdefault((replace(grid, row=0), array.shape, levels[number], alone), []).append(number)

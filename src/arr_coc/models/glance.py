@@ -30,6 +30,7 @@ from torch import Tensor
 
 from ..allocation.tree import build_tree
 from ..core.errors import InputError
+from ..core.folders import measured_path
 from ..core.manifest import verify
 from ..core.values import Allocation, Relevance
 from ..relevance.look.three_ways import detail_relevance
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 GLANCE_NAME = "glance.json"
 FLAT = 0.05  # what flat ground keeps, beside the picture's most detailed cell at 1; the square root of both is taken
-HOME = "ARR_COC_HOME"
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,7 @@ class Glance:
 
 def glance_path(name: str) -> Path:
     """Where the heads of a model lie that is known by this name: in its own folder, or else in the user's."""
-    if name and os.path.isdir(name):
-        return Path(name) / GLANCE_NAME
-    home = os.environ.get(HOME) or Path.home() / ".arr-coc"
-    return Path(home) / "glance" / (re.sub(r"[^\w.-]+", "--", name) + ".json")
+    return measured_path(name, "glance")
 
 
 def find_glance(model: PreTrainedModel) -> Glance:

@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from ..allocation.distance import LARGEST
 from ..allocation.frame import Frame, to_cells
 from ..allocation.overlay import OVERVIEW_SHARE
 from ..allocation.request import Request, check_question
 from ..core.checks import positive, shown, whole
 from ..core.errors import InputError
 from ..looking import Look, Prepared
-from ..pictures.load import MOST_TIMES, Picture, load_picture
+from ..pictures.load import Picture, load_picture
 from ..pictures.pdf import load_page
 from ..pictures.words import Words
 from ..pictures.words_files import as_words, words_beside
@@ -110,8 +111,8 @@ def pack(
         raise InputError(f"layout {shown(layout)} is unknown; choose from {', '.join(LAYOUTS)}")
     if not isinstance(query, str) or not query.strip():
         raise InputError("the question is empty; it decides what is enlarged")
-    if style.magnify > MOST_TIMES or style.magnify < 1:
-        raise InputError(f"magnify={magnify} is not possible; give 1 to {MOST_TIMES}")
+    if style.magnify > LARGEST or style.magnify < 1:
+        raise InputError(f"magnify={magnify} is not possible; give 1 to {LARGEST}")
     several = isinstance(image, list | tuple)
     pages = [PackPage.of(one, None if several else words) for one in (image if several else [image])]
     if not 1 <= len(pages) <= MOST_PAGES:

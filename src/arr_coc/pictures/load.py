@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
 
-from ..core.checks import positive, whole
+from ..core.checks import whole
 from ..core.errors import InputError
 from ..core.stopping import Stopped
 from .svg import svg_png
@@ -27,7 +27,6 @@ from .svg import svg_png
 MAX_PIXELS = 2 * 89_478_485
 # A JPEG that is read reduced is never decoded in full.
 MOST_REDUCED = 8 * MAX_PIXELS
-MOST_TIMES = 4
 # Rows converted at once. Decoders hold 4 bytes per pixel; converting in bands keeps the peak at one copy beside that.
 _BAND_PIXELS = 4_000_000
 _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
@@ -91,18 +90,17 @@ def load_picture(source: Any, *, max_pixels: int = MAX_PIXELS, longest_side: int
     )
 
 
-def magnified(picture: Picture, times: float) -> Picture:
-    """The same picture in more pixels, for a model that cannot read type as small as it is here: the same tokens then
-    show larger letters of less ground. Boxes stay in pixels of the picture as given."""
-    if not 1 <= positive(times, "magnify") <= MOST_TIMES:
-        raise InputError(f"magnify={times} is not possible; give 1 to {MOST_TIMES}")
-    height, width = (round(side * times) for side in picture.pixels.shape[:2])
+def resized(picture: Picture, size: tuple[int, int]) -> Picture:
+    """The same picture in more pixels, or in fewer, (height, width): a model then sees it from nearer, or from farther.
+    Boxes stay in pixels of the picture as given."""
+    height, width = size
     if height * width > MAX_PIXELS:
         raise InputError(f"{picture.name} would have {width}×{height} pixels, more than {MAX_PIXELS}; magnify it less")
-    if (height, width) == picture.pixels.shape[:2]:
+    if size == picture.pixels.shape[:2]:
         return picture
-    larger = Image.fromarray(picture.pixels).resize((width, height), Image.Resampling.BICUBIC)
-    return replace(picture, pixels=np.asarray(larger), notes=(*picture.notes, f"read {times:g} times as large"))
+    larger = height * width >= picture.pixels.shape[0] * picture.pixels.shape[1]
+    how = Image.Resampling.BICUBIC if larger else Image.Resampling.LANCZOS
+    return replace(picture, pixels=np.asarray(Image.fromarray(picture.pixels).resize((width, height), how)))
 
 
 def processed(image_processor: Any, picture: Picture) -> Any:

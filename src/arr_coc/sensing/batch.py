@@ -23,6 +23,7 @@ from .one_picture import NO_CLUSTERS, NO_PREVIOUS, sense_one
 from .pyramid import to_cells
 from .slic import slic_batch
 from .texture import SEMANTIC_NAMES, Layout, Texture, get_layout
+from .type_height import height_channel
 
 if TYPE_CHECKING:
     from .semantic import SemanticEncoder
@@ -106,6 +107,9 @@ def _sense_batch(
     if "text_regions" in layout and wants_ocr(text):
         texts = [text_regions.ocr_map(one.permute(1, 2, 0).numpy()) for one in batch.detach().cpu()]
         maps["text_regions"] = torch.from_numpy(np.stack(texts)).to(batch)
+    if "type_height" in layout:
+        tall = [height_channel(one.permute(1, 2, 0).numpy()) for one in batch.detach().cpu()]
+        maps["type_height"] = torch.from_numpy(np.stack(tall)).to(batch)
     if "motion" in layout:
         if previous is None:
             notes.append(NO_PREVIOUS)

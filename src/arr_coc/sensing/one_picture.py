@@ -20,6 +20,7 @@ from .backend import get_backend
 from .channels import Task, channel_tasks, check_detector, check_gaze, wants_ocr
 from .inputs import picture_array, picture_planes, resolve_size
 from .texture import Layout, Texture, get_layout
+from .type_height import height_channel
 
 # Pictures of fewer values than this are done before threads have started.
 SMALL = 256 * 256 * 3
@@ -83,6 +84,8 @@ def _write_channels(
         tasks.append(lambda: ops.lab_planes(array, planes, out["lab_l"], out["lab_a"]))
     if "text_regions" in layout and wants_ocr(text):
         tasks.append(lambda: {"text_regions": text_regions.ocr_map(array)})
+    if "type_height" in layout:
+        tasks.append(lambda: {"type_height": height_channel(array)})
     if "motion" in layout and previous is None:
         notes.append(NO_PREVIOUS)
     elif "motion" in layout:

@@ -46,7 +46,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
         *("distance_field", "object_boundaries"),
     ),
     "position": ("y", "x", "eccentricity"),
-    "salience": ("saliency", "motion", "text_regions"),
+    "salience": ("saliency", "motion", "text_regions", "type_height"),
     "clusters": ("cluster_id", "cluster_distance", "cluster_size"),
     "memory": (
         *("previous_relevance", "previous_saliency", "fixation_history"),
@@ -55,7 +55,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "semantic": SEMANTIC_NAMES,
 }
 _GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names}
-_MAXIMUM = frozenset({"object_boundaries", "text_regions", "gaze"})
+_MAXIMUM = frozenset({"object_boundaries", "text_regions", "type_height", "gaze"})
 
 
 def channel(name: str) -> Channel:
@@ -130,7 +130,9 @@ FULL40 = Layout.of(
         *("distance_field", "previous_attention", "current_attention", "gaze", "object_boundaries", "text_regions"),
     ),
 )
-LAYOUTS = {layout.name: layout for layout in (MVP13, FULL40)}
+# What a page is read by: `mvp13`, where there is type, and how tall its letters are.
+PAGE15 = Layout.of("page15", (*MVP13.names, "text_regions", "type_height"))
+LAYOUTS = {layout.name: layout for layout in (MVP13, FULL40, PAGE15)}
 
 
 def get_layout(layout: str | Layout) -> Layout:

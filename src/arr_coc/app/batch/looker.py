@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *("path", "query", "tokens", "full", "leaves", "scores", "text", "uncertainty", "seconds", "source", "error"),
-    *("pages", "unseen"),
+    *("scale", "pages", "unseen"),
 )
 Columns = dict[str, Any]
 
@@ -44,6 +44,8 @@ class LookerOptions:
     hints: bool = True
     min_sureness: float = 0.0
     threads: int = 1
+    scale: float | str | None = None
+    readings: int = 1
 
     def settings(self) -> dict[str, Any]:
         """What the rows of one folder of results have in common; where they were computed is not part of it."""
@@ -58,9 +60,10 @@ class Looker:
     """Loads when it is made, once in a process; then takes any number of batches.
 
     Columns in: path, query, and data (bytes of the picture; empty where its path is read). Columns out: `COLUMNS`,
-    one row for each that came in. leaves: (N, 3) int16 in bytes: row, column and level of each token; scores: (N,)
-    float32 in bytes. pages: of a document, (P, 2) int32 in bytes: the pages with tokens and how many, whose leaves
-    follow one another. unseen: pages that nobody looked at. A picture that cannot be used is a row with an error.
+    one row for each that came in. leaves: (N, 3) int16 in bytes: row, column and level of each token, on a grid of the
+    picture `scale` times as large; scores: (N,) float32 in bytes. pages: of a document, (P, 2) int32 in bytes: the
+    pages with tokens and how many, whose leaves follow one another. unseen: pages that nobody looked at. A picture that
+    cannot be used is a row with an error.
     """
 
     def __init__(self, ways: LookerOptions) -> None:
@@ -107,6 +110,7 @@ class Looker:
             self._shown = path, prepare(data or path)
         ways = self.ways
         how: dict[str, Any] = {"strategy": ways.strategy or DEFAULT_STRATEGY, "relevance": ways.relevance or "auto"}
+        how["scale"] = ways.scale
         look = self._shown[1].look(query, ways.budget, ways.keep, seed=ways.seed, device=ways.device, **how)
         found = placed_pages(look.allocation) if hasattr(look.allocation, "pages") else placed(look.allocation)
         return found | {"source": source_of(look.notes, how["relevance"])}
@@ -118,7 +122,7 @@ class Looker:
             self.eye.set_image(data or path)
             self._shown = path, None
         how: dict[str, Any] = {"strategy": ways.strategy, "seed": ways.seed, "max_new_tokens": ways.new_tokens}
-        how |= {} if ways.hints else {"hints": "none"}
+        how |= {"scale": ways.scale, "readings": ways.readings} | ({} if ways.hints else {"hints": "none"})
         answer = withheld(self.eye.ask(query, ways.budget, ways.keep, **how), ways.min_sureness)
         said = {"text": answer.text, "uncertainty": answer.uncertainty, "full": answer.full, "tokens": answer.tokens}
         said["source"] = source_of(answer.notes, ways.relevance or "auto")
@@ -149,6 +153,7 @@ def placed(allocation: Allocation) -> dict[str, Any]:
     return {
         "tokens": allocation.tokens,
         "full": allocation.full,
+        "scale": allocation.scale * 2.0**-allocation.finest,
         "leaves": allocation.leaf_cells().astype("<i2").tobytes(),
         "scores": allocation.scores.astype("<f4").tobytes(),
     }
@@ -158,7 +163,7 @@ def failed(path: str, query: str, error: str) -> dict[str, Any]:
     """A row about which nothing is known but what went wrong."""
     row: dict[str, Any] = {"path": path, "query": query, "tokens": 0, "full": 0, "leaves": b"", "scores": b""}
     row |= {"text": "", "uncertainty": np.nan, "seconds": 0.0, "source": "", "error": error}
-    return row | {"pages": b"", "unseen": 0}
+    return row | {"scale": 1.0, "pages": b"", "unseen": 0}
 
 
 def source_of(notes: Sequence[str], asked: str) -> str:

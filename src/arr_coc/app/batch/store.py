@@ -125,6 +125,7 @@ def plain(row: Mapping[str, Any]) -> dict[str, Any]:
     scores = np.frombuffer(row["scores"], "<f4").astype(float).round(DIGITS).tolist()
     uncertainty = float(row["uncertainty"])
     numbers = {"tokens": int(row["tokens"]), "full": int(row["full"]), "seconds": round(float(row["seconds"]), DIGITS)}
+    numbers["scale"] = round(float(row["scale"]), DIGITS)
     known = {"uncertainty": None if np.isnan(uncertainty) else round(uncertainty, DIGITS)}
     texts = {name: str(row[name]) for name in ("path", "query", "text", "source", "error")}
     pages = np.frombuffer(row["pages"], "<i4").reshape(-1, 2).tolist()
@@ -148,7 +149,7 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     pa, parquet = arrow(), arrow("pyarrow.parquet")
     kinds = {"leaves": pa.binary(), "scores": pa.binary(), "tokens": pa.int32(), "full": pa.int32()}
     kinds |= {"pages": pa.binary(), "unseen": pa.int32()}
-    kinds |= {"uncertainty": pa.float32(), "seconds": pa.float32()}
+    kinds |= {"uncertainty": pa.float32(), "seconds": pa.float32(), "scale": pa.float32()}
     columns = {
         name: pa.array([encodable(row[name]) for row in rows], kinds.get(name, pa.string()), from_pandas=True)
         for name in COLUMNS

@@ -21,6 +21,8 @@ from .options import (
     Page,
     Pages,
     Query,
+    Readings,
+    Scale,
     Seed,
     Share,
     Sureness,
@@ -103,9 +105,9 @@ class AskCommand:
         ),
     ] = None
     levels: Annotated[int | None, typer.Option(help="Coarsest level of detail.")] = None
-    magnify: Annotated[
-        float, typer.Option(help="Read the picture so many times as large, for small type; the tokens stay.")
-    ] = 1.0
+    scale: Scale = None
+    magnify: Annotated[float | None, typer.Option(help="Another name for --scale.")] = None
+    readings: Readings = 1
     new_tokens: NewTokens = 64
     min_sureness: Sureness = 0.0
     seed: Seed = 0
@@ -124,6 +126,13 @@ class AskCommand:
     device: Device = "cpu"
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the answer and nothing else.")] = False
     as_json: Annotated[bool, typer.Option("--json", "--jsonl", help="Only a line of JSON on the output.")] = False
+
+    @property
+    def distance(self) -> float | str | None:
+        """From how far it is read."""
+        from ...allocation.distance import check_scale, scale_of
+
+        return check_scale(scale_of(self.scale, self.magnify))
 
     @property
     def again(self) -> bool:
@@ -149,7 +158,8 @@ def command(options: AskCommand) -> int:
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
       arr-coc ask street.jpg "What does the red sign say?" -m Qwen/Qwen3-VL-2B-Instruct --depth early
       arr-coc ask report.pdf "Who signed it?" --budget 256
-      arr-coc ask report.pdf "Who signed it?" --page 3 --budget 128 --magnify 1.5
+      arr-coc ask report.pdf "Who signed it?" --page 3 --budget 128 --scale 1.5
+      arr-coc ask receipt.jpg "What is the total?" --budget 192 --readings 3
       arr-coc ask form.png "What is the date?" --record feedback.jsonl && arr-coc judge feedback.jsonl right
       cat receipt.png | arr-coc ask - "What is the total?" --budget 10% --quiet
     """
@@ -176,12 +186,18 @@ def command(options: AskCommand) -> int:
             lately = 0 if kept is None else kept.failures()
             most = options.passes if options.preset is not None else options.passes or 1
             story = esper.examine(
-                options.query, *amount, passes=most, failures=lately, max_new_tokens=options.new_tokens
+                options.query,
+                *amount,
+                passes=most,
+                failures=lately,
+                max_new_tokens=options.new_tokens,
+                scale=options.distance,
             )
             answer = story.answer
         else:
             how: dict[str, Any] = {"clusters": options.clusters} if options.strategy == "clusters" else {}
             how |= {"strategy": options.strategy, "seed": options.seed, "words": known}
+            how |= {"scale": options.distance, "readings": options.readings}
             how |= {} if options.hints else {"hints": "none"}
             answer = eye.ask(options.query, *amount, max_new_tokens=options.new_tokens, **how)
     answer = withheld(answer, options.min_sureness)
@@ -217,7 +233,7 @@ def ask_document(options: AskCommand, amount: Amount, document: Document) -> int
     from .inputs import check_model
 
     refused = {"--passes, --preset and --explain": options.again, "--words": options.words is not None}
-    refused |= {"--depth": options.depth is not None, "--magnify": options.magnify != 1}
+    refused |= {"--depth": options.depth is not None, "--readings": options.readings > 1}
     refused |= {"--record": options.record is not None, "--clusters": options.clusters != "slic"}
     for name, given in refused.items():
         if given:
@@ -225,7 +241,7 @@ def ask_document(options: AskCommand, amount: Amount, document: Document) -> int
     check_model(options.model)
     how: dict[str, Any] = {"relevance": None if options.relevance == "auto" else options.relevance}
     how |= {"levels": options.levels, "seed": options.seed, "max_new_tokens": options.new_tokens}
-    how |= {"device": options.device, "model": options.model, "strategy": options.strategy}
+    how |= {"scale": options.distance, "device": options.device, "model": options.model, "strategy": options.strategy}
     how |= {} if options.hints else {"hints": "none"}
     with progress(["reading"], "", hidden=options.as_json or options.quiet) as advance, uncollected():
         advance("reading")
@@ -241,6 +257,7 @@ def check_options(options: AskCommand, amount: Amount) -> None:
     """What cannot be asked is told before anything is loaded."""
     from ...allocation.request import check_depth, check_device, check_request
     from ...allocation.strategies import check_strategy
+    from ...eye.readings import check_readings
     from .inputs import check_clusters_of, check_model
 
     check_request([options.query], *amount)
@@ -265,8 +282,9 @@ def check_options(options: AskCommand, amount: Amount) -> None:
         )
     if options.again and options.depth is not None:
         raise InputError(f"--depth {one_look}")
-    if options.again and options.magnify != 1:
-        raise InputError(f"--magnify {one_look}")
+    if check_readings(options.readings) > 1 and options.again:
+        raise InputError(f"--readings {one_look}")
+    _ = options.distance
     check_device(options.device)
     if not HUB_NAME.fullmatch(options.model):  # whether the hub has it is asked once the picture is known to be one
         check_model(options.model)
@@ -297,7 +315,6 @@ def open_document(options: AskCommand) -> tuple[PictureSource, Document | None]:
 
 def open_picture(options: AskCommand, source: PictureSource) -> tuple[Picture, Words | None]:
     """The picture and its words. A wrong file should be told before a model is loaded."""
-    from ...pictures.load import magnified
     from ...pictures.pdf import load_page
     from ...pictures.words_files import as_words
     from .inputs import check_model, quiet_decoder
@@ -306,7 +323,6 @@ def open_picture(options: AskCommand, source: PictureSource) -> tuple[Picture, W
         raise InputError("--words cannot be read again and again; leave it out with --passes and --explain")
     with quiet_decoder(source):
         picture, known = load_page(source.place)
-    picture = magnified(picture, options.magnify)
     known = known if options.words is None else as_words(options.words, picture.size)
     check_model(options.model)
     return picture, known

@@ -17,7 +17,7 @@ from ...core.errors import InputError
 from ...core.folders import MINI
 from ...core.unsure import check_sureness
 from .console import INTERRUPTED, complain, print_json, progress, say, writing
-from .options import Hints, NewTokens, Quiet, Seed, Share, Sureness, Tokens, with_options
+from .options import Hints, NewTokens, Quiet, Readings, Scale, Seed, Share, Sureness, Tokens, with_options
 
 ENGINES = ("local", "ray")
 # Rows that a worker takes at a time: what is done again where it dies.
@@ -53,6 +53,8 @@ class BatchCommand:
     workers: Annotated[int | None, typer.Option(help="[default: one for each core; with --ask 1]")] = None
     at_once: Annotated[int, typer.Option(help="Rows that a worker takes at a time.")] = AT_ONCE
     every: Annotated[float, typer.Option(metavar="SECONDS", help="What is done is written so often.")] = 20.0
+    scale: Scale = None
+    readings: Readings = 1
     new_tokens: NewTokens = 64
     hints: Hints = True
     min_sureness: Sureness = 0.0
@@ -67,8 +69,8 @@ def command(options: BatchCommand) -> int:
     """Rows of where the tokens go (and, with --ask, of answers) for any number of pictures, each written once.
 
     Writes part-NNNNNN.jsonl and, where pyarrow is installed, part-NNNNNN.parquet: path, query, tokens, full, leaves,
-    scores, text, uncertainty, seconds, source, error, pages, unseen. Stopped or killed, the same line goes on where it
-    was. A picture that cannot be used is a row with an error. A document has one budget over all its pages.
+    scores, text, uncertainty, seconds, source, error, scale, pages, unseen. Stopped or killed, the same line goes on
+    where it was. A picture that cannot be used is a row with an error. A document has one budget over all its pages.
 
     \b
     Examples:
@@ -148,8 +150,10 @@ def check_numbers(**given: int | None) -> None:
 
 def checked(options: BatchCommand) -> dict[str, Any]:
     """What the rows are made with, told to be wrong before any is made."""
+    from ...allocation.distance import check_scale
     from ...allocation.request import check_amount, check_device
     from ...allocation.strategies import find_strategy
+    from ...eye.readings import check_readings
     from ...relevance.registry import check_relevance
     from ..batch.on_ray import ray_missing
     from .inputs import check_model
@@ -179,6 +183,8 @@ def checked(options: BatchCommand) -> dict[str, Any]:
         "model": options.model or MINI,
         "hints": options.hints,
         "min_sureness": check_sureness(options.min_sureness),
+        "scale": check_scale(options.scale),
+        "readings": check_readings(options.readings),
     }
 
 

@@ -69,6 +69,16 @@ class LookCommand:
     compare: Annotated[
         str | None, typer.Option(metavar="A,B", help="Two strategies at equal tokens, side by side.")
     ] = None
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|TIMES",
+            help="From how far to read: so many times as large, or by the letters. [default: 1, with --grip auto]",
+        ),
+    ] = None
+    grip: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Whose grip: mini, a folder, a name, a grip.json.")
+    ] = None
     seed: Seed = 0
     out: OutFolder = Path("out")
     draw: Annotated[bool, typer.Option(help="Draw the homunculus; without it only the allocation is written.")] = True
@@ -103,6 +113,8 @@ def command(options: LookCommand) -> int:
       arr-coc look scans "What is the total?" --budget 10% --no-draw --jsonl | jq .tokens
       cat form.png | arr-coc look - "What is the date?"
     """
+    from ...allocation.distance import check_scale
+    from ...allocation.grip import as_grip
     from ...allocation.request import check_amount
     from .inputs import check_clusters_of, expand
     from .looks import LookJob, look_at_all, look_entry
@@ -126,6 +138,8 @@ def command(options: LookCommand) -> int:
         draw=options.draw,
         words=options.words,
         clusters=options.clusters,
+        scale=check_scale(options.scale),
+        grip=as_grip(options.grip),
     )
     check_clusters_of([*strategies], options.clusters)
     if options.lines:
@@ -188,7 +202,7 @@ def print_look(name: str, look: Look, files: Mapping[str, str]) -> None:
     columns = dict.fromkeys(("level", "region", "tokens", "of tokens", "of area"), "right")
     rows = [
         (
-            str(row.level),
+            str(row.told),
             f"{row.side}×{row.side} px",
             str(row.tokens),
             f"{100 * row.tokens / max(allocation.tokens, 1):.1f} %",
@@ -221,7 +235,7 @@ def summary_row(source: PictureSource, look: Look, files: Mapping[str, str]) -> 
         allocation.strategy,
         str(allocation.tokens),
         f"{100 * allocation.keep:.1f} %",
-        f"level {finest.level}",
+        f"level {finest.told}",
         f"{100 * finest.area:.1f} %",
         f"{sum(look.seconds.values()):.2f}",
     )

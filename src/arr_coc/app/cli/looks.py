@@ -22,11 +22,13 @@ from .inputs import PictureSource, quiet_decoder, result_names
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from ...allocation.grip import Grip
+
 
 @dataclass(frozen=True)
 class LookJob:
     """draw: whether pages are drawn beside the allocations. words: a file of words, of the one picture. clusters: of
-    the strategy of that name."""
+    the strategy of that name. scale, grip: as for `look`."""
 
     sources: list[PictureSource]
     queries: list[str]
@@ -41,6 +43,8 @@ class LookJob:
     draw: bool = True
     words: Path | None = None
     clusters: str = "slic"
+    scale: float | str | None = None
+    grip: Grip | None = None
 
 
 @dataclass
@@ -210,7 +214,7 @@ def _looks(job: LookJob, prepared: Prepared | Any) -> list[Any]:
         for number, strategy in enumerate(job.strategies):
             budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)
             how: dict[str, Any] = {"seed": job.seed, "device": job.device, "relevance": job.relevance}
-            how |= {"photos": job.photos, "words": job.words}
+            how |= {"photos": job.photos, "words": job.words, "scale": job.scale, "grip": job.grip}
             how |= {"clusters": job.clusters} if strategy == "clusters" else {}
             looks.append(prepared.look(query, budget=budget, keep=keep, strategy=strategy, **how))
     return looks

@@ -55,6 +55,17 @@ Hints = Annotated[
 Sureness = Annotated[
     float, typer.Option("--min-sureness", metavar="0–1", help="Say nothing where the model is less sure than this.")
 ]
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|TIMES",
+        help="From how far to read: so many times as large, or by the model's grip and the size of the letters. "
+        "[default: auto where the grip is known]",
+    ),
+]
+Readings = Annotated[
+    int, typer.Option(help="Where unsure, read again from the next distance; the budget is that of all.")
+]
 Page = Annotated[int | None, typer.Option(help="One page of a PDF, from 1.")]
 Pages = Annotated[
     str | None, typer.Option(metavar="PAGES", help="Pages of a PDF or TIFF, such as 2-5,7. [default: all]")

@@ -21,7 +21,7 @@ class SenseCommand:
 
     image: Annotated[str, typer.Argument(metavar="IMAGE|CLIP", help="A picture, or a clip with --video.")]
     query: Annotated[str, typer.Option("--query", "-q", help="What attention and history are about.")] = ""
-    layout: Annotated[str, typer.Option(help="mvp13 or full40.")] = "mvp13"
+    layout: Annotated[str, typer.Option(help="mvp13, full40, or page15 (with the heights of letters).")] = "mvp13"
     video: Annotated[bool, typer.Option("--video", help="A clip: its history, and the last of its frames.")] = False
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Attention by: mini, a folder, a name on the hub.")
@@ -65,6 +65,7 @@ def command(options: SenseCommand) -> int:
       arr-coc sense street.mp4 --video --layout full40 --model mini -q "the red sign" --out texture.png
       arr-coc sense photo.jpg --layout full40 --encoder ./siglip --clusters sam
       arr-coc sense street.png --layout full40 --mips learned --out texture.npz
+      arr-coc sense scan.png --layout page15 --out letters.png
     """
     from ...allocation.request import check_device
     from ...texturing import MIPS, QUESTION, mips_of, save_texture, sense, silent_channels

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...allocation.distance import check_scale
 from ...allocation.request import Request as Amount
 from ...allocation.request import check_question
 from ...core.checks import shown, whole
@@ -32,7 +33,9 @@ MOST_MESSAGES, MOST_PARTS = 256, 256
 # A request that spends more visual tokens, or brings more words, is answered beside the others, not among them.
 HEAVY_TOKENS, HEAVY_WORDS, TOKEN_PIXELS, LARGEST_SEEN = 1536, EVERY_PAIR, 1024, 1 << 22
 # Of the field `arr_coc`.
-OPTIONS = ("budget", "keep", "total", "query", "relevance", "strategy", "words", "allocation", "hints", "want")
+OPTIONS = (
+    *("budget", "keep", "total", "query", "relevance", "strategy", "scale", "words", "allocation", "hints", "want"),
+)
 WANTED = ("allocation",)
 # Fields of the protocol that leave greedy words as they are.
 HARMLESS = ("user", "seed", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
@@ -284,6 +287,8 @@ def how_of(own: Mapping[str, Any], pictures: Sequence[Picture], most: int | None
         if name not in source_names():
             raise InputError(f"arr_coc.relevance {name[:60]!r} is unknown; use {', '.join(source_names())}")
         how["relevance"] = name
+    if own.get("scale") is not None:
+        how["scale"] = check_scale(own["scale"])
     if own.get("words") is not None:
         words = for_each(own["words"], pictures, "words")
         if not all(one is None or isinstance(one, list | dict) for one in words):

@@ -20,13 +20,12 @@ from ...core.alphabet import question_row
 from ...core.errors import InputError
 from ...core.manifest import verify
 from ...core.onnx import MICROSOFT, Graph
+from .reduced import reduced_pixels
 
 CELL = 32
 STRIDES = (4, 8, 16, 32)
 LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # what the scorer makes of the levels of a colour
 NARROW = 64  # features of a row for which `_norm_of_many` pays
-# Larger pictures are read at this many pixels: a page of A4 at 100 dots an inch, in well under a second.
-MOST_PIXELS = 1024 * 1280
 
 
 class OnnxScorer:
@@ -218,7 +217,7 @@ def load(folder: Path) -> OnnxScorer:
 def score_picture(folder: Path, pixels: np.ndarray, query: str) -> np.ndarray:
     """(H, W, 3) uint8, or float in [0, 1], and a question → (⌈H / 32⌉, ⌈W / 32⌉) float32: relevance of every cell.
 
-    A picture of more than `MOST_PIXELS` is read reduced, and has as many cells as the reduced one.
+    A picture that is read reduced (`reduced`) has as many cells as the reduced one.
     """
     logits = load(folder)(canvas_of(pixels), question_of(query))
     return (1 / (1 + np.exp(-logits))).astype(np.float32)
@@ -228,15 +227,7 @@ def canvas_of(pixels: np.ndarray) -> np.ndarray:
     """(H, W, 3) uint8 or in [0, 1] → (1, 3, H', W') float32 in [−1, 1], sides multiples of 32, the edge repeated."""
     import cv2
 
-    if pixels.dtype != np.uint8:
-        # As whole levels: a picture that was scaled and scaled back is the same picture, and has the same map.
-        pixels = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
-    pixels = np.ascontiguousarray(pixels)
-    height, width = pixels.shape[:2]
-    scale = math.sqrt(MOST_PIXELS / (height * width))
-    if scale < 1:
-        size = (max(1, round(width * scale)), max(1, round(height * scale)))
-        pixels = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
+    pixels = reduced_pixels(whole_levels(pixels))
     height, width = pixels.shape[:2]
     below, right = -height % CELL, -width % CELL
     if below or right:
@@ -245,6 +236,13 @@ def canvas_of(pixels: np.ndarray) -> np.ndarray:
     for plane, place in zip(cv2.split(pixels), canvas[0], strict=True):
         cv2.LUT(plane, LEVELS, place)
     return canvas
+
+
+def whole_levels(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 or in [0, 1] → uint8: a picture that was scaled and scaled back is the same, and has one map."""
+    if pixels.dtype != np.uint8:
+        pixels = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
+    return np.ascontiguousarray(pixels)
 
 
 def question_of(query: str) -> np.ndarray:

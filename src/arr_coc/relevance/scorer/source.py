@@ -24,7 +24,8 @@ from ...core.plugins import load_plugin, plugins
 from ...core.values import Relevance
 from ..registry import Maps
 from ..scene import Scene
-from .onnx_scorer import score_picture
+from .onnx_scorer import score_picture, whole_levels
+from .reduced import reading_size, reduced_batch, size_note
 
 if TYPE_CHECKING:
     import torch
@@ -140,7 +141,7 @@ class ScorerRelevance:
         return cls(part_folder(SCORER))
 
     def __call__(self, picture: torch.Tensor, query: str) -> Relevance:
-        if picture.is_cuda or not self.has_graph:
+        if str(picture.device) != "cpu" or not self.has_graph:
             return self._by_torch(picture, query)
         return self.of_pixels(picture.permute(1, 2, 0).numpy(), query)
 
@@ -152,7 +153,7 @@ class ScorerRelevance:
         """The same for an array (H, W, 3) of uint8; on a processor without torch, where it can read."""
         if device != "cpu" or not self.has_graph:
             return self._by_torch(Scene(pixels, device=device).tensor, query)
-        return self._found(score_picture(self.folder, pixels, query), query)
+        return self._found(score_picture(self.folder, pixels, query), query, self._notes(whole_levels(pixels)))
 
     def of_scene(self, scene: Scene, query: str) -> Relevance:
         """The same for a scene; an array needs no torch."""
@@ -172,13 +173,25 @@ class ScorerRelevance:
         length = QUESTION if pictures.is_cuda else max(map(len, queries))
         ids = torch.cat([question_ids(query, length) for query in queries]).to(device)
         scorer = gpu_scorer(self.folder, str(device)) if pictures.is_cuda else load_scorer(self.folder, str(device))
-        with torch.no_grad():
-            scores = scorer.score(pictures, ids).float().cpu().numpy()
-        return [self._found(one, query) for one, query in zip(scores, queries, strict=True)]
+        given = (pictures.shape[2], pictures.shape[3])
+        shown = [whole_levels(one.permute(1, 2, 0).cpu().numpy()) for one in pictures]
+        sizes = [reading_size(one) for one in shown] if self.has_graph else [given] * len(shown)
+        found: list[Relevance] = [Relevance(np.zeros((1, 1)))] * len(shown)
+        for size in dict.fromkeys(sizes):
+            which = [number for number, one in enumerate(sizes) if one == size]
+            with torch.no_grad():
+                scores = scorer.score(reduced_batch(pictures[which], size), ids[which]).float().cpu().numpy()
+            for number, one in zip(which, scores, strict=True):
+                found[number] = self._found(one, queries[number], size_note(size, given))
+        return found
 
     @staticmethod
-    def _found(scores: np.ndarray, query: str) -> Relevance:
-        return Relevance(scores, query=query, participatory=scores)
+    def _found(scores: np.ndarray, query: str, notes: tuple[str, ...] = ()) -> Relevance:
+        return Relevance(scores, query=query, participatory=scores, notes=notes)
+
+    @staticmethod
+    def _notes(pixels: np.ndarray) -> tuple[str, ...]:
+        return size_note(reading_size(pixels), (pixels.shape[0], pixels.shape[1]))
 
 
 def scorer_maps(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:

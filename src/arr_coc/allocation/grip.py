@@ -1,0 +1,181 @@
+"""The grip of a model: how well it reads letters of each height, as `arr-coc calibrate` measured it (`grip.json`).
+
+grip = Grip.beside(folder)          what lies in a model's folder, None where nothing was measured
+grip.reading([6, 12, 40])           → shares of its best reading, by the height of letters in pixels as it sees them
+grip.best, grip.range               the height it reads best, and those within 95 % of it
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.checks import shown
+from ..core.errors import InputError
+from ..core.folders import measured_path
+from ..core.manifest import verify
+
+GRIP, GRIP_NAME = "grip", "grip.json"
+SCHEMA = 1
+WITHIN = 0.95  # of the best reading: the heights that are as good as the best
+READ = 0.85  # of the best canvas's reading: the canvases that are read
+WIDTH = 0.22  # octaves over which neighbouring heights lend each other their counts
+# Nothing was measured: what every model tried so far reads, and a little less of what is far from it.
+CAUTIOUS = ((4, 6, 8, 10, 32, 64, 128), (0.1, 0.5, 0.9, 1.0, 1.0, 0.9, 0.6))
+NOT_MEASURED = (
+    "the grip of this model was not measured (arr-coc calibrate does): letters of 10 to 32 pixels count as read best"
+)
+
+
+@dataclass(frozen=True)
+class Grip:
+    """heights: of capitals in pixels, rising. accuracy: share read right at each, smoothed. best, low, high: the height
+    read best, and the range within 95 % of it. largest: the longer side of the largest canvas that is read, in pixels;
+    None where no limit is known. model: whose. measured: False for the cautious default."""
+
+    heights: tuple[float, ...]
+    accuracy: tuple[float, ...]
+    best: float
+    low: float
+    high: float
+    largest: int | None = None
+    model: str = ""
+    measured: bool = True
+
+    @classmethod
+    def cautious(cls) -> Grip:
+        """Where nothing was measured."""
+        heights, accuracy = CAUTIOUS
+        return cls(heights, accuracy, *best_of(heights, accuracy), measured=False)
+
+    @classmethod
+    def load(cls, path: str | Path, model: str = "") -> Grip:
+        """A grip.json; one line where it is damaged or that of another model.
+
+        Args:
+            path: The file.
+            model: The name of the model that will read by it; not asked where empty.
+
+        Example:
+            >>> from arr_coc.core.folders import part_folder
+            >>> Grip.load(part_folder("mini") / "grip.json").model
+            'mini'
+        """
+        path = Path(path)
+        verify(path.parent, [path.name])
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            made = cls.of(found)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
+            reason = " ".join(str(error).split())[:80]
+            raise InputError(f"{path} is not the grip of a model ({reason}); run arr-coc calibrate") from error
+        if model and made.model != model:
+            raise InputError(f"{path} is the grip of {shown(made.model)}, not of {shown(model)}; run arr-coc calibrate")
+        return made
+
+    @classmethod
+    def of(cls, document: Any) -> Grip:
+        """From what `calibrate` wrote."""
+        if document["kind"] != GRIP or document["schema"] != SCHEMA:
+            raise InputError(f"kind {document['kind']!r}, schema {document['schema']!r}")
+        heights = tuple(float(one) for one in document["heights"])
+        accuracy = tuple(float(one) for one in document["accuracy"])
+        largest = document.get("largest")
+        rising = len(heights) == len(accuracy) >= 2 and all(a < b for a, b in pairwise(heights))
+        if not rising or not 0 < heights[0] < heights[-1] < np.inf or not all(0 <= one <= 1 for one in accuracy):
+            raise InputError("heights must rise above 0, with an accuracy from 0 to 1 for each")
+        if not max(accuracy) > 0:
+            raise InputError("nothing was read at any height")
+        low, high = (float(one) for one in document["range"])
+        best = float(document["best"])
+        if not 0 < low <= best <= high < np.inf:
+            raise InputError("the best height must lie in its range")
+        model = document["model"]
+        if not isinstance(model, str):
+            raise InputError("it names no model")
+        return cls(heights, accuracy, best, low, high, None if largest is None else int(largest), model)
+
+    @classmethod
+    def beside(cls, folder: Path, model: str = "") -> Grip | None:
+        """What lies in a model's folder; None where nothing was measured."""
+        path = folder / GRIP_NAME
+        return cls.load(path, model) if os.path.isfile(path) else None
+
+    @classmethod
+    def known(cls, name: str) -> Grip | None:
+        """The grip of a model that is known by this name: in its folder, or in the user's; None where there is none."""
+        if not name:
+            return None
+        path = measured_path(name, GRIP)
+        return cls.load(path, grip_model(name)) if os.path.isfile(path) else None
+
+    def reading(self, heights: Any) -> np.ndarray:
+        """Heights of letters as the model sees them, in pixels → what it reads of what it reads at best, 0 to 1."""
+        seen = np.maximum(np.asarray(heights, dtype=np.float64), 1e-3)
+        share = np.array(self.accuracy) / max(self.accuracy)
+        # Letters of fewer pixels than were ever tried are lost twice as fast with every half octave.
+        below = np.clip(seen / self.heights[0], 0, 1) ** 2
+        return np.interp(np.log(seen), np.log(self.heights), share) * below
+
+    def note(self) -> str:
+        """One line for a reader."""
+        if not self.measured:
+            return NOT_MEASURED
+        return f"{self.model or 'the model'} reads letters of {self.low:.0f} to {self.high:.0f} pixels best"
+
+
+def as_grip(given: Any) -> Grip | None:
+    """A grip in any form that callers give it: a `Grip`, the name or folder of a model, a grip.json; or None."""
+    if given is None or isinstance(given, Grip):
+        return given
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"grip= is the name of a model, its folder, a {GRIP_NAME} or a Grip, got {shown(given)}")
+    if os.path.isfile(given):
+        return Grip.load(given)
+    found = Grip.known(str(given))
+    if found is None:
+        raise InputError(f"no grip of {shown(str(given))} was measured; run arr-coc calibrate --model {given}")
+    return found
+
+
+def grip_model(name: str) -> str:
+    """What a grip calls a model: its name on the hub, or that of its folder."""
+    return Path(name).name if os.path.isdir(name) else name
+
+
+def smoothed(heights: Sequence[float], right: Sequence[float], asked: Sequence[float]) -> np.ndarray:
+    """Counts at each height → (N,) shares, each with those of its neighbours by their distance in octaves."""
+    place = np.log2(np.asarray(heights, dtype=np.float64))
+    near = np.exp(-0.5 * ((place[:, None] - place) / WIDTH) ** 2)
+    return (near @ np.asarray(right, dtype=np.float64)) / np.maximum(near @ np.asarray(asked, dtype=np.float64), 1e-9)
+
+
+def best_of(heights: Sequence[float], accuracy: Sequence[float]) -> tuple[float, float, float]:
+    """The best height and the range around it within 95 % of the best accuracy, on a line between what was measured."""
+    place = np.linspace(np.log(heights[0]), np.log(heights[-1]), 512)
+    share = np.interp(place, np.log(heights), accuracy)
+    peak = int(share.argmax())
+    good = share >= WITHIN * share[peak] - 1e-12
+    low = peak - int(np.argmin(good[peak::-1])) + 1 if not good[: peak + 1].all() else 0
+    high = peak + int(np.argmin(good[peak:])) - 1 if not good[peak:].all() else len(place) - 1
+    middle = float(np.exp((place[low] + place[high]) / 2))
+    return middle, float(np.exp(place[low])), float(np.exp(place[high]))
+
+
+def largest_read(sides: Sequence[int], accuracy: Sequence[float]) -> int:
+    """The largest canvas up to which all are read nearly as well as the best of them."""
+    order = np.argsort(sides)
+    best, found = max(accuracy), int(sides[order[0]])
+    peak = int(np.argmax(np.array(accuracy)[order]))
+    for place, number in enumerate(order):
+        if place > peak and accuracy[number] < READ * best:
+            break
+        found = int(sides[number])
+    return found

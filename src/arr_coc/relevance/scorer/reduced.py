@@ -1,0 +1,68 @@
+"""The size at which the scorer reads a picture, the same on every device: no larger than `MOST_PIXELS`, and its letters
+no taller than those that the scorer learned to read."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...sensing.type_height import letters_of
+
+if TYPE_CHECKING:
+    import torch
+
+# Larger pictures are read at this many pixels: a page of A4 at 100 dots an inch, in well under a second.
+MOST_PIXELS = 1024 * 1280
+# Pixels of capitals: taller ones are found worse, and are reduced to the second (docs/grip.md has the table).
+TALL, WANTED = 20.0, 12.0
+
+
+def reading_size(pixels: np.ndarray) -> tuple[int, int]:
+    """(height, width) at which the scorer reads (H, W, 3) uint8: its own, or a smaller one."""
+    height, width = pixels.shape[:2]
+    times = min(1.0, math.sqrt(MOST_PIXELS / (height * width)))
+    tall = letters_of(pixels).median() * times
+    times *= WANTED / tall if tall > TALL else 1.0
+    if times >= 1:
+        return height, width
+    return max(1, round(height * times)), max(1, round(width * times))
+
+
+def reduced_pixels(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 at the size at which it is read."""
+    import cv2
+
+    size = reading_size(pixels)
+    if size == pixels.shape[:2]:
+        return pixels
+    return cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
+
+
+def reduced_batch(pictures: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+    """(B, 3, H, W) in [0, 1] → the same at `size`, by the areas that `reduced_pixels` takes, in whole levels."""
+    import torch
+
+    if size == tuple(pictures.shape[-2:]):
+        return pictures
+    down, across = (
+        torch.from_numpy(area_weights(new, old)).to(pictures.device)
+        for new, old in zip(size, pictures.shape[-2:], strict=True)
+    )
+    return torch.round((down @ pictures.float() @ across.T) * 255) / 255
+
+
+def area_weights(new: int, old: int) -> np.ndarray:
+    """(new, old) float32: the share of each new pixel that falls on each old one."""
+    edges = np.arange(new + 1) * (old / new)
+    place = np.arange(old)
+    shared = np.clip(np.minimum(edges[1:, None], place + 1) - np.maximum(edges[:-1, None], place), 0, None)
+    return (shared / shared.sum(1, keepdims=True)).astype(np.float32)
+
+
+def size_note(size: tuple[int, int], given: tuple[int, int]) -> tuple[str, ...]:
+    """What a reader should know, where the scorer reads a smaller picture than it was given."""
+    if size == given:
+        return ()
+    return (f"the scorer reads this picture at {size[0] / given[0]:.2g} of its size: {size[1]}×{size[0]} pixels",)

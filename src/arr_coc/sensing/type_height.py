@@ -1,0 +1,280 @@
+"""How tall the letters of a picture are, place by place: from the boxes of its words, or by a fast sense.
+
+The height of a letter is that of a capital or a figure, in pixels. The sense takes what differs from its surroundings,
+dark or light, in connected pieces, and keeps those that stand in a row with others of their size: pieces of a
+photograph seldom do. What is left of a row is its letters; two in three of them are no taller than its height.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from ..core.checks import shown
+from ..core.errors import InputError
+from ..pictures.words import Words, chains
+
+CELL = 16  # pixels of one value of the map
+TALLEST = 96  # pixels of letters that are 1 in the channel `type_height`
+# Of a word's box, which reaches from the tops of letters to the feet of those that hang: a capital.
+LETTER_SHARE = 0.65
+# Pictures of more pixels are sensed reduced.
+MOST_PIXELS = 1 << 21
+AROUND, CONTRAST = 41, 14  # pixels of the surroundings of a pixel, and grey levels by which ink differs from them
+LEAST, MOST = 4, 240  # pixels of a piece that may be a letter, or a word whose letters touch
+LONGEST = 14  # heights
+FILLED = (0.12, 0.92)  # of its box
+# Pieces to the right are looked for so many heights away, along three lines through a piece.
+REACH = np.array((0.1, 0.2, 0.35, 0.5, 0.7, 0.95, 1.2))
+LINES = np.array((0.35, 0.6, 0.85))
+ALIKE = 2.2  # heights of two neighbours, the taller by the other
+LEVEL = 0.3  # of a height: how far the feet, or else the tops, of two neighbours may be apart
+UNEVEN, SPREAD = 0.09, 0.4  # of a height: the same in the mean of a row, and the spread of its heights
+SHORTEST, SURE = 2, 3  # letters of a row, and of one that is hardly anything else
+FEWEST, SHARE = 12, 0.3  # pieces in such rows, in all and of all pieces: below, what stands out is not type
+TALLER, CAPITAL = 75, 1.06  # percentile of the pieces' heights, and times that for a capital
+KNOWN, SENSED, NONE = "words", "sensed", "none"
+KEPT = 8  # pictures whose letters are remembered
+_letters: OrderedDict[tuple[int, ...], TypeHeight] = OrderedDict()
+_lock = Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class TypeHeight:
+    """The letters of one picture.
+
+    map: (rows, cols) float32: height of the letters in cells of `CELL` pixels, 0 where there is no type. boxes: (N, 4)
+    float32, y0, x0, y1, x1 of the words or rows in pixels of the picture as given. heights: (N,) float32. source:
+    "words", "sensed" or "none".
+    """
+
+    map: np.ndarray
+    boxes: np.ndarray
+    heights: np.ndarray
+    source: str = NONE
+
+    def __bool__(self) -> bool:
+        return self.source != NONE
+
+    def median(self, weights: np.ndarray | None = None) -> float:
+        """The height in the middle, by the ground that each has; 0 without type. weights: (N,) more of it."""
+        if not self:
+            return 0.0
+        ground = self.ground if weights is None else self.ground * weights
+        return weighted_quantile(self.heights, ground if ground.sum() > 0 else self.ground, 0.5)
+
+    @property
+    def ground(self) -> np.ndarray:
+        """(N,) float64: letters of each row, told by its length over its height."""
+        return (self.boxes[:, 3] - self.boxes[:, 1]) / np.maximum(self.heights, 1.0)
+
+    def note(self) -> str:
+        """One line for a reader."""
+        if not self:
+            return "no type here"
+        low, high = (weighted_quantile(self.heights, self.ground, share) for share in (0.1, 0.9))
+        how = "told by its words" if self.source == KNOWN else "sensed"
+        return f"letters are {low:.0f} to {high:.0f} pixels tall, {self.median():.0f} in the middle ({how})"
+
+
+def type_height(pixels: np.ndarray, words: Words | None = None, size: tuple[int, int] | None = None) -> TypeHeight:
+    """The heights of a picture's letters.
+
+    Args:
+        pixels: (H, W, 3) uint8, or (H, W).
+        words: Those of the picture, where they are known; then nothing is sensed.
+        size: (height, width) of the picture as given, where the pixels are a reduced view of it.
+
+    Returns:
+        Heights in pixels of the picture as given.
+
+    Example:
+        >>> type_height(np.full((64, 64, 3), 255, np.uint8)).note()
+        'no type here'
+    """
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or not pixels.size:
+        raise InputError(f"letters are looked for in pixels (H, W, 3) of uint8, got {shown(pixels)}")
+    height, width = size or (pixels.shape[0], pixels.shape[1])
+    if words is not None and len(words):
+        boxes = words.boxes[:, [1, 0, 3, 2]] * np.array([height, width] * 2, dtype=np.float32)
+        return _placed(boxes, line_heights(boxes, words.lines) * LETTER_SHARE, (height, width), KNOWN)
+    boxes, heights = sensed_rows(pixels)
+    times = np.array([height / pixels.shape[0], width / pixels.shape[1]] * 2, dtype=np.float32)
+    return _placed(boxes * times, heights * times[0], (height, width), SENSED if len(heights) else NONE)
+
+
+def line_heights(boxes: np.ndarray, lines: np.ndarray) -> np.ndarray:
+    """(N, 4) y0, x0, y1, x1 and (N,) numbers of lines → (N,): the height that is in the middle of each word's line, for
+    a box may be that of "see" or of "Apply"."""
+    tall = boxes[:, 2] - boxes[:, 0]
+    _, inverse = np.unique(lines, return_inverse=True)
+    order = np.lexsort((tall, inverse))
+    count = np.bincount(inverse)
+    first = np.cumsum(count) - count
+    middle = tall[order][first + (2 * count) // 3 - (count % 3 == 0)]
+    return middle[inverse].astype(np.float32)
+
+
+def sensed_rows(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(H, W, 3) or (H, W) uint8 → rows of letters: (N, 4) float32 y0, x0, y1, x1, and (N,) float32 their heights; none
+    where most of what stands out does not stand in rows."""
+    import cv2
+
+    grey = pixels if pixels.ndim == 2 else cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY)
+    times = float(np.sqrt(MOST_PIXELS / grey.size))
+    if times < 1:
+        grey = cv2.resize(grey, None, fx=times, fy=times, interpolation=cv2.INTER_AREA)
+    mean = cv2.blur(grey, (AROUND, AROUND), borderType=cv2.BORDER_REPLICATE)
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda pair: _rows(cv2.subtract(*pair)), ((mean, grey), (grey, mean))))
+    whole = [rows for rows in both if rows.is_type]
+    if not whole:
+        return np.zeros((0, 4), np.float32), np.zeros(0, np.float32)
+    boxes, heights = (np.concatenate(parts) for parts in zip(*((one.boxes, one.heights) for one in whole), strict=True))
+    return boxes / np.float32(min(times, 1)), heights / np.float32(min(times, 1))
+
+
+class LetterRows(NamedTuple):
+    """Rows of pieces that are dark, or light, on their ground.
+
+    boxes: (N, 4) y0, x0, y1, x1. heights: (N,). sure: pieces in rows that are hardly anything else. pieces: all that
+    may be letters."""
+
+    boxes: np.ndarray
+    heights: np.ndarray
+    sure: int = 0
+    pieces: int = 0
+
+    @property
+    def is_type(self) -> bool:
+        return self.sure >= FEWEST and self.sure >= SHARE * self.pieces
+
+
+NO_ROWS = LetterRows(np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
+
+
+def _rows(above: np.ndarray) -> LetterRows:
+    """(H, W) uint8, how far each pixel differs from its surroundings → rows of letters."""
+    import cv2
+
+    if min(above.shape) < LEAST:
+        return NO_ROWS
+    ink = cv2.threshold(above, CONTRAST, 255, cv2.THRESH_BINARY)[1]
+    # Pieces have a first pixel: nothing above it, nothing to its left. Short numbers do where there are not too many.
+    before = cv2.bitwise_or(ink[:-1, 1:], ink[1:, :-1])
+    begins = cv2.subtract(ink[1:, 1:], before)
+    kind = cv2.CV_16U if cv2.countNonZero(begins) + sum(ink.shape) < 1 << 16 else cv2.CV_32S
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(ink, connectivity=8, ltype=kind)
+    wide, tall, area = stats[:, 2:].T
+    fits = (tall >= LEAST) & (tall <= MOST) & (wide <= LONGEST * tall) & (wide * 12 >= tall)
+    filled = area / np.maximum(wide * tall, 1)
+    fits &= (filled > FILLED[0]) & (filled < FILLED[1])
+    fits[0] = False  # the ground
+    piece = np.flatnonzero(fits)
+    if not len(piece):
+        return NO_ROWS
+    number = np.full(len(stats), -1, np.int64)
+    number[piece] = np.arange(len(piece))
+    return _measured(stats[piece, :4].astype(np.int64), labels, number)
+
+
+def _following(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N, 4) left, top, width, height of pieces → (N,) int64, the piece to the right of each, of its size and on its
+    line, or -1; (N,) how far off the line that one is, in heights."""
+    left, top, wide, tall = box.T
+    foot, itself = top + tall, np.arange(len(box))
+    y = np.minimum((top[:, None] + LINES * tall[:, None]).astype(np.int64), labels.shape[0] - 1)
+    x = np.minimum(((left + wide)[:, None] + REACH * tall[:, None]).astype(np.int64), labels.shape[1] - 1)
+    found = number[labels[y[:, None, :], x[:, :, None]]].reshape(len(box), -1)  # the nearest first
+    other = np.maximum(found, 0)
+    ratio = tall[other] / tall[:, None]
+    off = np.minimum(np.abs(foot[other] - foot[:, None]), np.abs(top[other] - top[:, None]))
+    off = np.maximum(off - 1, 0) / np.minimum(tall[other], tall[:, None])
+    fits = (found >= 0) & (found != itself[:, None]) & (ratio < ALIKE) & (ratio > 1 / ALIKE) & (off <= LEVEL)
+    first = fits.argmax(1)
+    following = np.where(fits[itself, first], found[itself, first], -1)
+    # No piece follows two others: the last to ask has it.
+    owner = np.full(len(box), -1, np.int64)
+    asks = np.flatnonzero(following >= 0)
+    owner[following[asks]] = asks
+    following[asks[owner[following[asks]] != asks]] = -1
+    return following, off[itself, first]
+
+
+def _measured(box: np.ndarray, labels: np.ndarray, number: np.ndarray) -> LetterRows:
+    """Pieces (N, 4) → the rows they stand in."""
+    following, off = _following(box, labels, number)
+    left, top, wide, tall = box.T
+    row = chains(following)
+    count = np.bincount(row)
+    linked = following >= 0
+    links = np.bincount(row, weights=linked)
+    uneven = np.bincount(row, weights=np.where(linked, off, 0.0)) / np.maximum(links, 1)
+    mean = np.bincount(row, weights=tall) / count
+    spread = np.sqrt(np.maximum(np.bincount(row, weights=tall.astype(np.float64) ** 2) / count - mean**2, 0)) / mean
+    letters = np.bincount(row, weights=np.clip(wide / (0.8 * tall), 1, 4))
+    order = np.lexsort((tall, row))
+    height = tall[order][np.cumsum(count) - count + (count - 1) * TALLER // 100].astype(np.float32)
+    level = (uneven <= UNEVEN) & (spread < SPREAD)
+    sure = level & (count >= 3) & (letters >= SURE)
+    kept = level & (letters >= SHORTEST) & (count >= 2)
+    first = np.full((len(count), 2), np.iinfo(np.int64).max)
+    last = np.zeros((len(count), 2), np.int64)
+    np.minimum.at(first, row, np.stack([top, left], 1))
+    np.maximum.at(last, row, np.stack([top + tall, left + wide], 1))
+    boxes = np.concatenate([first, last], 1)[kept].astype(np.float32)
+    return LetterRows(boxes, height[kept] * np.float32(CAPITAL), int(count[sure].sum()), len(box))
+
+
+def _placed(boxes: np.ndarray, heights: np.ndarray, size: tuple[int, int], source: str) -> TypeHeight:
+    """Rows as a map: of rows that share a cell the lower letters, which are harder to read."""
+    import cv2
+
+    grid = np.zeros((-(-size[0] // CELL), -(-size[1] // CELL)), dtype=np.float32)
+    order = np.argsort(-heights, kind="stable")
+    start = np.floor(boxes[:, :2] / CELL).astype(int)
+    stop = np.maximum(np.ceil(boxes[:, 2:] / CELL).astype(int), start + 1)
+    for (y0, x0), (y1, x1), height in zip(start[order], stop[order], heights[order].tolist(), strict=True):
+        cv2.rectangle(grid, (int(x0), int(y0)), (int(x1) - 1, int(y1) - 1), height, cv2.FILLED)
+    return TypeHeight(grid, boxes.astype(np.float32), heights.astype(np.float32), source)
+
+
+def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, int] | None = None) -> TypeHeight:
+    """`type_height`, remembered for the last few pictures: the scorer and several questions are about one."""
+    if words is not None and len(words):
+        return type_height(pixels, words, size)
+    key = (*pixels.shape, *(size or ()), crc32(np.ascontiguousarray(pixels).data))
+    with _lock:
+        if key in _letters:
+            _letters.move_to_end(key)
+            return _letters[key]
+    found = type_height(pixels, size=size)
+    with _lock:
+        _letters[key] = found
+        while len(_letters) > KEPT:
+            _letters.popitem(last=False)
+    return found
+
+
+def height_channel(array: np.ndarray) -> np.ndarray:
+    """(H, W, 3) RGB, uint8 or float in [0, 1] → (H, W) float32: the height of the letters, of `TALLEST` pixels."""
+    import cv2
+
+    picture = array if array.dtype == np.uint8 else cv2.convertScaleAbs(np.ascontiguousarray(array), alpha=255.0)
+    found = type_height(np.ascontiguousarray(picture)).map
+    height, width = array.shape[:2]
+    shown = found.repeat(CELL, 0).repeat(CELL, 1)[:height, :width]
+    return np.minimum(shown / TALLEST, 1.0)
+
+
+def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """The value below which `share` of the weight lies."""
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weights[order])
+    return float(values[order][min(np.searchsorted(total, share * total[-1]), len(values) - 1)])

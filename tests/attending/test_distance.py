@@ -1,0 +1,272 @@
+"""From how far a picture is read: the grip of a model, the scale it leads to, and what stays as it was."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageDraw, ImageFont
+
+import arr_coc
+from arr_coc.allocation.allocate import allocate
+from arr_coc.allocation.allocate_batch import allocate_batch
+from arr_coc.allocation.distance import (
+    Distance,
+    at_distance,
+    best_scale,
+    cell_heights,
+    check_scale,
+    choose_distance,
+    finely_seen,
+    scale_limits,
+    scale_of,
+)
+from arr_coc.allocation.grip import Grip, as_grip, best_of, largest_read, smoothed
+from arr_coc.allocation.tree import tokens_for
+from arr_coc.core.errors import InputError
+from arr_coc.core.folders import part_folder
+from arr_coc.core.values import Allocation
+from arr_coc.draw import homunculus
+from arr_coc.draw.grip import grip_picture
+from arr_coc.sensing.type_height import type_height
+
+MINI = Grip.known("mini")
+LINES = ("Invoice 4821 of March", "Total amount due", "Reference HX 20391", "Paid in full, thanks")
+
+
+def sheet(em: int, size: tuple[int, int] = (640, 640)) -> np.ndarray:
+    picture = Image.new("RGB", size[::-1], (250, 250, 246))
+    pen, font = ImageDraw.Draw(picture), ImageFont.load_default(em)
+    for number, line in enumerate(LINES):
+        pen.text((12, 10 + number * round(1.6 * em)), line, (20, 20, 20), font)
+    return np.asarray(picture)
+
+
+def chosen(pixels: np.ndarray, scale="auto", grip=MINI, tokens: int = 50, **how) -> Distance:
+    size = pixels.shape[:2]
+    relevance = how.pop("relevance", np.ones((20, 20), np.float32))
+    given = {"size": size, "canvas": size, "full": 400, "tokens": tokens, **how}
+    return choose_distance(scale, grip, lambda: type_height(pixels), relevance, **given)
+
+
+def test_the_grip_of_mini_comes_with_it_and_peaks_inside_its_range():
+    assert MINI.measured
+    assert MINI.low < MINI.best < MINI.high
+    share = MINI.reading([1, MINI.low, MINI.best, MINI.high, 300])
+    assert share[0] < 0.1
+    assert share[-1] < 0.2
+    assert (share[1:4] > 0.93).all()
+
+
+@pytest.mark.parametrize(("em", "low", "high"), [(8, 1.2, 3.0), (17, 1.0, 1.0), (64, 0.25, 0.6)])
+def test_small_print_is_magnified_large_print_is_reduced_and_the_rest_is_left(em, low, high):
+    found = chosen(sheet(em))
+    assert low <= found.times <= high
+    if found.times != 1:
+        seen = type_height(sheet(em)).median() * found.times
+        assert MINI.reading(seen) > MINI.reading(type_height(sheet(em)).median())
+        assert "times as large" in found.notes[0]
+
+
+def test_a_picture_without_type_gets_what_it_always_got_to_the_leaf():
+    soft = np.random.default_rng(1).integers(0, 256, (20, 20, 3), dtype=np.uint8)
+    photo = np.asarray(Image.fromarray(soft).resize((640, 640), Image.Resampling.BICUBIC))
+    assert chosen(photo).same
+    plain, asked = (arr_coc.look(photo, "the dog", 100, relevance="detail", **how) for how in ({}, {"grip": "mini"}))
+    assert plain == asked
+
+
+def test_without_a_grip_everything_is_as_it_was_and_auto_says_what_it_takes():
+    assert chosen(sheet(8), None, None).same
+    found = chosen(sheet(8), "auto", None)
+    assert any("not measured" in note for note in found.notes)
+
+
+def test_everything_is_seen_where_everything_is_paid_for():
+    assert chosen(sheet(8), tokens=400).same
+
+
+def test_one_picture_in_two_sizes_is_read_at_one():
+    small, large = (type_height(sheet(em)).median() * chosen(sheet(em), tokens=10).times for em in (40, 80))
+    assert small == pytest.approx(large, rel=0.35)
+
+
+def test_a_number_fixes_the_scale_whatever_the_picture():
+    for scale in (0.5, 1.5, "2"):
+        assert chosen(sheet(16), check_scale(scale)).times == float(scale)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 1000, True, "near", [1]])
+def test_a_scale_that_cannot_be_is_told_in_one_line(wrong):
+    with pytest.raises(InputError, match=r"scale=.* is not possible; give auto") as told:
+        arr_coc.look(sheet(16), "total?", 20, scale=wrong)
+    assert "\n" not in str(told.value)
+
+
+def test_a_scale_has_two_names_and_takes_one():
+    assert scale_of(None, 1.5) == 1.5
+    with pytest.raises(InputError, match="they are the same"):
+        scale_of(2, 1.5)
+
+
+@given(
+    st.integers(33, 400),
+    st.integers(33, 400),
+    st.integers(1, 60),
+    st.sampled_from([0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0]),
+)
+@settings(max_examples=25, deadline=None)
+def test_budgets_are_met_at_every_scale(height, width, budget, scale):
+    pixels = np.full((height, width, 3), 255, np.uint8)
+    found = arr_coc.look(pixels, "total?", budget, relevance="detail", scale=scale)
+    assert found.tokens <= tokens_for((height, width), budget)
+    if scale >= 1:
+        assert found.tokens == tokens_for((height, width), budget)
+    assert found.full == tokens_for((height, width))
+    assert Allocation.from_json(found.to_json()) == found
+
+
+@given(st.integers(0, 30), st.integers(2, 9), st.integers(2, 9), st.integers(1, 40))
+@settings(max_examples=60, deadline=None)
+def test_what_is_read_as_well_from_afar_gets_fewer_fine_cells_and_the_budget_stays(seed, rows, cols, budget):
+    random = np.random.default_rng(seed)
+    relevance, budget = random.random((rows, cols)).astype(np.float32), min(budget, rows * cols)
+    shares = np.where(random.random((rows, cols)) < 0.5, 0.5, 1.0).astype(np.float32)
+    plain, weighed = (allocate(relevance, budget, **how) for how in ({}, {"reading": shares}))
+    assert weighed.tokens == plain.tokens == budget
+    same = allocate(relevance, budget, reading=np.ones_like(shares))
+    assert same == plain
+    (torch_made,) = allocate_batch(relevance, budget, reading=shares)
+    assert torch_made == weighed
+    fine = [one.level_map() == 0 for one in (plain, weighed)]
+    assert (fine[1] & (shares < 1)).sum() <= (fine[0] & (shares < 1)).sum()
+
+
+def test_reading_of_another_shape_is_told():
+    with pytest.raises(InputError, match="reading= must be shares"):
+        allocate(np.eye(8), 10, reading=np.ones((3, 3)))
+
+
+def test_large_print_is_not_seen_finer_than_it_is_read():
+    letters = type_height(sheet(64))
+    seen = Distance(1.0, 0, letters, MINI).reading(20, 20)
+    assert seen.min() == 0.5
+    assert seen.max() == 1.0
+    assert Distance(1.0, 0, type_height(sheet(16)), MINI).reading(20, 20) is None
+
+
+def test_level_minus_one_is_a_cell_of_half_the_side_and_is_told():
+    pixels = sheet(16)
+    plain = arr_coc.look(pixels, "total?", 40, relevance="detail", scale=2)
+    found = at_distance(plain, Distance(1.0, -1), plain.full)
+    assert found.told_levels.min() == -1
+    assert found.levels.min() == 0
+    document = found.to_json()
+    assert document["schema"] == 3
+    assert min(region["level"] for region in document["regions"]) == -1
+    assert Allocation.from_json(json.dumps(document)) == found
+    np.testing.assert_array_equal(found.leaf_cells(), plain.leaf_cells())
+    assert "levels -1" in repr(found).replace("−", "-")
+    assert homunculus(pixels, found, query="total?").width == 1280
+
+
+def test_small_print_where_the_question_needs_it_goes_below_level_0():
+    pixels = sheet(17).copy()
+    pixels[480:640] = sheet(7, (160, 640))
+    relevance = np.zeros((20, 20), np.float32)
+    relevance[15:] = 1.0
+    found = chosen(pixels, relevance=relevance)
+    assert found.finest == -1
+    assert found.times > 1.5
+    assert found.scale == found.times / 2
+
+
+def test_heights_of_cells_are_the_lowest_in_each():
+    heights = np.array([[4, 0, 8, 8], [0, 0, 6, 0]], dtype=np.float32)
+    np.testing.assert_array_equal(cell_heights(heights, 1, 2), [[4, 6]])
+    np.testing.assert_array_equal(cell_heights(heights, 2, 4), heights)
+    assert cell_heights(heights, 5, 7).shape == (5, 7)
+
+
+@given(st.floats(4, 90), st.integers(1, 399))
+@settings(max_examples=60, deadline=None)
+def test_a_chosen_scale_reads_at_least_as_well_and_has_a_cell_for_every_token(height, tokens):
+    limits = scale_limits((640, 640), 400, tokens, MINI)
+    heights, weights = np.array([height]), np.array([1.0])
+    times = best_scale(MINI, heights, weights, limits)
+    assert limits[0] <= times <= limits[1]
+    assert MINI.reading(height * times) >= MINI.reading(height) - 1e-9
+    assert times == 1 or 400 * times**2 >= tokens
+
+
+def test_fewer_of_the_relevant_places_are_seen_from_nearer():
+    relevance = np.random.default_rng(0).random((10, 10))
+    seen = finely_seen(relevance, 0.25)(np.array([0.25, 0.5, 1, 2, 3]))
+    assert (np.diff(seen) <= 0).all()
+    assert seen[0] == 1
+    assert finely_seen(np.zeros((4, 4)), 0.5)(np.array([1.0]))[0] == pytest.approx(0.5)
+
+
+# ---- the file --------------------------------------------------------------------------------------------------------
+
+
+def test_a_curve_gives_its_best_height_and_its_range():
+    heights = [5, 8, 13, 20, 32]
+    accuracy = smoothed(heights, [2, 9, 10, 9, 1], [10] * 5)
+    best, low, high = best_of(heights, accuracy.tolist())
+    assert 8 < low < 13 < high < 20
+    assert low < best < high
+    assert largest_read([256, 512, 1024, 2048], [0.9, 1.0, 0.95, 0.3]) == 1024
+    assert largest_read([512], [0.5]) == 512
+
+
+def damaged(tmp_path, **changes):
+    document = json.loads((part_folder("mini") / "grip.json").read_text()) | changes
+    path = tmp_path / "grip.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "glance"},
+        {"schema": 9},
+        {"heights": [1, 2]},
+        {"heights": [5.0] * 15},
+        {"accuracy": ["x"] * 15},
+        {"accuracy": [0.0] * 15},
+        {"range": [20, 5]},
+        {"best": "tall"},
+        {"model": 7},
+    ],
+)
+def test_a_damaged_grip_is_told_in_one_line(tmp_path, changes):
+    with pytest.raises(InputError, match=r"is not the grip of a model .* run arr-coc calibrate") as told:
+        Grip.load(damaged(tmp_path, **changes))
+    assert "\n" not in str(told.value)
+
+
+def test_what_is_no_json_and_the_grip_of_another_model_are_told(tmp_path):
+    (tmp_path / "grip.json").write_text("{")
+    with pytest.raises(InputError, match="is not the grip"):
+        as_grip(tmp_path / "grip.json")
+    damaged(tmp_path, model="other")
+    with pytest.raises(InputError, match=r"is the grip of 'other', not of "):
+        as_grip(str(tmp_path))
+    with pytest.raises(InputError, match="was measured; run arr-coc calibrate"):
+        as_grip("nobody/nothing")
+    with pytest.raises(InputError, match="grip= is the name"):
+        as_grip(3)
+    assert as_grip(None) is None
+    assert as_grip("mini") == MINI
+
+
+def test_the_curve_can_be_looked_at():
+    found = json.loads((part_folder("mini") / "grip.json").read_text())
+    plain, marked = (np.asarray(grip_picture(found, 480, seen)) for seen in ((), (12.0,)))
+    assert plain.shape == (240, 480, 3)
+    assert (plain != marked).any()

@@ -1,0 +1,121 @@
+"""The heights of letters: known from words, sensed from pixels, none on photographs and flat ground."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageDraw, ImageFont
+
+import arr_coc
+from arr_coc.core.errors import InputError
+from arr_coc.draw.letters import letters, letters_page
+from arr_coc.pictures.words import make_words
+from arr_coc.sensing.batch import sense
+from arr_coc.sensing.type_height import LETTER_SHARE, TALLEST, type_height, weighted_quantile
+
+LINES = ("Invoice 4821 of March", "Total amount due", "Reference HX 20391", "Paid in full, thanks")
+
+
+def sheet(em: int, size: tuple[int, int] = (480, 640), dark: bool = False) -> np.ndarray:
+    ground, ink = ((20, 24, 40), (235, 235, 230)) if dark else ((250, 250, 246), (20, 20, 20))
+    picture = Image.new("RGB", size[::-1], ground)
+    pen, font = ImageDraw.Draw(picture), ImageFont.load_default(em)
+    for number, line in enumerate(LINES):
+        pen.text((12, 10 + number * round(1.6 * em)), line, ink, font)
+    return np.asarray(picture)
+
+
+def capital(em: int) -> int:
+    _left, top, _right, bottom = ImageFont.load_default(em).getbbox("H")
+    return int(bottom - top)
+
+
+@pytest.mark.parametrize("em", [11, 14, 20, 32, 48])
+@pytest.mark.parametrize("dark", [False, True])
+def test_letters_are_as_tall_as_they_were_drawn(em, dark):
+    found = type_height(sheet(em, dark=dark))
+    assert found.source == "sensed"
+    assert found.median() == pytest.approx(capital(em), rel=0.2)
+
+
+def test_the_map_has_letters_where_the_lines_are_and_none_elsewhere():
+    found = type_height(sheet(20))
+    assert found.map[:7, 1:10].max() > 0
+    assert not found.map[12:].any()
+
+
+def test_there_is_no_type_in_noise_on_flat_ground_and_in_soft_shapes():
+    random = np.random.default_rng(3)
+    noise = random.integers(0, 256, (300, 300, 3), dtype=np.uint8)
+    soft = np.asarray(Image.fromarray(random.integers(0, 256, (40, 40, 3), dtype=np.uint8)).resize((400, 400)))
+    for pixels in (noise, soft, np.full((64, 64, 3), 200, np.uint8), np.zeros((1, 1, 3), np.uint8)):
+        found = type_height(pixels)
+        assert not found
+        assert not found.map.any()
+        assert found.note() == "no type here"
+        assert found.median() == 0
+
+
+def test_a_reduced_view_tells_the_heights_of_the_picture_as_given():
+    pixels = sheet(28)
+    whole = type_height(pixels)
+    half = np.asarray(Image.fromarray(pixels).resize((320, 240), Image.Resampling.BOX))
+    seen = type_height(half, size=pixels.shape[:2])
+    assert seen.map.shape == whole.map.shape
+    assert seen.median() == pytest.approx(whole.median(), rel=0.2)
+
+
+def test_words_that_are_known_are_not_sensed():
+    boxes = [(0.1, 0.1, 0.2, 0.14), (0.22, 0.1, 0.4, 0.14), (0.1, 0.5, 0.2, 0.6)]
+    words = make_words(["see", "Apply", "BIG"], boxes, lines=[0, 0, 1])
+    found = type_height(np.zeros((1000, 500, 3), np.uint8), words)
+    assert found.source == "words"
+    np.testing.assert_allclose(found.heights, np.array([40, 40, 100]) * LETTER_SHARE, rtol=1e-4)
+    assert found.map[found.map > 0].min() == pytest.approx(40 * LETTER_SHARE, rel=1e-4)
+
+
+def test_both_back_ends_show_the_channel_and_it_is_a_share_of_the_tallest():
+    pixels = sheet(24)
+    one, other = (sense(pixels, "page15", backend=backend, clusters=None) for backend in ("opencv", "torch"))
+    seen = np.asarray(one["type_height"])
+    assert seen.max() == pytest.approx(capital(24) / TALLEST, rel=0.2)
+    assert seen.min() == 0
+    np.testing.assert_allclose(seen, np.asarray(other["type_height"]), atol=1e-6)
+    assert arr_coc.sense(pixels, layout="page15").names[-1] == "type_height"
+
+
+def test_the_drawing_colours_the_rows_and_leaves_the_ground_grey():
+    pixels = sheet(24)
+    found = type_height(pixels)
+    drawn = letters(pixels, found, pixels.shape[:2])
+    assert drawn.shape == pixels.shape
+    colour = np.ptp(drawn.astype(int), axis=-1)
+    assert colour[: int(found.boxes[:, 2].max())].max() > 40
+    assert colour[300:].max() == 0
+    assert letters_page(pixels, found, pixels.shape[:2]).shape[1] == 1280
+
+
+@given(st.lists(st.tuples(st.floats(1, 90), st.floats(0.1, 5)), min_size=1, max_size=30), st.floats(0, 1))
+@settings(max_examples=60, deadline=None)
+def test_a_quantile_is_one_of_the_values_and_rises_with_its_share(pairs, share):
+    values, weights = (np.array(column) for column in zip(*pairs, strict=True))
+    found = weighted_quantile(values, weights, share)
+    assert found in values
+    assert found <= weighted_quantile(values, weights, 1.0)
+
+
+@given(st.integers(1, 90), st.integers(1, 90), st.integers(0, 5))
+@settings(max_examples=40, deadline=None)
+def test_any_picture_gets_a_map_of_its_cells(height, width, seed):
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    found = type_height(pixels)
+    assert found.map.shape == (-(-height // 16), -(-width // 16))
+    assert (found.map >= 0).all()
+
+
+@pytest.mark.parametrize("wrong", [None, "page.png", np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8)])
+def test_what_is_no_picture_is_told_in_one_line(wrong):
+    with pytest.raises(InputError, match="letters are looked for in pixels"):
+        type_height(wrong)
