@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import arr_coc
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import EXAMPLES, part_folder
+from arr_coc.core.folders import EXAMPLES
 from arr_coc.core.values import Allocation, Answer, Pass
-from arr_coc.eye.light import QuickEye
+from arr_coc.eye.light import quick_eye
 from arr_coc.eye.readings import joined_answer, plain, read_several
 
 STREET, QUERY = EXAMPLES / "street.png", "What does the pink sign say?"
@@ -77,7 +77,7 @@ def test_readings_go_on_while_unsure_from_distance_to_distance_and_share_the_bud
 
 
 def test_ask_reads_again_within_the_budget_and_says_so():
-    eye = QuickEye(part_folder("mini")).set_image(STREET)
+    eye = quick_eye().set_image(STREET)
     found = eye.ask(QUERY, 48, readings=3)
     assert found.tokens <= 48
     assert all(step.tokens == 16 for step in found.passes)
