@@ -1,0 +1,68 @@
+"""The scorer reads one size of a picture on every device: not too many pixels, no letters that are too tall."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageDraw, ImageFont
+
+from arr_coc.relevance.scorer.reduced import (
+    MOST_PIXELS,
+    WANTED,
+    area_weights,
+    reading_size,
+    reduced_batch,
+    reduced_pixels,
+    size_note,
+)
+from arr_coc.sensing.type_height import letters_of
+
+
+def sheet(em: int, size: tuple[int, int] = (700, 900)) -> np.ndarray:
+    picture = Image.new("RGB", size[::-1], (250, 250, 246))
+    pen, font = ImageDraw.Draw(picture), ImageFont.load_default(em)
+    for number, line in enumerate(("Invoice 4821 of March", "Total amount due", "Reference HX 20391")):
+        pen.text((12, 10 + number * round(1.6 * em)), line, (20, 20, 20), font)
+    return np.asarray(picture)
+
+
+def test_a_picture_of_the_right_size_is_left_alone():
+    pixels = sheet(18)
+    assert reduced_pixels(pixels) is pixels
+    assert size_note(reading_size(pixels), pixels.shape[:2]) == ()
+
+
+def test_tall_letters_are_reduced_to_what_is_found_and_it_is_told():
+    pixels = sheet(64)
+    height, width = reading_size(pixels)
+    tall = letters_of(pixels).median()
+    assert tall * height / pixels.shape[0] == pytest.approx(WANTED, rel=0.05)
+    assert f"{width}×{height} pixels" in size_note((height, width), pixels.shape[:2])[0]
+
+
+def test_a_large_picture_has_no_more_pixels_than_the_most():
+    height, width = reading_size(np.zeros((2000, 1524, 3), np.uint8))
+    assert height * width <= 1.01 * MOST_PIXELS
+
+
+def test_both_ways_make_the_same_picture():
+    pixels = sheet(64, (710, 930))
+    size = reading_size(pixels)
+    assert size != pixels.shape[:2]
+    tensor = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None] / 255
+    found = (reduced_batch(tensor, size)[0].permute(1, 2, 0).numpy() * 255).round().astype(int)
+    assert np.abs(found - reduced_pixels(pixels).astype(int)).max() <= 1
+    assert reduced_batch(tensor, pixels.shape[:2]) is tensor
+
+
+def test_the_weights_of_an_area_add_up_and_keep_the_mean():
+    weights = area_weights(7, 20)
+    np.testing.assert_allclose(weights.sum(1), 1, rtol=1e-5)
+    np.testing.assert_allclose(weights.sum(0), 7 / 20, rtol=1e-5)
+
+
+def test_letters_of_one_picture_are_sensed_once():
+    pixels = sheet(30)
+    assert letters_of(pixels) is letters_of(pixels.copy())
+    assert letters_of(pixels, size=(1400, 1800)).median() == pytest.approx(2 * letters_of(pixels).median(), rel=0.05)
