@@ -391,7 +391,7 @@ def as_collage(
             fitted = table.fit(extent(arranged, places), budget)
             if fitted is None:
                 continue
-            scale = math.sqrt(math.prod(fitted.size) / math.prod(extent(arranged, places)))
+            scale = table.detail(fitted) / math.sqrt(math.prod(extent(arranged, places)))
             gain = sum(one.gain for one in rectangles) * min(1.0, scale) ** 2
             if best is None or gain > best[0]:
                 best = gain, arranged, places, fitted
