@@ -288,7 +288,7 @@ def draw_page(
     out: Path, name: str, picture: Any, answer: Any, query: str, relevance: Any = None, words: Any = None
 ) -> str:
     from ...draw import homunculus
-    from .looks import save_png
+    from .console import save_png
 
     page = out / f"{name}.homunculus.png"
     save_png(homunculus(picture, answer.allocation, relevance, query, answer=answer, words=words), page)
