@@ -235,7 +235,7 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 def command_doors(known: Mapping[str, Path]) -> dict[str, tuple[str, ...]]:
     """Every command of `arr-coc`: the modules of `app.cli` and of the laboratory's `cli`."""
     rooms = ("arr_coc.app.cli.", "arr_coc_lab.cli.")
-    helpers = ("config", "console", "inputs", "looks")
+    helpers = ("config", "console", "documents", "inputs", "looks")
     return {
         f"arr-coc {name.rpartition('.')[2]}": (name,)
         for name in known

@@ -7,8 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from arr_coc.app.cli.console import print_json, progress, say, show, table, writing
-from arr_coc.app.cli.looks import save_png
+from arr_coc.app.cli.console import print_json, progress, save_png, say, show, table, writing
 from arr_coc.app.microscope.linking import EXAMPLES, example_questions
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json

@@ -389,8 +389,8 @@ class Answer:
             {**{name: getattr(step, name) for name in Pass.NUMBERS}, "allocation": step.allocation.to_json()}
             for step in self.passes
         ]
-        told: dict[str, Any] = {"seconds": dict(self.seconds), "notes": list(self.notes)}
-        told |= {"pages": list(self.pages), "of_pages": self.of_pages} if self.pages else {}
+        pages = {"pages": list(self.pages), "of_pages": self.of_pages} if self.pages else {}
+        told = {"seconds": dict(self.seconds), "notes": list(self.notes), **pages}
         return {"schema": ANSWER_SCHEMA, **own, **told, "passes": passes}
 
 

@@ -8,37 +8,18 @@ document.pages[0].draw(800)       the picture, its longer side at most 800 pixel
 
 from __future__ import annotations
 
-import io
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import ExifTags, Image
-
 from ..core.errors import InputError
-from .load import MAX_PIXELS, Picture, load_picture
-from .pdf import (
-    DPI,
-    PdfFile,
-    PdfPage,
-    PdfPlace,
-    drawn_pdf_page,
-    drawn_size,
-    is_pdf,
-    opened_pdf,
-    page_numbers,
-    page_words,
-    pdf_name,
-    pdf_pages,
-    readable,
-)
+from .document_sheets import FrameSheet, PdfSheet, PictureSheet, frames_of, open_once
+from .load import Picture, load_picture
+from .pdf import PdfFile, PdfPage, PdfPlace, drawn_size, is_pdf, opened_pdf, page_numbers, pdf_name, readable
 from .words import Words
-from .words_files import as_words, words_beside
 
 # Pages of one document. More are told before any work.
 MOST_PAGES = 2000
@@ -51,7 +32,6 @@ SUFFIXES = frozenset(
     )
 )
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_ON_ITS_SIDE = (5, 6, 7, 8)  # orientations of EXIF
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +116,7 @@ class Document:
     def texts(self) -> tuple[str, ...]:
         """What is written on each page, in one piece, for searching; empty where that is not known."""
         found = {}
-        with _pdfs() as opened:
+        with open_once() as opened:
             for place, page in enumerate(self.pages):
                 found[place] = page.place.text(opened)[:MOST_CHARACTERS]
         return tuple(found[place] for place in range(len(self)))
@@ -250,73 +230,11 @@ def _of_pdf(file: PdfFile, pages: Any) -> Document:
         return Document(tuple(found), name, tuple(notes), len(opened))
 
 
-@dataclass(frozen=True, eq=False)
-class PdfSheet:
-    """A page of a PDF."""
-
-    file: PdfFile
-    number: int
-
-    def draw(self, size: tuple[int, int], longest_side: int | None) -> Picture:
-        scale = 1.0 if longest_side is None else min(1.0, longest_side / max(size))
-        with opened_pdf(self.file) as opened:
-            # Of a page so large that it is drawn below the usual scale, `drawn_size` says at how many dots an inch.
-            width, height = opened.get_page_size(self.number - 1)
-            page, picture = drawn_pdf_page(
-                opened, self.number, pdf_name(self.file), 72 * drawn_size(width, height)[0] * scale
-            )
-            page.close()
-        return picture
-
-    def words(self, size: tuple[int, int]) -> Words:
-        name = pdf_name(self.file)
-        with opened_pdf(self.file) as opened, readable(self.number, name):
-            page = opened[self.number - 1]
-            extent = (float(page.get_height()), float(page.get_width()))
-            found = page_words(page, extent, f"the text layer of {name}, page {self.number}")
-            page.close()
-        return found
-
-    def text(self, opened: Callable[[PdfFile], Any]) -> str:
-        with suppress(InputError), readable(self.number, pdf_name(self.file)):
-            page = opened(self.file)[self.number - 1]
-            layer = page.get_textpage()
-            found = layer.get_text_range()
-            layer.close()
-            page.close()
-            return found
-        return ""
-
-    def source(self, number: int) -> Any:
-        if isinstance(self.file, bytes):
-            return next(pdf_pages(self.file, self.number, dpi=DPI))
-        return PdfPlace(Path(self.file), self.number)
-
-
-@contextmanager
-def _pdfs() -> Generator[Callable[[PdfFile], Any]]:
-    """A function that opens each PDF once; they are closed at the end."""
-    held: dict[Any, tuple[Any, Any]] = {}
-
-    def opened(file: PdfFile) -> Any:
-        key = id(file) if isinstance(file, bytes) else os.fspath(file)
-        if key not in held:
-            manager = opened_pdf(file)
-            held[key] = (manager, manager.__enter__())
-        return held[key][1]
-
-    try:
-        yield opened
-    finally:
-        for manager, _ in held.values():
-            manager.__exit__(None, None, None)
-
-
 def _of_tiff(file: Any, pages: Any) -> Document:
     name = "the TIFF given" if isinstance(file, bytes) else Path(file).name
     sizes: list[tuple[int, int]] = []
     try:
-        with _frames(file) as image:
+        with frames_of(file) as image:
             while len(sizes) <= MOST_PAGES:
                 sizes.append((image.size[1], image.size[0]))
                 image.seek(len(sizes))
@@ -350,40 +268,6 @@ def _tiff_pages(file: Any, name: str, sizes: Sequence[tuple[int, int]], pages: A
     return Document(tuple(found), name, notes, len(sizes))
 
 
-@contextmanager
-def _frames(file: Any) -> Generator[Image.Image]:
-    with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
-        yield image
-
-
-@dataclass(frozen=True, eq=False)
-class FrameSheet:
-    """A frame of a TIFF."""
-
-    file: Any
-    number: int
-
-    def draw(self, size: tuple[int, int], longest_side: int | None) -> Picture:
-        try:
-            with _frames(self.file) as image:
-                image.seek(self.number - 1)
-                picture = load_picture(image, longest_side=longest_side)
-        except InputError:
-            raise
-        except Exception as error:
-            raise InputError(f"page {self.number} cannot be drawn ({' '.join(str(error).split())})") from error
-        return replace(picture, notes=tuple(note for note in picture.notes if not note.startswith("frame ")))
-
-    def words(self, size: tuple[int, int]) -> Words | None:
-        return None
-
-    def text(self, opened: Callable[[PdfFile], Any]) -> str:
-        return ""
-
-    def source(self, number: int) -> Any:
-        return replace(self.draw((0, 0), None), name=f"page {self.number}")
-
-
 def _is_tiff(source: Any) -> bool:
     if not isinstance(source, str | os.PathLike):
         return False
@@ -392,51 +276,3 @@ def _is_tiff(source: Any) -> bool:
             return file.read(4) in _TIFF
     except (OSError, ValueError):
         return False
-
-
-@dataclass(frozen=True, eq=False)
-class PictureSheet:
-    """Anything that `load_picture` takes, and a page of a PDF that was drawn already."""
-
-    given: Any
-
-    @property
-    def name(self) -> str:
-        if isinstance(self.given, str | os.PathLike):
-            return Path(self.given).name
-        return str(getattr(self.given, "name", "") or "picture") if isinstance(self.given, Picture) else "picture"
-
-    def size(self) -> tuple[int, int]:
-        """(height, width) by the header alone, where that tells it; whatever cannot be read raises `InputError`."""
-        if isinstance(self.given, PdfPage):
-            return self.given.picture.size
-        if isinstance(self.given, Picture):
-            return self.given.size
-        if isinstance(self.given, str | os.PathLike) and os.path.isfile(self.given):
-            with suppress(Exception), Image.open(self.given) as image:
-                sideways = image.getexif().get(ExifTags.Base.Orientation, 1) in _ON_ITS_SIDE
-                width, height = image.size
-                if width * height <= MAX_PIXELS:
-                    return (width, height) if sideways else (height, width)
-        if isinstance(self.given, np.ndarray) and self.given.dtype == np.uint8 and self.given.shape[2:] == (3,):
-            return (self.given.shape[0], self.given.shape[1])
-        return load_picture(self.source(1)).size
-
-    def draw(self, size: tuple[int, int], longest_side: int | None) -> Picture:
-        given = self.given.picture if isinstance(self.given, PdfPage) else self.given
-        return load_picture(given, longest_side=longest_side)
-
-    def words(self, size: tuple[int, int]) -> Words | None:
-        if isinstance(self.given, PdfPage):
-            return self.given.words
-        beside = words_beside(self.given)
-        return None if beside is None else as_words(beside, size)
-
-    def text(self, opened: Callable[[PdfFile], Any]) -> str:
-        with suppress(InputError):
-            found = self.words((1, 1)) if words_beside(self.given) is None else self.words(self.size())
-            return " ".join(found.texts) if found is not None else ""
-        return ""
-
-    def source(self, number: int) -> Any:
-        return self.given

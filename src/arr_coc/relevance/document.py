@@ -25,9 +25,10 @@ from .words.source import map_of
 
 # Pages whose words are ranked together, and how many words these may have.
 JOINT, JOINT_WORDS = 8, MOST_WORDS
-# What a page is worth by the search alone beside the best of it: beliefs are between this and 1. Chosen on drawn
-# documents: docs/documents.md.
-LEAST_BELIEF = 0.5
+# What a page is believed for which the search says nothing. Chosen on drawn documents: docs/documents.md.
+LEAST_BELIEF = 0.05
+# The score of the best page from which on the search is trusted; below, the words' own ranking decides.
+SURE_SEARCH = 1.0
 # Pixels of a page that is asked about its picture, in all and of one; below the second it is asked again, if among the
 # best.
 COARSE_PIXELS, LEAST_PIXELS, MOST_PIXELS, AGAIN = 12_000_000, 360_000, 1_310_720, 3
@@ -125,15 +126,18 @@ def _by_words(
         words[number] = held
     shares = joint_shares([words[number] for number in best], query)
     top = max(float(scores.max()), 1e-9)
+    trusted = min(1.0, top / SURE_SEARCH)
     searched = dict(zip(written, (scores / top).tolist(), strict=True))
     found = {
         number: PageRelevance(why=f"plain text search ranks it {1 + int(np.flatnonzero(order == place)[0])}")
         for place, number in enumerate(written)
     }
+    likely = max((float(share[:, 0].max()) for share in shares), default=1.0)
     for number, share in zip(best, shares, strict=True):
         likeliest = int(share[:, 0].argmax())
         why = f"{words[number].texts[likeliest]!r} may answer, {100 * share[likeliest, 0]:.0f} %"
-        belief = LEAST_BELIEF + (1 - LEAST_BELIEF) * searched[number]
+        belief = 1 - trusted * (1 - LEAST_BELIEF) * (1 - searched[number] ** 2)
+        belief *= math.sqrt(float(share[likeliest, 0]) / max(likely, 1e-9))
         found[number] = PageRelevance(Relevance(map_of(words[number], share), query), belief, why)
     note = (
         f"relevance 'words', chosen because the words of {len(written)} pages are known: plain text search, and the "

@@ -46,7 +46,7 @@ class DrawnDocument(NamedTuple):
     questions: list[DocumentQuestion]
 
 
-class Pen:
+class DocumentPen:
     """A page that is written from above to below. y: where the next line goes."""
 
     def __init__(self, rng: random.Random, style: tuple[str, str, float]) -> None:
@@ -94,13 +94,13 @@ def day(rng: random.Random) -> str:
     return f"{rng.randint(1, 28):02d}/{rng.randint(1, 12):02d}/{rng.randint(2015, 2026)}"
 
 
-def reports(rng: random.Random, number: int) -> tuple[list[Pen], list[DocumentQuestion]]:
+def reports(rng: random.Random, number: int) -> tuple[list[DocumentPen], list[DocumentQuestion]]:
     """A page for each site: the same key figures on all of them."""
     style, names = style_of(rng), rng.sample(NAMES, min(number, len(NAMES)))
     labels = ("Revenue", "Operating cost", "Staff at year end", "Site manager", "Date of audit")
     pens, questions = [], []
     for page in range(1, number + 1):
-        pen, name = Pen(rng, style), names[(page - 1) % len(names)]
+        pen, name = DocumentPen(rng, style), names[(page - 1) % len(names)]
         pen.line(f"Annual report: site {name}" if page <= len(names) else f"Annex {page}", bold=True, larger=5)
         pen.down(2)
         pen.prose(rng.randint(2, 7))
@@ -118,7 +118,7 @@ def reports(rng: random.Random, number: int) -> tuple[list[Pen], list[DocumentQu
     return pens, questions
 
 
-def contracts(rng: random.Random, number: int) -> tuple[list[Pen], list[DocumentQuestion]]:
+def contracts(rng: random.Random, number: int) -> tuple[list[DocumentPen], list[DocumentQuestion]]:
     """Clauses: a few values, each once, whose words stand on other pages too."""
     style = style_of(rng)
     terms = [("Notice period", f"{rng.randint(2, 18)} weeks", "How long is the notice period?"),
@@ -133,7 +133,7 @@ def contracts(rng: random.Random, number: int) -> tuple[list[Pen], list[Document
     pages = [rng.randint(1, number) for _ in terms]
     pens, questions = [], []
     for page in range(1, number + 1):
-        pen = Pen(rng, style)
+        pen = DocumentPen(rng, style)
         pen.line(
             f"Section {page}: {rng.choice(('General terms', 'Delivery', 'Payment', 'Final terms', 'Use'))}",
             bold=True,
@@ -155,12 +155,12 @@ def contracts(rng: random.Random, number: int) -> tuple[list[Pen], list[Document
     return pens, questions
 
 
-def statements(rng: random.Random, number: int) -> tuple[list[Pen], list[DocumentQuestion]]:
+def statements(rng: random.Random, number: int) -> tuple[list[DocumentPen], list[DocumentQuestion]]:
     """An account on each page: rows of bookings, and the same sums under them."""
     style, names = style_of(rng), rng.sample(NAMES, min(number, len(NAMES)))
     pens, questions = [], []
     for page in range(1, number + 1):
-        pen, name, account = Pen(rng, style), names[(page - 1) % len(names)], str(rng.randint(100000, 999999))
+        pen, name, account = DocumentPen(rng, style), names[(page - 1) % len(names)], str(rng.randint(100000, 999999))
         pen.line("Statement of account", bold=True, larger=4)
         pen.down(2)
         opened = amount(rng)
@@ -187,7 +187,7 @@ def statements(rng: random.Random, number: int) -> tuple[list[Pen], list[Documen
     return pens, questions
 
 
-def manuals(rng: random.Random, number: int) -> tuple[list[Pen], list[DocumentQuestion]]:
+def manuals(rng: random.Random, number: int) -> tuple[list[DocumentPen], list[DocumentQuestion]]:
     """A machine on each page, with the same table of data."""
     style = style_of(rng)
     models = rng.sample(
@@ -202,7 +202,7 @@ def manuals(rng: random.Random, number: int) -> tuple[list[Pen], list[DocumentQu
     )
     pens, questions = [], []
     for page in range(1, number + 1):
-        pen = Pen(rng, style)
+        pen = DocumentPen(rng, style)
         model = models[page - 1] if page <= len(models) else ""
         pen.line(f"Model {model}: operation and data" if model else "Notes on use", bold=True, larger=4)
         pen.down(2)
@@ -221,7 +221,7 @@ def manuals(rng: random.Random, number: int) -> tuple[list[Pen], list[DocumentQu
     return pens, questions
 
 
-def catalogues(rng: random.Random, number: int) -> tuple[list[Pen], list[DocumentQuestion]]:
+def catalogues(rng: random.Random, number: int) -> tuple[list[DocumentPen], list[DocumentQuestion]]:
     """Tables of goods: a row for each, in another order on every page."""
     style = style_of(rng)
     goods = [(wood, thing) for wood in WOODS for thing in THINGS]
@@ -229,7 +229,7 @@ def catalogues(rng: random.Random, number: int) -> tuple[list[Pen], list[Documen
     pens, questions = [], []
     each = max(4, min(16, len(goods) // number))
     for page in range(1, number + 1):
-        pen = Pen(rng, style)
+        pen = DocumentPen(rng, style)
         pen.line(f"Catalogue, part {page}", bold=True, larger=4)
         pen.down(2)
         pen.prose(rng.randint(0, 5))
@@ -259,7 +259,7 @@ def catalogues(rng: random.Random, number: int) -> tuple[list[Pen], list[Documen
     return pens, questions
 
 
-KINDS: dict[str, Callable[[random.Random, int], tuple[list[Pen], list[DocumentQuestion]]]] = {
+KINDS: dict[str, Callable[[random.Random, int], tuple[list[DocumentPen], list[DocumentQuestion]]]] = {
     "reports": reports,
     "contracts": contracts,
     "statements": statements,

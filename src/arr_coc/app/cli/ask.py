@@ -395,7 +395,7 @@ def draw_page(
     words: Words | None = None,
 ) -> str:
     from ...draw import homunculus
-    from .looks import save_png
+    from .console import save_png
 
     page = out / f"{name}.homunculus.png"
     save_png(homunculus(picture, answer.allocation, relevance, query, answer=answer, words=words), page)

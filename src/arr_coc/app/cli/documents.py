@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...allocation.document_look import DocumentLook, listed
 from ...core.document_values import DocumentAllocation, PageShare
 from ...core.files import write_json
-from .console import say, seconds_line, show, table, writing
+from .console import save_png, say, seconds_line, show, table, writing
 
 if TYPE_CHECKING:
     from ...core.values import Answer
@@ -27,8 +27,6 @@ def write_document(
     out: Path, name: str, tag: str, look: DocumentLook, draw: bool
 ) -> tuple[DocumentLook, dict[str, str]]:
     """NAME.allocation.json, NAME.pages.png and the homunculi of the best pages; what was written, by kind."""
-    from .looks import save_png
-
     files: dict[str, str] = {}
     drawn: dict[str, Any] = {}
     if draw:
@@ -107,8 +105,6 @@ def print_document(name: str, look: DocumentLook, files: Mapping[str, str]) -> N
 
 def answer_files(out: Path, name: str, document: Document, query: str, answer: Answer, draw: bool) -> dict[str, str]:
     """NAME.answer.json and NAME.pages.png, and of the pages that were looked at the homunculi."""
-    from .looks import save_png
-
     files = {"answer.json": str(out / f"{name}.answer.json")}
     pages = {page.number: page for page in document.pages}
     looked = dict(zip(answer.pages, (step.allocation for step in answer.passes), strict=False))

@@ -6,22 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
-from zlib import Z_RLE
+from typing import Any
 
 from ...core.arrays import torch_threads
 from ...core.errors import InputError
-from ...core.files import replacing, write_json
+from ...core.files import write_json
 from ...looking import Look, Prepared, check_relevance, check_request, check_strategies, import_rooms, prepare
 from ...pictures.document import Document
 from ...pictures.pdf import PdfPlace
-from .console import INTERRUPTED, USAGE_ERROR, complain, progress, writing
+from .console import INTERRUPTED, USAGE_ERROR, complain, progress, save_png, writing
 from .documents import DocumentLook, document_entry, write_document
 from .inputs import PictureSource, quiet_decoder, result_names
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
     from ...allocation.grip import Grip
 
 
@@ -218,9 +215,3 @@ def _looks(job: LookJob, prepared: Prepared | Any) -> list[Any]:
             how |= {"clusters": job.clusters} if strategy == "clusters" else {}
             looks.append(prepared.look(query, budget=budget, keep=keep, strategy=strategy, **how))
     return looks
-
-
-def save_png(image: Image, path: Path) -> None:
-    with replacing(path) as temporary:
-        # Run lengths at level 1 take a fraction of the default's time, and the file is hardly larger.
-        image.save(temporary, compress_level=1, compress_type=Z_RLE)

@@ -26,6 +26,7 @@ from ...pictures.words import EVERY_PAIR, check_number
 from ...relevance.registry import source_names
 from ..media import check_structure
 from ..media import picture_bytes as picture_bytes
+from .document_parts import check_documents, file_data
 from .limits import Limits as Limits
 
 MOST_STOPS, LONGEST_STOP = 4, 256
@@ -194,16 +195,6 @@ def turns_of(messages: Any) -> list[Turn]:
     return turns
 
 
-def check_documents(own: Mapping[str, Any], views: Sequence[Any], limits: Limits) -> None:
-    """What a request may say of documents, and how many pages they may have."""
-    for name in ("words", "allocation"):
-        if own.get(name) is not None:
-            raise InputError(f"arr_coc.{name} is of pictures, and this request shows documents; leave it out")
-    pages = sum(len(part) for part in views if isinstance(part, Document))
-    if pages > limits.pages:
-        raise InputError(f"the documents have {pages} pages; {limits.pages} are answered about at a time")
-
-
 def parts_of(content: Any) -> tuple[str | Address, ...]:
     """Texts and pictures in their order; texts that stand together are one. Pictures that no text follows come first,
     as models are taught."""
@@ -222,20 +213,12 @@ def parts_of(content: Any) -> tuple[str | Address, ...]:
         elif kind == "image_url":
             parts.append(Address(text_of(mapping(part.get("image_url"), "image_url").get("url"), "image_url.url")))
         elif kind == "file":
-            parts.append(Address(file_of(mapping(part.get("file"), "file"))))
+            parts.append(Address(file_data(mapping(part.get("file"), "file"))))
         else:
             raise InputError(f"content of the type {shown(kind)} is not read; send image_url, file and text")
     if parts and isinstance(parts[-1], Address):
         parts.sort(key=lambda part: isinstance(part, str))
     return tuple(parts)
-
-
-def file_of(given: Mapping[str, Any]) -> str:
-    """The data of a file part, as OpenAI's clients send it: file_data, a data: URL or plain base64."""
-    if given.get("file_data") is None:
-        raise InputError("a file must be sent with its file_data, as a data: URL; no files are kept here")
-    data = text_of(given["file_data"], "file.file_data")
-    return data if data[:5].lower() == "data:" else f"data:application/pdf;base64,{data}"
 
 
 def loaded(turns: Sequence[Turn], limits: Limits, hosts: Sequence[str]) -> tuple[Turn, ...]:
