@@ -184,10 +184,6 @@ TASKS = {
 
 def measure(options: VqaOptions, run: BenchRun) -> Report:
     """Ask what is not answered yet; the table, the page, and a sheet of what was lost."""
-    if options.door != "attach":
-        from .vqa_doors import measure_door
-
-        return measure_door(options, run)
     shares = checked(options)
     task = TASKS[options.task]
     prompt = options.prompt if options.prompt is not None else "" if options.model == MINI else task.prompt

@@ -46,12 +46,18 @@ from .vqa import (
     score_table,
     verdict,
 )
+from .vqa import measure as measure_attached
 
 DOORS = ("attach", "pack", "proxy")
 KEY = "OPENAI_API_KEY"
 SECONDS = 300
 # (pictures, text before them, question, headers) → what was said.
 Ask = Callable[[list[np.ndarray], str, str, dict[str, str]], str]
+
+
+def measure(options: VqaOptions, run: BenchRun) -> Report:
+    """`bench vqa`, by the door that was asked for."""
+    return measure_attached(options, run) if options.door == "attach" else measure_door(options, run)
 
 
 def measure_door(options: VqaOptions, run: BenchRun) -> Report:
