@@ -12,7 +12,7 @@ from small_pdf import small_pdf
 from arr_coc import InputError, look
 from arr_coc.pictures import document as documents
 from arr_coc.pictures.document import Document, document_of
-from arr_coc.pictures.pdf import pdf_pages
+from arr_coc.pictures.pdf import load_page, pdf_pages
 
 pytest.importorskip("pypdfium2")
 
@@ -108,3 +108,9 @@ def test_a_page_that_cannot_be_drawn_is_told_and_the_others_are_looked_at(report
     assert found.tokens == 40
     assert found.page(2).allocation is None
     assert "cannot be drawn" in found.page(2).why
+
+
+def test_who_takes_one_picture_says_that_there_are_more_pages(report):
+    picture, words = load_page(report)
+    assert picture.notes == ("page 1 of 3: the others are not looked at here",)
+    assert words.texts[0] == "page1"

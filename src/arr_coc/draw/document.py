@@ -20,7 +20,8 @@ TITLE, TEXT, CAPTION = 24, 15, 13
 MOST_SHOWN = 60
 # How far pages fade: with an overview only, and without a token.
 FADED, GONE = 0.55, 0.82
-FRAME = 4
+# Of the page with most tokens: pages with at least this share of it have the whole frame, others a line.
+FRAME, STRONG = 5, 0.3
 BAR = 6
 
 
@@ -92,13 +93,13 @@ def _tile(
     best = share.tokens > 1
     if best and share.allocation is not None:
         pixels = overlay(pixels, share.allocation)
-    else:
-        fade = FADED if share.tokens else GONE
-        pixels = np.rint(pixels * (1 - fade) + np.array(PAPER) * fade).astype(np.uint8)
+    strength = share.tokens / most
+    fade = FADED * (1 - strength) if best else FADED if share.tokens else GONE
+    pixels = np.rint(pixels * (1 - fade) + np.array(PAPER) * fade).astype(np.uint8)
     place(canvas, pixels, x, y, room)
     if best:
         top, left = y + (room[0] - size[0]) // 2, x + (room[1] - size[1]) // 2
-        for edge in range(1, FRAME + 1):
+        for edge in range(1, (FRAME if strength >= STRONG else 1) + 1):
             bottom, right = top + size[0] - 1 + edge, left + size[1] - 1 + edge
             canvas[[top - edge, bottom], left - edge : right + 1] = level_colour(0)
             canvas[top - edge : bottom + 1, [left - edge, right]] = level_colour(0)

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,11 +49,16 @@ class PdfPlace(NamedTuple):
 
 def load_page(source: Any, *, longest_side: int | None = None) -> tuple[Picture, Words | None]:
     """Any picture, as `load_picture` takes it, and its words where they come with it: a `PdfPage` or a `PdfPlace`;
-    of the path of a PDF the first page."""
+    of the path of a PDF the first page, with a note where there are more."""
     if isinstance(source, PdfPlace):
         (source,) = pdf_pages(source.path, source.number)
     elif is_pdf(source):
+        with opened_pdf(source) as document:
+            pages = len(document)
         (source,) = pdf_pages(source)
+        if pages > 1:
+            note = f"page 1 of {pages}: the others are not looked at here"
+            source = source._replace(picture=replace(source.picture, notes=(note,)))
     if not isinstance(source, PdfPage):
         return load_picture(source, longest_side=longest_side), None
     picture = load_picture(source.picture, longest_side=longest_side)
