@@ -13,6 +13,7 @@ the time of the pass.
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,9 +28,15 @@ from arr_coc_lab.train.devices import Devices
 from arr_coc_lab.train.evaluate import FAMILIES
 from arr_coc_lab.train.mini_model import MiniConfig
 from arr_coc_lab.train.reader import cut_blocks, letter_losses, reader_losses
-from arr_coc_lab.train.reader_examples import QUESTIONS, TAIL, pictures_a_step
+from arr_coc_lab.train.reader_examples import LETTERS as LETTERS_ONLY
+from arr_coc_lab.train.reader_examples import PRINT, QUESTIONS, TAIL, Origin, pictures_a_step
 from arr_coc_lab.train.train_mini import MiniOptions, MiniTraining, PictureShelf
 
+WORK = {
+    "attention": ("flash", "sdpa", "attention", "dot_do_o"),
+    "products": ("nvjet", "gemm", "cutlass", "cublas", "splitk"),
+    "optimizers": ("multi_tensor", "fusedadam", "adam"),
+}
 FULL, LETTERS = TRAINED[0], Kind("letters", 1, 1)
 KINDS = (LETTERS, FULL, Kind("uniform", 0.25, 1), Kind("overlay", 0.25, 1), Kind("overlay", 1 / 16, 1))
 ORDERS = {
@@ -62,9 +69,11 @@ def main() -> None:
     parser.add_argument("--static", action="store_true", help="compiled for every shape anew")
     parser.add_argument("--attention", choices=ORDERS, default="flash")
     parser.add_argument("--profile", type=Path, help="write the operations of one 512² step there")
+    parser.add_argument("--print", default="", help="an atlas of type: also time the drawing of its pages")
     parser.add_argument("--compile-times", action="store_true", help="also say what compiling took")
     given = parser.parse_args()
-    plan = MiniOptions(scale=0.02 if given.tiny else given.scale, eager=given.eager, guide="", width=given.width)
+    scale = 0.02 if given.tiny else given.scale
+    plan = MiniOptions(scale=scale, eager=given.eager, guide="", width=given.width, print=given.print)
     mini = MiniConfig(width=64, heads=1) if given.tiny else MiniConfig(width=given.width, heads=given.width // 64)
     training = MiniTraining(plan, Devices(), mini)
     training.done |= {"stage": 2, "step": 1}
@@ -74,7 +83,48 @@ def main() -> None:
         if training.device.type == "cuda":
             rest = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
             stack.enter_context(sdpa_kernel([*ORDERS[given.attention], *rest], set_priority=True))
+        measure_drawing(training, given)
         measure(training, given)
+
+
+def measure_drawing(training: MiniTraining, given: argparse.Namespace) -> None:
+    """Milliseconds a picture of every family, one operation after the other and recorded."""
+    drawn = [*FAMILIES, *((PRINT, LETTERS_ONLY) if given.print else ())]
+    print("| canvas | family | first s | launched one by one, ms a picture | recorded, ms a picture |")
+    print("|---" * 5 + "|")
+    for side, family in itertools.product(given.sizes, drawn):
+        origin = Origin(family, training.pictures_at_once((side, side)), (side, side), 0, None)
+
+        def timed(draw, repeats: int = 3, origin=origin) -> float:
+            if training.device.type == "cuda":
+                torch.cuda.synchronize()
+            start = time.perf_counter()
+            for turn in range(repeats):
+                draw(origin._replace(start=turn * origin.number))
+            if training.device.type == "cuda":
+                torch.cuda.synchronize()
+            return (time.perf_counter() - start) / repeats
+
+        source = training.source
+        first = timed(lambda one, source=source: source.drawn(one, one.start), 2)
+        alone = timed(lambda one, source=source: source.drawn(one, one.start))
+        timed(source.render)
+        recorded = timed(source.render)
+        each = 1000 / origin.number
+        print(f"| {side}² | {family} | {2 * first:.1f} | {each * alone:.2f} | {each * recorded:.2f} |", flush=True)
+
+
+def kinds_of_work(profile: torch.profiler.profile) -> str:
+    """Shares of the device's time: products, attention, everything else."""
+    found = dict.fromkeys(("products", "attention", "optimizers", "the rest"), 0.0)
+    for event in profile.key_averages():
+        name, spent = event.key.lower(), event.self_device_time_total
+        if event.device_type == torch.autograd.DeviceType.CPU or "#" in name:
+            continue
+        kind = next((k for k, words in WORK.items() if any(word in name for word in words)), "the rest")
+        found[kind] += spent / 1000
+    whole = sum(found.values()) or 1.0
+    return ", ".join(f"{name} {spent:.1f} ms ({100 * spent / whole:.0f} %)" for name, spent in found.items())
 
 
 def measure(training: MiniTraining, given: argparse.Namespace) -> None:
@@ -160,6 +210,7 @@ def measure(training: MiniTraining, given: argparse.Namespace) -> None:
                     step()
                     now()
                 key = "self_device_time_total" if training.device.type == "cuda" else "self_cpu_time_total"
+                print(f"{kind.name}: {kinds_of_work(profile)}", flush=True)
                 text = profile.key_averages().table(sort_by=key, row_limit=40, max_name_column_width=80)
                 with given.profile.open("a", encoding="utf-8") as file:
                     file.write(f"{kind} width {mini.width} attention {given.attention}\n{text}\n")

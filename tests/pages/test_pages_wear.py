@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from arr_coc.core.errors import InputError
-from arr_coc_lab.worlds.pages.wear import KINDS, apply_wear, draw_wear, move_boxes
+from arr_coc_lab.worlds.pages.wear import KINDS, apply_wear, blurred, compressed, draw_wear, move_boxes
 
 HEIGHT, WIDTH = 160, 224
 BOXES = torch.tensor([[20, 16, 70, 30], [150, 20, 200, 44], [30, 110, 90, 124], [140, 120, 190, 140]])
@@ -73,3 +73,24 @@ def test_each_kind_does_what_it_says():
 
 def test_all_kinds_occur():
     assert set(draw_wear(500, 8, 8, 0).kind.tolist()) == set(range(len(KINDS)))
+
+
+def test_blur_is_a_gaussian_of_five_pixels():
+    pictures, sigma = torch.rand(2, 3, 9, 12), torch.tensor([0.4, 1.1])
+    at = torch.arange(-2, 3).float()
+    for row, wide in enumerate(sigma.tolist()):
+        kernel = torch.exp(-(at**2) / (2 * wide**2))
+        kernel = (kernel / kernel.sum()).outer(kernel / kernel.sum())[None, None]
+        padded = torch.nn.functional.pad(pictures[row][:, None], (2, 2, 2, 2), mode="replicate")
+        wanted = torch.nn.functional.conv2d(padded, kernel)[:, 0]
+        torch.testing.assert_close(blurred(pictures, sigma)[row], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_compression_spares_what_is_plain_and_costs_detail_by_quality():
+    plain = torch.full((1, 3, 20, 28), 0.6)
+    assert (compressed(plain, torch.tensor([30.0])) - plain).abs().max() < 0.03
+    torch.manual_seed(0)
+    noisy = torch.rand(1, 3, 20, 28)
+    lost = [(compressed(noisy, torch.tensor([quality])) - noisy).abs().mean() for quality in (0.0, 95.0, 50.0, 20.0)]
+    assert lost[0] == 0
+    assert lost == sorted(lost)

@@ -10,7 +10,7 @@ import torch
 
 from arr_coc.core.alphabet import IDS, SPACE, decode
 from arr_coc_lab.train.pictures import board_targets
-from arr_coc_lab.train.print_world import SIZE_STEPS, MixedPages, PrintWorld, letters_right
+from arr_coc_lab.train.print_world import SIZE_STEPS, PrintWorld, letters_right
 from arr_coc_lab.train.reader_examples import QUESTIONS, TAIL
 from arr_coc_lab.worlds.needle import atlas as needle
 from arr_coc_lab.worlds.print import layouts
@@ -20,9 +20,10 @@ from arr_coc_lab.worlds.print.paint import paint_runs
 from arr_coc_lab.worlds.print.questions import GROUP
 from arr_coc_lab.worlds.print.setting import WHOLE, MoneyStyle, Runs, money, painted_areas
 from arr_coc_lab.worlds.print.sheets import FRAMED
-from arr_coc_lab.worlds.print.wear import NAMES, NOTHING, PrintWear, worn
+from arr_coc_lab.worlds.print.wear import NAMES, NOTHING, PrintWear, WearTables, worn
 
 SIZE = (256, 320)
+TABLES = WearTables.of(torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +256,7 @@ def test_boxes_move_with_the_ink() -> None:
         for x, y in ((40.0, 50.0), (200.0, 60.0), (120.0, 210.0)):
             picture = torch.ones(1, 3, *size)
             picture[:, :, int(y) - 4 : int(y) + 4, int(x) - 4 : int(x) + 4] = 0
-            ink = 1 - worn(picture, wear, torch.ones(1, 3))[0, 0]
+            ink = 1 - worn(picture, wear, torch.ones(1, 3), TABLES)[0, 0]
             rows, cols = torch.arange(256) + 0.5, torch.arange(256) + 0.5
             found = float((ink * cols).sum() / ink.sum()), float((ink * rows[:, None]).sum() / ink.sum())
             there = [float(value) for value in wear.moved(torch.tensor([[x]]), torch.tensor([[y]]))]
@@ -285,7 +286,7 @@ def test_every_wear_keeps_the_letters(world: PrintWorld, kind: str, monkeypatch:
 
 def test_nothing_done_leaves_a_picture_as_it_is() -> None:
     picture = torch.rand(1, 3, 64, 96)
-    assert (worn(picture, wear_of((64, 96)), torch.ones(1, 3)) - picture).abs().max() < 0.01
+    assert (worn(picture, wear_of((64, 96)), torch.ones(1, 3), TABLES) - picture).abs().max() < 0.01
 
 
 # ---- Letters and their judge -----------------------------------------------------------------------------------------
@@ -319,16 +320,6 @@ def test_letters_are_many_and_judged_by_size_and_wear(world: PrintWorld) -> None
 def test_the_judge_is_another_world(world: PrintWorld, held: PrintWorld) -> None:
     assert world.shares != held.shares
     assert not torch.equal(world.render(2, SIZE, 0).pictures, held.render(2, SIZE, 0).pictures)
-
-
-def test_sources_of_pages_take_turns(world: PrintWorld, held: PrintWorld) -> None:
-    mixed = MixedPages([world, held])
-    assert mixed.share_of(SIZE) == 0.95
-    first, same = (mixed.render(1, SIZE, 3).pictures for _ in range(2))
-    assert torch.equal(first, same)
-    drawn = [torch.equal(mixed.render(1, SIZE, n).pictures, world.render(1, SIZE, n).pictures) for n in range(6)]
-    assert any(drawn)
-    assert not all(drawn)
 
 
 @pytest.mark.parametrize("size", [(256, 256), (768, 1024)])

@@ -7,13 +7,11 @@
 
 `scripts/build_print_atlas.py` makes the atlas; with None for a path the faces of Needle World serve. Picture i of a
 seed and a split is the same whatever the batch and the device. Type sizes are ems in pixels, from 6 to 64, even in
-their logarithm. `letters_right` tells the letters read right by type size and by wear, and
-`MixedPages` puts this world beside drawn pages.
+their logarithm. `letters_right` tells the letters read right by type size and by wear.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -37,12 +35,12 @@ from ..worlds.print.ornaments import draw_ornaments, paint_ornaments
 from ..worlds.print.paint import PIXELS_AT_ONCE, paint_rects, paint_runs
 from ..worlds.print.questions import GROUP, ask, spans
 from ..worlds.print.setting import MoneyStyle, Runs, painted_areas, set_text, without_collisions
-from ..worlds.print.wear import CLOUDS, PrintWear, draw_wear, noise
+from ..worlds.print.wear import CLOUDS, PrintWear, WearTables, draw_wear, noise
 from ..worlds.print.wear import NAMES as WEAR_NAMES
 from ..worlds.print.wear import worn as wear_out
 from .pictures import IGNORE, READING_LEVELS, UNKNOWN, Glyphs, glyph_board
 from .prompts import ADDITIONS, TURN_LENGTH, reworded
-from .reader_examples import DO_NOT_ASK, QUESTIONS, TAIL, PageRenderer, ReaderBatch, reader_batch
+from .reader_examples import DO_NOT_ASK, QUESTIONS, TAIL, ReaderBatch, reader_batch
 
 ANSWER = 40
 NAMED = 40  # letters of a label in a question
@@ -121,7 +119,7 @@ class PrintWorld:
         return min(0.95, self.share)
 
     @torch.no_grad()
-    def render(self, number: int, size: tuple[int, int], start: int) -> ReaderBatch:
+    def render(self, number: int, size: tuple[int, int], start: int | Tensor) -> ReaderBatch:
         """Pictures `start` … with three questions each."""
         with torch.autocast(self.device.type, enabled=False):
             draws, printed = self.printed(number, size, start)
@@ -129,7 +127,7 @@ class PrintWorld:
             rows, cols = size[0] // CELL, size[1] // CELL
             classes = len(CELL_CLASSES) - FIRST_COLOUR
             things = torch.full((number, rows, cols, classes), UNKNOWN, dtype=torch.uint8, device=self.device)
-            return reader_batch(printed.pixels, printed.glyphs, asked, things, None)
+            return reader_batch(printed.pixels, printed.glyphs, asked, things)
 
     @torch.no_grad()
     def letters(self, number: int, size: tuple[int, int], start: int, kind: str = LETTERS) -> LetterBatch:
@@ -144,14 +142,14 @@ class PrintWorld:
             fine, coarse = (torch.where(board == IGNORE, DO_NOT_ASK, board).to(torch.uint8) for board in boards)
             return LetterBatch(printed.pixels, fine, coarse, *sizes, printed.wear.kind)
 
-    def stage(self, number: int, size: tuple[int, int], start: int, kind: str = "pages") -> SheetStage:
+    def stage(self, number: int, size: tuple[int, int], start: int | Tensor, kind: str = "pages") -> SheetStage:
         """All the chance of these pictures, and what they are laid out with."""
-        index = torch.arange(start, start + number, device=self.device)
+        index = torch.arange(number, device=self.device) + start
         draws = FloatDraws.of(self.seed, self.split, f"print/{kind}", index, plan=_plan(kind, (size[0], size[1])))
         return SheetStage(draws, size[0], size[1], self.bank, self.atlas, self.faces, self.common)
 
     def printed(
-        self, number: int, size: tuple[int, int], start: int, kind: str = "pages", worn: bool = True
+        self, number: int, size: tuple[int, int], start: int | Tensor, kind: str = "pages", worn: bool = True
     ) -> tuple[FloatDraws, Printed]:
         """The pictures with all that is known about them. worn: as scanners and time leave them."""
         stage = self.stage(number, size, start, kind)
@@ -168,17 +166,18 @@ class PrintWorld:
         wear = draw_wear(draws, size, small_type(runs), None if worn else {"clean": 1.0})
         ornaments = draw_ornaments(draws, size, areas, runs.there)
         step = max(1, PIXELS_AT_ONCE.get(self.device.type, 1 << 19) // (size[0] * size[1]))
+        tables = WearTables.of(self.device)
         pixels = torch.empty(number, 3, *size, dtype=torch.uint8, device=self.device)
         for first in range(0, number, step):
             some = slice(first, first + step)
             canvas = paper[some, :, None, None].expand(-1, -1, *size)
-            clouds = noise(wear.places[some], size, CLOUDS)
+            clouds = noise(tables.noises, wear.places[some], size, CLOUDS)
             canvas = paint_ornaments(canvas, part(ornaments, some), clouds, over=False)
             canvas = paint_rects(canvas, part(sheet.fills, some))
             canvas = paint_rects(canvas, part(sheet.rules, some))
             canvas = paint_runs(canvas, part(runs, some), areas[some], self.atlas, weight[some])
             canvas = paint_ornaments(canvas, part(ornaments, some), clouds, over=True)
-            canvas = wear_out(canvas, wear.part(some), paper[some])
+            canvas = wear_out(canvas, wear.part(some), paper[some], tables)
             pixels[some] = (canvas * 255).round_().clamp_(0, 255).to(torch.uint8)
         y, x = runs.middles(self.atlas)
         x, y = wear.moved(x, y)
@@ -253,21 +252,6 @@ class PrintWorld:
             there = torch.stack([good, good & (kept.second[:, k] >= 0)], 1)
             asked.append(Asked(words, answers[:, k], boxes[:, k : k + 1], good[:, None], contexts, there))
         return asked
-
-
-class MixedPages:
-    """Several sources of pages as one `PageRenderer`, such as a PageBook and a PrintWorld: each batch comes from one of
-    them, chosen by the number of its first picture, as often as its share says."""
-
-    def __init__(self, parts: Sequence[PageRenderer]) -> None:
-        self.parts = tuple(parts)
-
-    def share_of(self, size: tuple[int, int]) -> float:
-        return min(0.95, sum(part.share_of(size) for part in self.parts))
-
-    def render(self, number: int, size: tuple[int, int], start: int) -> ReaderBatch:
-        shares = [part.share_of(size) for part in self.parts]
-        return random.Random(start).choices(self.parts, shares)[0].render(number, size, start)
 
 
 # Type sizes are counted in these steps: ems in pixels.

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from arr_coc.core.alphabet import IDS, lower_case, string_table
 
+from ..worlds.print.constants import constant
 from .mini_model import ASSISTANT, IMAGE, NEWLINE, TURN_END, TURN_START, USER, VISION_END, VISION_START
 
 # What stands before the picture's tokens.
@@ -63,12 +64,8 @@ def chat_tail(question_ids: Tensor, answer_ids: Tensor, length: int | None = Non
     the tokens are uint8, and the device need not be asked how long the longest is.
     """
     batch, device = len(question_ids), question_ids.device
-
-    def constant(*tokens: int) -> Tensor:
-        return torch.tensor(tokens, device=device).expand(batch, -1)
-
-    middle = constant(*TURN)
-    tail = torch.cat([question_ids, middle, answer_ids, constant(TURN_END)], dim=1)
+    middle, end = (constant(tokens, device).expand(batch, -1) for tokens in (TURN, (TURN_END,)))
+    tail = torch.cat([question_ids, middle, answer_ids, end], dim=1)
     said = torch.zeros_like(tail, dtype=torch.bool)
     said[:, question_ids.shape[1] + middle.shape[1] :] = True
     there = tail > 0

@@ -158,7 +158,10 @@ def glyph_loss(logits: Tensor, target: Tensor) -> Tensor:
     logits, classes = logits.float(), torch.arange(logits.shape[-1], device=logits.device)
     # The right one by comparison instead of by its place: compiled, nothing as large as the logits is written twice.
     wanted = torch.where(classes == target[..., None], logits, 0).sum(-1)
-    weight = torch.where(target > 0, 1.0, torch.where(target == 0, BLANK_WEIGHT, 0.0))
+    written = target > 0
+    # A picture of small type has fifty times the letters of one of large type: none of the two may drown the other.
+    crowd = written.sum(-1, keepdim=True).clamp_min(1).float().rsqrt()
+    weight = torch.where(written, crowd, torch.where(target == 0, BLANK_WEIGHT, 0.0))
     return ((logits.logsumexp(-1) - wanted) * weight).sum() / weight.sum().clamp_min(1)
 
 

@@ -25,6 +25,8 @@ from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
 from ..worlds.needle.difficulty import Difficulty, as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
+from ..worlds.print.constants import constant
+from .acceleration import Captured, RecordingRoom
 from .allocations import (
     KINDS,
     LOOK_AGAIN,
@@ -37,7 +39,7 @@ from .allocations import (
     target_cells,
 )
 from .pictures import IGNORE, READING_LEVELS, SUB_HEIGHT, SUB_WIDTH, UNKNOWN, Glyphs, glyph_board, glyphs_of
-from .prompts import TURN_LENGTH, chat_tail, reword
+from .prompts import ADDITIONS, TURN_LENGTH, chat_tail, reworded
 
 # Longest question and answer with the turn between them; the longest of Needle World has 69 tokens, and 98 in 100
 # questions about pages fit.
@@ -52,7 +54,7 @@ class PageRenderer(Protocol):
 
     def share_of(self, size: tuple[int, int]) -> float: ...
 
-    def render(self, number: int, size: tuple[int, int], start: int) -> ReaderBatch: ...
+    def render(self, number: int, size: tuple[int, int], start: Any) -> ReaderBatch: ...
 
 
 class TensorFields(Protocol):
@@ -114,7 +116,7 @@ def render_reader_batch(
     number: int,
     size: tuple[int, int],
     seed: int,
-    start: int,
+    start: int | Tensor,
     device: torch.device | str,
     difficulty: Difficulty | str | None = None,
     questions: int = 2,
@@ -125,7 +127,7 @@ def render_reader_batch(
     device = torch.device(device)
     plan = plan_of(family, (size[0], size[1]), knobs, False)
     with torch.autocast(device.type, enabled=False):
-        index = torch.arange(start, start + number, device=device)
+        index = torch.arange(number, device=device) + start
         drawn = [Draws.of(seed, split, family, index, question=each, plan=plan) for each in range(questions)]
         scenes = [lay_out(family, draws, size, split, knobs) for draws in drawn]
         batch = finish_batch(scenes[0], drawn[0], index, family, split, seed, size)
@@ -133,20 +135,23 @@ def render_reader_batch(
         first = Asked(*(getattr(batch, name) for name in Asked._fields))
         asked = [first, *(asked_of(scene, size) for scene in scenes[1:])]
         things = batch.cell_labels[..., FIRST_COLOUR:]
-        chance = torch.Generator(device=device).manual_seed(seed * 1_000_003 + start)
-        return reader_batch(batch.pictures, glyphs, asked, things, chance)
+        bits = [drawn[0].bits(f"reworded/{each}", 4) for each in range(questions)]
+        words = [
+            reworded(each.question_ids, each.answer_ids, TAIL, (own[:, :3] >> 8) * 2.0**-24, own[:, 3] % len(ADDITIONS))
+            for each, own in zip(asked, bits, strict=True)
+        ]
+        return reader_batch(batch.pictures, glyphs, asked, things, words)
 
 
 def reader_batch(
-    pictures: Tensor, glyphs: Glyphs, asked: Sequence[Asked], things: Tensor, generator: torch.Generator | None
+    pictures: Tensor, glyphs: Glyphs, asked: Sequence[Asked], things: Tensor, words: Sequence[Tensor] | None = None
 ) -> ReaderBatch:
-    """Pictures (P, 3, H, W), what is written and what lies in them, and K questions about each; without a generator
-    they are asked as they were written."""
+    """Pictures (P, 3, H, W), what is written and what lies in them, and K questions about each. words: how they are
+    asked, where that is not as they were written."""
     size = pictures.shape[2], pictures.shape[3]
     rows, cols = size[0] // CELL, size[1] // CELL
     plain = [F.pad(each.question_ids, (0, QUESTION - each.question_ids.shape[1])).to(torch.uint8) for each in asked]
-    if generator is not None:
-        words = [reword(each.question_ids, each.answer_ids, TAIL, generator) for each in asked]
+    if words is not None:
         asked = [each._replace(question_ids=ids) for each, ids in zip(asked, words, strict=True)]
     tails = [chat_tail(each.question_ids, each.answer_ids, TAIL) for each in asked]
     told = torch.stack([tail for tail, _ in tails], 1)
@@ -167,7 +172,8 @@ def letter_batch(pictures: Tensor, glyphs: Glyphs) -> ReaderBatch:
     """Pictures (P, 3, H, W) and what is written in them; nothing is asked: K is 0."""
     number, size = len(pictures), (pictures.shape[2], pictures.shape[3])
     grid = size[0] // CELL, size[1] // CELL
-    things = torch.full((number, *grid, len(CELL_CLASSES) - FIRST_COLOUR), UNKNOWN, dtype=torch.uint8)
+    shape = number, *grid, len(CELL_CLASSES) - FIRST_COLOUR
+    things = torch.full(shape, UNKNOWN, dtype=torch.uint8, device=pictures.device)
 
     def none(*shape: int, dtype: torch.dtype = torch.uint8) -> Tensor:
         return torch.zeros(number, 0, *shape, dtype=dtype, device=pictures.device)
@@ -175,7 +181,6 @@ def letter_batch(pictures: Tensor, glyphs: Glyphs) -> ReaderBatch:
     tails, flags = none(TAIL), none(TAIL, dtype=torch.bool)
     targets, copied = none(*grid, dtype=torch.bool), none(TAIL, dtype=torch.int32)
     boards = written_boards(glyphs, size)
-    things = things.to(pictures.device)
     return ReaderBatch(pictures, none(QUESTION), tails, tails, flags, targets, copied, *boards, things)
 
 
@@ -207,7 +212,8 @@ def copied_from(glyphs: Glyphs, asked: Asked, size: tuple[int, int]) -> Tensor:
     """
     height, width = size
     y, x = glyphs.y[..., None], glyphs.x[..., None]
-    left, top, right, bottom = (asked.boxes * asked.boxes.new_tensor([width, height] * 2))[:, None].unbind(-1)
+    scale = constant([width, height] * 2, asked.boxes.device, asked.boxes.dtype)
+    left, top, right, bottom = (asked.boxes * scale)[:, None].unbind(-1)
     covered = (x >= left) & (x < right) & (y >= top) & (y < bottom) & asked.box_mask[:, None]
     inside = covered.any(-1) & (glyphs.character > 0)
     letters = (asked.answer_ids > 0) & (asked.answer_ids != SPACE)
@@ -321,7 +327,8 @@ class ReaderSource:
 
     families, shares: how often each family comes. rendered: pictures so far, their numbers under the seed; a resumed
     training goes on from there, so that it never sees a picture twice. pages: others who draw, by the family's name.
-    text: who draws pictures of nothing but text, called as `PageRenderer.render` is.
+    text: who draws pictures of nothing but text, called as `PageRenderer.render` is. place: where drawing is recorded;
+    None: it is not.
     """
 
     families: Sequence[str]
@@ -331,7 +338,9 @@ class ReaderSource:
     questions: int = 2
     rendered: int = 0
     pages: Mapping[str, PageRenderer] = field(default_factory=dict)
-    text: Callable[[int, tuple[int, int], int], ReaderBatch] | None = None
+    text: Callable[[int, tuple[int, int], Any], ReaderBatch] | None = None
+    place: RecordingRoom | None = None
+    recorded: dict[Origin, Captured] = field(default_factory=dict)
 
     def choose_letters(self, number: int, size: tuple[int, int]) -> Origin:
         start, self.rendered = self.rendered, self.rendered + number
@@ -352,7 +361,17 @@ class ReaderSource:
         return Origin(family, number, size, start, difficulty)
 
     def render(self, origin: Origin) -> ReaderBatch:
-        family, number, size, start, difficulty = origin
+        """On a GPU as a recording, where its family has one: thousands of small launches would hold up the training."""
+        if self.place is None or origin.family == PAGES:
+            return self.drawn(origin, origin.start)
+        kind = origin._replace(start=0)
+        if kind not in self.recorded:
+            self.recorded[kind] = Captured(lambda given: vars(self.drawn(kind, given[0])), self.place)
+        return ReaderBatch(**self.recorded[kind]([torch.full((), origin.start, device=self.device)]))
+
+    def drawn(self, origin: Origin, start: int | Tensor) -> ReaderBatch:
+        """Pictures like those of an origin from another number on."""
+        family, number, size, _, difficulty = origin
         if family == LETTERS:
             assert self.text is not None, "text was read before, and is not given now"
             return self.text(number, size, start)
@@ -375,25 +394,12 @@ class CanvasStage:
     at_latest: float = 1.1
 
 
-# Only canvases without an odd edge in their tree, see `LeafTable`.
+# Only canvases without an odd edge in their tree, see `LeafTable`. All are square: windows in larger pictures show the
+# reader other shapes, and every further canvas costs its buffer and its recordings a minute before it is read.
 STAGES = (
     CanvasStage({(128, 128): 1.0}, read_well=0.93, at_latest=0.08),
     CanvasStage({(128, 128): 0.12, (256, 256): 0.88}, read_well=0.93, at_latest=0.25),
-    CanvasStage(
-        {
-            (128, 128): 0.01,
-            (256, 256): 0.09,
-            (512, 512): 0.54,
-            (256, 512): 0.03,
-            (512, 256): 0.03,
-            (512, 768): 0.04,
-            (768, 512): 0.04,
-            (768, 768): 0.06,
-            (768, 1024): 0.05,
-            (1024, 768): 0.05,
-            (1024, 1024): 0.06,
-        }
-    ),
+    CanvasStage({(256, 256): 0.10, (512, 512): 0.60, (768, 768): 0.16, (1024, 1024): 0.14}),
 )
 # A step reads about so many patches, and its language model about so many tokens: small enough for many steps, large
 # enough that the device never waits for the processor.
@@ -406,7 +412,7 @@ PIXELS_A_BUFFER = 6_144 * 512 * 512
 PIXELS_A_STEP = 384 * 512 * 512
 QUESTIONS = 3
 # cards, forms, receipts, scenes, charts, signs, zoo: what is read worst comes most, and what pages have nothing of.
-SHARES = (1.1, 1.6, 1.8, 1.8, 1.1, 1.0, 1.4)
+SHARES = (1.1, 2.2, 2.6, 1.8, 1.1, 1.0, 1.2)
 
 
 def next_stage(stage: int, progress: float, glyphs_right: float) -> int:

@@ -25,7 +25,7 @@ from ..worlds.pages.neighbours import neighbour_questions
 from ..worlds.pages.pack import read_pack
 from ..worlds.pages.page import DrawnPage, DrawnQuestion
 from .pictures import UNKNOWN, Glyphs
-from .prompts import TURN_LENGTH
+from .prompts import TURN_LENGTH, reword
 from .reader_examples import QUESTIONS, TAIL, ReaderBatch, reader_batch
 from .scorer_worlds import (
     MOST_BOXES,
@@ -165,7 +165,8 @@ class PageBook:
         things = torch.full((number, rows, cols, classes), UNKNOWN, dtype=torch.uint8, device=self.device)
         glyphs = self.glyphs(page, scale, shift, size)
         pixels = (pictures * 255).round_().clamp_(0, 255).to(torch.uint8)
-        return reader_batch(pixels, glyphs, asked, things, None if as_drawn else generator)
+        words = [reword(each.question_ids, each.answer_ids, TAIL, generator) for each in asked]
+        return reader_batch(pixels, glyphs, asked, things, None if as_drawn else words)
 
     def shown(self, which: Tensor, scale: Tensor, shift: Tensor, sides: Tensor) -> Tensor:
         """(B,) bool: whether the crops hold all that these questions need. shift: (B, 2), sides: (2,) x, y."""

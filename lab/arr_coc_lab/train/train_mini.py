@@ -26,7 +26,7 @@ from arr_coc.core.files import write_json
 from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.relevance.scorer.source import load_scorer
 
-from .acceleration import Prefetcher, Twin, make_optimizers
+from .acceleration import Prefetcher, RecordingRoom, Twin, make_optimizers
 from .allocations import KINDS, Kind, LeafTable, coarsest_of, even_tree_of
 from .clip_lessons import ClipLessons
 from .curves import plot_record
@@ -164,6 +164,8 @@ class MiniTraining(Training[MiniOptions]):
         self.source = ReaderSource(
             FAMILIES, SHARES, options.seed, self.device, QUESTIONS, self.done["rendered"], self.drawers()
         )
+        if self.device.type == "cuda" and not options.eager:
+            self.source.place = RecordingRoom()
         world = self.source.pages.get(PRINT)
         if isinstance(world, PrintWorld):
             self.source.text = partial(text_of, world)
@@ -479,7 +481,7 @@ class MiniTraining(Training[MiniOptions]):
 
 
 @torch.no_grad()
-def text_of(world: PrintWorld, number: int, size: Size, start: int) -> ReaderBatch:
+def text_of(world: PrintWorld, number: int, size: Size, start: int | torch.Tensor) -> ReaderBatch:
     """Pictures of nothing but text."""
     with torch.autocast(world.device.type, enabled=False):
         printed = world.printed(number, size, start, LETTERS)[1]

@@ -88,7 +88,8 @@ def fixed_boxes(
         boxes = torch.nn.functional.pad(boxes, (0, 0, 0, missing))
         mask = torch.nn.functional.pad(mask, (0, missing))
     boxes, mask = boxes[:, :number], mask[:, :number]
-    scale = torch.tensor([width, height, width, height], device=boxes.device, dtype=torch.float32)
+    # Made there: a list that is sent makes the processor wait, and no recording can hold it.
+    scale = torch.arange(4, device=boxes.device) % 2 * float(height - width) + float(width)
     limit = scale.to(boxes.dtype)
     return torch.minimum(boxes.clamp(min=0), limit).float() / scale * mask[..., None], mask
 

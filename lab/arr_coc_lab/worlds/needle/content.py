@@ -59,7 +59,7 @@ def _split(template: str, number: int) -> list[str]:
 
 def digits(value: torch.Tensor, number: int, *, leading_zeros: bool = False) -> torch.Tensor:
     """(…,) whole numbers → (…, number) strings; without leading zeros unless asked."""
-    powers = torch.tensor([10**place for place in range(number - 1, -1, -1)], device=value.device)
+    powers = 10 ** torch.arange(number - 1, -1, -1, device=value.device)
     quotient = torch.div(value[..., None], powers, rounding_mode="floor")
     text = DIGIT_ZERO + quotient % 10
     if leading_zeros:

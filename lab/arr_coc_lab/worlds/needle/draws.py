@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Self
 
 import torch
@@ -32,6 +32,18 @@ def mix(value: torch.Tensor) -> torch.Tensor:
 
 def name_key(name: str) -> int:
     return zlib.crc32(name.encode())
+
+
+@cache
+def base_key(seed: int, name: str) -> int:
+    """Where a seed and a name begin; a plain number, so that nothing has to be sent to a device."""
+    base = mix(mix(torch.tensor(seed & _MASK)) ^ ((seed >> 32) & _MASK))
+    return int(mix(base + name_key(name)))
+
+
+@cache
+def question_key(question: int) -> int:
+    return int(mix(torch.tensor(question + 4211)))
 
 
 class DrawPlan:
@@ -99,12 +111,9 @@ class Draws:
         plan: DrawPlan | None = None,
     ) -> Self:
         """index: (B,) int64 picture numbers. question: the how-manieth about each. scene, time: (B,) of clips."""
-        base = mix(torch.tensor(seed & _MASK))
-        base = mix(base ^ ((seed >> 32) & _MASK))
-        base = mix(base + name_key(f"{split}/{family}"))
-        key = mix(mix(base.to(index.device) + (index & _MASK)) + (index >> 32))
+        key = mix(mix(base_key(seed, f"{split}/{family}") + (index & _MASK)) + (index >> 32))
         place = key if scene is None else torch.where(scene > 0, mix(key + mix(scene + 977)), key)
-        asked = key if question == 0 else mix(key + mix(torch.tensor(question + 4211)).to(index.device))
+        asked = key if question == 0 else mix(key + question_key(question))
         table = None
         if plan is not None and plan.width:
             kind, name, number = plan.offsets(index.device)

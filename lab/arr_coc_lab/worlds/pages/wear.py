@@ -7,6 +7,7 @@ applies them, `move_boxes` takes boxes along.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -28,6 +29,9 @@ LUMA = (
     (49, 64, 78, 87, 103, 121, 120, 101),
     (72, 92, 95, 98, 112, 100, 103, 99),
 )
+# To brightness and two differences of colour, and back.
+COLOURS = ((0.299, 0.587, 0.114), (-0.1687, -0.3313, 0.5), (0.5, -0.4187, -0.0813))
+BACK = tuple(map(tuple, torch.linalg.inv(torch.tensor(COLOURS, dtype=torch.float64)).tolist()))
 
 
 class Wear(NamedTuple):
@@ -176,21 +180,29 @@ def _warped(pictures: torch.Tensor, forward: torch.Tensor) -> torch.Tensor:
 
 
 def grey(pictures: torch.Tensor) -> torch.Tensor:
-    weights = torch.tensor([0.299, 0.587, 0.114], device=pictures.device)
-    return torch.einsum("bchw,c->bhw", pictures, weights)[:, None]
+    return _mixed(pictures, COLOURS[:1])
+
+
+def _mixed(planes: torch.Tensor, rows: Sequence[Sequence[float]]) -> torch.Tensor:
+    """(B, 3, H, W) → (B, rows, H, W): sums of the three planes, each row's own."""
+    first, second, third = planes.split(1, 1)
+    return torch.cat([a * first + b * second + c * third for a, b, c in rows], 1)
 
 
 def blurred(pictures: torch.Tensor, sigma: torch.Tensor) -> torch.Tensor:
-    """Gaussian blur of (B, C, H, W) with a width of its own for every picture."""
-    batch, channels, height, width = pictures.shape
-    at = torch.arange(-2, 3, device=pictures.device).float()
-    kernel = torch.exp(-(at**2) / (2 * sigma.clamp(min=0.05)[:, None] ** 2))
-    kernel = (kernel / kernel.sum(1, keepdim=True)).repeat_interleave(channels, 0)[:, None]
-    flat = F.pad(pictures.reshape(1, batch * channels, height, width), (2, 2, 2, 2), mode="replicate")
-    flat = F.conv2d(
-        F.conv2d(flat, kernel[:, :, None], groups=batch * channels), kernel[..., None], groups=batch * channels
-    )
-    return flat.view(batch, channels, height, width)
+    """Gaussian blur of (B, C, H, W) with a width of its own for every picture.
+
+    Sums of moved pictures: a GPU is slow at convolutions of one channel each, and sums can be compiled.
+    """
+    spread = 2 * sigma.clamp(min=0.05).view(-1, 1, 1, 1) ** 2
+    near, far = torch.exp(-1 / spread), torch.exp(-4 / spread)
+    whole = 1 + 2 * (near + far)
+    for axis in (2, 3):
+        length = pictures.shape[axis]
+        padded = F.pad(pictures, (0, 0, 2, 2) if axis == 2 else (2, 2, 0, 0), mode="replicate")
+        parts = [padded.narrow(axis, start, length) for start in range(5)]
+        pictures = (parts[2] + near * (parts[1] + parts[3]) + far * (parts[0] + parts[4])) / whole
+    return pictures
 
 
 def _lamp(wear: Wear, height: int, width: int) -> torch.Tensor:
@@ -202,31 +214,31 @@ def _lamp(wear: Wear, height: int, width: int) -> torch.Tensor:
     return (1 - wear.light[:, None, None] * (0.5 + 0.35 * slope))[:, None]
 
 
-def compressed(pictures: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:
-    """What JPEG would leave, at each picture's own quality (0: untouched): 8 × 8 cosines, rounded, and back."""
+def compressed(
+    pictures: torch.Tensor, quality: torch.Tensor, tables: tuple[torch.Tensor, torch.Tensor] | None = None
+) -> torch.Tensor:
+    """What JPEG would leave, at each picture's own quality (0: untouched): 8 × 8 cosines, rounded, and back. tables:
+    `cosines` of the device, for those who compile this."""
     batch, _, height, width = pictures.shape
-    colors, back, cosines, steps = _cosines(pictures.device)
+    waves, steps = cosines(pictures.device) if tables is None else tables
     strength = torch.where(quality < 50, 50 / quality.clamp(min=1), 2 - quality / 50)
-    steps = (steps * strength.view(-1, 1, 1, 1)).clamp(min=1).view(batch, 3, 1, 8, 1, 8)
+    steps = (steps * strength.view(-1, 1, 1)).clamp(min=1).view(batch, 3, 1, 1, 64)
     padded = F.pad(pictures * 255 - 128, (0, -width % 8, 0, -height % 8), mode="replicate")
-    ycc = torch.einsum("dc,bchw->bdhw", colors, padded)
-    blocks = ycc.view(batch, 3, padded.shape[2] // 8, 8, padded.shape[3] // 8, 8)
-    waves = torch.einsum("ui,bcyixj,vj->bcyuxv", cosines, blocks, cosines)
-    waves = torch.round(waves / steps) * steps
-    blocks = torch.einsum("ui,bcyuxv,vj->bcyixj", cosines, waves, cosines)
-    rgb = torch.einsum("cd,bdhw->bchw", back, blocks.reshape(ycc.shape))
+    rows, cols = padded.shape[2] // 8, padded.shape[3] // 8
+    blocks = _mixed(padded, COLOURS).view(batch, 3, rows, 8, cols, 8).transpose(3, 4).reshape(-1, 64)
+    found = (blocks @ waves.mT).view(batch, 3, rows, cols, 64)
+    found = (torch.round(found / steps) * steps).view(-1, 64) @ waves
+    rgb = _mixed(found.view(batch, 3, rows, cols, 8, 8).transpose(3, 4).reshape(padded.shape), BACK)
     rgb = (rgb[..., :height, :width] + 128) / 255
     return torch.where(quality.view(-1, 1, 1, 1) > 0, rgb, pictures)
 
 
 @cache
-def _cosines(device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """To luma and chroma and back (3, 3), the cosines (8, 8), steps of quality 50 (3, 8, 8); sent to a device once."""
-    colors = torch.tensor([[0.299, 0.587, 0.114], [-0.1687, -0.3313, 0.5], [0.5, -0.4187, -0.0813]])
+def cosines(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """(64, 64) waves of an 8 × 8 block, and (3, 64) steps of quality 50; sent to a device once."""
     at = torch.arange(8).float()
-    cosines = torch.cos((2 * at[None] + 1) * at[:, None] * math.pi / 16) * 0.5
-    cosines[0] /= math.sqrt(2)
-    luma = torch.tensor(LUMA).float().view(8, 8)
+    one = torch.cos((2 * at[None] + 1) * at[:, None] * math.pi / 16) * 0.5
+    one[0] /= math.sqrt(2)
+    luma = torch.tensor(LUMA).float().view(64)
     steps = torch.stack([luma, luma.clamp(min=17) * 1.4, luma.clamp(min=17) * 1.4])
-    made = [value.to(device) for value in (colors, torch.linalg.inv(colors), cosines, steps)]
-    return made[0], made[1], made[2], made[3]
+    return torch.kron(one, one).to(device), steps.to(device)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..needle.draws import FloatDraws, mix
-from ..pages.wear import blurred, compressed, grey
+from ..pages.wear import blurred, compressed, cosines, grey
 from .constants import constant
 
 Limits = tuple[float, float]
@@ -148,7 +149,7 @@ GRAIN, SPOTS, CLOUDS = range(3)
 
 
 @cache
-def _noises(device: torch.device) -> Tensor:
+def noise_tiles(device: torch.device) -> Tensor:
     """(3, 512, 512) float32 of mean 0 and deviation 1: grain, spots of a pixel or two, clouds; the same everywhere."""
     bits = mix(torch.arange(4 * TILE * TILE) + 12_345)
     grain = ((bits.view(4, TILE, TILE) >> 8).float() * 2.0**-24).sum(0)
@@ -244,7 +245,19 @@ def draw_wear(
     return PrintWear(kind, made, draws.uniform("wear/places", slots=10), size)
 
 
-def worn(pictures: Tensor, wear: PrintWear, paper: Tensor) -> Tensor:
+class WearTables(NamedTuple):
+    """What all wear on a device shares: `noise_tiles`, and JPEG's `cosines`."""
+
+    noises: Tensor
+    waves: Tensor
+    steps: Tensor
+
+    @classmethod
+    def of(cls, device: torch.device) -> Self:
+        return cls(noise_tiles(device), *cosines(device))
+
+
+def worn(pictures: Tensor, wear: PrintWear, paper: Tensor, tables: WearTables) -> Tensor:
     """(B, 3, H, W) float32 in 0–1 → the same, worn. paper: (B, 3) what lies beyond the sheet's edges."""
     s, height, width = wear.strengths, *wear.size
     weight = s["weight"]
@@ -256,7 +269,7 @@ def worn(pictures: Tensor, wear: PrintWear, paper: Tensor) -> Tensor:
     value = _warped(value - beyond, wear) + beyond
     value = torch.where(s["grey"] > 0.5, grey(value).expand_as(value), value)
     # Ink that fades in bands and clouds, paper that is not white, light from one side.
-    clouds, grain, spots = (noise(wear.places, wear.size, which) for which in (CLOUDS, GRAIN, SPOTS))
+    clouds, grain, spots = (noise(tables.noises, wear.places, wear.size, which) for which in (CLOUDS, GRAIN, SPOTS))
     kept = (1 - s["fade"] * (0.5 + 0.35 * clouds).clamp(0, 1)).clamp(0.12, 1)
     value = 1 - (1 - value) * kept
     value = s["ink"] + value * (s["paper"] - s["ink"])
@@ -286,7 +299,7 @@ def worn(pictures: Tensor, wear: PrintWear, paper: Tensor) -> Tensor:
     sharp = ((value - cut) * (4 + 60 * s["hard"])).sigmoid()
     value = torch.where(s["hard"] >= 1, (value > cut).float(), torch.where(s["hard"] > 0.1, sharp, value))
     value = torch.where(s["dark"] > 0, 1 - value, value).clamp(0, 1)
-    return compressed(value, s["quality"].view(-1)).clamp(0, 1)
+    return compressed(value, s["quality"].view(-1), (tables.waves, tables.steps)).clamp(0, 1)
 
 
 def _warped(pictures: Tensor, wear: PrintWear) -> Tensor:
@@ -303,9 +316,10 @@ def _warped(pictures: Tensor, wear: PrintWear) -> Tensor:
     return F.grid_sample(pictures, grid, padding_mode="zeros", align_corners=False)
 
 
-def noise(places: Tensor, size: tuple[int, int], which: int) -> Tensor:
-    """(B, 1, H, W) of mean 0 and deviation 1: each picture's own corner of a tile, by (B, 10) numbers in 0–1."""
-    tile = _noises(places.device)[which].view(-1)
+def noise(tiles: Tensor, places: Tensor, size: tuple[int, int], which: int) -> Tensor:
+    """(B, 1, H, W) of mean 0 and deviation 1: each picture's own corner of one of the `noise_tiles`, by (B, 10) numbers
+    in 0–1."""
+    tile = tiles[which].view(-1)
     shift = (places[:, which + 1 : which + 3] * 9973 + places[:, 9:] * 7919).long()
     y = (torch.arange(size[0], device=tile.device) + shift[:, :1]) % TILE
     x = (torch.arange(size[1], device=tile.device) + shift[:, 1:]) % TILE

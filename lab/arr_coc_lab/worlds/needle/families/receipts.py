@@ -90,12 +90,14 @@ def receipts(stage: Stage) -> NeedleScene:
     there = torch.cat([yes.expand(-1, above), bought, yes.expand(-1, below)], 1)
     rows = there.shape[1]
     is_total = torch.zeros(rows, dtype=torch.bool, device=device)
-    is_total[above + most + (0 if nursery else 2)] = True
+    sums = above + most + (0 if nursery else 2)
+    is_total[sums : sums + 1] = True
     size = torch.where(is_total, total_size, body)
     height = torch.where(is_total, total_line, line) * there
     # A rule and some air before the items, before the sums and after the total.
     breaks = torch.zeros(rows, dtype=torch.int64, device=device)
-    breaks[[0, above, above + most]] = 8
+    for place in (0, above, above + most):
+        breaks[place : place + 1] = 8
     end = (height + breaks).cumsum(1)
     base = header_end + 4 + end - height + shop.atlas.ascent[face, size] + 2
     tall = (end[:, -1:] + header_end + 22 - top).clamp(max=stage.height - 6)
