@@ -18,7 +18,7 @@ from arr_coc_lab.worlds.print.atlas import LEVELS, OFFSET, load_atlas
 from arr_coc_lab.worlds.print.bank import KIND, make_bank
 from arr_coc_lab.worlds.print.paint import paint_runs
 from arr_coc_lab.worlds.print.questions import GROUP
-from arr_coc_lab.worlds.print.setting import WHOLE, MoneyStyle, Runs, money, painted_areas
+from arr_coc_lab.worlds.print.setting import NARROWEST, WHOLE, MoneyStyle, Runs, money, painted_areas
 from arr_coc_lab.worlds.print.sheets import FRAMED
 from arr_coc_lab.worlds.print.wear import NAMES, NOTHING, PrintWear, WearTables, worn
 
@@ -315,6 +315,11 @@ def test_letters_are_many_and_judged_by_size_and_wear(world: PrintWorld) -> None
     assert told["size"]["8-10"][0] == 0
     assert told["size"]["24-40"][0] in (0.0, 1.0)
     assert told["all"]["all"][0] == pytest.approx(float((targets > 0)[em >= SIZE_STEPS[4]].sum()) / number)
+
+
+def test_nothing_is_set_below_the_smallest_type() -> None:
+    _, printed = PrintWorld(None, "cpu", seed=5, smallest=14.0).printed(6, SIZE, 0)
+    assert float(printed.runs.em[printed.runs.there].min()) >= 12 * NARROWEST
 
 
 def test_the_judge_is_another_world(world: PrintWorld, held: PrintWorld) -> None:

@@ -35,6 +35,7 @@ from ..worlds.print.ornaments import draw_ornaments, paint_ornaments
 from ..worlds.print.paint import PIXELS_AT_ONCE, paint_rects, paint_runs
 from ..worlds.print.questions import GROUP, ask, spans
 from ..worlds.print.setting import MoneyStyle, Runs, painted_areas, set_text, without_collisions
+from ..worlds.print.sheets import SMALLEST
 from ..worlds.print.wear import CLOUDS, PrintWear, WearTables, draw_wear, noise
 from ..worlds.print.wear import NAMES as WEAR_NAMES
 from ..worlds.print.wear import worn as wear_out
@@ -97,7 +98,7 @@ def _plan(name: str, size: tuple[int, int]) -> DrawPlan:
 
 class PrintWorld:
     """atlas: the file of `scripts/build_print_atlas.py`, or None. share: how many of all pictures are printed pages,
-    about. split: "train", or "val" with the faces that were held out."""
+    about. split: "train", or "val" with the faces that were held out. smallest: em in pixels, see `SheetStage`."""
 
     def __init__(
         self,
@@ -106,12 +107,14 @@ class PrintWorld:
         seed: int = 0,
         share: float = 0.5,
         split: str = "train",
+        smallest: float = SMALLEST,
     ) -> None:
         assert split in SPLITS, split
         self.device, self.seed, self.share, self.split = torch.device(device), seed, share, split
         self.atlas = load_atlas(atlas, self.device)
         self.bank = make_bank(seed if split == "train" else seed + 7_919, self.device)
         self.faces, self.common = self.atlas.faces(split), self.atlas.faces(split, common=True)
+        self.smallest = smallest
         self.shares = SHARES if split == "train" else VAL_SHARES
 
     def share_of(self, size: tuple[int, int]) -> float:
@@ -146,7 +149,7 @@ class PrintWorld:
         """All the chance of these pictures, and what they are laid out with."""
         index = torch.arange(number, device=self.device) + start
         draws = FloatDraws.of(self.seed, self.split, f"print/{kind}", index, plan=_plan(kind, (size[0], size[1])))
-        return SheetStage(draws, size[0], size[1], self.bank, self.atlas, self.faces, self.common)
+        return SheetStage(draws, *size, self.bank, self.atlas, self.faces, self.common, self.smallest)
 
     def printed(
         self, number: int, size: tuple[int, int], start: int | Tensor, kind: str = "pages", worn: bool = True

@@ -26,6 +26,7 @@ from arr_coc.core.files import write_json
 from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.relevance.scorer.source import load_scorer
 
+from ..worlds.print.sheets import SMALLEST
 from .acceleration import Prefetcher, RecordingRoom, Twin, make_optimizers
 from .allocations import KINDS, Kind, LeafTable, coarsest_of, even_tree_of
 from .clip_lessons import ClipLessons
@@ -114,6 +115,7 @@ class MiniOptions(RunOptions):
     clip_share: float = option(0.0, "of the steps, those on clips of several frames")
     print: str = option("", "an atlas of type to set pages from, beside Needle World; needle: from its own type")
     print_share: float = option(0.6, "of the pictures, those set from type")
+    smallest_type: float = option(SMALLEST, "em in pixels of the smallest type that is set; judged is all from 6 on")
     letter_share: float = option(0.0, "of the steps, those that only name the letters in every token")
     text_share: float = option(0.6, "of those steps, the ones on pictures of nothing but text, where there are any")
     window_share: float = option(0.3, "of the steps, those that see a part of a larger picture")
@@ -291,7 +293,8 @@ class MiniTraining(Training[MiniOptions]):
     def print_world(self, split: str = "train") -> PrintWorld:
         """Pages set from type; their faces are Needle World's own where no others are named."""
         atlas = None if self.plan.print == "needle" else self.plan.print
-        return PrintWorld(atlas, self.device, self.plan.seed, self.plan.print_share, split)
+        smallest = self.plan.smallest_type if split == "train" else SMALLEST
+        return PrintWorld(atlas, self.device, self.plan.seed, self.plan.print_share, split, smallest)
 
     def finished_scorer(self) -> Any:
         """The scorer that the options name, frozen; None where they name none."""

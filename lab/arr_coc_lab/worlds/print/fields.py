@@ -13,7 +13,6 @@ from .questions import GROUP
 from .setting import TAILS, UPPER
 from .sheets import (
     FRAMED,
-    SMALLEST,
     Sheet,
     SheetStage,
     box_rules,
@@ -44,7 +43,7 @@ def forms(stage: SheetStage, name: str = "forms") -> Sheet:
     manner = draws.integers(f"{name}/manner", 0, 10)
     above, below = (manner >= 6) & (manner < 9), manner == 9
     stacked = above | below
-    label_em = (around.em * draws.uniform(f"{name}/label_em", 0.7, 1.05)).clamp_min(SMALLEST)
+    label_em = (around.em * draws.uniform(f"{name}/label_em", 0.7, 1.05)).clamp_min(stage.smallest)
     value_em = around.em * draws.uniform(f"{name}/value_em", 0.9, 1.15)
     label_face = around.face
     value_face = torch.where(draws.chance(f"{name}/typed", 55), stage.face(f"{name}/value"), around.face)

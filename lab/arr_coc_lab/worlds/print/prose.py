@@ -13,7 +13,6 @@ from .setting import UPPER
 from .sheets import (
     FRAMED,
     LARGEST,
-    SMALLEST,
     Sheet,
     SheetStage,
     distinct_labels,
@@ -53,7 +52,7 @@ def dense(stage: SheetStage, name: str = "dense", tight: bool = False) -> Sheet:
     heading = starts & grid(draws.chance(f"{name}/heading", 35, count))
     larger = grid(draws.uniform(f"{name}/larger", 1.1, 2.0, count))
     em = torch.where(mixed, own, base[..., None] * varied * torch.where(heading, larger, 1.0))
-    em = em.clamp(SMALLEST, LARGEST)
+    em = em.clamp(stage.smallest, LARGEST)
     page_face, other = stage.face(f"{name}/page")[..., None], by_paragraph(stage.face(f"{name}/other", count))
     own_face = by_paragraph(draws.chance(f"{name}/own_face", 30, count)) | mixed
     face = torch.where(own_face | heading, other, page_face)

@@ -83,7 +83,31 @@ _WORDINGS = {
     "seller": "Who is it from?|What is the name of the company?|Which company is it?|company|Who is the seller?",
     "none": "What is written here?|Read the text.",
 }
+# People ask a chart for what it is about, in words that may stand nowhere in it: the name alone tells what to read.
+_ABOUT = (
+    "population|revenue|unemployment rate|number of users|market share|gross domestic product|value of exports|"
+    "average price|share of respondents|net income|birth rate|number of deaths|sales volume|budget|inflation rate"
+)
+_OF_CHARTS = {
+    "value": (
+        "What was the {about} in {0}?|What is the {about} of {0}?",
+        "How many people chose {0}?|What percentage said {0}?|How many people lived in {0}?|In {0}, what was it?|"
+        "How many were there in {0}?|How many dollars did {0} spend?|What percent is {0}?",
+    ),
+    "series": (
+        "What was the {about} of {0} in {1}?",
+        "What percentage of {0} said {1}?|How many {0} were there in {1}?|How much did {0} make in {1}?",
+    ),
+}
+
+
+def _of_chart(frames: str, others: str) -> list[str]:
+    asked = [frame.replace("{about}", one) for frame in frames.split("|") for one in _ABOUT.split("|")]
+    return [*asked, *others.split("|")]
+
+
 WORDINGS = {name: tuple(texts.split("|")) for name, texts in _WORDINGS.items()}
+WORDINGS |= {name: (*WORDINGS[name] * 3, *_of_chart(*texts)) for name, texts in _OF_CHARTS.items()}
 GROUP = {name: number for number, name in enumerate(WORDINGS)}
 # How a long question is asked for short: by the names alone.
 SHORT = "{0}{1}?"

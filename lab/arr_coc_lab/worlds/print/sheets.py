@@ -73,7 +73,8 @@ class Sheet:
 
 @dataclass(frozen=True)
 class SheetStage:
-    """What every family is given. faces, common: (n,) typefaces it may use, and those of offices and books."""
+    """What every family is given. faces, common: (n,) typefaces it may use, and those of offices and books. smallest:
+    em in pixels that nothing is set below."""
 
     draws: FloatDraws
     height: int
@@ -82,6 +83,7 @@ class SheetStage:
     atlas: PrintAtlas
     faces: Tensor
     common: Tensor
+    smallest: float = SMALLEST
 
     @property
     def device(self) -> torch.device:
@@ -99,8 +101,9 @@ class SheetStage:
     def slots(self, count: int, **given: Any) -> Slots:
         return slots_of(self.number, count, self.device, **given)
 
-    def size(self, name: str, low: float = SMALLEST, high: float = LARGEST, count: int = 1) -> Tensor:
-        """(B, count) ems, even in the logarithm."""
+    def size(self, name: str, extra: float = 0.0, high: float = LARGEST, count: int = 1) -> Tensor:
+        """(B, count) ems, even in the logarithm, from the smallest and `extra` on."""
+        low = self.smallest + extra
         return torch.exp(self.draws.uniform(name, math.log(low), math.log(max(low * 1.01, high)), count))
 
     def face(self, name: str, count: int = 1, plain: int = 60) -> Tensor:
@@ -209,7 +212,7 @@ FRAMED = 4
 def frame_of(stage: SheetStage, name: str = "frame") -> SheetFrame:
     """A title above, small print and a page number below, each by chance."""
     draws, (height, width) = stage.draws, (stage.height, stage.width)
-    em = stage.size(f"{name}/em", SMALLEST + 1, min(LARGEST, width / 18))
+    em = stage.size(f"{name}/em", 1.0, min(LARGEST, width / 18))
     face = stage.face(f"{name}/face")
     margin = draws.uniform(f"{name}/margin", 0.01, 0.09) * width
     left, right = margin, width - margin * draws.uniform(f"{name}/even", 0.3, 1.4)
@@ -226,7 +229,7 @@ def frame_of(stage: SheetStage, name: str = "frame") -> SheetFrame:
     after = top + (title_high + 2 + 0.4 * em) * title
     second = after + stage.atlas.ascent[face] * em
     body = after + (1.5 * em) * below + em * draws.uniform(f"{name}/gap", 0.2, 1.5)
-    foot_em = (em * draws.uniform(f"{name}/small", 0.6, 1.0)).clamp_min(SMALLEST)
+    foot_em = (em * draws.uniform(f"{name}/small", 0.6, 1.0)).clamp_min(stage.smallest)
     low = height - draws.uniform(f"{name}/low", 0.01, 0.05) * height - stage.atlas.descent[face] * foot_em
     bottom = torch.where(foot, low - 1.5 * foot_em, torch.full_like(low, height - 2.0))
     page_left = draws.chance(f"{name}/page", 30)
@@ -261,7 +264,7 @@ def frame_facts(stage: SheetStage) -> Facts:
 def filler(stage: SheetStage, name: str, around: SheetFrame, top: Tensor) -> Slots:
     """Lines of small print from `top` (B, 1) down, on two of three pages: conditions, notes, what nobody reads."""
     draws, lines = stage.draws, max(4, stage.height // 16)
-    em = (around.em * draws.uniform(f"{name}/fill_em", 0.55, 1.0)).clamp_min(SMALLEST)
+    em = (around.em * draws.uniform(f"{name}/fill_em", 0.55, 1.0)).clamp_min(stage.smallest)
     face = torch.where(draws.chance(f"{name}/fill_own", 30), stage.face(f"{name}/fill"), around.face)
     pitch = (stage.high(face, em) + 1.7) * draws.uniform(f"{name}/fill_leading", 1.0, 1.5)
     bottom = (
