@@ -82,13 +82,17 @@ def test_mini_copies_what_it_cannot_read_and_says_so():
     [
         ("$ 144.00", 0.4, "$144.00", 0.5, "$144.00", BOTH),
         ("841", 0.7, "$144.00", 0.5, "$144.00", COPIED),
-        ("COFFEE", 0.1, "TEA", 0.5, "COFFEE", PIXELS),
+        ("841", 0.2, "$144.00", 0.5, "$144.00", COPIED),
+        ("COFFEE", 0.02, "TEA", 0.3, "COFFEE", PIXELS),
     ],
 )
 def test_the_surer_of_two_readings_wins_and_agreement_is_surer(said, doubt, written, sureness, text, source):
     answer = settled(Answer(said, doubt), WordsAnswer(written, sureness, np.zeros((1, 4))))
     assert (answer.text, answer.source) == (text, source)
-    assert answer.uncertainty <= min(doubt, 1 - sureness) + 1e-9
+    if source == BOTH:
+        assert answer.uncertainty < min(doubt, 1 - sureness)
+    else:
+        assert answer.uncertainty >= min(doubt, 1 - sureness), "who is contradicted is no surer for it"
 
 
 def test_an_answer_that_is_not_sure_enough_is_withheld_and_told():
