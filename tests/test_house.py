@@ -11,8 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import measure_house as house
 
-# What the house may be at most. The aims of the plan stand in docs/architecture.md; these only ever go down, but for what
-# a new feature adds: documents, packing and the proxy, the reading distance, hints.
+# What the house may be at most. The aims of the plan stand in docs/architecture.md; these only ever go down, but for
+# what a new feature adds: documents, packing and the proxy, the reading distance, hints.
 MOST = {
     "library": {"lines": 30_500, "files": 191},
     "together": {"lines": 79_000, "files": 461},
