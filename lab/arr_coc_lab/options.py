@@ -119,7 +119,8 @@ def _argument(hint: Any, default: Any) -> dict[str, Any]:
         return {**base, "choices": parts, "type": type(parts[0])}
     if origin is tuple:
         # What may be given several times adds up: --family cards --family zoo.
-        several = {"action": "extend", "default": None} if parts[-1] is Ellipsis and default is not MISSING else {}
+        several = {"action": "extend"} if parts[-1] is Ellipsis else {}
+        several |= {"default": None} if several and default is not MISSING else {}
         return {**base, "nargs": "+", "type": parts[0], **several}
     return {**base, "type": hint}
 

@@ -126,4 +126,4 @@ def test_mini_reads_the_best_page(report) -> None:
     one = ask(report, "What is the total of 4?", budget=64, max_new_tokens=6, pages=4)
     assert one.pages == ()
     with pytest.raises(InputError, match="several pages"):
-        ask(report, "What?", budget=64, magnify=2)
+        ask(report, "What?", budget=64, readings=2)

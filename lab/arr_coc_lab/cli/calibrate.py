@@ -167,6 +167,11 @@ def calibrate_grip(
         with progress(steps(texts), "reading", hidden=as_json) as advance:
             called = MINI if model == MINI else grip_model(name)
             found = measure_grip(eye, called, number=texts, seed=seed, kept=kept, advance=lambda: advance())
+        if not max(found["accuracy"]) > 0:  # as of a model that was never trained
+            kept.unlink(missing_ok=True)
+            if not as_json:
+                say(f"{model} read none of the texts, at any height: no grip was written")
+            return {"read": False, **found}
         with changing(place):
             write_json(place, found)
         with replacing(place.with_suffix(".png")) as temporary:

@@ -426,6 +426,7 @@ def draw_step(
 ) -> tuple[tuple[int, int], Kind]:
     """The canvas of a step, no side above `largest`, and the kind of its allocations; guided: some by a scorer."""
     weights = {size: weight for size, weight in STAGES[stage].canvases.items() if max(size) <= largest}
+    weights = weights or {(largest, largest): 1.0}
     size = chance.choices(list(weights), list(weights.values()))[0]
     return size, kind_at(size, progress, chance, guided)
 

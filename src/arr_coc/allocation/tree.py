@@ -320,7 +320,8 @@ def tokens_for(
     (351, 251)
     """
     check_strategy(strategy)
-    if isinstance(image_size, Sequence) and image_size and not isinstance(image_size[0], int | float | np.number):
+    several = isinstance(image_size, Sequence) and not isinstance(image_size, str | bytes) and len(image_size) > 0
+    if several and not isinstance(image_size[0], int | float | np.number | str | bytes):
         how: dict[str, Any] = {"strategy": strategy, "cell": cell, "canvas": canvas, "levels": levels, "model": model}
         each = [tokens_for(size, None if total else budget, **how) for size in image_size]
         return sum(each) if budget is None or not total else check_budget(budget, sum(each))
