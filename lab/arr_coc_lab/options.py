@@ -119,7 +119,7 @@ def _argument(hint: Any, default: Any) -> dict[str, Any]:
         return {**base, "choices": parts, "type": type(parts[0])}
     if origin is tuple:
         # What may be given several times adds up: --family cards --family zoo.
-        several = {"action": "extend"} if parts[-1] is Ellipsis else {}
+        several: dict[str, Any] = {"action": "extend"} if parts[-1] is Ellipsis else {}
         several |= {"default": None} if several and default is not MISSING else {}
         return {**base, "nargs": "+", "type": parts[0], **several}
     return {**base, "type": hint}
