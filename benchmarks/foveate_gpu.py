@@ -124,7 +124,7 @@ class Stopwatch:
         return median_milliseconds(work, runs, self.cuda, warm_up=0)
 
 
-class Case:
+class GpuCase:
     """One model, one picture size, one batch: the stages, each a function of what the stage before it gave."""
 
     def __init__(self, model: Any, side: int, batch: int, device: torch.device, sources: Sequence[str]) -> None:
@@ -211,7 +211,7 @@ class Case:
         return torch.stack([ids for ids, _ in steps], 1)
 
 
-def measure(case: Case, watch: Stopwatch, graphs: Graphs | None) -> list[dict[str, Any]]:
+def measure(case: GpuCase, watch: Stopwatch, graphs: Graphs | None) -> list[dict[str, Any]]:
     """All ways and shares of one case. Every total is measured from end to end, not added up."""
     rows: list[dict[str, Any]] = []
 
@@ -251,7 +251,7 @@ def measure(case: Case, watch: Stopwatch, graphs: Graphs | None) -> list[dict[st
     return rows
 
 
-def decoding(case: Case, watch: Stopwatch, graphs: Graphs | None) -> list[dict[str, Any]]:
+def decoding(case: GpuCase, watch: Stopwatch, graphs: Graphs | None) -> list[dict[str, Any]]:
     """Tokens a second of an answer, the prompt's own time taken off, after the full picture and a quarter of it."""
     rows = []
     prompts = {"full": case.encode(case.inputs), "map": case.realize(case.plan(case.maps, round(case.full / 4)))}
@@ -352,7 +352,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
                 if spent + longest > options.seconds:
                     left_out.append(f"{name} {side}² batch {batch}")
                     continue
-                case = Case(model, side, batch, device, options.sources)
+                case = GpuCase(model, side, batch, device, options.sources)
                 graphs = None if options.no_graph or batch > 1 else Graphs(model)
                 rows, answers = measure(case, watch, graphs), decoding(case, watch, graphs)
                 took = time.perf_counter() - started - spent

@@ -47,7 +47,7 @@ FOLLOW = 10.0
 
 
 @dataclass(frozen=True)
-class Server:
+class StartedServer:
     """port: of a running server. process: its number."""
 
     port: int
@@ -76,7 +76,7 @@ class Server:
 
 
 @contextmanager
-def served(*options: str) -> Generator[Server]:
+def served(*options: str) -> Generator[StartedServer]:
     call = [sys.executable, "-m", "arr_coc", "serve", "--port", "0", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
@@ -85,7 +85,7 @@ def served(*options: str) -> Generator[Server]:
         found = re.search(r"http://127\.0\.0\.1:(\d+)", process.stdout.readline())
         if found is None:
             raise SystemExit("the server did not start")
-        yield Server(int(found[1]), process.pid)
+        yield StartedServer(int(found[1]), process.pid)
     finally:
         process.terminate()
         if process.wait(60) != 0:
@@ -131,12 +131,12 @@ def ways(eye: arr_coc.Eye, picture: bytes) -> dict[str, list[bytes]]:
     return {name: [body_of([message(say(sign), picture)], own(sign)) for sign in SIGNS] for name, own in how.items()}
 
 
-def per_second(server: Server, bodies: Sequence[bytes], clients: int, number: int) -> float:
+def per_second(server: StartedServer, bodies: Sequence[bytes], clients: int, number: int) -> float:
     """Closed loop: each client sends its next request when it has the answer to its last."""
     return 1 / seconds_of(server, bodies, clients, number)[0]
 
 
-def seconds_of(server: Server, bodies: Sequence[bytes], clients: int, number: int) -> tuple[float, float]:
+def seconds_of(server: StartedServer, bodies: Sequence[bytes], clients: int, number: int) -> tuple[float, float]:
     """Seconds and processor seconds a request."""
     started, before = time.perf_counter(), server.processor()
     with ThreadPoolExecutor(clients) as pool:
@@ -246,7 +246,7 @@ def overload(seconds: float, times: float, queue: int = 16) -> tuple[Tally, dict
 
 
 def offer(
-    server: Server, known: Sequence[tuple[bytes, str, int]], seconds: float, times: float, queue: int
+    server: StartedServer, known: Sequence[tuple[bytes, str, int]], seconds: float, times: float, queue: int
 ) -> tuple[Tally, dict[str, Any]]:
     """So many times what a server of this queue answers, and what came back. known: as `cases` makes them."""
     tally = Tally()

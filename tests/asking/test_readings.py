@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 import arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import EXAMPLES
+from arr_coc.core.unsure import comparable
 from arr_coc.core.values import Allocation, Answer, Pass
 from arr_coc.eye.light import quick_eye
-from arr_coc.eye.readings import joined_answer, plain, read_several
+from arr_coc.eye.readings import joined_answer, read_several
 
 STREET, QUERY = EXAMPLES / "street.png", "What does the pink sign say?"
 
@@ -51,7 +52,7 @@ def test_the_surest_wins_and_is_shown_last_with_all_tokens_counted():
 def test_agreement_lowers_and_disagreement_raises():
     agree, differ = (joined_answer([answer("12", 0.4), answer(other, 0.5)]) for other in (" 1 2", "77"))
     assert agree.uncertainty < 0.4 < differ.uncertainty
-    assert plain("EUR 12 ") == plain("eur12")
+    assert comparable("EUR 12 ") == comparable("eur12")
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), min_size=2, max_size=5))

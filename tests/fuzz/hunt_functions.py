@@ -19,7 +19,7 @@ import arr_coc
 from arr_coc.core.errors import InputError
 
 # Names that are no doors: a version, an exception, and plain records that the library makes and nobody gives it.
-NO_DOORS = {"__version__", "InputError", "Region", "Answer", "Esper", "VideoStream", "watch"}
+NO_DOORS = {"__version__", "InputError", "Region", "Answer", "Packed", "Esper", "VideoStream", "watch"}
 
 
 def functions(folder: Path) -> Callable[[random.Random], Case]:
@@ -75,6 +75,7 @@ def functions(folder: Path) -> Callable[[random.Random], Case]:
         "detach": (arr_coc.detach, {"model": eye.model}),
         "load_picture": (arr_coc.load_picture, {"source": picture}),
         "look": (arr_coc.look, {"image": picture, "query": "red", "budget": 3}),
+        "pack": (arr_coc.pack, {"image": picture, "query": "red", "budget": 6, "model": "qwen3-vl"}),
         "relevance_source": (named, {"name": "fuzz"}),
         "sense": (arr_coc.sense, {"image": picture, "query": "red", "layout": "mvp13"}),
         "tokens_for": (arr_coc.tokens_for, {"image_size": (64, 96)}),

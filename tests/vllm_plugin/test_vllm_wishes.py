@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from arr_coc import Eye, look
-from arr_coc.app.vllm.wishes import NO_QUESTION, Server
+from arr_coc.app.vllm.wishes import NO_QUESTION, VllmServer
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.models.base import VisualGrid
@@ -25,8 +25,8 @@ ANY = {"relevance": "look"}  # where any map will do: the scorer takes ten times
 
 
 @pytest.fixture(scope="module")
-def server() -> Server:
-    return Server.of({"budget": 96, "max_budget": 400}, str(part_folder(MINI)))
+def server() -> VllmServer:
+    return VllmServer.of({"budget": 96, "max_budget": 400}, str(part_folder(MINI)))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def street() -> torch.Tensor:
     return torch.from_numpy(pixels.copy()).permute(2, 0, 1) / 255
 
 
-def leaves(server: Server, street: torch.Tensor, given=None, question=QUESTION, size=SIZE) -> np.ndarray:
+def leaves(server: VllmServer, street: torch.Tensor, given=None, question=QUESTION, size=SIZE) -> np.ndarray:
     (wish,) = server.wishes(given, 1, question)
     return server.leaves(json.loads(json.dumps(wish)), street, GRID, size)
 
@@ -60,12 +60,12 @@ def test_budget_is_exact_and_held_to_the_servers(server, street):
     assert len(leaves(server, street, {"keep": 1.0, **ANY})) == 400
     (largest,) = server.wishes(server.largest, 1)
     assert len(server.leaves(largest, street, GRID, SIZE)) == 400
-    free = Server.of(None)
+    free = VllmServer.of(None)
     assert len(free.leaves(free.wishes(free.largest, 1)[0], street, GRID, SIZE)) == GRID.tokens
 
 
 def test_without_any_default_a_quarter_is_kept(street):
-    free = Server.of(None, str(part_folder(MINI)))
+    free = VllmServer.of(None, str(part_folder(MINI)))
     assert len(leaves(free, street, ANY)) == GRID.tokens // 4
 
 
@@ -159,4 +159,4 @@ def test_an_allocation_of_another_picture_is_refused(server, street):
 @pytest.mark.parametrize("given", [{"max_budget": 0}, {"budget": 500, "max_budget": 400}, {"nonsense": 1}, [1]])
 def test_a_server_does_not_start_on_bad_defaults(given):
     with pytest.raises(InputError):
-        Server.of(given)
+        VllmServer.of(given)

@@ -27,7 +27,7 @@ STYLE = "body{font:16px sans-serif;margin:2em auto;max-width:75em}img{max-width:
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class MinedCase:
     """A record and how it went. seen: share of its boxes at level 0, None where it has none. said, right: of a model,
     where one was asked."""
 
@@ -52,16 +52,16 @@ class Case:
         return {**told, "tokens": self.allocation.tokens, "full": self.allocation.full}
 
 
-def look_at(record: OwnRecord, keep: float, relevance: str, eye: Eye | None) -> Case:
+def look_at(record: OwnRecord, keep: float, relevance: str, eye: Eye | None) -> MinedCase:
     """One record, by `look` or, with an eye, by what it answers."""
     picture = load_picture(record.image)
     if eye is None:
         budget = max(1, math.floor(keep * tokens_for(picture.size) + 1e-9))
         allocation = prepare(picture).look(record.query, budget, relevance=relevance).allocation
-        return Case(record, picture, allocation, _seen(allocation, record))
+        return MinedCase(record, picture, allocation, _seen(allocation, record))
     answer = eye.set_image(picture.pixels).ask(record.query, keep=keep, relevance=relevance)
     seen = _seen(answer.allocation, record)
-    return Case(
+    return MinedCase(
         record,
         picture,
         answer.allocation,
@@ -84,16 +84,16 @@ def hardest(
     relevance: str,
     eye: Eye | None = None,
     advance: Callable[[], None] = lambda: None,
-) -> list[Case]:
+) -> list[MinedCase]:
     """The hardest `number` of the records, the hardest first; of no more are pictures held."""
-    kept: list[Case] = []
+    kept: list[MinedCase] = []
     for record in records:
         kept = sorted([*kept, look_at(record, keep, relevance, eye)], key=lambda case: case.ease)[:number]
         advance()
     return kept
 
 
-def write_cases(folder: Path, cases: Sequence[Case], facts: dict[str, Any]) -> list[Path]:
+def write_cases(folder: Path, cases: Sequence[MinedCase], facts: dict[str, Any]) -> list[Path]:
     """index.html with a picture of each case, hardest.json, and hardest.jsonl, which can be learned from."""
     parts = []
     for number, case in enumerate(cases, 1):

@@ -12,14 +12,12 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, replace
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any
 
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json, write_text, writing
+from arr_coc.core.files import locked_folder, write_json, write_text, writing
 
 from ..options import flags_of, parse
 from .options import BenchOptions
@@ -118,7 +116,7 @@ def nothing_shown() -> Generator[Callable[..., None]]:
 @contextmanager
 def locked(folder: Path | None) -> Generator[None]:
     """One run at a time in a folder: two would measure everything twice. The lock goes with the process."""
-    if folder is None or find_spec("fcntl") is None:
+    if folder is None:
         yield
         return
     if folder.exists() and not folder.is_dir():
@@ -126,15 +124,10 @@ def locked(folder: Path | None) -> Generator[None]:
     new = not folder.exists()
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    fcntl: Any = import_module("fcntl")
-    place = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise InputError(f"another bench writes into {folder}; wait for it or choose another --out") from error
+        with locked_folder(folder, "bench"):
+            yield
     finally:
-        os.close(place)
         if new and not any(folder.iterdir()):  # what was asked for cannot be: leave no trace
             folder.rmdir()
 

@@ -30,7 +30,7 @@ from .devices import Devices
 from .options import RunOptions, option, plain
 from .own_data import HELD_OUT, read_own, split_by_picture
 from .run import Moment, Notes, Schedule, Training, command, door
-from .word_lessons import BILLS, OWN, Example, bill_lessons, examples, needle_lessons, own_lessons, page_lessons
+from .word_lessons import BILLS, OWN, WordExample, bill_lessons, examples, needle_lessons, own_lessons, page_lessons
 
 WIDTH = 32
 WORD_WIDTH = 24
@@ -44,7 +44,7 @@ class Ranker(nn.Module):
     word_mean: Tensor
     word_scale: Tensor
 
-    def __init__(self, sample: Sequence[Example]) -> None:
+    def __init__(self, sample: Sequence[WordExample]) -> None:
         super().__init__()
         phrases, words = (
             np.concatenate([getattr(one, name) for one in sample]).astype(np.float32) for name in ("phrases", "words")
@@ -109,7 +109,7 @@ class Batch(NamedTuple):
     pages: int
 
 
-def collate(chosen: Sequence[Example]) -> Batch:
+def collate(chosen: Sequence[WordExample]) -> Batch:
     sizes, lengths = [len(one.phrases) for one in chosen], [len(one.words) for one in chosen]
     starts, total = np.cumsum([0, *sizes])[:-1], sum(sizes)
     near = [
@@ -148,7 +148,7 @@ def loss_of(logits: Tensor, batch: Batch) -> Tensor:
     return single.sum() / batch.pages + 0.5 * -(right / total).clamp(min=1e-6).log().mean()
 
 
-def rank_report(found: Sequence[Example], model: Ranker) -> dict[str, tuple[int, float, float]]:
+def rank_report(found: Sequence[WordExample], model: Ranker) -> dict[str, tuple[int, float, float]]:
     """Family → questions, and the shares whose answer holds the best word, and one of the best three phrases."""
     rows: dict[str, list[tuple[float, float]]] = {}
     model.eval()
@@ -163,7 +163,7 @@ def rank_report(found: Sequence[Example], model: Ranker) -> dict[str, tuple[int,
     return {family: (len(values), *np.mean(values, axis=0).tolist()) for family, values in sorted(rows.items())}  # type: ignore[misc]
 
 
-def calibration_of(found: Sequence[Example], model: Ranker) -> np.ndarray:
+def calibration_of(found: Sequence[WordExample], model: Ranker) -> np.ndarray:
     """(3,) weights of `answer.doubts`, fitted so that a copied answer is right as often as it says. Pages drawn by a
     browser, which are the most like real ones, count half."""
     told, right = [], []
@@ -228,7 +228,7 @@ class WordsTraining(Training[WordsOptions]):
         self.aside += examples(needle_lessons(max(2, options.needle // 6), seed, "validation"), seed + 3, noisy=0.0)
         aside = bill_lessons(max(2, options.bills // 8), options.questions, seed, "validation")
         self.aside += examples(aside, seed + 7, noisy=0.0)
-        self.own: list[Example] = []
+        self.own: list[WordExample] = []
         if options.data is not None:
             learned, held = split_by_picture(
                 read_own(options.data, options.source, strict=options.strict).records, options.held_out, seed

@@ -143,7 +143,7 @@ def inside(words: Words, boxes: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Example:
+class WordExample:
     """One question about one page: (S, ·), (N, ·) features; neighbours (S, 6); phrase, answer, named (N,)."""
 
     phrases: np.ndarray
@@ -189,7 +189,7 @@ def own_lessons(records: Iterable[OwnRecord]) -> Iterator[Lesson]:
             yield Lesson(words, tuple(WordLesson(one.query, one.boxes, one.context) for one in several), OWN)
 
 
-def examples(lessons: Iterable[Lesson], seed: int, noisy: float = 0.5) -> Iterator[Example]:
+def examples(lessons: Iterable[Lesson], seed: int, noisy: float = 0.5) -> Iterator[WordExample]:
     """Lessons as the ranker sees them, a share of the pages misread; without questions whose answer no word holds."""
     source = np.random.default_rng(seed)
     for lesson in lessons:
@@ -202,4 +202,4 @@ def examples(lessons: Iterable[Lesson], seed: int, noisy: float = 0.5) -> Iterat
             if answer.any():
                 named = inside(words, asked.context)[page.order]
                 phrases, own = (values.astype(np.float16) for values in features(page, asked.query))  # half the memory
-                yield Example(phrases, own, page.neighbours, page.phrase, answer, named, lesson.family)
+                yield WordExample(phrases, own, page.neighbours, page.phrase, answer, named, lesson.family)

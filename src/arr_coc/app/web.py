@@ -121,7 +121,7 @@ def run(
     uvicorn = import_module("uvicorn")
     family = "[" + host.strip("[]") + "]" if ":" in host else host
 
-    class Server(uvicorn.Server):
+    class ReadyServer(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets=sockets)
             if self.started:
@@ -142,6 +142,6 @@ def run(
         timeout_keep_alive=30, timeout_graceful_shutdown=grace, **settings,
     )  # fmt: skip
     try:
-        Server(configuration).run()
+        ReadyServer(configuration).run()
     except SystemExit as error:
         raise InputError(f"port {port} of {host} cannot be used; choose another with --port") from error

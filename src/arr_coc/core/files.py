@@ -7,6 +7,8 @@ import os
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,27 @@ def writing(place: str | os.PathLike[str], option: str = "--out") -> Generator[N
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"cannot write to {place} ({reason}); choose another folder with {option}") from error
+
+
+@contextmanager
+def locked_folder(folder: str | os.PathLike[str], who: str) -> Generator[None]:
+    """One writer at a time in a folder: two would do everything twice. The lock goes with the process, however it ends.
+
+    who: what the second one is told that the first is. Where the system has no such locks, there is none.
+    """
+    if find_spec("fcntl") is None:
+        yield
+        return
+    fcntl: Any = import_module("fcntl")
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(f"another {who} writes into {folder}; wait for it or choose another --out") from error
+        yield
+    finally:
+        os.close(place)
 
 
 def read_text(path: str | os.PathLike[str], most: int = 1 << 26) -> str:

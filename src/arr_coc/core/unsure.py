@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 from .errors import InputError
@@ -11,7 +12,12 @@ from .values import Answer
 # From here on the model gives more to other texts than to the one it says.
 LIKELY_WRONG = 0.5
 SOMEWHAT = 0.2
-UNSURE = "I cannot read this: the answer is probably wrong; check it, give more tokens, or ask with --passes 4"
+UNSURE = "I cannot read this: the answer is probably wrong; check it, or give more tokens"
+
+
+def comparable(text: str) -> str:
+    """A text as two answers are compared: without case, spaces, signs of currency and the marks between digits."""
+    return re.sub(r"[\s$€£¥:;,]+", "", text).strip(".").casefold()
 
 
 def is_unsure(uncertainty: float) -> bool:

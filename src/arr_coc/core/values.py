@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -304,6 +304,19 @@ class Allocation:
             finest=data.get("finest", 0),
         )
 
+    def compared(self, other: Any) -> Comparison:
+        """How this allocation and another of the same picture differ (see `compare`)."""
+        both = (self, of_kind(other, Allocation, "what is compared"))
+        sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in both]
+        if sizes[0] != sizes[1]:
+            raise InputError(f"cannot compare allocations of different pictures: {sizes[0]} and {sizes[1]}")
+        first, second = map(token_density, both)
+        most = max(self.tokens, other.tokens)
+        moved = float((np.abs(first - second).sum() + abs(self.tokens - other.tokens)) / 2)
+        union = np.maximum(first, second).sum()
+        overlap = float(np.minimum(first, second).sum() / union) if union else 1.0
+        return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / max(most, 1))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Allocation):
             return NotImplemented
@@ -417,16 +430,14 @@ def token_density(allocation: Allocation) -> np.ndarray:
     return density
 
 
-def compare(a: Any, b: Any) -> Comparison:
+class ComparableAllocation(Protocol):
+    """An allocation that can be compared with another of its kind: of a picture, or of a document."""
+
+    def compared(self, other: Any) -> Comparison: ...
+
+
+def compare(a: ComparableAllocation, b: ComparableAllocation) -> Comparison:
     """Overlap and moved tokens of two allocations of the same picture, or of the same document."""
-    if hasattr(a, "compared"):
-        return a.compared(b)
-    both = (of_kind(one, Allocation, "what is compared") for one in (a, b))
-    sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in both]
-    if sizes[0] != sizes[1]:
-        raise InputError(f"cannot compare allocations of different pictures: {sizes[0]} and {sizes[1]}")
-    first, second = token_density(a), token_density(b)
-    moved = float((np.abs(first - second).sum() + abs(a.tokens - b.tokens)) / 2)
-    union = np.maximum(first, second).sum()
-    overlap = float(np.minimum(first, second).sum() / union) if union else 1.0
-    return Comparison(overlap=overlap, moved=moved, similarity=1.0 - moved / max(a.tokens, b.tokens, 1))
+    if not hasattr(a, "compared"):
+        of_kind(a, Allocation, "what is compared")
+    return a.compared(b)

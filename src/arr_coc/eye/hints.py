@@ -7,7 +7,6 @@ never taught to read such a prompt: for it the answer is also copied from the wo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 
 from ..core.checks import shown
 from ..core.errors import InputError
+from ..core.unsure import comparable
 from ..core.values import Allocation, Answer
 from ..pictures.words import Words
 from ..relevance.words.answer import WordsAnswer
@@ -80,15 +80,10 @@ def hints_of(words: Any, allocations: Sequence[Allocation]) -> str:
     return "\n".join(text for text in told if text)
 
 
-def plain_text(text: str) -> str:
-    """A text as answers are compared: no signs of currency, no spaces, no case."""
-    return re.sub(r"[\s$€£¥:;,]+", "", text).strip(".").casefold()
-
-
 def settled(answer: Answer, copied: WordsAnswer) -> Answer:
     """Of what was read from pixels and what was copied from words, the surer; both, where they agree."""
     said, written = 1.0 - answer.uncertainty, copied.sureness
-    if plain_text(answer.text) == plain_text(copied.text):
+    if comparable(answer.text) == comparable(copied.text):
         return replace(answer, text=copied.text, uncertainty=(1 - said) * (1 - written), source=BOTH)
     # Where the two differ, a reading of pixels was right half as often as it said (82 questions about drawn pages).
     said *= DOUBTED

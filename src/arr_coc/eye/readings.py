@@ -14,6 +14,7 @@ from typing import Any
 from ..allocation.distance import LARGEST, LEAST
 from ..allocation.request import Request
 from ..core.checks import whole
+from ..core.unsure import comparable
 from ..core.values import Answer
 
 MOST_READINGS = 5
@@ -78,7 +79,7 @@ def joined_answer(found: Sequence[Answer]) -> Answer:
     if len(found) == 1:
         return found[0]
     best = min(found, key=lambda one: one.uncertainty)
-    same = [plain(one.text) == plain(best.text) for one in found]
+    same = [comparable(one.text) == comparable(best.text) for one in found]
     sure = [1 - one.uncertainty for one in found]
     agreed = sum(share for share, is_same in zip(sure, same, strict=True) if is_same) / max(sum(sure), 1e-12)
     doubt = math.prod(one.uncertainty for one, is_same in zip(found, same, strict=True) if is_same)
@@ -96,8 +97,3 @@ def joined_answer(found: Sequence[Answer]) -> Answer:
         seconds=seconds,
         notes=tuple(dict.fromkeys((*(note for one in ordered for note in one.notes), told))),
     )
-
-
-def plain(text: str) -> str:
-    """A text without what two readings of one word may differ in: capitals and spaces."""
-    return "".join(text.lower().split())

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
-from importlib.util import find_spec
+from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
-from ...core.errors import InputError
-from ...core.files import replacing, same_settings, write_text
+from ...core.files import locked_folder, replacing, same_settings, write_text
 from ...core.records import arrow, has_parquet
 from ...core.unsure import is_unsure
 from .looker import COLUMNS
 from .todo import Keys, key_of
 
-SETTINGS, LOCK, KEYS = "batch.json", ".lock", ".keys"
+SETTINGS, KEYS = "batch.json", ".keys"
 # Rows of a part, at most about.
 ROWS = 1000
 DIGITS = 5
@@ -36,7 +34,8 @@ class Store:
     def __init__(self, folder: Path, settings: Mapping[str, Any], *, rows: int = ROWS, seconds: float = 0.0) -> None:
         self.folder, self.rows, self.seconds = folder, rows, seconds
         folder.mkdir(parents=True, exist_ok=True)
-        self._lock = self._locked()
+        self._lock = ExitStack()
+        self._lock.enter_context(locked_folder(folder, "batch"))
         same_settings(folder / SETTINGS, settings)
         self.keys = Keys(self._written())
         self.before = len(self.keys)
@@ -44,20 +43,6 @@ class Store:
         self._waiting: list[dict[str, Any]] = []
         self._since = 0.0
         self._next = 1 + max((int(path.stem.split("-")[1]) for path in folder.glob("part-*.jsonl")), default=0)
-
-    def _locked(self) -> Any:
-        """One driver at a time: two would do everything twice. The lock goes with the process, however it ends."""
-        file = (self.folder / LOCK).open("w")
-        if find_spec("fcntl") is not None:
-            fcntl: Any = import_module("fcntl")
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                file.close()
-                raise InputError(
-                    f"another batch writes into {self.folder}; wait for it or choose another --out"
-                ) from error
-        return file
 
     def _written(self) -> np.ndarray:
         """(n,) uint64: keys of all parts; what a driver that was killed has left unfinished is removed."""

@@ -20,7 +20,7 @@ from ...core.errors import InputError
 from ...models.base import VisualGrid, adapter
 from ...models.query import find_questions
 from ...models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
-from .wishes import KEY, Server
+from .wishes import KEY, VllmServer
 
 qwen3_vl: Any = import_module("vllm.model_executor.models.qwen3_vl")
 Field: Any = import_module("vllm.multimodal.inputs").MultiModalFieldConfig
@@ -37,9 +37,9 @@ class FoveatedInfo(qwen3_vl.Qwen3VLProcessingInfo):
     """What is known about the model before any request."""
 
     @cached_property
-    def server(self) -> Server:
+    def server(self) -> VllmServer:
         given = self.ctx.get_mm_config().mm_processor_kwargs or {}
-        return Server.of(given.get(KEY), self.model_id)
+        return VllmServer.of(given.get(KEY), self.model_id)
 
     def get_mm_max_tokens_per_item(self, seq_len: int, mm_counts: Mapping[str, int]) -> Mapping[str, int]:
         found = dict(super().get_mm_max_tokens_per_item(seq_len, mm_counts))

@@ -40,7 +40,7 @@ NO_QUESTION = "What is this?"
 
 
 @dataclass(frozen=True)
-class Server:
+class VllmServer:
     """What the server was started with.
 
     default: wishes of requests that do not say otherwise. max_budget: tokens that no picture exceeds; None allows the
@@ -53,7 +53,7 @@ class Server:
     scorer: ScorerRelevance = field(default_factory=ScorerRelevance.bundled)
 
     @classmethod
-    def of(cls, given: Any, model: str = "") -> Server:
+    def of(cls, given: Any, model: str = "") -> VllmServer:
         """given: `arr_coc` of --mm-processor-kwargs. model: a folder, or a name on the hub."""
         default = _mapping(given)
         most = default.pop("max_budget", None)
