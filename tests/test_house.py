@@ -16,7 +16,7 @@ import measure_house as house
 MOST = {
     "library": {"lines": 30_500, "files": 191},
     "together": {"lines": 79_000, "files": 461},
-    "doors": {"allocate": 2_975, "look": 14_710, "attach": 16_070, "ask": 21_065, "Esper": 22_200},
+    "doors": {"allocate": 2_975, "look": 14_720, "attach": 16_080, "ask": 21_075, "Esper": 22_210},
     "long_functions": 12,
     "wide_functions": 32,
     "lines_with_any": 1_665,
