@@ -76,7 +76,7 @@ def test_calibrate_writes_what_attach_and_ask_find(
     found = {**measure(tiny_model(), tiny_processor(), number=7, size=SIZE), "points": True, "heads": [[2, 1], [3, 0]]}
     monkeypatch.setattr("arr_coc_lab.bench.pointing.measure", lambda *_, **__: found)
     with pytest.raises(SystemExit) as ended:
-        main(["calibrate", "--model", str(folder), "--json"])
+        main(["calibrate", "--model", str(folder), "--only", "glance", "--json"])
     assert not ended.value.code
     assert json.loads(capsys.readouterr().out)["file"] == str(folder / GLANCE_NAME)
     model = AutoModelForImageTextToText.from_pretrained(folder)
@@ -84,7 +84,7 @@ def test_calibrate_writes_what_attach_and_ask_find(
     (folder / GLANCE_NAME).unlink()
     found |= {"points": False}
     with pytest.raises(SystemExit):
-        main(["calibrate", "--model", str(folder)])
+        main(["calibrate", "--model", str(folder), "--only", "glance"])
     assert "No head looks at what is asked" in capsys.readouterr().out
     assert not (folder / GLANCE_NAME).exists()
     for wrong in (["--n", "5"], ["--batch", "0"], ["--size", "12"]):

@@ -62,7 +62,7 @@ def test_misread_words_stay_where_they_were(lessons):
 
 def test_a_short_training_learns_and_writes_what_numpy_reads(tmp_path):
     how = {"folder": tmp_path / "run", "out": tmp_path / "out", "device": "cpu", "judge_every": 1e9}
-    training = train(WordsTraining, WordsOptions(pages=(), steps=60, needle=4, batch=8, **how))
+    training = train(WordsTraining, WordsOptions(pages=(), steps=60, needle=4, bills=2, batch=8, **how))
     curve = [point["loss"] for point in training.done["curve"] if "loss" in point]
     assert np.mean(curve[-10:]) < 0.7 * np.mean(curve[:5])
     assert set(ranker_weights(tmp_path / "out" / "ranker.npz")) == set(ranker_weights())
