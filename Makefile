@@ -110,7 +110,7 @@ out/docs-venv/.installed: pyproject.toml
 	out/docs-venv/bin/python -m pip install --quiet "mkdocs-material>=9.6" "mkdocstrings[python]>=0.30"
 	touch $@
 
-docs: out/docs-venv/.installed
+docs: setup out/docs-venv/.installed
 	NO_MKDOCS_2_WARNING=1 out/docs-venv/bin/mkdocs build --quiet --strict
 	@echo "out/site/index.html"
 

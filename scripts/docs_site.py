@@ -1,12 +1,14 @@
 """Hooks of the documentation site (`mkdocs.yml`): pages that are made of what lies elsewhere, none of it written twice.
 
 The README is the first page; CONTRIBUTING, CHANGELOG and SECURITY are pages; every room of the library gets a page of
-its API from its docstrings.
+its API from its docstrings; the page of the commands is what the program prints.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,16 +17,29 @@ ROOT = Path(__file__).parents[1]
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
          "SECURITY.md": "security.md"}  # fmt: skip
 # What a user calls, first; then the rooms by their path through a question.
+FACES = ("looking", "asking", "texturing")
 ROOMS = (
-    *("looking", "asking", "values", "request", "errors", "pictures", "sensing", "knowing", "balancing", "attending"),
-    *("realizing", "backbones", "esper", "video", "draw", "bundled", "pretrained"),
+    *FACES,
+    "core",
+    "pricing",
+    "pictures",
+    "sensing",
+    "relevance",
+    "allocation",
+    "draw",
+    "models",
+    "eye",
+    "video",
+    "packing",
 )
+PROGRAM = ROOT / ".venv" / "bin" / "arr-coc"
 LINK = re.compile(r"(!?\[[^\]]*\])\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def on_config(config: Any) -> Any:
     """The API's pages in the navigation."""
-    for entry in config.nav:
+    reference = next(entry["Reference"] for entry in config.nav if "Reference" in entry)
+    for entry in reference:
         if "API" in entry:
             entry["API"] = [{"arr_coc": "api/index.md"}, *({f"arr_coc.{room}": f"api/{room}.md"} for room in ROOMS)]
     return config
@@ -35,6 +50,7 @@ def on_files(files: Any, config: Any) -> Any:
     for source, page in PAGES.items():
         files.append(made(config, page, content=inside((ROOT / source).read_text(encoding="utf-8"))))
     files.append(made(config, "api/index.md", content=front_door()))
+    files.append(made(config, "reference/commands.md", content=commands_page()))
     for room in ROOMS:
         content = f"::: arr_coc.{room}\n    options:\n      heading_level: 1\n"
         files.append(made(config, f"api/{room}.md", content=content))
@@ -52,6 +68,23 @@ def inside(text: str) -> str:
         return f"{words}({target}{anchor})" if target else words.strip("[]")
 
     return LINK.sub(moved, text)
+
+
+def commands_page() -> str:
+    """Every command, as the program itself tells it."""
+    whole = told("--help")
+    names = re.findall(r"^  (\w+)  +\S", whole.partition("Commands:")[2], flags=re.MULTILINE)
+    assert names, "the program names no commands"
+    pages = [f"## arr-coc {name}\n\n```text\n{told(name, '--help')}\n```\n" for name in names]
+    return "\n".join(["# Commands", "", f"```text\n{whole}\n```", "", *pages])
+
+
+def told(*arguments: str) -> str:
+    """What `arr-coc` prints."""
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+    return subprocess.run(
+        [PROGRAM, *arguments], capture_output=True, text=True, check=True, env=environment
+    ).stdout.strip()
 
 
 def front_door() -> str:

@@ -10,8 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arr_coc.allocation.allocate import allocate
 from arr_coc.core.errors import InputError
-from arr_coc.core.values import Relevance
+from arr_coc.core.values import Relevance, compare
 from arr_coc.looking import examine
 from arr_coc.relevance.look.arousal import (
     ALERT,
@@ -20,13 +21,14 @@ from arr_coc.relevance.look.arousal import (
     TOP,
     UNKNOWN,
     arousal_of,
+    aroused,
     contradiction,
+    feared_regions,
     first_arousal,
     hearts,
     keyword_stakes,
     modulate,
     mood,
-    top_places,
 )
 from arr_coc.relevance.look.learned import ArousalConfig, ArousalEstimator
 
@@ -114,20 +116,56 @@ def test_alarm_never_flattens_and_keeps_the_order(seed: int, rows: int, cols: in
         assert alert[top].min() >= alert[~top].max()
 
 
-def test_fear_doubles_the_top_five_suppresses_the_rest_and_stays_in_range():
-    relevance = torch.linspace(0.0, 0.8, 16).view(1, 4, 4)
-    afraid = modulate(relevance, 0.7).flatten()
-    plain = relevance.flatten()
-    torch.testing.assert_close(afraid[:-5], plain[:-5] * 0.3)
-    torch.testing.assert_close(afraid[-5:], (plain[-5:] * 2).clamp(max=1))
-    assert afraid.max() == 1
-    faint = modulate(relevance / 4, 0.9).flatten()
-    torch.testing.assert_close(faint[-5:], plain[-5:] / 2)
+def two_spots() -> torch.Tensor:
+    """A field of lukewarm ground with three spots, each weaker than the one before."""
+    relevance = torch.full((1, 32, 32), 0.2)
+    for (row, col), value in (((4, 4), 0.8), ((26, 26), 0.7), ((4, 26), 0.6)):
+        relevance[0, row - 1 : row + 2, col - 1 : col + 2] = value
+    return relevance
 
 
-def test_the_top_is_exactly_five_whatever_the_ties_and_fewer_where_there_are_fewer():
-    assert top_places(torch.ones(2, 4, 4)).flatten(1).nonzero()[:, 1].tolist() == [0, 1, 2, 3, 4] * 2
-    assert top_places(np.ones((1, 1, 3))).all()
+def test_fear_doubles_the_best_regions_suppresses_the_rest_and_stays_in_range():
+    relevance = two_spots()
+    inside = feared_regions(relevance)
+    afraid = modulate(relevance, 0.7)
+    assert inside[0, 4, 4]
+    assert inside[0, 26, 26]
+    assert not inside[0, 4, 26], "two regions, not three"
+    assert 40 < int(inside.sum()) < 120, "regions, not places"
+    torch.testing.assert_close(afraid[inside], (relevance[inside] * 2).clamp(max=1))
+    torch.testing.assert_close(afraid[~inside], relevance[~inside] * 0.3)
+
+
+def test_fear_moves_tokens_at_an_exact_budget_and_narrows_them_to_few_regions():
+    relevance = two_spots()[0].numpy()
+    calm, afraid = (allocate(modulate(relevance[None], value)[0], 24, image_size=(512, 512)) for value in (0.1, 0.9))
+    assert calm.tokens == afraid.tokens == 24
+    assert compare(calm, afraid).moved > 3
+    fine = [one.level_map() == 0 for one in (calm, afraid)]
+    corner = np.s_[:6, 10:]
+    assert fine[1][corner].sum() < fine[0][corner].sum(), "the third spot is given up"
+
+
+def test_regions_are_apart_whatever_the_ties_and_fewer_where_there_are_fewer():
+    assert feared_regions(np.ones((1, 1, 3))).any()
+    assert not feared_regions(np.zeros((1, 4, 4))).any()
+    assert feared_regions(torch.ones(2, 4, 4)).flatten(1).any(1).all()
+
+
+@pytest.mark.parametrize("word", ["gun", "tumor", "danger", "bomb"])
+def test_fear_is_reached_by_one_look(word: str):
+    question = f"Is there a {word}?"
+    ways = [np.random.default_rng(seed).random((8, 8)) for seed in range(3)]
+    assert first_arousal(question, ways).mood == "fear"
+    assert first_arousal("What is the title?", ways).mood == "calm"
+    agreed = [ways[0]] * 3
+    assert first_arousal(question, agreed).mood == "alert"
+    unsure, sure = 0.6 * two_spots()[0].numpy(), np.clip(2 * two_spots()[0].numpy(), 0, 1)
+    changed, felt = aroused(unsure, question)
+    assert felt.mood == "fear"
+    assert not np.array_equal(changed, unsure)
+    assert aroused(sure, question)[0] is sure, "who is sure is not afraid"
+    assert aroused(unsure, "What is the title?")[0] is unsure
 
 
 @settings(max_examples=40, deadline=None)
@@ -210,5 +248,28 @@ def test_the_first_look_is_aroused_by_question_and_picture():
     afraid = examine(picture, "Is there danger on the right?", relevance="look")
     assert not any("arousal" in note for note in calm.notes)
     assert any("(fear)" in note and "'danger'" in note for note in afraid.notes), afraid.notes
-    # Tunnel vision: five places, and less of everything else.
-    assert np.sort(afraid.relevance.map.ravel())[-6] < np.sort(calm.relevance.map.ravel())[-6]
+    # Tunnel vision: two regions, and little of everything else.
+    found = afraid.relevance.map
+    inside = feared_regions(found[None])[0]
+    assert inside.mean() < 0.15
+    assert found[inside].mean() > 3 * found[~inside].mean()
+
+
+def test_a_doubtful_scorer_is_narrowed_by_grave_words_and_by_no_others():
+    from arr_coc.relevance.registry import Maps, Source
+    from arr_coc.relevance.scene import Scene
+
+    doubtful = 0.6 * two_spots()[0].numpy()
+    source = Source("doubtful", lambda scene, query: Relevance(doubtful, query=query), narrows=True)
+    scene = Scene(np.zeros((64, 64, 3), np.uint8))
+
+    def found(query: str, by: Source = source) -> Relevance:
+        maps: Maps = by.maps([scene], [query])
+        return maps.relevance[0]
+
+    assert np.array_equal(found("What is the title?").map, doubtful)
+    grave = found("Is there a gun?")
+    assert not np.array_equal(grave.map, doubtful)
+    assert "fear" in grave.notes[-1]
+    plain = Source("mine", lambda scene, query: Relevance(doubtful, query=query))
+    assert np.array_equal(found("Is there a gun?", plain).map, doubtful), "a caller's own map is left alone"

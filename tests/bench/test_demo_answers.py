@@ -88,3 +88,22 @@ def test_mistakes_get_one_line(capsys, arguments, word):
     printed = capsys.readouterr()
     assert (stopped.value.code, printed.err.count("\n")) == (2, 1)
     assert word in printed.err
+
+
+def test_a_gallery_tells_right_and_wrong_and_shows_every_picture(tmp_path):
+    rows = []
+    for name, right in (("cards.answer", True), ("forms.answer", False)):
+        file = tmp_path / "drawn" / f"{name}.png"
+        file.parent.mkdir(exist_ok=True)
+        Image.new("RGB", (90, 60), "red").save(file)
+        row = {"picture": name.split(".")[0], "query": "What?", "answer": "42", "truth": "43", "right": right}
+        rows.append({**row, "tokens": 8, "full": 64, "uncertainty": 0.25, "file": str(file)})
+    demo_answers.write_gallery({"answers": rows, "right": 1, "asked": 2}, tmp_path / "gallery.md")
+    page = (tmp_path / "gallery.md").read_text()
+    assert "2 pictures, 1 right" in page
+    assert "**42** (right), unsure 0.25, 8 of 64 tokens." in page
+    assert "**42** (wrong: it is 43)" in page
+    for name in ("cards.answer", "forms.answer"):
+        assert f"gallery/{name}.jpg" in page
+        with Image.open(tmp_path / "gallery" / f"{name}.jpg") as shown:
+            assert shown.size == (720, 480)

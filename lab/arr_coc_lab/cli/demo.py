@@ -44,6 +44,7 @@ def demo() -> None:
       arr-coc demo look --json | jq .looks[0].tokens
       arr-coc demo answers
       arr-coc demo answers --keep 0.125 --out eighth
+      arr-coc demo gallery --page gallery.md
       arr-coc demo zoo
     """
 
@@ -73,6 +74,31 @@ def answers(
     from .demo_answers import run
 
     run(keep=keep, questions=questions, seed=seed, out=out, device=device, quiet=as_json)
+
+
+@app.command("gallery")
+def gallery(
+    page: Annotated[Path, typer.Option(help="The page; pictures go into a folder beside it.")] = Path("out/gallery.md"),
+    keep: Annotated[float, typer.Option(help="Share of the visual tokens to spend.")] = 0.125,
+    seed: Annotated[int, typer.Option(help="Of the freshly drawn pictures, two for each family.")] = 7,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+) -> None:
+    """A page of twenty-two pictures with question, answer, truth and what the model saw, right and wrong ones alike.
+
+    \b
+    Examples:
+      arr-coc demo gallery
+      arr-coc demo gallery --keep 0.25 --page gallery.md
+    """
+    wait_asleep()
+    from tempfile import TemporaryDirectory
+
+    from .demo_answers import run, write_gallery
+
+    with TemporaryDirectory() as folder:
+        found = run(keep=keep, questions=2, seed=seed, out=Path(folder), device=device, quiet=False, number=2)
+        write_gallery(found, page)
+    say(f"files: {page}")
 
 
 @app.command("look")

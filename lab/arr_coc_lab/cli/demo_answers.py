@@ -38,21 +38,25 @@ def examples(number: int) -> Iterator[Posed]:
             yield Posed(f"{Path(name).stem}.answer.{place}", EXAMPLES / name, query, truth)
 
 
-def fresh(seed: int) -> Iterator[Posed]:
-    """Picture 0 of every family's test split: held-out typefaces, and nobody looked whether it is easy."""
+def fresh(seed: int, number: int = 1) -> Iterator[Posed]:
+    """The first pictures of every family's test split: held-out typefaces, and nobody looked whether they are easy."""
     for family in FAMILIES:
-        batch = render(family, 1, SIZE, seed, "test")
-        yield Posed(f"{family}.answer", picture(batch, 0), batch.questions[0], batch.answers[0])
+        batch = render(family, number, SIZE, seed, "test")
+        for place in range(number):
+            name = f"{family}.answer" + (f".{place + 1}" if place else "")
+            yield Posed(name, picture(batch, place), batch.questions[place], batch.answers[place])
 
 
-def run(*, keep: float, questions: int, seed: int, out: Path, device: str, quiet: bool) -> None:
+def run(
+    *, keep: float, questions: int, seed: int, out: Path, device: str, quiet: bool, number: int = 1
+) -> dict[str, Any]:
     """Ask everything, write pages and JSON, print a table or the JSON."""
     check_request(["x"], None, keep)
     check_device(device)
     if questions < 0:
         raise InputError(f"--questions {questions} is less than none; give 0 or more")
     started = perf_counter()
-    posed = [*examples(questions), *fresh(seed)]
+    posed = [*examples(questions), *fresh(seed, number)]
     with progress(["mini", *(one.name for one in posed)], "", hidden=quiet) as advance:
         advance("mini")
         eye = Eye.from_pretrained(device=device)
@@ -73,6 +77,37 @@ def run(*, keep: float, questions: int, seed: int, out: Path, device: str, quiet
         print_json(document)
     else:
         print_answers(document, perf_counter() - started)
+    return document
+
+
+GALLERY_WIDTH = 720
+NOT_CHOSEN = """They were not chosen by whether `mini` reads them: the first questions about each
+example, and the first pictures of every family of Needle World's test split under a seed. Each shows the picture, the
+relevance for its question, where the tokens went, and what the model saw."""
+
+
+def write_gallery(document: dict[str, Any], page: Path) -> None:
+    """A page of Markdown with every picture, its question, what was said and what is true; pictures lie in a folder
+    beside it that is named after it."""
+    from PIL import Image
+
+    from arr_coc.core.files import replacing, write_text
+
+    pictures = page.with_suffix("")
+    lines = ["# Gallery", "", f"{document['asked']} pictures, {document['right']} right answers. {NOT_CHOSEN}"]
+    lines += ["", "```sh", f"arr-coc demo gallery --page {page.name}", "```"]
+    with writing(pictures):
+        for row in document["answers"]:
+            file = pictures / f"{Path(row['file']).stem}.jpg"
+            with Image.open(row["file"]) as drawn, replacing(file) as temporary:
+                height = round(drawn.height * GALLERY_WIDTH / drawn.width)
+                drawn.convert("RGB").resize((GALLERY_WIDTH, height)).save(temporary, "JPEG", quality=70, optimize=True)
+            verdict = "right" if row["right"] else f"wrong: it is {row['truth']}"
+            lines += ["", f"## {row['picture']}: {row['query']}", ""]
+            cost = f"{row['tokens']} of {row['full']} tokens"
+            lines += [f"**{row['answer']}** ({verdict}), unsure {row['uncertainty']:.2f}, {cost}."]
+            lines += ["", f"![{row['query']}]({pictures.name}/{file.name})"]
+        write_text(page, "\n".join(lines) + "\n")
 
 
 def ask_and_draw(eye: Eye, one: Posed, keep: float, out: Path) -> tuple[AnswerPanel, dict[str, Any]]:

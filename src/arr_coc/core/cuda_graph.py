@@ -1,11 +1,44 @@
-"""A function recorded once as a CUDA graph and replayed: for work whose launches take longer than the work."""
+"""Work recorded once as a CUDA graph and replayed: for work whose launches take longer than the work.
+
+A recording must not be disturbed: freeing another graph in the middle of one breaks both. So one recording at a time
+holds the lock of the process, the garbage collector rests, and graphs that fall out are kept until it is over. What
+goes wrong in a recording never reaches an answer: `GraphCache` then gives nothing, and its caller works plainly.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import gc
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Hashable
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any, Generic, TypeVar
 
 import torch
+
+Recorded = TypeVar("Recorded")
+
+_RECORDING_LOCK = RLock()
+# Graphs that nobody holds any more, while another one is recorded. None: nothing is being recorded.
+_waiting: list[Any] | None = None
+
+
+@contextmanager
+def undisturbed() -> Generator[None]:
+    """One recording at a time; nothing is collected and no graph is freed before it is over."""
+    global _waiting
+    with _RECORDING_LOCK:
+        collects, outermost = gc.isenabled(), _waiting is None
+        gc.disable()
+        _waiting = [] if outermost else _waiting
+        try:
+            yield
+        finally:
+            if collects:
+                gc.enable()
+            if outermost:
+                _waiting = None
 
 
 class CudaGraph:
@@ -15,22 +48,26 @@ class CudaGraph:
     next call.
     """
 
-    def __init__(self, work: Callable[[], Any], device: torch.device) -> None:
+    def __init__(self, work: Callable[[], Any], device: torch.device, pool: Any = None) -> None:
+        """pool: of `torch.cuda.graph_pool_handle`, where several graphs that never run at once share their memory."""
         self.work = work
         self.graph: torch.cuda.CUDAGraph | None = None
         self.result: Any = None
-        if device.type != "cuda":
-            return
-        with torch.cuda.device(device):
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream), torch.no_grad():
-                for _ in range(2):  # lets libraries choose their kernels and workspaces outside of the capture
-                    work()
-            torch.cuda.current_stream().wait_stream(stream)
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"), torch.no_grad():
-                self.result = work()
+        if device.type == "cuda":
+            with undisturbed(), torch.cuda.device(device):
+                self._record(pool)
+
+    def _record(self, pool: Any) -> None:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream), torch.no_grad():
+            for _ in range(2):  # lets libraries choose their kernels and workspaces outside of the capture
+                self.work()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"), torch.no_grad():
+            result = self.work()
+        self.graph, self.result = graph, result
 
     def __call__(self) -> Any:
         if self.graph is None:
@@ -38,3 +75,62 @@ class CudaGraph:
                 return self.work()
         self.graph.replay()
         return self.result
+
+    def __del__(self) -> None:
+        held, waiting = (self.__dict__.pop("graph", None), self.__dict__.pop("result", None)), _waiting
+        if held[0] is not None and waiting is not None:
+            waiting.append(held)
+
+
+class GraphCache(Generic[Recorded]):
+    """What was recorded, by key: at most `most`, the one that was used longest ago goes first.
+
+    A key is recorded when it comes for the second time: a recording costs more than one use saves. A key whose
+    recording failed is never tried again. One thread at a time.
+    """
+
+    def __init__(self, most: int, name: str, seen: int = 256) -> None:
+        """name: what is recorded, for the warning. seen: so many keys are remembered that came once or failed."""
+        self.most, self.name, self.seen = most, name, seen
+        self.held: OrderedDict[Hashable, Recorded] = OrderedDict()
+        self.once: OrderedDict[Hashable, bool] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def get(self, key: Hashable, record: Callable[[], Recorded], at_once: bool = False) -> Recorded | None:
+        """What was recorded for a key.
+
+        Args:
+            key: Of the shapes that a recording serves.
+            record: Makes it.
+            at_once: Record a key that comes for the first time.
+
+        Returns:
+            It, or None where the caller must do the work without it.
+        """
+        if key in self.held:
+            self.held.move_to_end(key)
+            return self.held[key]
+        failed = self.once.get(key)
+        if failed or (failed is None and not at_once):
+            self._remember(key, bool(failed))
+            return None
+        while len(self.held) >= self.most:  # before the recording, never in it
+            self.held.popitem(last=False)
+        try:
+            made = record()
+        except Exception as error:  # whatever it is, the plain way gives the same answer
+            self._remember(key, True)
+            line = f"{type(error).__name__}: {error}".splitlines()[0]
+            warnings.warn(f"no CUDA graph of {self.name} for this size ({line}); it runs without one", stacklevel=2)
+            return None
+        self.once.pop(key, None)
+        self.held[key] = made
+        return made
+
+    def _remember(self, key: Hashable, failed: bool) -> None:
+        self.once[key] = failed
+        self.once.move_to_end(key)
+        while len(self.once) > self.seen:
+            self.once.popitem(last=False)

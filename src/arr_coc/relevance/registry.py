@@ -69,7 +69,8 @@ class Source:
     installs `packages` by, where the source needs packages that may be missing. ready: says in one line what else is
     missing, or None, given what is offered; also as "module:name". together: the function takes all scenes and all
     questions of a prompt, and returns `Maps`. option: what may be written behind the name and a colon, as in
-    "photos:fast"; given: what was, which the function takes as `option=`.
+    "photos:fast"; given: what was, which the function takes as `option=`. narrows: whether fear, at grave stakes and in
+    doubt, narrows its maps to few regions; sources that know arousal themselves, and a caller's own, are left alone.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Source:
     option: str | None = None
     option_needed: bool = False
     given: str = ""
+    narrows: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "needs", frozenset(self.needs))
@@ -113,9 +115,26 @@ class Source:
         if self.given:
             function = partial(function, option=self.given)
         if self.together:
-            return function(scenes, queries)
-        found = [function(scene, query) for scene, query in zip(scenes, queries, strict=True)]
-        return Maps(found, [None] * len(found))
+            found = function(scenes, queries)
+        else:
+            one_by_one = [function(scene, query) for scene, query in zip(scenes, queries, strict=True)]
+            found = Maps(one_by_one, [None] * len(one_by_one))
+        return _in_fear(found, queries) if self.narrows else found
+
+
+def _in_fear(found: Maps, queries: Sequence[str]) -> Maps:
+    """Maps of a learned source, narrowed where a question of grave stakes meets a doubtful map."""
+    from .look.arousal import GRAVE, aroused, keyword_stakes
+
+    if all(keyword_stakes(query).value < GRAVE for query in queries):
+        return found
+    maps = list(found.relevance)
+    for number, (one, query) in enumerate(zip(maps, queries, strict=True)):
+        if isinstance(one, Relevance):
+            narrowed, felt = aroused(one.map, query)
+            if narrowed is not one.map:
+                maps[number] = replace(one, map=narrowed, notes=(*one.notes, felt.note()))
+    return replace(found, relevance=maps)
 
 
 # The library's own, by the rooms that know them. Rooms above this one are named, not imported.
@@ -135,6 +154,7 @@ BUILT_IN: Mapping[str, Source] = {
             summary="the learned scorer's map",
             ready="arr_coc.relevance.scorer.source:scorer_missing",
             together=True,
+            narrows=True,
         ),
         Source(
             "glance",
@@ -143,6 +163,7 @@ BUILT_IN: Mapping[str, Source] = {
             "the model's own attention on a coarse first look",
             together=True,
             option="three",
+            narrows=True,
         ),
         Source(
             "words",
@@ -157,6 +178,7 @@ BUILT_IN: Mapping[str, Source] = {
             summary="where the things that the question names are, by a detector",
             ready="arr_coc.relevance.photos.source:photos_missing",
             option="fast",
+            narrows=True,
         ),
         Source(
             "encoder",

@@ -85,10 +85,27 @@ COMPLETE = "_ARR_COC_COMPLETE"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EIO)
 
 
+# What the program says where it is called with nothing.
+FIRST_STEPS = """\
+arr-coc decides where a question needs a vision-language model's visual tokens.
+
+Five things to try:
+  arr-coc look page.png "What is the total?"         where the tokens would go; draws it
+  arr-coc ask invoice.pdf "What is the total?"       an answer, offline, from all pages
+  arr-coc demo answers                               the library at work on its own pictures
+  arr-coc microscope --open                          the same on a web page
+  arr-coc doctor                                     what is installed, and what is missing
+
+arr-coc --help lists all commands; arr-coc COMMAND --help explains one."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit: 0 when all went well, 2 for input that cannot be used, 130 after Ctrl-C."""
     whole_process = arguments is None
-    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if not arguments and COMPLETE not in os.environ:
+        print(FIRST_STEPS)
+        sys.exit(flush(0))
     # typer does not name the parent of all its usage errors in public; it is the parent of BadParameter's parent.
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
     plain_streams()

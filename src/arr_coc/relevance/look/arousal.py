@@ -23,10 +23,13 @@ ALERT, FEAR = 0.3, 0.7
 GAMMA = 1.5
 # Places this close to a picture's highest count as its top, which no power can tell apart.
 TOP = 0.95
-FEARED_PLACES = 5
+# In fear so many regions are seen and little else; each reaches so far from its best place, in longer sides of the map.
+FEARED_REGIONS, FEARED_REACH = 2, 0.12
 BOOST, SUPPRESSION = 2.0, 0.3
 STAKES_WEIGHT, UNCERTAINTY_WEIGHT, FAILURES_WEIGHT = 0.6, 0.3, 0.1
 MANY_FAILURES = 10
+# From these stakes on, life may depend on it, and a doubt counts twice.
+GRAVE = 0.9
 
 
 def arousal_of(stakes: Array, uncertainty: Array, failures: Array) -> Array:
@@ -62,8 +65,28 @@ class Arousal:
 def first_arousal(question: str, ways: Sequence[np.ndarray], failures: int = 0) -> Arousal:
     """Before any answer: what is at stake by the question's words, and, for uncertainty, how far the ways of knowing,
     maps (h, w) of one size, contradict each other over this picture."""
-    stakes, apart = keyword_stakes(question), contradiction(ways)
-    return Arousal(float(arousal_of(stakes.value, apart, float(failures))), stakes.words, apart)
+    return arousal_by(question, contradiction(ways), failures)
+
+
+def arousal_by(question: str, doubt: float, failures: int = 0) -> Arousal:
+    """Arousal before any answer.
+
+    Args:
+        question: Its words say what is at stake.
+        doubt: In [0, 1], how far what is known of the picture contradicts itself. It counts twice where the stakes are
+            grave, so that fear can be reached by one look.
+        failures: Recent ones, counted.
+    """
+    stakes = keyword_stakes(question)
+    felt = min(1.0, 2 * doubt) if stakes.value >= GRAVE else doubt
+    return Arousal(float(arousal_of(stakes.value, felt, float(failures))), stakes.words, doubt)
+
+
+def aroused(relevance: np.ndarray, question: str) -> tuple[np.ndarray, Arousal]:
+    """What fear does to a map (h, w) in [0, 1] that one learned source has made: its doubt is what its best place lacks
+    to 1. Short of fear the map stays as it is; its power was learned with it."""
+    felt = arousal_by(question, 1.0 - float(np.clip(relevance.max(initial=0.0), 0, 1)))
+    return (modulate(relevance[None], felt.value)[0], felt) if felt.mood == "fear" else (relevance, felt)
 
 
 def contradiction(ways: Sequence[np.ndarray]) -> float:
@@ -84,14 +107,15 @@ def modulate(relevance: Array, arousal: Array | float) -> Array:
     """(B, h, w) relevance in [0, 1] and arousal, one number or (B,) → (B, h, w) in [0, 1].
 
     Calm leaves the map alone; alert raises it to the power 1.5, after the rim of each spot at its top has been lowered
-    (`hearts`); fear doubles the top 5 places and suppresses the rest to 30 %.
+    (`hearts`); fear doubles the best regions and suppresses the rest to 30 %. Regions, because single places of a map
+    are smaller than a token, and doubling them moves none.
     """
     if relevance.ndim != 3:
         raise InputError(f"relevance must be (B, h, w), got {tuple(relevance.shape)}; add a first dimension of 1")
     library = arrays.namespace(relevance)
     level = for_each_picture("arousal", arousal, relevance)
     alert = hearts(relevance) ** GAMMA
-    afraid = library.where(top_places(relevance), relevance * BOOST, relevance * SUPPRESSION)
+    afraid = library.where(feared_regions(relevance), relevance * BOOST, relevance * SUPPRESSION)
     aroused = library.where(level >= FEAR, afraid, alert).clip(0, 1)
     return library.where(level >= ALERT, aroused, relevance)
 
@@ -134,12 +158,24 @@ def around(maps: Array) -> list[Array]:
     return [padded[:, y : y + rows, x : x + cols] for y in range(3) for x in range(3)]
 
 
-def top_places(relevance: Array, places: int = FEARED_PLACES) -> Array:
-    """(B, h, w) → (B, h, w) bool: the highest places of each picture, ties by position."""
-    flat = relevance.reshape(len(relevance), -1)
-    best = arrays.largest_first(flat, min(places, flat.shape[1]))
-    position = arrays.like(np.arange(flat.shape[1]), relevance)
-    return (best[:, :, None] == position).any(1).reshape(relevance.shape)
+def feared_regions(relevance: Array, regions: int = FEARED_REGIONS, reach: float = FEARED_REACH) -> Array:
+    """(B, h, w) → (B, h, w) bool: discs around the best places of each picture, none inside another; ties by position.
+
+    A place counts by the mean of its neighbourhood, so that a spot goes before a speck.
+    """
+    library = arrays.namespace(relevance)
+    rows, cols = relevance.shape[1:]
+    down, across = (arrays.like(np.arange(side), relevance) for side in (rows, cols))
+    radius = max(1.0, reach * max(rows, cols))
+    left = sum(around(arrays.float32(relevance))) / 9 + 1e-3 * arrays.float32(relevance)
+    found = left < -1
+    for _ in range(regions):
+        place = arrays.largest_first(left.reshape(len(left), -1), 1)
+        row, col = place // cols, place % cols
+        near = (down[None, :, None] - row[:, :, None]) ** 2 + (across[None, None] - col[:, :, None]) ** 2 <= radius**2
+        found = found | (near & (library.amax(left, axis=(1, 2), keepdims=True) > 0))
+        left = library.where(near, left * 0 - 1, left)
+    return found
 
 
 # ---- stakes ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,74 @@
+"""Fill the README's figures from the JSON that the benchmarks wrote into docs/data.
+
+    python scripts/fill_figures.py            print the tables
+    python scripts/fill_figures.py --write    put them into README.md
+
+A test compares the README with what this prints, so no figure there is written by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT / "docs" / "data"
+BEGIN, END = "<!-- figures: begin -->\n", "<!-- figures: end -->"
+BUDGETS = (64, 32, 16, 8)
+DOCUMENTS = {"funsd": "scanned forms", "chartqa": "charts"}
+
+
+def percent(row: dict[str, Any], scale: float = 100.0) -> str:
+    """A value with its 95 % interval."""
+    return f"{scale * row['value']:.1f} [{scale * row['low']:.1f}, {scale * row['high']:.1f}]"
+
+
+def needle_table() -> list[str]:
+    """What `mini` answers from few tokens: ours, the best peer, down-sampling."""
+    rows = json.loads((DATA / "peers.json").read_text(encoding="utf-8"))["rows"]
+    full = next(row for row in rows if row["way"] == "full")
+    lines = ["| tokens of 256 | ours | best peer | down-sampling | random |", "|--:|--:|--:|--:|--:|"]
+    for budget in BUDGETS:
+        here = [row for row in rows if row["keep"] == budget / full["tokens"]]
+        ways = {row["way"]: row for row in here}
+        peer = max((row for row in here if row["group"] == "peer"), key=lambda row: row["value"])
+        ours, even, chance = ways["scorer + overlay"], ways["uniform down-sampling"], ways["random + overlay"]
+        shown = [f"**{percent(ours)}**", f"{percent(peer)} ({peer['way']})", percent(even), percent(chance)]
+        lines.append(f"| {budget} | " + " | ".join(shown) + " |")
+    number = f"{full['n']:,}".replace(",", " ")
+    said = f"Answers of `mini` on Needle World, %, held-out seeds and typefaces, n = {number} a cell"
+    return [f"{said}; all 256 tokens: {percent(full)}.", "", *lines]
+
+
+def document_table() -> list[str]:
+    """How much of the answer is shown in full on real documents."""
+    tables = json.loads((DATA / "real.json").read_text(encoding="utf-8"))["tables"]
+    rows = next(table for table in tables if table["title"] == "coverage")["rows"]
+    found = {(row["source"], row["relevance"], row["strategy"]): row for row in rows}
+    lines = ["| real documents | n | ours, 1/8 of the tokens | the middle | down-sampling |", "|---|--:|--:|--:|--:|"]
+    for source, name in DOCUMENTS.items():
+        ours = found[source, "scorer", "overlay"]
+        controls = [found.get((source, *control)) for control in (("centre", "overlay"), ("uniform", "–"))]
+        shown = [percent(one["keep_8"], 1.0) if one else "–" for one in (ours, *controls)]
+        lines.append(f"| {name} ({source}) | {ours['n']} | " + " | ".join(shown) + " |")
+    return ["Share of the answer that is shown in full detail, %:", "", *lines]
+
+
+def figures() -> str:
+    """Both tables, as they stand in the README."""
+    return "\n".join([*needle_table(), "", *document_table(), ""])
+
+
+def main() -> None:
+    if "--write" not in sys.argv[1:]:
+        print(figures())
+        return
+    readme = ROOT / "README.md"
+    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+    readme.write_text(before + BEGIN + figures() + END + rest.partition(END)[2], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

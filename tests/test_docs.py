@@ -1,0 +1,154 @@
+"""The documentation is true: links lead somewhere, Python runs and prints what it says, commands are accepted."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import shutil
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from typer.main import get_command
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+TAUGHT = [page for folder in ("start", "how-to", "concepts") for page in sorted((DOCS / folder).glob("*.md"))]
+STOCK = "Qwen/Qwen3-VL-2B-Instruct"
+# Commands that end by themselves within seconds on the sample files.
+SHORT = ("look", "ask", "doctor", "sense", "cost", "pack")
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    return re.findall(rf"^```(?:{'|'.join(languages)})\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def commands(page: Path) -> list[str]:
+    """Every line of a shell block that calls the program, comments cut off."""
+    lines = "\n".join(blocks(page, "sh", "bash", "console")).replace("\\\n", " ").splitlines()
+    lines = [line.removeprefix("$ ").strip() for line in lines]
+    return [line for line in lines if line.startswith("arr-coc ")]
+
+
+PYTHON = [
+    pytest.param(block, id=f"{named(page)}-{number}")
+    for page in TAUGHT
+    for number, block in enumerate(blocks(page, "python"))
+]
+LINES = [pytest.param(line, id=f"{named(page)}: {line}") for page in PAGES for line in commands(page)]
+SHORT_LINES = [
+    pytest.param(line, id=f"{named(page)}: {line}")
+    for page in TAUGHT
+    for line in commands(page)
+    if line.split()[1] in SHORT and "&&" not in line and "encoder:" not in line and "|" not in line
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text("utf-8"))
+    assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+def test_pages_are_short() -> None:
+    assert len(PAGES[0].read_text("utf-8").splitlines()) <= 200
+    assert not [named(page) for page in TAUGHT if len(page.read_text("utf-8").splitlines()) > 150]
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a tiny random Qwen3-VL, which stands where pages name one of the hub."""
+    sys.path.insert(0, str(ROOT / "tests" / "backbones"))
+    try:
+        from tiny_weights import tiny_weights
+    finally:
+        sys.path.pop(0)
+    return str(tiny_weights(tmp_path_factory.mktemp("stock")) / "mini")
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that pages name."""
+    folder = tmp_path_factory.mktemp("samples")
+    examples = ROOT / "src" / "arr_coc" / "examples"
+    for name, source in {"street": "street", "form": "form", "page": "form", "scan": "receipt", "a": "form"}.items():
+        shutil.copy(examples / f"{source}.png", folder / f"{name}.png")
+    shutil.copy(examples / "chart.png", folder / "b.png")
+    Image.open(examples / "street.png").convert("RGB").save(folder / "plan.jpg")
+    Image.open(examples / "street.png").convert("RGB").save(folder / "street.jpg")
+    sheets = [Image.open(examples / f"{name}.png").convert("RGB") for name in ("form", "receipt", "chart")]
+    for name in ("report", "invoice"):
+        sheets[0].save(folder / f"{name}.pdf", save_all=True, append_images=sheets[1:])
+    (folder / "scans").mkdir()
+    shutil.copy(examples / "receipt.png", folder / "scans" / "one.png")
+    return folder
+
+
+@pytest.fixture
+def beside_samples(samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(samples, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("block", PYTHON)
+def test_python_runs_and_prints_what_it_says(block: str, beside_samples: Path, stock: str) -> None:
+    names: dict[str, Any] = {}
+    if "attach(" in block:
+        from test_readme import stock_model
+
+        names = stock_model()
+    if "relevance_source" in block:
+        from arr_coc.relevance.registry import remove_source
+
+        remove_source("centre")
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        exec(compile(block.replace(STOCK, stock), "page", "exec"), names)
+    promised = re.findall(r"^ *print\(.*\)  +# (.*)$", block, flags=re.MULTILINE)
+    assert printed.getvalue().splitlines() == promised
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_commands_are_accepted(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names, options and their values are right; nothing is run."""
+    from arr_coc.app.cli import build
+
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(line.split(" && ")[0].split(" | ")[0], comments=True)[1:]
+    words = words or ["--help"]
+    group: Any = get_command(build(words))
+    if words[0].startswith("-"):
+        return
+    command = group.commands[words[0]]
+    rest = words[1:]
+    while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
+        command, rest = command.commands[rest[0]], rest[1:]
+    if not hasattr(command, "commands"):
+        command.make_context("arr-coc", rest, resilient_parsing=False)
+
+
+@pytest.mark.parametrize("line", SHORT_LINES)
+def test_commands_run(line: str, run: Any, samples: Path, tmp_path: Path, stock: str) -> None:
+    shutil.copytree(samples, tmp_path, dirs_exist_ok=True)
+    ended = run(*shlex.split(line.replace(STOCK, stock), comments=True)[1:])
+    assert ended.code == 0, ended.err
+
+
+def test_the_readme_tells_what_was_measured() -> None:
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        import fill_figures
+    finally:
+        sys.path.pop(0)
+    block = PAGES[0].read_text("utf-8").partition(fill_figures.BEGIN)[2].partition(fill_figures.END)[0]
+    assert block == fill_figures.figures(), "run python scripts/fill_figures.py --write"
