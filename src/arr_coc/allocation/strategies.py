@@ -49,7 +49,9 @@ _CONTROLS = "arr_coc.allocation.controls"
 BUILT_IN = {
     strategy.name: strategy
     for strategy in (
-        Strategy("overlay", "arr_coc.allocation.job:overlay_leaves", ("overview", "reading", "order"), without_torch=True),
+        Strategy(
+            "overlay", "arr_coc.allocation.job:overlay_leaves", ("overview", "reading", "order"), without_torch=True
+        ),
         Strategy("quadtree", "arr_coc.allocation.job:quadtree_leaves", ("criterion",), without_torch=True),
         Strategy("uniform", f"{_CONTROLS}:uniform"),
         Strategy("random", f"{_CONTROLS}:random", SHAPED),

@@ -103,9 +103,18 @@ class OnnxQwen3VL:
         return list(ends) if isinstance(ends, list) else [ends]
 
 
+@dataclass(frozen=True, eq=False)
+class OnnxPrefix:
+    """The beginning of a prompt that was read: its tokens, and their keys and values (1, heads, tokens, size)."""
+
+    length: int
+    cache: tuple[np.ndarray, ...]
+
+
 class OnnxSpeaker:
     """A prompt that `OnnxQwen3VL` answers, for `eye.decoding.greedy_steps`. ids: with one placeholder for each leaf.
-    seen: what the tower made of the leaves (N, 3). grid: level-0 tokens of the picture, rows and cols."""
+    seen: what the tower made of the leaves (N, 3). grid: level-0 tokens of the picture, rows and cols. before: of a
+    prompt that begins alike."""
 
     def __init__(
         self,
@@ -114,6 +123,7 @@ class OnnxSpeaker:
         seen: VisualFeatures,
         leaves: np.ndarray,
         grid: tuple[int, int],
+        before: OnnxPrefix | None = None,
     ) -> None:
         self.reader, tokens, text = reader, np.array(ids), reader.text
         visual = tokens == reader.config["image_token_id"]
@@ -131,6 +141,20 @@ class OnnxSpeaker:
         self.speeds = rotary_speeds(text["rope_parameters"]["rope_theta"], text["head_dim"])
         nothing = np.zeros((1, text["num_attention_heads"], 0, text["head_dim"]), np.float32)
         self.cache = [nothing] * (2 * text["num_hidden_layers"])
+        if before is not None:
+            self.states, self.positions = self.states[before.length :], self.positions[:, before.length :]
+            self.planes, self.cache = [plane[before.length :] for plane in self.planes], list(before.cache)
+
+    def prefix(self, length: int) -> OnnxPrefix:
+        """The first tokens of the prompt, read; what follows is left to a speaker that is given them as `before`."""
+        states, positions, planes = self.states, self.positions, self.planes
+        self.states, self.positions = states[:length], positions[:, :length]
+        self.planes = [plane[:length] for plane in planes]
+        self.begin()
+        read = OnnxPrefix(length, tuple(self.cache))
+        self.states, self.positions = states[length:], positions[:, length:]
+        self.planes = [plane[length:] for plane in planes]
+        return read
 
     def begin(self) -> DecodingStep:
         angles = interleaved_angles(self.positions, self.speeds, self.reader.text["rope_parameters"]["mrope_section"])
