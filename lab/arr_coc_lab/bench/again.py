@@ -1,8 +1,8 @@
 """`bench again`: many questions about one picture, asked anew and with what was made of it before.
 
 Every way is asked the same questions in the same order. The map of a question is made by every way where its cost is
-told, and once for all of them elsewhere; it is the same either way. Operations are counted by the formulas of the peers,
-the scorer's by torch's own counter.
+told, and once for all of them elsewhere; it is the same either way. Operations are counted by the formulas of the
+peers, the scorer's by torch's own counter.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ class AgainEyes:
         self.device = device
         self.stock = Eye.from_pretrained(str(folder) if weights else MINI, device=device)
         self.light = self.stock if device != "cpu" else Eye(LightEngine(folder), **beside(folder))
+        for eye in (self.stock, self.light):  # what is loaded and compiled when first needed is no question's cost
+            copy(eye).set_image(np.zeros((256, 256, 3), np.uint8)).ask("?", 16, max_new_tokens=2)
 
     def of(self, way: AgainWay) -> Any:
         """An eye that has seen nothing yet."""
@@ -141,7 +143,7 @@ class AskedCost:
         """GFLOP of a question and its answer."""
         allocation, keeps = answer.allocation, self.way.keeps
         leaves, overview = leaves_of(allocation), allocation.overview
-        total = 0.0
+        total, vision = 0.0, self.config.vision_config
         if not self.way.all:
             see, find = scorer_operations(self.scorer, self.size, -(-max(1, len(question)) // 8) * 8)
             total += find + (0.0 if self.seen else see)
@@ -149,10 +151,8 @@ class AskedCost:
         for part in (leaves[:overview], leaves[overview:]):
             new = self._new(part)
             if new:
-                patches = [new * self.config.vision_config.spatial_merge_size**2] * (
-                    self.config.vision_config.depth + 1
-                )
-                total += tower_operations(self.config.vision_config, patches) / 1e9
+                patches = [new * vision.spatial_merge_size**2] * (vision.depth + 1)
+                total += tower_operations(vision, patches) / 1e9
         text = self.config.text_config
         length, said = len(leaves) + AROUND + len(question), len(answer.text) + 1
         before = AROUND // 2 + overview if keeps and overview and self.begun else 0
@@ -207,9 +207,8 @@ def measure(options: AgainOptions, run: BenchRun) -> Report:
     tables = [accuracy_table(answers, asked, ways, facts), cost_table(answers, asked, ways, facts)]
     lines = list(told(answers, asked, ways))
     document = {"schema": 1, "tables": [table.to_json() for table in tables], "lines": lines}
-    return Report(
-        document, tables, facts, lines=lines, page=[*tables, "\n".join(f"- {line}" for line in lines)], name="again"
-    )
+    page = [*tables, "\n".join(f"- {line}" for line in lines)]
+    return Report(document, tables, facts, lines=lines, page=page, name="again")
 
 
 def by_picture(options: AgainOptions) -> list[list[Question]]:
@@ -349,10 +348,10 @@ def told(answers: AnswerStore, asked: Sequence[Sequence[Question]], ways: Sequen
         first, second = (numbered(answers, asked, AGAIN, number, what) for number in (1, 2))
         if AGAIN in ways and len(first) and len(second):
             share = second.mean() / first.mean()
-            kept = "kept" if share <= bar else "missed"
-            yield f"the second question costs {share:.2f} of the first in {what}, promised {bar:g}: {kept} (n = {len(second)})"
+            kept = f"promised {bar:g}: {'kept' if share <= bar else 'missed'} (n = {len(second)})"
+            yield f"the second question costs {share:.3f} of the first in {what}, {kept}"
     for fresh, used in SAME.items():
-        both = [name for name in answered(answers, asked, [fresh, used])] if {fresh, used} <= {*ways} else []
+        both = answered(answers, asked, [fresh, used]) if {fresh, used} <= {*ways} else []
         if both:
             alike = sum(answers.rows[name, fresh]["said"] == answers.rows[name, used]["said"] for name in both)
             worst = max(
