@@ -16,7 +16,7 @@ from tiny_weights import needs_weights, signs
 from arr_coc import Eye, InputError
 from arr_coc.allocation.frame import leaves_of, segments_of
 from arr_coc.core.kept import ByteStore, PictureStore, bytes_of, pixels_key
-from arr_coc.eye.again import LEAVES, PARTS, encoded, store_of
+from arr_coc.eye.again import LEAVES, PARTS, encoded, joined, store_of
 from arr_coc.eye.eye import beside
 from arr_coc.eye.light import LightEngine, normalised, prompt_ids, quick_eye
 from arr_coc.models.qwen3_vl.onnx import OnnxSpeaker, VisualFeatures
@@ -84,21 +84,24 @@ def test_only_leaves_that_nobody_has_seen_are_encoded():
         asked.append(leaves.tolist())
         return leaves * 1.0, leaves[:, :1] + leaves.sum()  # the second hangs on the leaves around
 
+    def whole(*given) -> tuple[np.ndarray, ...]:
+        return joined(encoded(*given))
+
     kept = PictureStore(ByteStore(10_000), "picture")
     overview = np.array([[0, 0, 3], [0, 8, 3]])
     one, two = np.array([[0, 0, 0], [1, 2, 0]]), np.array([[1, 2, 0], [4, 4, 1], [5, 5, 0]])
-    first = encoded(kept, 1, np.concatenate([overview, one]), (2, 2), encode, LEAVES)
+    first = whole(kept, 1, np.concatenate([overview, one]), (2, 2), encode, LEAVES)
     assert asked == [overview.tolist(), one.tolist()]
-    second = encoded(kept, 1, np.concatenate([overview, two]), (2, 3), encode, LEAVES)
+    second = whole(kept, 1, np.concatenate([overview, two]), (2, 3), encode, LEAVES)
     assert asked[2:] == [two[1:].tolist()]
     assert second[0].tolist() == [*overview.tolist(), *two.tolist()]
     assert second[1][2] == first[1][3], "as it was seen with the first question"
-    again = encoded(kept, 1, np.concatenate([overview, one]), (2, 2), encode, LEAVES)
+    again = whole(kept, 1, np.concatenate([overview, one]), (2, 2), encode, LEAVES)
     assert len(asked) == 3
     assert all((a == b).all() for a, b in zip(first, again, strict=True))
     encoded(kept, 2, overview, (2,), encode)
     assert asked[3:] == [overview.tolist()], "another canvas"
-    parts = encoded(kept, 1, np.concatenate([overview, two]), (2, 3), encode, PARTS)
+    parts = whole(kept, 1, np.concatenate([overview, two]), (2, 3), encode, PARTS)
     assert asked[4:] == [two.tolist()], "all of a part, as at once"
     assert (parts[1][2:] == two[:, :1] + two.sum()).all()
 
@@ -380,3 +383,67 @@ def test_memory_stays_flat_over_many_questions(light):
         held = sum(bytes_of(value) for value, _ in eye.memory._values.values())
         assert eye.memory.size == held <= most
     assert len(eye.memory) < 400
+
+
+# ---- screens ---------------------------------------------------------------------------------------------------------
+
+
+@needs_weights
+@pytest.mark.parametrize("engine", ["light", "stock"])
+def test_of_a_changed_screen_only_what_changed_is_encoded(request, engine, monkeypatch):
+    eye = fresh(request.getfixturevalue(engine))
+    changed = PICTURE.copy()
+    changed[130:150, 200:220] ^= 255  # inside the last cell
+    map_ = np.zeros((5, 7), np.float32)
+    map_[4, 5:] = map_[0, :3] = 1
+    how = {"relevance": map_, "order": FIRST}
+    first = eye.see(PICTURE).ask(QUESTIONS[0], TOKENS, **how)
+    same(first, anew(eye).set_image(PICTURE).ask(QUESTIONS[0], TOKENS, **how))
+    with watching(eye, monkeypatch) as (leaves, read, _):
+        same(eye.see(PICTURE.copy()).ask(QUESTIONS[0], TOKENS, **how), first)
+        assert sum(leaves) == 0
+        so_far = len(read)
+        second = eye.see(changed).ask(QUESTIONS[0], TOKENS, **how)
+    covers = [(row, col, level) for row, col, level in leaves_of(second.allocation).tolist() if over(row, col, level)]
+    assert sum(leaves) == len(covers) == 2, "the tile over it, and the cell itself"
+    assert read[so_far] == 1, "the last tile of the overview; those before it were read"
+    assert second.uncertainty != first.uncertainty
+
+
+def over(row: int, col: int, level: int) -> bool:
+    """Does this leaf lie over the cell (4, 6)?"""
+    side = 1 << level
+    return row <= 4 < row + side and col <= 6 < col + side
+
+
+@needs_weights
+def test_a_changed_screen_is_read_as_the_same_features_at_once(light, stock, monkeypatch):
+    changed = PICTURE.copy()
+    changed[0:20, 60:70] ^= 255
+    answers = []
+    for model in (light, stock):
+        eye = fresh(model)
+        eye.see(PICTURE).ask(QUESTIONS[0], TOKENS, order=FIRST)
+        answers.append(eye.see(changed).ask(QUESTIONS[0], TOKENS, order=FIRST))
+    same(*answers)
+    eye = fresh(light)
+    eye.see(PICTURE).ask(QUESTIONS[0], TOKENS, order=FIRST)
+    looked = eye.see(changed).prepare(QUESTIONS[0], TOKENS, order=FIRST)
+    step = next(eye.engine.speak(looked, 1)[0])
+    engine, (view,), (allocation,) = eye.engine, looked.views, looked.plan.allocations
+    leaves = leaves_of(allocation)
+    embeds, *planes = joined(engine._see(view, leaves, segments_of(allocation)))
+    ids = prompt_ids(engine.folder, looked.inputs["query"], len(leaves))
+    at_once = OnnxSpeaker(engine.reader, ids, VisualFeatures(embeds, tuple(planes)), leaves, view_grid(view)).begin()
+    assert np.abs(step.logits - at_once.logits).max() < 1e-4
+
+
+@needs_weights
+def test_screens_and_pictures_are_kept_apart(light):
+    eye = fresh(light)
+    eye.see(PICTURE, "left").ask(QUESTIONS[0], TOKENS, order=FIRST)
+    changed = PICTURE.copy()
+    changed[0:20, 60:70] ^= 255
+    wanted = anew(light).set_image(changed).ask(QUESTIONS[0], TOKENS, order=FIRST)
+    same(eye.see(changed, "right").ask(QUESTIONS[0], TOKENS, order=FIRST), wanted)
+    same(eye.set_image(changed).ask(QUESTIONS[0], TOKENS, order=FIRST), wanted)

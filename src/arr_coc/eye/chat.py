@@ -72,7 +72,7 @@ class View:
     """A picture as a model's processor shows it: made once, asked about many times.
 
     words: those that came with it. tensors: its patches and their grid. seconds: that loading took. kept: where what is
-    made of it is found by the next question.
+    made of it is found by the next question. screen: the store of a screen that it is a frame of.
     """
 
     picture: Picture
@@ -80,6 +80,7 @@ class View:
     tensors: Mapping[str, Any]
     seconds: float
     kept: PictureStore | None = None
+    screen: PictureStore | None = None
 
     @classmethod
     def of(cls, processor: Any, image: Any) -> View:

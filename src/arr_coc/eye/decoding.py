@@ -261,12 +261,14 @@ class StockSpeaker:
 @dataclass(frozen=True, eq=False)
 class PromptStart:
     """The beginning that prompts share, up to the overview of their picture. kept, name: where its keys and values are
-    found again. length: its tokens. visual: those of them that are visual."""
+    found again. length: its tokens. visual: those of them that are visual, which stand last. tiles: the features of
+    these, in as many pieces as can be used again by themselves."""
 
     kept: PictureStore
     name: Hashable
     length: int
     visual: int
+    tiles: tuple[Any, ...]
 
 
 def prefill(model: PreTrainedModel, prompt: LeafPrompt, start: PromptStart | None = None) -> Prefilled:
@@ -315,15 +317,8 @@ def _from_start(
     padding = (mask == 0).sum(1)
     visual = (ids == model.config.image_token_id) & (mask > 0)
     counts = tuple(visual.sum(1).tolist())
-    read = start.kept.get(start.name)
-    if read is None:
-        first = slice(int(padding[0]), int(padding[0]) + length)
-        seen = tokens.split(counts)[0].split((start.visual, counts[0] - start.visual))[0]
-        _, cache = read_on(model, ids[:1, first], seen, positions[:, :1, first], torch.ones_like(ids[:1, first]))
-        read = tuple((layer.keys, layer.values) for layer in cache.layers)
-        start.kept.put(start.name, read)
     cache = DynamicCache(config=model.config.get_text_config())
-    for number, both in enumerate(read):
+    for number, both in enumerate(_keys_of_start(model, prompt, start, int(padding[0]))):
         cache.update(*(one.expand(rows, -1, -1, -1) for one in both), number)
     column = torch.arange(length, ids.shape[1], device=ids.device)
     there = (column >= length + padding[:, None]) & (mask[:, length:] > 0)
@@ -333,6 +328,32 @@ def _from_start(
     shown = ids[:, length:].masked_fill(~there, 0)
     placed = positions[..., length:].masked_fill(~there, 0)
     return (*read_on(model, shown, type(tokens).joined(rest), placed, whole, cache), whole)
+
+
+def _keys_of_start(model: PreTrainedModel, prompt: LeafPrompt, start: PromptStart, padding: int) -> tuple[Any, ...]:
+    """Keys and values of the shared beginning, by the first row; read as far as they are not kept. padding: of
+    that row."""
+    import torch
+    from transformers import DynamicCache
+
+    from .again import read_before
+
+    known, keys = start.kept.get(start.name) or ((), None)
+    tiles = read_before(known, start.tiles)
+    if keys is not None and tiles == len(start.tiles):
+        return keys
+    cache = DynamicCache(config=model.config.get_text_config())
+    have = start.length - start.visual + tiles if keys is not None and tiles else 0
+    for number, both in enumerate(keys if keys is not None and have else ()):
+        cache.update(*(one[:, :, :have] for one in both), number)
+    seen = prompt.tokens.split((start.visual, len(prompt.tokens.embeds) - start.visual))[0]
+    seen = seen.split((tiles if have else 0, start.visual - (tiles if have else 0)))[1]
+    new = slice(padding + have, padding + start.length)
+    ids, positions = prompt.input_ids[:1, new], prompt.position_ids[:, :1, new]
+    _, cache = read_on(model, ids, seen, positions, torch.ones(1, start.length, device=ids.device).long(), cache)
+    keys = tuple((layer.keys, layer.values) for layer in cache.layers)
+    start.kept.put(start.name, (start.tiles, keys))
+    return keys
 
 
 def generate_greedily(

@@ -240,6 +240,19 @@ class Eye:
             self._view = self.view(image if document is None else document.pages[0].source)
         return self
 
+    def see(self, frame: Any, screen: str = "screen") -> Self:
+        """The next frame of a screen that hardly changes: `set_image`, and what no pixel of has changed since an
+        earlier frame is not encoded again. Leaves are then taken as they were encoded with that frame.
+
+        Args:
+            frame: As for `set_image`, no document.
+            screen: Which one, where there are several.
+        """
+        view = self.view(frame)
+        shared = None if view.kept is None else replace(view.kept, picture=f"screen {screen}")
+        self._pages, self._view = None, replace(view, screen=shared)
+        return self
+
     def view(self, image: Any) -> View:
         """A picture as the model sees it. What is made of it is kept by its pixels, whatever it is called."""
         view = self.engine.view(image)

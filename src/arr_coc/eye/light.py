@@ -35,7 +35,7 @@ from ..pictures.load import resized
 from ..pictures.pdf import load_page
 from ..relevance.registry import find_source, relevances_for
 from ..relevance.scene import Scene
-from .again import PARTS, Features, encoded
+from .again import PARTS, Features, ScreenStore, encoded, joined, read_before
 from .chat import ChatLook, Turn, View, timed
 from .decoding import DecodingStep, Generated, greedy_steps
 from .eye import Eye, beside
@@ -128,11 +128,11 @@ class LightEngine:
         leaves = leaves_of(allocation)
         ids = prompt_ids(self.folder, looked.inputs["query"], len(leaves))
         with timed(looked.seconds, "encode"):
-            seen = self._see(view, leaves, segments_of(allocation))
-            speaker = self._speaker(view, allocation.overview, ids, seen, leaves)
+            pieces = self._see(view, leaves, segments_of(allocation))
+            speaker = self._speaker(view, allocation.overview, ids, pieces, leaves)
         return greedy_steps(speaker, self.ends, most), len(leaves)
 
-    def _see(self, view: View, leaves: np.ndarray, segments: Sequence[int]) -> VisualFeatures:
+    def _see(self, view: View, leaves: np.ndarray, segments: Sequence[int]) -> list[Features]:
         """What the tower makes of leaves; of what was seen before, what it made then."""
         canvas = view.tensors["canvas"]
 
@@ -140,26 +140,31 @@ class LightEngine:
             made = self.reader.see(normalised(self.folder, canvas), part)
             return made.embeds, *made.planes
 
-        embeds, *planes = encoded(view.kept, self._place(view), leaves, segments, encode, self.reuse)
-        return VisualFeatures(embeds, tuple(planes))
+        kept = view.kept if view.screen is None else ScreenStore(view.screen, canvas, self.reader.cell)
+        return encoded(kept, self._place(view), leaves, segments, encode, self.reuse)
 
     def _place(self, view: View) -> Hashable:
         """What features hang on beside a picture and its leaves: the model, and how the picture is shown."""
         return self.reader, view.picture.size, view.tensors["canvas"].shape
 
     def _speaker(
-        self, view: View, overview: int, ids: list[int], seen: VisualFeatures, leaves: np.ndarray
+        self, view: View, overview: int, ids: list[int], pieces: list[Features], leaves: np.ndarray
     ) -> OnnxSpeaker:
-        """The prompt, its beginning up to the overview as it was read before."""
-        grid = self._grid(view)
-        if view.kept is None or not overview:
-            return OnnxSpeaker(self.reader, ids, seen, leaves, grid)
-        length = ids.index(self.reader.config["image_token_id"]) + overview
+        """The prompt, its beginning up to the overview as far as it was read before."""
+        embeds, *planes = joined(pieces)
+        given = self.reader, ids, VisualFeatures(embeds, tuple(planes)), leaves, self._grid(view)
+        kept = view.kept if view.screen is None else view.screen
+        if kept is None or not overview:
+            return OnnxSpeaker(*given)
+        begins = ids.index(self.reader.config["image_token_id"])
+        length, tiles = begins + overview, pieces[: overview if view.screen is not None else 1]
         name = ("prompt", self._place(view), tuple(ids[:length]), leaves[:overview].tobytes())
-        before = view.kept.get(name)
-        speaker = OnnxSpeaker(self.reader, ids, seen, leaves, grid, before)
-        if before is None:
-            view.kept.put(name, speaker.prefix(length))
+        known, before = kept.get(name) or ((), None)
+        read = read_before(known, tiles)
+        if read == len(tiles) and before is not None:
+            return OnnxSpeaker(*given, before)
+        speaker = OnnxSpeaker(*given, before.first(begins + read) if before is not None and read else None)
+        kept.put(name, (tuple(tiles), speaker.prefix(length)))
         return speaker
 
     def _plan(self, view: View, settings: Settings) -> tuple[PromptPlan, View]:

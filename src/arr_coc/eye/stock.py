@@ -33,7 +33,7 @@ from ..models.qwen3_vl.graph import Graphs
 from ..models.tokens.depth import DepthRouting
 from ..models.tokens.patches import LeafBatch
 from ..relevance.scorer.source import ScorerRelevance
-from .again import PARTS, LeafPiece, keep_pieces, pieces_of
+from .again import PARTS, Features, LeafPiece, ScreenStore, keep_pieces, pieces_of
 from .again import joined as joined_features
 from .chat import USER, ChatLook, Turn, View, timed
 from .decoding import DecodingStep, Generated, PromptStart, end_tokens, generate, is_lean, steps
@@ -194,9 +194,21 @@ class StockEngine:
         if not pieces:
             return realized
         counts = tuple(one.tokens for one in plan.allocations)
-        for view, several, made in zip(looked.views, pieces, realized.notes["tokens"].split(counts), strict=True):
-            keep_pieces(view.kept, several, (made.embeds, *made.planes))
-        return replace(realized, notes={**realized.notes, "start": self._start(looked, realized)})
+        kept = [
+            keep_pieces(self._store(view), several, (made.embeds, *made.planes))
+            for view, several, made in zip(looked.views, pieces, realized.notes["tokens"].split(counts), strict=True)
+        ]
+        return replace(realized, notes={**realized.notes, "start": self._start(looked, realized, kept)})
+
+    def _store(self, view: View) -> PictureStore | ScreenStore | None:
+        """Where features of leaves are kept: by the picture, or by their own pixels where it is a frame of a screen."""
+        if view.screen is None:
+            return view.kept
+        vision = self.model.config.vision_config
+        backbone: Any = self.backbone  # foveates before its encoder, or nothing is kept
+        ((_, pictures),) = backbone.normalised_pixels(self.model, view.tensors).values()
+        pixels = pictures[0].permute(1, 2, 0).cpu().numpy()
+        return ScreenStore(view.screen, pixels, vision.patch_size * vision.spatial_merge_size)
 
     def _pieces(self, looked: ChatLook) -> list[list[LeafPiece]]:
         """What is kept of the leaves of each picture; nothing where tokens hang on more than the picture and they."""
@@ -207,7 +219,7 @@ class StockEngine:
             return []
         reuse = self.reuse if self.graphs is None else PARTS  # a graph is captured for a number of leaves
         return [
-            pieces_of(view.kept, self._place(view, one), leaves_of(one), segments_of(one), reuse)
+            pieces_of(self._store(view), self._place(view, one), leaves_of(one), segments_of(one), reuse)
             for view, one in zip(looked.views, plan.allocations, strict=True)
         ]
 
@@ -216,23 +228,28 @@ class StockEngine:
         changed = sum(one._version for one in self.model.parameters())
         return self.model, changed, self.device, str(self.model.dtype), view.picture.size, allocation.grid
 
-    def _start(self, looked: ChatLook, realized: Realized) -> PromptStart | None:
+    def _start(self, looked: ChatLook, realized: Realized, pieces: Sequence[Sequence[Features]]) -> PromptStart | None:
         """The beginning that all rows of a prompt share, up to the overview of the first picture of each; None where
         they share none."""
         ids, mask = realized.inputs["input_ids"], realized.inputs["attention_mask"]
         if len(ids) > 1 and len(looked.views) != len(ids):
             return None
-        found: set[tuple[PictureStore, Hashable, int, int]] = set()
+        found: dict[tuple[PictureStore, Hashable, int, int], tuple[Features, ...]] = {}
         for number, (row, there) in enumerate(zip(ids, mask, strict=True)):
             view, allocation = looked.views[number], looked.plan.allocations[number]
             tokens, overview = row[there > 0].tolist(), allocation.overview
-            if not overview or view.kept is None:
+            kept = view.kept if view.screen is None else view.screen
+            if not overview or kept is None:
                 return None
             length = tokens.index(self.backbone.image_token_id(self.model)) + overview
             first = leaves_of(allocation)[:overview].tobytes()
             name = ("prompt", self._place(view, allocation), tuple(tokens[:length]), first)
-            found.add((view.kept, name, length, overview))
-        return PromptStart(*found.pop()) if len(found) == 1 else None
+            tiles = tuple(pieces[number][: 1 if view.screen is None else overview])
+            found.setdefault((kept, name, length, overview), tiles)
+        if len(found) != 1:
+            return None
+        ((shared, tiles),) = found.items()
+        return PromptStart(*shared, tiles)
 
     def generate(self, looked: Sequence[ChatLook], most: int) -> tuple[Generated, list[int]]:
         """The answers to conversations, in one padded prompt, and the visual tokens that each of them read."""

@@ -110,6 +110,10 @@ class OnnxPrefix:
     length: int
     cache: tuple[np.ndarray, ...]
 
+    def first(self, length: int) -> OnnxPrefix:
+        """Of fewer tokens."""
+        return self if length == self.length else OnnxPrefix(length, tuple(one[:, :, :length] for one in self.cache))
+
 
 class OnnxSpeaker:
     """A prompt that `OnnxQwen3VL` answers, for `eye.decoding.greedy_steps`. ids: with one placeholder for each leaf.
@@ -142,19 +146,24 @@ class OnnxSpeaker:
         nothing = np.zeros((1, text["num_attention_heads"], 0, text["head_dim"]), np.float32)
         self.cache = [nothing] * (2 * text["num_hidden_layers"])
         if before is not None:
-            self.states, self.positions = self.states[before.length :], self.positions[:, before.length :]
-            self.planes, self.cache = [plane[before.length :] for plane in self.planes], list(before.cache)
+            self.cache = list(before.cache)
+            self._leave(before.length)
+
+    def _leave(self, length: int) -> None:
+        """The tokens of the prompt without the first ones, which were read."""
+        self.states, self.positions = self.states[length:], self.positions[:, length:]
+        self.planes = [plane[length:] for plane in self.planes]
 
     def prefix(self, length: int) -> OnnxPrefix:
-        """The first tokens of the prompt, read; what follows is left to a speaker that is given them as `before`."""
+        """The prompt up to this many tokens, read as far as it was not; what follows is left."""
+        new = length - self.cache[0].shape[2]
         states, positions, planes = self.states, self.positions, self.planes
-        self.states, self.positions = states[:length], positions[:, :length]
-        self.planes = [plane[:length] for plane in planes]
+        self.states, self.positions = states[:new], positions[:, :new]
+        self.planes = [plane[:new] for plane in planes]
         self.begin()
-        read = OnnxPrefix(length, tuple(self.cache))
-        self.states, self.positions = states[length:], positions[:, length:]
-        self.planes = [plane[length:] for plane in planes]
-        return read
+        self.states, self.positions, self.planes = states, positions, planes
+        self._leave(new)
+        return OnnxPrefix(length, tuple(self.cache))
 
     def begin(self) -> DecodingStep:
         angles = interleaved_angles(self.positions, self.speeds, self.reader.text["rope_parameters"]["mrope_section"])
