@@ -31,6 +31,7 @@ from arr_coc.relevance.scene import Scene
 from arr_coc.relevance.scorer.reduced import reading_size
 
 from ..statistics import Estimate, paired, paired_bootstrap, proportion
+from .again_screens import measure_screens
 from .machine import machine_facts
 from .options import AgainOptions
 from .peers.cost import language_operations, tower_operations
@@ -181,6 +182,8 @@ class AskedCost:
 def measure(options: AgainOptions, run: BenchRun) -> Report:
     """Ask pictures that are not asked yet; accuracy, costs, bars, and where all tokens with a cache win."""
     (keep,) = parse_shares(options.keep)
+    if options.screens is not None:
+        return measure_screens(options, run, keep)
     ways = [name for name in WAYS if not options.way or name in options.way]
     asked = by_picture(options)
     run.out = out = options.out or Path("out/again")

@@ -294,7 +294,8 @@ class GripOptions(DeviceOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class AgainOptions(WeightsOptions):
-    data: tuple[Path, ...] = option(help="A folder with records.jsonl, as arr-coc pages writes it; may be repeated.")
+    data: tuple[Path, ...] = option((), "A folder with records.jsonl, as arr-coc pages writes it; may be repeated.")
+    screens: Path | None = option(None, "A folder of arr-coc pages --screens: its steps are seen one after the other.")
     pictures: int = option(10, "Pictures, those with most questions first.", least=1)
     questions: int = option(20, "Questions of each picture, at most.", least=1)
     keep: str = option("1/8", "Share of the full tokens.")
