@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import pytest
 import torch
-from esper_models import SIDE, job_of, tiny_eye
+from esper_models import QUESTIONS, SIDE, job_of, tiny_eye
 from tiny_models import picture, tiny_model
 
 from arr_coc.allocation.tree import build_tree
+from arr_coc.core.kept import ByteStore
 from arr_coc.eye.esper import Esper
 from arr_coc.eye.pass_settings import EsperSettings
 from arr_coc.eye.passes import (
@@ -196,3 +199,24 @@ def test_prompts_packed_from_tokens_equal_those_of_the_template():
     packed = Prompts.packed(wanted.head[0].tolist(), longest[:at], padded, longest[at + len(ids[1]) :])
     assert torch.equal(packed.tail * packed.there, wanted.tail * wanted.there)
     assert torch.equal(packed.head, wanted.head)
+
+
+def test_another_question_of_passes_begins_behind_the_overview(monkeypatch):
+    """Answers are those of passes that keep nothing; the tower sees the overview once a picture."""
+    shown, counted = picture(SIDE, SIDE, 1), []
+    answers = {}
+    for most in (0, 1 << 26):
+        eye = copy(tiny_eye())
+        eye.order, eye.memory = "overview_first", ByteStore(most)
+        esper = Esper(eye, EsperSettings(passes=2, stop=0.0)).set_image(shown)
+        counted.append([])
+        hook = eye.model.model.visual.register_forward_pre_hook(lambda _, given: counted[-1].append(len(given[0]) // 4))
+        answers[most] = [esper.examine(query, 30, max_new_tokens=4) for query in (*QUESTIONS[:2], QUESTIONS[0])]
+        hook.remove()
+    for one, other in zip(*answers.values(), strict=True):
+        assert one.answer.text == other.answer.text
+        assert one.answer.tokens == other.answer.tokens
+        assert one.answer.uncertainty == pytest.approx(other.answer.uncertainty, abs=1e-5)
+    overview = sum(counted[0]) - sum(counted[1])
+    assert overview == 2 * counted[0][0] > 0, "that of the second and of the third question"
+    assert eye.memory.hits == 2

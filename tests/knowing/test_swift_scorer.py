@@ -54,5 +54,5 @@ def test_a_graph_is_kept_for_each_size_and_forgotten_in_turn():
     for side in (32, 64, 96, 128, 160, 32):
         found = scorer.score(torch.rand(1, 3, side, 32), torch.randint(1, 90, (1, 8)))
         assert found.shape == (1, side // 32, 1)
-    assert len(scorer.graphs) == 4
-    assert next(reversed(scorer.graphs)) == (1, 3, 32, 32)
+    assert len(scorer.graphs) == 8
+    assert next(reversed(scorer.graphs)) == ("find", (1, 16, 4, 4), (1, 8))

@@ -290,3 +290,14 @@ class GripOptions(DeviceOptions):
     n: int = option(100, "Questions of each source, drawn by the seed.", least=2)
     keeps: str | None = option(None, "Shares of the full tokens. [default: 1/4 1/8 1/16]")
     seed: int = option(0, "Of the drawn questions.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgainOptions(WeightsOptions):
+    data: tuple[Path, ...] = option((), "A folder with records.jsonl, as arr-coc pages writes it; may be repeated.")
+    screens: Path | None = option(None, "A folder of arr-coc pages --screens: its steps are seen one after the other.")
+    pictures: int = option(10, "Pictures, those with most questions first.", least=1)
+    questions: int = option(20, "Questions of each picture, at most.", least=1)
+    keep: str = option("1/8", "Share of the full tokens.")
+    way: tuple[str, ...] = option((), "Only these ways; may be repeated. [default: all]")
+    seed: int = option(1, "Of the order of the questions.")

@@ -63,7 +63,7 @@ def _one_in_numpy(
     maps = check_maps(np.asarray(given, dtype=np.float32))
     frame = Frame.of(maps, image_size, cell, canvas)
     tokens, notes = frame.check_budget(budget)
-    cells = to_cells(maps, frame)
+    cells, first = to_cells(maps, frame), 0
     if strategy == "overlay":
         leaves = overlay(
             cells,
@@ -71,9 +71,11 @@ def _one_in_numpy(
             levels=levels,
             overview=options.get("overview"),
             reading=check_reading(options.get("reading"), frame.grid),
+            order=options.get("order"),
         )
-        found = leaves.cells[0], leaves.scores[0]
+        found, first = (leaves.cells[0], leaves.scores[0]), (*leaves.overviews, 0)[0]
     else:
         tree = tree_for(frame.image_size, tokens, cell=frame.cell, canvas=frame.canvas, levels=levels)
         found = quadtree_numpy(cells[0], tree, tokens, options.get("criterion", "mass"))
-    return frame.allocation(*found, tokens, strategy, sparse=frame.leaves_gaps(found[0]), notes=notes)
+    gaps = frame.leaves_gaps(found[0])
+    return frame.allocation(*found, tokens, strategy, sparse=gaps, notes=notes, overview=first)

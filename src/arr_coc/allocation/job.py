@@ -87,7 +87,8 @@ class AllocationJob:
         """Leaves of a map (B, rows, cols) by the allocator that `shape=` names, on the request's budgets."""
         shape = self.option("shape", DEFAULT_STRATEGY)
         if shape == "overlay":
-            return overlay(cells, self.budgets, levels=self.levels, overview=self.option("overview"))
+            how = {name: self.option(name) for name in ("overview", "order")}
+            return overlay(cells, self.budgets, levels=self.levels, **how)
         if shape != "quadtree":
             raise InputError(f"shape={shape!r} is unknown; use overlay or quadtree")
         return quadtree(cells, self.tree(), self.budgets, self.option("criterion", criterion))
@@ -126,6 +127,7 @@ class AllocationJob:
                 strategy,
                 sparse=frame.leaves_gaps(cells[picture, :length]),
                 fixated=() if fixated is None else fixated[picture],
+                overview=leaves.overviews[picture] if leaves.overviews else 0,
             )
             for picture, length in enumerate(leaves.lengths.tolist())
         ]
@@ -140,6 +142,7 @@ def overlay_leaves(job: AllocationJob) -> Leaves:
         levels=job.levels,
         overview=job.option("overview"),
         reading=None if reading is None else torch.tensor(reading).to(job.cells),
+        order=job.option("order"),
     )
 
 

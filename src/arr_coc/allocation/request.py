@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
         shape: str
         overview: int | None
+        order: str | None
         reading: Any
         criterion: str
         fovea: Any

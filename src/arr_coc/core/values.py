@@ -103,6 +103,7 @@ class Allocation:
         `told_levels` from level 0.
     notes: anything a reader should know ("budget 9000 is above …"). scanpath: where the eye rested, (y, x) in pixels of
         the picture as given, in order, for strategies that fixate.
+    overview: how many regions stand first in a prompt, as a part of their own that no question changes; 0 for none.
 
     Everything is checked when one is made, and the arrays are read-only.
     """
@@ -123,6 +124,7 @@ class Allocation:
     scanpath: tuple[tuple[int, int], ...] = ()
     scale: float = 1.0
     finest: int = 0
+    overview: int = 0
 
     def __post_init__(self) -> None:
         path = frozen(self.scanpath, "scanpath of an allocation", np.int32)
@@ -146,6 +148,7 @@ class Allocation:
         if not LEAST_SCALE <= self.scale <= MOST_SCALE:
             raise InputError(f"scale of an allocation must be {LEAST_SCALE} to {MOST_SCALE}, got {self.scale:g}")
         object.__setattr__(self, "finest", whole(self.finest, "finest level of an allocation", -1, 0))
+        object.__setattr__(self, "overview", whole(self.overview, "overview of an allocation", 0, number))
         if math.prod(self.grid) > MOST_CELLS:
             raise InputError(f"{self.height}×{self.width} pixels have more than {MOST_CELLS} cells")
         if not isinstance(self.strategy, str) or not isinstance(self.sparse, bool | np.bool_):
@@ -258,6 +261,8 @@ class Allocation:
             document["scale"] = float(self.scale)
         if self.finest:
             document["finest"] = int(self.finest)
+        if self.overview:
+            document["overview"] = int(self.overview)
         if self.notes:
             document["notes"] = list(self.notes)
         if self.scanpath:
@@ -302,6 +307,7 @@ class Allocation:
             scanpath=data.get("scanpath") or (),
             scale=data.get("scale", 1.0),
             finest=data.get("finest", 0),
+            overview=data.get("overview", 0),
         )
 
     def compared(self, other: Any) -> Comparison:

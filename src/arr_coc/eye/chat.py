@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..allocation.request import check_question
 from ..core.checks import shown
 from ..core.errors import InputError
+from ..core.kept import PictureStore
 from ..core.values import Allocation, Answer
 from ..models.base import PromptPlan
 from ..pictures.load import Picture, processed
@@ -70,13 +71,16 @@ LONGEST_CHAT = 32_000
 class View:
     """A picture as a model's processor shows it: made once, asked about many times.
 
-    words: those that came with it. tensors: its patches and their grid. seconds: that loading took.
+    words: those that came with it. tensors: its patches and their grid. seconds: that loading took. kept: where what is
+    made of it is found by the next question. screen: the store of a screen that it is a frame of.
     """
 
     picture: Picture
     words: Words | None
     tensors: Mapping[str, Any]
     seconds: float
+    kept: PictureStore | None = None
+    screen: PictureStore | None = None
 
     @classmethod
     def of(cls, processor: Any, image: Any) -> View:
@@ -179,7 +183,7 @@ class Chat:
 
     def show(self, image: Any) -> Chat:
         """Another picture, shown with the next question."""
-        self._shown = (*self._shown, self.eye.engine.view(image))
+        self._shown = (*self._shown, self.eye.view(image))
         return self
 
     def ask(

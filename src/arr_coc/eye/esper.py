@@ -27,6 +27,7 @@ from ..allocation.tree import check_budget, tree_for
 from ..core import arrays
 from ..core.errors import InputError
 from ..core.folders import MINI, WEIGHTS
+from ..core.kept import PictureStore, pixels_key
 from ..core.values import Allocation, Answer, Pass
 from ..models.attachment_plan import plain_map
 from ..models.bundled import as_trained, marked
@@ -172,6 +173,8 @@ class Esper:
             prompts=Prompts.of(self.eye.processor, [as_trained(asked.query, self.eye.scorer)], model.device),
             tree=tree,
             failures=asked.failures,
+            order=self.eye.order,
+            kept=self._kept(pictured.picture),
             **self._maps(pictured.picture, pictured.pixels, asked, frame),
         )
         seconds = {"load": self._load_seconds, "know": perf_counter() - started}
@@ -215,11 +218,16 @@ class Esper:
                 seconds[stage] = seconds.get(stage, 0.0) + value
         return story_of(asked, picture, [asked_note(record, given) for record in records], seconds, frame.full)
 
+    def _kept(self, picture: Picture) -> PictureStore | None:
+        """Where what is made of a picture is kept, in the store of the eye."""
+        memory = self.eye.memory
+        return PictureStore(memory, pixels_key(picture.pixels), self.eye.scope) if memory.most else None
+
     def _maps(self, picture: Picture, pixels: Tensor, asked: Examination, frame: Frame) -> dict[str, Any]:
         """Relevance, first glance and stakes of one picture, as `PassMaps` takes them."""
         salient = self.glance == "salient"
         return {
-            "relevance": relevance_cells(asked.source, pixels, asked.query, frame),
+            "relevance": relevance_cells(asked.source, pixels, asked.query, frame, self._kept(picture)),
             "glance": relevance_cells(salient_map(picture), pixels, asked.query, frame) if salient else None,
             "stakes": self.arousal.stakes(asked.query).detach().to(pixels.device),
         }
@@ -395,12 +403,12 @@ def relevance_source(eye: Eye, relevance: Any) -> Any:
     # The model's own attention joins from the second pass on.
     offered = Scene(lambda: None, scorer=eye.scorer, fallback="detail")
     resolve(relevance, offered)
-    return lambda pixels, query: relevance_for(relevance, replace(offered, picture=pixels), query)
+    return lambda pixels, query, kept=None: relevance_for(relevance, replace(offered, picture=pixels, kept=kept), query)
 
 
-def relevance_cells(source: Any, pixels: Tensor, query: str, frame: Frame) -> Tensor:
-    """(1, rows, cols) float32 in [0, 1] on the grid of the canvas."""
-    found = plain_map(source(pixels, query) if callable(source) else source)
+def relevance_cells(source: Any, pixels: Tensor, query: str, frame: Frame, kept: PictureStore | None = None) -> Tensor:
+    """(1, rows, cols) float32 in [0, 1] on the grid of the canvas. kept: of the picture, for sources that use it."""
+    found = plain_map(source(pixels, query, kept) if callable(source) else source)
     maps = torch.tensor(np.asarray(found), dtype=torch.float32)[None]
     return to_cells(maps.clamp(0, 1), Frame(frame.seen, frame.cell)).to(pixels.device)
 

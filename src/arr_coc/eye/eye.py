@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..allocation.frame import in_picture
 from ..allocation.grip import Grip, as_grip
+from ..allocation.overlay import RASTER, check_order
 from ..allocation.request import ASK_KEYWORDS, Request, check_decided, check_device, check_request
-from ..allocation.strategies import DEFAULT_STRATEGY, check_strategy
+from ..allocation.strategies import DEFAULT_STRATEGY, check_strategy, find_strategy
 from ..core.checks import positive, shown, whole
 from ..core.errors import InputError, naming_extras
 from ..core.folders import MINI
+from ..core.kept import MOST_BYTES, ByteStore, PictureStore, pixels_key
 from ..core.values import Allocation, Answer, Pass, Relevance
 from ..models.base import Settings
 from ..models.bundled import Calibration, marked, model_folder
@@ -34,6 +36,7 @@ from ..relevance.document import PageOffers
 from ..relevance.registry import check_relevance
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 from ..relevance.words.answer import copied_answer
+from .again import PARTS, check_reuse, store_of
 from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, words_of
 from .decoding import DecodingStep, Generated, Spelling, Sureness
 from .feedback import Feedback
@@ -69,9 +72,11 @@ class EyeEngine(Protocol):
     ends: the tokens that end an answer. many: whether `generate` takes several conversations at once. `view` shows a
     picture as the model sees it; `look` makes the prompt of a conversation and says where its tokens go; `generate`
     gives the answers and the visual tokens that each read, `speak` one answer step by step. All write down seconds.
+    reuse: what of leaves is used again by a later question, of `again.REUSES`.
     """
 
     name: str
+    reuse: str
 
     @property
     def tokenizer(self) -> Any: ...
@@ -109,6 +114,11 @@ class Eye:
         depth: Route leaves to DeepStack depths (`DepthRouting`, or "stock", "spread", "early"); Qwen3-VL only.
         grip: Which heights of letters it reads (`arr-coc calibrate`): a `Grip`, or where one is; None takes what was
             measured of this model.
+        order: Of the leaves of overlays, as for `ask`: "overview_first" lets later questions about a picture use what
+            was made of its overview; "raster" is the default.
+        memory: Bytes that may be kept for later questions, 0 for none; or a `ByteStore` that several eyes of one model
+            share.
+        reuse: What of leaves is used again, "parts" or "leaves" (`again.encoded`).
     """
 
     def __init__(
@@ -126,6 +136,9 @@ class Eye:
         record: Feedback | str | Path | None = None,
         depth: DepthRouting | str | None = None,
         grip: Grip | str | Path | None = None,
+        order: str | None = None,
+        memory: ByteStore | int = MOST_BYTES,
+        reuse: str = PARTS,
     ) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
@@ -146,6 +159,11 @@ class Eye:
             self.engine = StockEngine(*given, name=name, graphs=graphs, depth=depth)
         if grip is not None:
             self.engine.grip = as_grip(grip)
+        self.order = check_order(order)
+        self.memory = store_of(memory)
+        self.engine.reuse = check_reuse(reuse)
+        # Whose pictures they are: what one scope has made is never handed to another.
+        self.scope = ""
         self.record = Feedback.of(record)
         self._view: View | None = None
         self._pages: Document | None = None
@@ -219,8 +237,28 @@ class Eye:
         document = document_of(image, pages)
         self._view, self._pages = None, document if document is not None and len(document) > 1 else None
         if self._pages is None:
-            self._view = self.engine.view(image if document is None else document.pages[0].source)
+            self._view = self.view(image if document is None else document.pages[0].source)
         return self
+
+    def see(self, frame: Any, screen: str = "screen") -> Self:
+        """The next frame of a screen that hardly changes: `set_image`, and what no pixel of has changed since an
+        earlier frame is not encoded again. Leaves are then taken as they were encoded with that frame.
+
+        Args:
+            frame: As for `set_image`, no document.
+            screen: Which one, where there are several.
+        """
+        view = self.view(frame)
+        shared = None if view.kept is None else replace(view.kept, picture=f"screen {screen}")
+        self._pages, self._view = None, replace(view, screen=shared)
+        return self
+
+    def view(self, image: Any) -> View:
+        """A picture as the model sees it. What is made of it is kept by its pixels, whatever it is called."""
+        view = self.engine.view(image)
+        if not self.memory.most:
+            return view
+        return replace(view, kept=PictureStore(self.memory, pixels_key(view.picture.pixels), self.scope))
 
     def prepare(
         self,
@@ -249,6 +287,8 @@ class Eye:
         check_decided(allocation, budget=budget, keep=keep)
         own = {"levels": self.levels, "strategy": self.strategy}
         how = {**how, **{name: value for name, value in own.items() if how.get(name) is None}}
+        if self.order != RASTER and "order" in find_strategy(how["strategy"]).options:
+            how.setdefault("order", self.order)
         request = Request.of(budget, keep, keywords=ASK_KEYWORDS, **how)
         relevance = self.relevance if relevance is None else relevance
         opened = None
@@ -256,7 +296,7 @@ class Eye:
             most = 1 if self._taught_single_questions else pages_shown
             opened = open_pages(query, look_for or question, request, relevance, self._page_offers(), most)
             query, relevance, request, words = opened.turns, opened.relevance, opened.request, None
-        turns = [turn.seen_by(self.engine.view) for turn in query]
+        turns = [turn.seen_by(self.view) for turn in query]
         settings = Settings(
             request,
             query=look_for or question,
@@ -420,7 +460,7 @@ class Eye:
         answers: list[Answer] = []
         for start in range(0, len(asked), batch):
             part = asked[start : start + batch]
-            views = {id(image): self.engine.view(image) for image in {id(one[0]): one[0] for one in part}.values()}
+            views = {id(image): self.view(image) for image in {id(one[0]): one[0] for one in part}.values()}
             looked = [
                 self.prepare((Turn(USER, (views[id(image)], query)),), one, keep, **how) for image, query, one in part
             ]
@@ -458,7 +498,7 @@ class Eye:
         if not isinstance(system, str | None):
             raise InputError(f"system= is a text that is said before all, got {shown(system)}")
         said = (*(() if system is None else (Turn(SYSTEM, (system,)),)), *turns)
-        view = self._view if image is None else self.engine.view(image)
+        view = self._view if image is None else self.view(image)
         begins = view is not None and (image is not None or not any(turn.role == USER for turn in turns))
         return Chat(copy(self), said, (view,) if view is not None and begins else ())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 
 from ..allocation.allocate import allocate
 from ..allocation.distance import Distance, at_distance, choose_distance, distance_of, reading_option, scaled_size
-from ..allocation.frame import check_grid, leaves_of
+from ..allocation.frame import check_grid, leaves_of, segments_of
 from ..allocation.grip import Grip
 from ..allocation.request import Request
 from ..allocation.strategies import without_torch
@@ -30,11 +30,12 @@ from ..core.manifest import verify
 from ..core.values import Allocation, Relevance
 from ..models.base import PromptPlan, Settings
 from ..models.bundled import as_trained
-from ..models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker
+from ..models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, VisualFeatures
 from ..pictures.load import resized
 from ..pictures.pdf import load_page
 from ..relevance.registry import find_source, relevances_for
 from ..relevance.scene import Scene
+from .again import PARTS, Features, ScreenStore, encoded, joined, read_before
 from .chat import ChatLook, Turn, View, timed
 from .decoding import DecodingStep, Generated, greedy_steps
 from .eye import Eye, beside
@@ -57,6 +58,7 @@ class LightEngine:
     def __init__(self, folder: Path) -> None:
         verify(folder)
         self.folder, self.name, self.reader = folder, folder.name, _reader(folder)
+        self.reuse = PARTS
         self.grip = Grip.beside(folder)
 
     @property
@@ -124,17 +126,52 @@ class LightEngine:
         """The answer, step by step, and the visual tokens that it reads."""
         (view,), (allocation,) = looked.views, looked.plan.allocations
         leaves = leaves_of(allocation)
-        with timed(looked.seconds, "encode"):
-            seen = self.reader.see(normalised(self.folder, view.tensors["canvas"]), leaves)
         ids = prompt_ids(self.folder, looked.inputs["query"], len(leaves))
-        speaker = OnnxSpeaker(self.reader, ids, seen, leaves, looked.inputs["grid"])
+        with timed(looked.seconds, "encode"):
+            pieces = self._see(view, leaves, segments_of(allocation))
+            speaker = self._speaker(view, allocation.overview, ids, pieces, leaves)
         return greedy_steps(speaker, self.ends, most), len(leaves)
+
+    def _see(self, view: View, leaves: np.ndarray, segments: Sequence[int]) -> list[Features]:
+        """What the tower makes of leaves; of what was seen before, what it made then."""
+        canvas = view.tensors["canvas"]
+
+        def encode(part: np.ndarray) -> Features:
+            made = self.reader.see(normalised(self.folder, canvas), part)
+            return made.embeds, *made.planes
+
+        kept = view.kept if view.screen is None else ScreenStore(view.screen, canvas, self.reader.cell)
+        return encoded(kept, self._place(view), leaves, segments, encode, self.reuse)
+
+    def _place(self, view: View) -> Hashable:
+        """What features hang on beside a picture and its leaves: the model, and how the picture is shown."""
+        return self.reader, view.picture.size, view.tensors["canvas"].shape
+
+    def _speaker(
+        self, view: View, overview: int, ids: list[int], pieces: list[Features], leaves: np.ndarray
+    ) -> OnnxSpeaker:
+        """The prompt, its beginning up to the overview as far as it was read before."""
+        embeds, *planes = joined(pieces)
+        given = self.reader, ids, VisualFeatures(embeds, tuple(planes)), leaves, self._grid(view)
+        kept = view.kept if view.screen is None else view.screen
+        if kept is None or not overview:
+            return OnnxSpeaker(*given)
+        begins = ids.index(self.reader.config["image_token_id"])
+        length, tiles = begins + overview, pieces[: overview if view.screen is not None else 1]
+        name = ("prompt", self._place(view), tuple(ids[:length]), leaves[:overview].tobytes())
+        known, before = kept.get(name) or ((), None)
+        read = read_before(known, tiles)
+        if read == len(tiles) and before is not None:
+            return OnnxSpeaker(*given, before)
+        speaker = OnnxSpeaker(*given, before.first(begins + read) if before is not None and read else None)
+        kept.put(name, (tuple(tiles), speaker.prefix(length)))
+        return speaker
 
     def _plan(self, view: View, settings: Settings) -> tuple[PromptPlan, View]:
         """Where the tokens go, and the picture as it is seen from the distance chosen."""
         request, full, words, canvas = settings.request, self.full_of(view), settings.words, view.tensors["canvas"]
         tokens = min(request.tokens(full), full)
-        scene = Scene(canvas, words=words, scorer=settings.scorer, choosing=tokens < full)
+        scene = Scene(canvas, words=words, scorer=settings.scorer, choosing=tokens < full, kept=view.kept)
         assert isinstance(settings.query, str)
         found = relevances_for(settings.relevance, [scene], [settings.query])
         (one,), (levels,) = found.relevance, found.levels

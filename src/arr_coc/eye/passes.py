@@ -19,15 +19,16 @@ from torch.nn import functional as F
 from ..allocation.overlay import overlay
 from ..allocation.tree import Tree
 from ..core.errors import InputError
+from ..core.kept import PictureStore
 from ..core.values import Answer
 from ..models.attention_reader import reading_attention
 from ..models.query import PLACE, tokenize_prompt
-from ..models.qwen3_vl.encode import VisualTokens, encode_leaves, own_attention, run_language_model
+from ..models.qwen3_vl.encode import VisualTokens, encode_leaves, own_attention
 from ..models.tokens.patches import LeafBatch, PatchPyramid, gather_leaf_patches, match_leaves, mip_pyramid
 from ..models.tokens.positions import language_positions
 from ..relevance.look.arousal import arousal_of, modulate
 from ..relevance.look.tempering import temper
-from .decoding import Generated, Prefilled, StockSpeaker, end_tokens, greedy_steps
+from .decoding import Generated, Prefilled, StockSpeaker, end_tokens, greedy_steps, read_on
 from .pass_settings import SURE_UP_TO, UNSURE_ABOVE, EsperSettings
 
 if TYPE_CHECKING:
@@ -498,8 +499,7 @@ def answer_look(
             len(last), -1
         )
         mask = torch.cat([memory.there, row.there], 1).long()
-        arguments: dict[str, Any] = {"past_key_values": memory.cache, "use_cache": True}
-        output = run_language_model(model, row.ids, tokens, row.positions(before), mask, **arguments)
+        output, _ = read_on(model, row.ids, tokens, row.positions(before), mask, memory.cache)
         record.queries = None
         hidden = output.last_hidden_state[:, -length:][rows, last][:, None]
         places = row.places[:, :, -length:][:, rows, last] + 1
@@ -530,11 +530,13 @@ class Looks:
     """What B pictures have been looked at with, look by look.
 
     tree: the geometry of all of them. blocks: the leaves that each look added, (B, N, 3) int64 row, col, level in
-    raster order; rows beyond a picture's own count are -1.
+    raster order; rows beyond a picture's own count are -1. overview: how many of the first block stand before its
+    others, the same whatever is asked.
     """
 
     tree: Tree
     blocks: tuple[Tensor, ...]
+    overview: int = 0
 
     def __len__(self) -> int:
         return len(self.blocks)
@@ -564,11 +566,13 @@ class Looks:
         return in_raster_order(torch.cat(self.blocks, 1), self.tree)
 
 
-def first_look(relevance: Tensor, tree: Tree, budget: int | Tensor) -> Looks:
-    """(B, rows, cols) relevance → the overlay of this budget, one number or (B,)."""
+def first_look(relevance: Tensor, tree: Tree, budget: int | Tensor, order: str | None = None) -> Looks:
+    """(B, rows, cols) relevance → the overlay of this budget, one number or (B,). order: as for `overlay`."""
     _check(relevance, tree)
     budgets = torch.as_tensor(budget).expand(len(relevance)).tolist()
-    return Looks(tree, (overlay(relevance, budgets, levels=tree.levels).cells,))
+    found = overlay(relevance, budgets, levels=tree.levels, order=order)
+    same = len(set(found.overviews)) == 1
+    return Looks(tree, (found.cells,), found.overviews[0] if same else 0)
 
 
 def look_again(looks: Looks, relevance: Tensor, budget: int | Tensor) -> Looks:
@@ -614,6 +618,7 @@ class PassMaps:
 
     relevance: (B, rows, cols) in [0, 1]. glance: the map of the first look where it is another one, for example one
     that has not read the question. stakes: (B,), or None where nobody is to be alarmed. failures: recent wrong answers.
+    order: of the first look's leaves, as for `overlay`.
     """
 
     relevance: Tensor
@@ -621,14 +626,17 @@ class PassMaps:
     glance: Tensor | None = None
     stakes: Tensor | None = None
     failures: int = 0
+    order: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassJob(PassMaps):
-    """B pictures of one size, each with its question. pyramid: of the pictures, normalised as the processor does it."""
+    """B pictures of one size, each with its question. pyramid: of the pictures, normalised as the processor does it.
+    kept: of a single picture, where what is made of its overview is found by the next question."""
 
     pyramid: PatchPyramid
     prompts: Prompts
+    kept: PictureStore | None = None
 
     @classmethod
     def of(cls, model: PreTrainedModel, pictures: Tensor, prompts: Prompts, relevance: Tensor, tree: Tree) -> PassJob:
@@ -752,7 +760,7 @@ def pass_loop(
             steered = job.relevance if job.glance is None else job.glance
             steered = modulate(steered, arousal) if settings.aroused else steered
             point = torch.full((batch, 2), -1, device=device)
-            looks = first_look(steered, tree, budgets[0])
+            looks = first_look(steered, tree, budgets[0], job.order)
         else:
             looks = records[-1].looks
             steered, point = next_map(
@@ -793,10 +801,13 @@ class MemoryReader:
         """The answers, from the visual tokens that the layout lets the language model read anew."""
         started = perf_counter()
         if self.layout in ("append", "apart"):
-            leaves = looks.blocks[-1]
+            leaves = shown = looks.blocks[-1]
+            if len(looks) == 1 and 0 < looks.overview < leaves.shape[1]:
+                self._begin(leaves[:, : looks.overview])
+                leaves = leaves[:, looks.overview :]
             tokens = self._encode(leaves)
         else:
-            leaves = looks.leaves()
+            leaves = shown = looks.leaves()
             tokens = self._whole_tree(looks, leaves)
             self.memory = Memory(self.grid)
         seconds["encode"] = perf_counter() - started
@@ -808,9 +819,35 @@ class MemoryReader:
         return LookReading(
             1 - spoken.generated.confidence(self.temperature),
             traces(spoken, self.temperature, self.grid),
-            (leaves[..., 2] >= 0).sum(1),
+            (shown[..., 2] >= 0).sum(1),
             spoken.generated,
         )
+
+    def _begin(self, overview: Tensor) -> None:
+        """Remember the overview (B, N, 3) as the first block: encoded and read once a picture, where that is kept."""
+        from transformers import DynamicCache
+
+        head, kept, grid = self.job.prompts.head, self.job.kept, self.grid
+
+        def make() -> tuple[TowerMemory, tuple[tuple[Tensor, Tensor], ...]]:
+            self.tower = TowerMemory()
+            tokens = self._encode(overview)
+            row = text_row(head, torch.ones_like(head, dtype=torch.bool), 0.0)
+            row += leaf_row(overview, grid, float(head.shape[1]), self.model.config.image_token_id)
+            _, cache = read_on(self.model, row.ids, tokens, row.positions(), row.there.long())
+            return self.tower, tuple((layer.keys, layer.values) for layer in cache.layers)
+
+        changed = sum(one._version for one in self.model.parameters())
+        said = tuple(head[0].tolist()), overview.cpu().numpy().tobytes()
+        name = ("passes", self.model, changed, self.layout, str(head.device), self.job.pyramid.levels, grid, *said)
+        tower, keys = make() if kept is None or len(head) > 1 else kept.made(name, make)
+        self.tower = tower.copy()
+        cache = DynamicCache(config=self.model.config.get_text_config())
+        for number, both in enumerate(keys):
+            cache.update(*both, number)
+        end = head.shape[1] + overview.shape[1]
+        there = torch.ones(len(head), end, dtype=torch.bool, device=head.device)
+        self.memory = Memory(grid, cache, there, [overview], list(range(head.shape[1], end)))
 
     def _encode(self, leaves: Tensor) -> VisualTokens:
         """New leaves, seeing those of earlier looks where the layout lets them."""

@@ -113,6 +113,7 @@ def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Sett
             scorer=settings.scorer,
             device=str(prompt.model.device),
             choosing=choosing,
+            kept=settings.kept[number] if len(settings.kept) == len(grids) else None,
         )
         for number in range(len(grids))
     ]

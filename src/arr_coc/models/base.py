@@ -21,6 +21,7 @@ from ..allocation.request import Request
 from ..core.arrays import Array
 from ..core.checks import shown
 from ..core.errors import InputError
+from ..core.kept import PictureStore
 from ..core.plugins import plugins
 from ..core.values import Allocation
 
@@ -66,7 +67,8 @@ class Settings:
     request: how much may be spent, and how. query: the question; found in the chat where it is None. allocation:
     decided by the caller. relevance: any of `registry.find_source`, a `Glance`, or the maps themselves. scorer: the one
     that was trained with the model. words: of each picture, for sources that read them. realize: for the adapter.
-    groups: for each picture, which share one budget; without it, all of a prompt where the request says `total`.
+    groups: for each picture, which share one budget; without it, all of a prompt where the request says `total`. kept:
+    for each picture, where sources keep what they made of it.
     """
 
     request: Request = field(default_factory=lambda: Request(256))
@@ -77,6 +79,7 @@ class Settings:
     words: Any = None
     realize: Mapping[str, Any] = field(default_factory=dict)
     groups: Sequence[int] | None = None
+    kept: Sequence[PictureStore | None] = ()
 
     def override(self, **changes: Any) -> Settings:
         given = {name: value for name, value in changes.items() if value is not None}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ..core.kept import PictureStore
 from ..pictures.load import load_picture
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class Scene:
     page, with their boxes. prompt: the model's prompt that shows the picture, for sources that ask the model
     (`models.attachment_plan.PicturePrompt`). scorer: the one that was trained with that model, a function of (tensor,
     question). previous: (h, w) relevance of the frame before, where there is one. photos: may the photo map take part?
-    choosing: False where everything is kept anyway. fallback: what "auto" takes where nothing better is offered.
+    choosing: False where everything is kept anyway. fallback: what "auto" takes where nothing better is offered. kept:
+    where sources keep what they made of the picture, for its next question.
     """
 
     picture: np.ndarray | torch.Tensor | Callable[[], Any]
@@ -48,6 +50,7 @@ class Scene:
     photos: bool = True
     choosing: bool = True
     fallback: str = "look"
+    kept: PictureStore | None = None
 
     @property
     def offers(self) -> frozenset[str]:

@@ -49,12 +49,12 @@ def tower_operations(config: Any, patches: Sequence[int]) -> int:
     return total + sum(count // group * merger for count in ends)
 
 
-def language_operations(config: Any, lengths: Sequence[float]) -> float:
-    """config: `text_config`. lengths: tokens that each layer reads."""
+def language_operations(config: Any, lengths: Sequence[float], before: float = 0) -> float:
+    """config: `text_config`. lengths: tokens that each layer reads. before: those that are in the cache."""
     width, inner, size = config.hidden_size, config.intermediate_size, config.head_dim
     heads, shared = config.num_attention_heads, config.num_key_value_heads
     each = 2 * width * size * (2 * heads + 2 * shared) + 6 * width * inner
-    return sum(length * each + 4 * length**2 * heads * size for length in lengths)
+    return sum(length * each + 4 * length * (length + before) * heads * size for length in lengths)
 
 
 def model_cost(mini: PrunableMini, patches: Sequence[int], counts: Sequence[int], text: float) -> Cost:

@@ -51,6 +51,12 @@ class ServeCommand:
     relevance: Annotated[
         str, typer.Option(help="Of requests that name none: a source by name, or the folder of a scorer.")
     ] = "auto"
+    order: Annotated[
+        str, typer.Option(help="overview_first: later questions about a picture use what was made of its overview.")
+    ] = "raster"
+    memory: Annotated[
+        float, typer.Option(help="Megabytes kept of pictures for their next questions, by key; 0 for none.")
+    ] = 256
     record: Annotated[
         Path | None,
         typer.Option(
@@ -79,6 +85,7 @@ def command(options: ServeCommand) -> None:
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise InputError(f"arr-coc serve needs {', '.join(missing)}; install: pip install 'arr-coc[serve]'")
+    from ...allocation.overlay import check_order
     from ...allocation.request import Request, check_device
     from ...eye.feedback import Feedback
     from ..serve.limits import Limits, check_exposure
@@ -97,6 +104,8 @@ def command(options: ServeCommand) -> None:
         **sizes, new_tokens=options.new_tokens, queue=options.queue, batch=options.batch, seconds=options.seconds
     )
     kept = Feedback.of(options.record)
+    check_order(options.order)
+    memory = whole_units(options.memory, 2**20, "--memory") if options.memory else 0
     check_device(options.device)
     check_model(options.model)
     from ..serve.api import serve
@@ -116,5 +125,5 @@ def command(options: ServeCommand) -> None:
         "media": options.allow_media or (),
         "origins": options.allow_origin or (),
     }
-    how |= {"eye": {"relevance": options.relevance, "record": kept}}
+    how |= {"eye": {"relevance": options.relevance, "record": kept, "order": options.order, "memory": memory}}
     serve(options.model, **how, default={} if options.budget is None else {"budget": options.budget}, ready=ready)

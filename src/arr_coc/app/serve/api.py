@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import secrets
 import signal
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -169,6 +171,12 @@ async def streamed(
         call.leave()
 
 
+def scope_of(request: Request) -> str:
+    """Whose request it is, by the key that it brings: nobody is served from what another's pictures left behind, not
+    even sooner. The key itself is not kept."""
+    return hashlib.blake2b(request.headers.get("authorization", "").encode(), digest_size=16).hexdigest()
+
+
 async def judged(engine: Engine, request: Request) -> Response:
     """{"id", "judged", "boxes", "answer"}: what a client says of an answer that was recorded."""
     try:
@@ -234,7 +242,7 @@ def build_api(
         body = await call.body(request)
         engine.check_room()
         reading = call.read(lambda: read_chat(body, name, limits, media, default))
-        asked = await unless_gone(request, reading)
+        asked = replace(await unless_gone(request, reading), scope=scope_of(request))
         call.submit(engine, asked)
         head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...allocation.distance import check_scale
+from ...allocation.overlay import check_order
 from ...allocation.request import Request as Amount
 from ...allocation.request import check_question
 from ...core.checks import shown, whole
@@ -35,7 +36,8 @@ MOST_MESSAGES, MOST_PARTS = 256, 256
 HEAVY_TOKENS, HEAVY_WORDS, TOKEN_PIXELS, LARGEST_SEEN = 1536, EVERY_PAIR, 1024, 1 << 22
 # Of the field `arr_coc`.
 OPTIONS = (
-    *("budget", "keep", "total", "query", "relevance", "strategy", "scale", "words", "allocation", "hints", "want"),
+    *("budget", "keep", "total", "query", "relevance", "strategy", "order", "scale", "words", "allocation", "hints"),
+    "want",
 )
 WANTED = ("allocation",)
 # Fields of the protocol that leave greedy words as they are.
@@ -87,7 +89,7 @@ class Address:
 class ChatRequest:
     """One request, checked. turns: the conversation, its pictures decoded. how: keywords of `Eye.prepare`. want: what
     the answer shall carry beside its numbers. notes: what the client should know of its request. heavy: it costs as
-    much as many others."""
+    much as many others. scope: whose request it is; what was made of a picture is used again within it only."""
 
     turns: tuple[Turn, ...]
     how: dict[str, Any] = field(default_factory=dict)
@@ -98,6 +100,7 @@ class ChatRequest:
     want: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     heavy: bool = False
+    scope: str = ""
 
 
 def read_chat(
@@ -265,6 +268,8 @@ def how_of(own: Mapping[str, Any], pictures: Sequence[Picture], most: int | None
         check_question(how["look_for"])
     if own.get("strategy") is not None:
         how["strategy"] = text_of(own["strategy"], "arr_coc.strategy")
+    if own.get("order") is not None:
+        how["order"] = check_order(text_of(own["order"], "arr_coc.order"))
     if own.get("relevance") is not None:
         name = text_of(own["relevance"], "arr_coc.relevance")
         if name not in source_names():

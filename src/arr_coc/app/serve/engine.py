@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
@@ -306,7 +307,9 @@ class Engine(threading.Thread):
         started = perf_counter()
         with stopping(lambda: job.over):
             check_stop()
-            looked = self.eye.prepare(job.asked.turns, **job.asked.how)
+            eye = copy(self.eye)
+            eye.scope = job.asked.scope
+            looked = eye.prepare(job.asked.turns, **job.asked.how)
         looked.seconds["wait"] = started - job.arrived
         if job.asked.notes:
             looked = replace(looked, plan=replace(looked.plan, notes=(*looked.plan.notes, *job.asked.notes)))

@@ -36,6 +36,9 @@ class Metrics:
         self.batches = Histogram("arr_coc_batch_size", "Requests of a batch.", buckets=(1, 2, 4, 8, 16, 32), **own)
         self.batch_seconds = Histogram("arr_coc_batch_seconds", "Seconds of a batch.", **own)
         Gauge("arr_coc_waiting", "Requests in the queue.", **own).set_function(lambda: engine.waiting)
+        kept = engine.eye.memory
+        Gauge("arr_coc_kept_bytes", "Kept of pictures for their next questions.", **own).set_function(lambda: kept.size)
+        Gauge("arr_coc_kept_hits", "Times that something kept was used.", **own).set_function(lambda: kept.hits)
 
     def batch(self, size: int, seconds: float) -> None:
         self.batches.observe(size)

@@ -1,13 +1,15 @@
 """Between a prompt and vLLM's Qwen3-VL: how many tokens each picture gets, which patches they are, and where they lie.
 
 This runs in the process that answers clients, without the model. The question becomes part of what vLLM's caches are
-keyed by: another question about the same picture is another allocation.
+keyed by: another question about the same picture is another allocation. With `order: overview_first` a picture becomes
+two items, and only the second is keyed by the question.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -20,7 +22,7 @@ from ...core.errors import InputError
 from ...models.base import VisualGrid, adapter
 from ...models.query import find_questions
 from ...models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
-from .wishes import KEY, VllmServer
+from .wishes import DETAIL, KEY, PART, VllmServer
 
 qwen3_vl: Any = import_module("vllm.model_executor.models.qwen3_vl")
 Field: Any = import_module("vllm.multimodal.inputs").MultiModalFieldConfig
@@ -64,8 +66,32 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         if counts.get("image"):
             if counts.get("video"):
                 raise InputError("pictures and videos in one prompt are not foveated; pass the frames as pictures")
-            own[KEY] = self.info.server.wishes(kwargs.get(KEY), counts["image"], self._question(inputs.prompt))
+            wishes = self.info.server.wishes(kwargs.get(KEY), counts["image"], self._question(inputs.prompt))
+            parts = [VllmServer.in_parts(wish) for wish in wishes]
+            own[KEY] = [one for several in parts for one in several]
+            inputs = self._shown_in_parts(inputs, [len(several) for several in parts])
         return super().apply(replace(inputs, hf_processor_mm_kwargs=own), timing_ctx)
+
+    def _shown_in_parts(self, inputs: Any, parts: list[int]) -> Any:
+        """The prompt with every picture as often as it has parts, one behind the other. Each is an item with a hash and
+        placeholders of its own, so that caches find an overview whatever is asked."""
+        if all(number == 1 for number in parts):
+            return inputs
+        token, numbers = self.info.get_hf_config().image_token_id, iter(parts)
+        prompt = [one for given in inputs.prompt for one in [given] * (next(numbers) if given == token else 1)]
+        items = copy(inputs.mm_data_items)
+        pictures = [items["image"].get(place) for place, number in enumerate(parts) for _ in range(number)]
+        items["image"] = type(items["image"])(pictures)
+        return replace(inputs, prompt=prompt, mm_data_items=items, **self._uuids_in_parts(inputs, parts))
+
+    @staticmethod
+    def _uuids_in_parts(inputs: Any, parts: list[int]) -> dict[str, Any]:
+        """The names that a client gave to its pictures, repeated like them."""
+        given = getattr(inputs, "mm_uuid_items", None)
+        if not given or not given.get("image"):
+            return {}
+        names = [name for name, number in zip(given["image"], parts, strict=True) for _ in range(number)]
+        return {"mm_uuid_items": {**given, "image": names}}
 
     def _question(self, prompt: list[int]) -> str:
         processor = self.info.get_hf_processor()
@@ -115,11 +141,13 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         grids = [VisualGrid(rows // merge, cols // merge, rows * size, cols * size) for rows, cols in shapes]
         server = self.info.server
         parts = [server.leaves(*one) for one in zip(wishes, seen, grids, sizes, strict=True)]
+        detail = torch.tensor([wish.get(PART) == DETAIL for wish in wishes])
         batch = LeafBatch.pack(parts, [(grid.rows, grid.cols) for grid in grids])
         pyramid = mip_pyramid(groups, batch.levels, cell=merge * size, patch_size=size)
         pixels = gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=merge, temporal=temporal)
         kind = torch.float32 if patches.dtype == torch.uint8 else patches.dtype
-        return {"pixel_values": pixels.to(kind), "leaves": batch.leaves, "leaf_counts": torch.tensor(batch.counts)}
+        counts = torch.tensor(batch.counts)
+        return {"pixel_values": pixels.to(kind), "leaves": batch.leaves, "leaf_counts": counts, "detail": detail}
 
     def _seen(self, groups: Any, raw: bool) -> list[Tensor]:
         """Every picture as (3, height, width) in [0, 1]."""
@@ -141,6 +169,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
             fields["pixel_values"] = Field.flat_from_sizes("image", counts * patches)
             fields["leaves"] = Field.flat_from_sizes("image", counts, keep_on_cpu=True)
             fields["leaf_counts"] = Field.batched("image", keep_on_cpu=True)
+            fields["detail"] = Field.batched("image", keep_on_cpu=True)
         return fields
 
     def _get_prompt_updates(self, mm_items: Any, hf_processor_mm_kwargs: Mapping[str, Any], out_mm_kwargs: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ...allocation.overlay import OVERVIEW_FIRST, check_order
 from ...allocation.request import Request, check_request
 from ...allocation.strategies import DEFAULT_STRATEGY
 from ...core.checks import frozen, shown, whole
@@ -34,7 +35,11 @@ from ...relevance.scorer.source import ScorerRelevance, scorer_beside
 
 KEY = "arr_coc"
 AMOUNT, DECIDED = ("budget", "keep"), ("leaves", "allocation")
-OPTIONS = (*AMOUNT, "query", "relevance", "strategy", "levels", "words", *DECIDED)
+OPTIONS = (*AMOUNT, "query", "relevance", "strategy", "levels", "order", "words", *DECIDED)
+# Which part of a picture an item of vLLM shows, where it is shown in two; only we say so.
+PART, OVERVIEW, DETAIL = "part", "overview", "detail"
+# What an overview hangs on: no question, so that it is found in every cache.
+OF_OVERVIEW = (*AMOUNT, "strategy", "levels", "order")
 # What a prompt without any words is taken to ask.
 NO_QUESTION = "What is this?"
 
@@ -81,6 +86,14 @@ class VllmServer:
             raise InputError(f"arr_coc has {len(several)} entries for {pictures} pictures; give one, or one for each")
         return [self._wish(_mapping(one), question) for one in several]
 
+    @staticmethod
+    def in_parts(wish: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """A wish as those of the items that show its picture: one, or its overview and then its detail."""
+        if wish.get("order") != OVERVIEW_FIRST or any(name in wish for name in DECIDED):
+            return [dict(wish)]
+        first = {name: value for name, value in wish.items() if name in OF_OVERVIEW}
+        return [{**first, PART: OVERVIEW}, {**wish, PART: DETAIL}]
+
     def _wish(self, own: dict[str, Any], question: str) -> dict[str, Any]:
         default = dict(self.default)
         # A request answers "how many" in its own unit, and one that has decided needs no answer.
@@ -124,7 +137,8 @@ class VllmServer:
         budget = wish.get("budget")
         if isinstance(budget, list):
             raise InputError("arr_coc.budget is one number; for several pictures give arr_coc a list of wishes")
-        return Request.of(budget, wish.get("keep"), strategy=strategy, levels=levels)
+        order = {} if wish.get("order") is None else {"order": check_order(wish["order"])}
+        return Request.of(budget, wish.get("keep"), strategy=strategy, levels=levels, **order)
 
     def leaves(self, wish: Mapping[str, Any], picture: Tensor, grid: VisualGrid, size: tuple[int, int]) -> np.ndarray:
         """The leaves (N, 3) of one picture, in raster order.
@@ -132,6 +146,8 @@ class VllmServer:
         picture: (3, height, width) in [0, 1], as the processor resized it. size: (height, width) as it was given.
         """
         most = grid.tokens if self.max_budget is None else min(grid.tokens, self.max_budget)
+        if wish.get(PART) == OVERVIEW:
+            return self._overview(wish, grid, most)
         leaves = self._decided(wish, grid, size)
         if leaves is None:
             request = self.request(wish)
@@ -144,10 +160,24 @@ class VllmServer:
                 choosing=budget < grid.tokens,
             )
             known = relevance_for(_source(wish.get("relevance", "auto")), scene, wish["query"])
-            leaves = leaves_of(allocate_pictures([known], [grid], [budget], [request.levels], request)[0])
+            (allocation,) = allocate_pictures([known], [grid], [budget], [request.levels], request)
+            leaves = leaves_of(allocation)
+            if wish.get(PART) == DETAIL:
+                leaves = leaves[len(self._overview(wish, grid, most)) :]
         if len(leaves) > most:
             raise InputError(f"arr_coc asks for {len(leaves)} tokens of a picture that may have {most}; ask for fewer")
         return leaves
+
+    def _overview(self, wish: Mapping[str, Any], grid: VisualGrid, most: int) -> np.ndarray:
+        """The leaves of a picture that no question changes. Where all of it is seen that is all but the last, because
+        every item of a prompt needs a token."""
+        request = self.request(wish)
+        budget, flat = min(request.tokens(grid.tokens), most), Relevance(np.ones((1, 1), np.float32))
+        (allocation,) = allocate_pictures([flat], [grid], [budget], [request.levels], request)
+        number = min(allocation.overview, budget - 1)
+        if number < 1:
+            raise InputError(f"arr_coc.order {OVERVIEW_FIRST!r} needs more tokens than {budget}: they pay no overview")
+        return leaves_of(allocation)[:number]
 
     @staticmethod
     def _decided(wish: Mapping[str, Any], grid: VisualGrid, size: tuple[int, int]) -> np.ndarray | None:

@@ -48,6 +48,12 @@ class VisualTokens:
         parts = zip(self.embeds.split(counts), *(plane.split(counts) for plane in self.planes), strict=True)
         return [VisualTokens(embeds, tuple(planes)) for embeds, *planes in parts]
 
+    @classmethod
+    def joined(cls, parts: Sequence[VisualTokens]) -> VisualTokens:
+        """Those of several, one after the other."""
+        planes = zip(*(part.planes for part in parts), strict=True)
+        return cls(torch.cat([part.embeds for part in parts]), tuple(torch.cat(plane) for plane in planes))
+
 
 @dataclass(frozen=True)
 class PatchPlaces:
@@ -241,13 +247,13 @@ class LanguageWalk:
 def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **attention: Any) -> VisualTokens:
     """Run the vision tower on mixed-resolution patches with their true positions.
 
-    patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, leaves in the order of the batch. Pictures do not see each
-    other. Inside `dense_vision_attention(model)`, a batch of equal counts runs as one dense attention.
+    patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, leaves in the order of the batch. Pictures and their parts
+    do not see each other. Inside `dense_vision_attention(model)`, a batch of equal counts runs as one dense attention.
     attention: for an attention of the caller's own, which then gets all pictures in one row.
     """
     tower, unit = model.model.visual, model.model.visual.spatial_merge_unit
     places = PatchPlaces.of(tower, batch.leaves, batch.grid[batch.owner])
-    lengths = [count * unit for count in batch.counts if count]
+    lengths = [count * unit for count in batch.segments or batch.counts if count]
     extra: dict[str, Any] = dict(attention)
     if attention:
         lengths = [sum(lengths)]
@@ -283,14 +289,14 @@ class DepthWalk(TowerWalk):
     def __init__(self, tower: Any, patches: Tensor, batch: LeafBatch, last: Tensor) -> None:
         places = PatchPlaces.of(tower, batch.leaves, batch.grid[batch.owner])
         super().__init__(tower, patches, places, [])
-        self.unit, self.pictures = tower.spatial_merge_unit, len(batch.counts)
-        self.ends, self.owner = last.to(self.hidden.device), batch.owner.to(self.hidden.device)
+        self.unit, self.parts = tower.spatial_merge_unit, len(batch.segments or batch.counts)
+        self.ends, self.part = last.to(self.hidden.device), batch.rows.to(self.hidden.device)
         self.final, self.all_turns = torch.empty_like(self.hidden), self.turn
         self._go_on(torch.arange(len(last), device=self.hidden.device))
 
     def _go_on(self, going: Tensor) -> None:
         """With these leaves only."""
-        counts = torch.bincount(self.owner[going], minlength=self.pictures)
+        counts = torch.bincount(self.part[going], minlength=self.parts)
         self.lengths = (counts[counts > 0] * self.unit).tolist()
         inside = torch.arange(self.unit, device=going.device)
         self.going, self.rows = going, (going[:, None] * self.unit + inside).flatten()
@@ -372,9 +378,7 @@ def join_known(
     for one, planned in zip(known, allocations, strict=True):
         leaves = LeafBatch.of(planned, given[0][0].leaves.device) if one is None else one[0]
         parts.append(leaves.select(torch.zeros_like(leaves.owner, dtype=torch.bool)) if one is None else leaves)
-    planes = zip(*(tokens.planes for _, tokens in given), strict=True)
-    tokens = VisualTokens(torch.cat([one.embeds for _, one in given]), tuple(torch.cat(plane) for plane in planes))
-    return LeafBatch.joined(parts), tokens
+    return LeafBatch.joined(parts), VisualTokens.joined([tokens for _, tokens in given])
 
 
 def leaf_positions(

@@ -44,13 +44,13 @@ class TowerGraph:
         self.patches, self.leaves, self.owner, self.grid = (
             item.clone() for item in (patches, batch.leaves, batch.owner, batch.grid)
         )
-        self.counts = batch.counts
-        fixed = LeafBatch(self.leaves, self.owner, self.grid, batch.counts, batch.levels)
+        self.counts = batch.segments or batch.counts
+        fixed = LeafBatch(self.leaves, self.owner, self.grid, batch.counts, batch.levels, batch.segments)
         self.run = CudaGraph(lambda: encode_leaves(model, self.patches, fixed), patches.device)
 
     def __call__(self, patches: Tensor, batch: LeafBatch) -> VisualTokens:
-        if batch.counts != self.counts:
-            raise InputError(f"this graph is for pictures of {self.counts} leaves, got {batch.counts}")
+        if (batch.segments or batch.counts) != self.counts:
+            raise InputError(f"this graph is for {self.counts} leaves, got {batch.segments or batch.counts}")
         self.patches.copy_(patches)
         self.leaves.copy_(batch.leaves)
         self.owner.copy_(batch.owner)
@@ -230,7 +230,7 @@ class Graphs:
         """`encode_leaves` of one picture, captured for its number of leaves."""
         if patches.device.type != "cuda":
             return encode_leaves(self.model, patches, batch)
-        key = batch.counts, batch.levels, batch.fractional
+        key = batch.counts, batch.segments, batch.levels, batch.fractional
         if key not in self.towers:
             self.towers[key] = TowerGraph(self.model, patches, batch)
             while len(self.towers) > MOST_GRAPHS:

@@ -4,12 +4,17 @@ Importing torch takes longer than reading a page; this imports onnxruntime only.
 when they are loaded: places in rows and features in columns, which is what a processor is quick at, and most products
 in whole numbers. In single precision it is the torch class to the last digits, which tests hold;
 `benchmarks/scorer_cpu.py` measures what whole numbers change.
+
+There are two graphs: `see` reads the picture, whatever is asked, and `find` asks what was read. A second question about
+the same picture costs the second graph only.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +23,7 @@ import numpy as np
 
 from ...core.alphabet import question_row
 from ...core.errors import InputError
+from ...core.kept import PictureStore
 from ...core.manifest import verify
 from ...core.onnx import MICROSOFT, Graph
 from .reduced import reduced_pixels
@@ -28,13 +34,26 @@ LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # what the scorer makes
 NARROW = 64  # features of a row for which `_norm_of_many` pays
 
 
+@dataclass(frozen=True, eq=False)
+class SeenPicture:
+    """What the scorer reads of a picture before a question. features: (N, C) at a stride of 8. asking: (1, N, C'), what
+    each place looks for its own characters with. height, width: of the canvas."""
+
+    features: np.ndarray
+    asking: np.ndarray
+    height: int
+    width: int
+
+
 class OnnxScorer:
     """config, weights: of a `ReadingScorer`, as its folder has them. exact: in single precision throughout."""
 
     def __init__(self, config: dict[str, Any], weights: dict[str, np.ndarray], *, exact: bool = False) -> None:
         self.config, self.weights, self.exact = config, weights, exact
         self.graph = Graph()
-        self.session = self._session()
+        self.seeing = self._seeing()
+        self.graph = Graph()
+        self.finding = self._finding()
 
     @classmethod
     def from_folder(cls, folder: Path, *, exact: bool = False) -> OnnxScorer:
@@ -51,36 +70,50 @@ class OnnxScorer:
 
     def __call__(self, canvas: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """(1, 3, H, W) float32 in [−1, 1], H and W multiples of 32; (1, L) characters → logits (H / 32, W / 32)."""
+        return self.find(self.see(canvas), ids)
+
+    def see(self, canvas: np.ndarray) -> SeenPicture:
+        """What is read of a canvas before anything is asked."""
         height, width = canvas.shape[2:]
+        features, asking = self.seeing.run(None, {"pictures": canvas, **self._shapes(height, width, (4, 8))})
+        return SeenPicture(features, asking, height, width)
+
+    def find(self, seen: SeenPicture, ids: np.ndarray) -> np.ndarray:
+        """The logits (H / 32, W / 32) of a question (1, L) about what was seen."""
         # Padding is behind the characters, and nothing of it is read.
         row = ids[0, : max(1, int((ids[0] > 0).sum()))]
         there = np.array([bool(row[0])], dtype=np.float32)
         words = self.weights["question.embed.weight"][row] + self.weights["question.place"][0, : len(row)] * there
-        rows, cols = height // CELL, width // CELL
+        rows, cols = seen.height // CELL, seen.width // CELL
         waves = position_waves(rows, cols, self.config["waves"])
-        feed = {"pictures": canvas, "words": words, "there": there, "waves": waves}
+        feed = {"features": seen.features, "asking": seen.asking, "words": words, "there": there, "waves": waves}
+        shapes = self._shapes(seen.height, seen.width, (8, 16, 32))
+        return self.finding.run(None, feed | shapes)[0].reshape(rows, cols)
+
+    def _shapes(self, height: int, width: int, strides: Sequence[int]) -> dict[str, np.ndarray]:
+        """Sizes that differ from picture to picture: of the map at each stride, and of its pairs but for the last."""
+        feed = {}
         for stride, features in zip(STRIDES, self._widths(), strict=True):
-            feed[f"map{stride}"] = np.array([1, height // stride, width // stride, features])
-            feed[f"pairs{stride}"] = np.array([height // stride // 2, 2, width // stride // 2, 2 * features])
-        del feed[f"pairs{CELL}"]
-        return self.session.run(None, feed)[0].reshape(rows, cols)
+            if stride in strides:
+                feed[f"map{stride}"] = np.array([1, height // stride, width // stride, features])
+                if stride < strides[-1]:
+                    feed[f"pairs{stride}"] = np.array([height // stride // 2, 2, width // stride // 2, 2 * features])
+        return feed
+
+    def _shape_inputs(self, strides: Sequence[int]) -> None:
+        for name in self._shapes(CELL, CELL, strides):
+            self.graph.input(name, 4, kind="int64")
 
     def _widths(self) -> tuple[int, int, int, int]:
         return self.config["narrow"], self.config["middle"], self.config["wide"], self.config["wide"]
 
     # ---- the graph ---------------------------------------------------------------------------------------------------
 
-    def _session(self) -> Any:
-        graph, config, weights = self.graph, self.config, self.weights
+    def _seeing(self) -> Any:
+        """pictures → features (N, C) at a stride of 8, and what the first match asks with."""
+        graph, config = self.graph, self.config
         pictures = graph.input("pictures", 1, 3, "height", "width")
-        question = graph.input("words", "letters", config["query_width"])
-        there = graph.input("there", 1)
-        waves = graph.input("waves", "cells", 4 * config["waves"])
-        for stride in STRIDES:
-            graph.input(f"map{stride}", 4, kind="int64")
-            if stride < CELL:
-                graph.input(f"pairs{stride}", 4, kind="int64")
-        words, summary = self._question(question, there)
+        self._shape_inputs((4, 8))
         stem = graph.add("Gelu", self._conv(pictures, "stem.0", strides=(2, 2)))
         stem = graph.add("Transpose", self._conv(stem, "stem.2", strides=(2, 2)), perm=(0, 2, 3, 1))
         features = graph.shaped(stem, -1, config["narrow"])
@@ -89,7 +122,19 @@ class OnnxScorer:
         features = self._down(features, "down8", 4)
         for number in range(config["before"]):
             features = self._block(features, f"read.{number}", 8)
-        features = self._match(features, "matches.0", words, config["heads"] // 2)
+        return graph.session(features, self._asking(features, "matches.0"))
+
+    def _finding(self) -> Any:
+        """Those and a question → logits of every cell."""
+        graph, config, weights = self.graph, self.config, self.weights
+        features = graph.input("features", "places", config["middle"])
+        asking = graph.input("asking", 1, "places", len(weights["matches.0.ask.weight"]))
+        question = graph.input("words", "letters", config["query_width"])
+        there = graph.input("there", 1)
+        waves = graph.input("waves", "cells", 4 * config["waves"])
+        self._shape_inputs((8, 16, 32))
+        words, summary = self._question(question, there)
+        features = self._match(features, "matches.0", words, config["heads"] // 2, asking)
         for number in range(config["after"]):
             features = self._block(features, f"spell.{number}", 8, summary)
             if number == 0:
@@ -174,16 +219,21 @@ class OnnxScorer:
         flat = weight.transpose(0, 2, 3, 1).reshape(len(weight), -1)
         return self._product(graph.shaped(pairs, -1, flat.shape[1]), part, flat, bias)
 
-    def _match(self, features: str, part: str, words: str, heads: int) -> str:
-        """`Match` on (N, C): every row looks at every character."""
+    def _asking(self, features: str, part: str) -> str:
+        """What every place of (N, C) asks the characters with; the question has no part in it."""
+        normed = self.graph.root_norm(features, self.weights[part + ".norm.weight"])
+        weight, bias = self._of(part + ".ask")
+        return self.graph.shaped(self._product(normed, part, weight, bias), 1, -1, len(weight))
+
+    def _match(self, features: str, part: str, words: str, heads: int, asking: str | None = None) -> str:
+        """`Match` on (N, C): every row looks at every character. asking: where it is known already."""
         graph, (weight, more) = self.graph, self._of(part + ".key_value")
         inner = len(weight) // 2
         keys, values = (
             graph.shaped(graph.linear(words, *one), 1, -1, inner)
             for one in zip(np.split(weight, 2), np.split(more, 2), strict=True)
         )
-        normed = graph.root_norm(features, self.weights[part + ".norm.weight"])
-        asked = graph.shaped(self._product(normed, part, *self._of(part + ".ask")), 1, -1, inner)
+        asked = self._asking(features, part) if asking is None else asking
         mixed = graph.add("MultiHeadAttention", asked, keys, values, domain=MICROSOFT, num_heads=heads)
         answer = self._product(graph.shaped(mixed, -1, inner), part, *self._of(part + ".answer"))
         return graph.add("Add", features, answer)
@@ -214,13 +264,19 @@ def load(folder: Path) -> OnnxScorer:
     return OnnxScorer.from_folder(folder)
 
 
-def score_picture(folder: Path, pixels: np.ndarray, query: str) -> np.ndarray:
+def score_picture(folder: Path, pixels: np.ndarray, query: str, kept: PictureStore | None = None) -> np.ndarray:
     """(H, W, 3) uint8, or float in [0, 1], and a question → (⌈H / 32⌉, ⌈W / 32⌉) float32: relevance of every cell.
 
-    A picture that is read reduced (`reduced`) has as many cells as the reduced one.
+    A picture that is read reduced (`reduced`) has as many cells as the reduced one. kept: where what is read of the
+    picture is found by the next question.
     """
-    logits = load(folder)(canvas_of(pixels), question_of(query))
-    return (1 / (1 + np.exp(-logits))).astype(np.float32)
+    scorer = load(folder)
+
+    def see() -> SeenPicture:
+        return scorer.see(canvas_of(pixels))
+
+    seen = see() if kept is None else kept.made(("scorer", str(folder), pixels.shape), see)
+    return (1 / (1 + np.exp(-scorer.find(seen, question_of(query))))).astype(np.float32)
 
 
 def canvas_of(pixels: np.ndarray) -> np.ndarray:

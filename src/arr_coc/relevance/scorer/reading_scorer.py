@@ -250,17 +250,26 @@ class ReadingScorer(Pretrained):
 
     def with_glyphs(self, pictures: Tensor, question_ids: Tensor, *, glyphs: bool = True) -> tuple[Tensor, Tensor]:
         """The logits, and those of the characters in every 8×8 block (B, alphabet, H / 8, W / 8)."""
+        features = self.see(pictures)
+        letters = self.glyphs(features) if glyphs else features
+        return self.find(features, question_ids), letters
+
+    def see(self, pictures: Tensor) -> Tensor:
+        """What is read of pictures, whatever is asked: (B, C, H / 8, W / 8)."""
         pixels = pictures.float() / 255 if pictures.dtype == torch.uint8 else pictures
-        ids = lower_case(question_ids[:, :QUESTION])
-        hidden = torch.where(ids > 0, 0.0, -1e4)[:, None, None, :]
-        words, summary = self.question(ids, hidden)
         features = self.stem((pixels - 0.5) * 2)
         for block in self.fine:
             features = block(features)
         features = self.down8(features)
         for block in self.read:
             features = block(features)
-        letters = self.glyphs(features) if glyphs else features
+        return features
+
+    def find(self, features: Tensor, question_ids: Tensor) -> Tensor:
+        """The logits (B, H / 32, W / 32) of questions (B, L) about what `see` gave."""
+        ids = lower_case(question_ids[:, :QUESTION])
+        hidden = torch.where(ids > 0, 0.0, -1e4)[:, None, None, :]
+        words, summary = self.question(ids, hidden)
         features = self.matches[0](features, words, hidden)
         for number, block in enumerate(self.spell):
             features = block(features, summary)
@@ -273,16 +282,20 @@ class ReadingScorer(Pretrained):
         features = features + self.place(position_waves(features, self.config.waves))
         for ask, relate, spread in zip(self.asks, self.relates, self.spreads, strict=True):
             features = spread(relate(ask(features, words, hidden)), summary)
-        return self.head(self.last(features))[:, 0], letters
+        return self.head(self.last(features))[:, 0]
 
     @torch.no_grad()
     def score(self, pictures: Tensor, question_ids: Tensor) -> Tensor:
         """Relevance (B, rows, cols) in [0, 1]; pictures of any size, padded by repeating the edge."""
+        return self.find(self.see(self.padded(pictures)), question_ids).float().sigmoid()
+
+    def padded(self, pictures: Tensor) -> Tensor:
+        """Pictures (B, 3, H, W) of any size as `see` takes them."""
         bottom, right = -pictures.shape[2] % CELL, -pictures.shape[3] % CELL
         pixels = pictures.float() / 255 if pictures.dtype == torch.uint8 else pictures.float()
         if bottom or right:
             pixels = F.pad(pixels, (0, right, 0, bottom), mode="replicate")
-        return self(pixels.to(self.head.weight.dtype), question_ids).float().sigmoid()
+        return pixels.to(self.head.weight.dtype)
 
 
 def swift(scorer: ReadingScorer) -> ReadingScorer:

@@ -20,6 +20,7 @@ import numpy as np
 from ...core.alphabet import IDS, QUESTION
 from ...core.errors import InputError
 from ...core.folders import SCORER, part_folder
+from ...core.kept import PictureStore
 from ...core.plugins import load_plugin, plugins
 from ...core.values import Relevance
 from ..registry import Maps
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     import torch
 
 SCORER_GROUP = "arr_coc.scorers"
-MOST_GRAPHS = 4  # of a scorer on a GPU, by size of picture
+MOST_GRAPHS = 8  # of a scorer on a GPU, two for each size of picture
 
 
 def scorer_beside(folder: Path) -> Path | None:
@@ -84,41 +85,57 @@ def gpu_scorer(folder: Path, device: str) -> Any:
 
 
 class GpuScorer:
-    """A scorer on a CUDA device. One picture at a time is replayed from a graph of its size: launching its kernels
-    would take longer than running them. One thread at a time."""
+    """A scorer on a CUDA device. One picture at a time is replayed from graphs of its size, one that sees and one that
+    finds: launching their kernels would take longer than running them. One thread at a time."""
 
     def __init__(self, scorer: Any) -> None:
         self.scorer = scorer
-        self.graphs: OrderedDict[tuple[int, ...], tuple[torch.Tensor, torch.Tensor, Any]] = OrderedDict()
+        self.graphs: OrderedDict[tuple[Any, ...], tuple[tuple[torch.Tensor, ...], Any]] = OrderedDict()
         self.lock = Lock()
 
     def score(self, pictures: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         """(B, 3, H, W), (B, L) → (B, rows, cols) in [0, 1]; overwritten by the next call."""
+        if not hasattr(self.scorer, "see"):  # of another package
+            return self._run(self.scorer.score, pictures, ids)
+        return self.find(self.see(self.padded(pictures)), ids).float().sigmoid()
+
+    def padded(self, pictures: torch.Tensor) -> torch.Tensor:
+        """Pictures of any size as `see` takes them."""
         import torch
 
-        with self.lock, torch.backends.cudnn.flags(benchmark=True):
-            if len(pictures) > 1:
-                return self._score(pictures, ids)
-            shape = tuple(pictures.shape)
-            if shape not in self.graphs:
+        return self.scorer.padded(pictures).contiguous(memory_format=torch.channels_last)
+
+    def see(self, pictures: torch.Tensor) -> torch.Tensor:
+        """What is read of pictures, whatever is asked."""
+        return self._run(self.scorer.see, pictures).clone()
+
+    def find(self, features: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """The logits of questions about what `see` gave; overwritten by the next call."""
+        return self._run(self.scorer.find, features, ids)
+
+    def _run(self, work: Any, *given: torch.Tensor) -> torch.Tensor:
+        """A part of the scorer, in half precision; of one picture by a graph."""
+        import torch
+
+        device = given[0].device
+        half: dict[str, Any] = {"dtype": torch.bfloat16, "cache_enabled": False}
+        with self.lock, torch.backends.cudnn.flags(benchmark=True), torch.autocast(device.type, **half):
+            if len(given[0]) > 1:
+                with torch.no_grad():
+                    return work(*given)
+            key = (work.__name__, *(tuple(one.shape) for one in given))
+            if key not in self.graphs:
                 from ...core.cuda_graph import CudaGraph
 
-                pixels, words = pictures.clone(), ids.clone()
-                run = CudaGraph(lambda: self._score(pixels, words), pictures.device)
-                self.graphs[shape] = pixels, words, run
+                inside = tuple(one.clone() for one in given)
+                self.graphs[key] = inside, CudaGraph(lambda: work(*inside), device)
                 if len(self.graphs) > MOST_GRAPHS:
                     self.graphs.popitem(last=False)
-            self.graphs.move_to_end(shape)
-            pixels, words, run = self.graphs[shape]
-            pixels.copy_(pictures)
-            words.copy_(ids)
+            self.graphs.move_to_end(key)
+            inside, run = self.graphs[key]
+            for into, one in zip(inside, given, strict=True):
+                into.copy_(one)
             return run()
-
-    def _score(self, pictures: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        import torch
-
-        with torch.autocast(pictures.device.type, torch.bfloat16, cache_enabled=False):
-            return self.scorer.score(pictures.contiguous(memory_format=torch.channels_last), ids)
 
 
 def question_ids(query: str, length: int | None = None) -> torch.Tensor:
@@ -140,32 +157,37 @@ class ScorerRelevance:
     def bundled(cls) -> ScorerRelevance:
         return cls(part_folder(SCORER))
 
-    def __call__(self, picture: torch.Tensor, query: str) -> Relevance:
+    def __call__(self, picture: torch.Tensor, query: str, kept: PictureStore | None = None) -> Relevance:
         if str(picture.device) != "cpu" or not self.has_graph:
-            return self._by_torch(picture, query)
-        return self.of_pixels(picture.permute(1, 2, 0).numpy(), query)
+            return self._by_torch(picture, query, kept)
+        return self.of_pixels(picture.permute(1, 2, 0).numpy(), query, kept=kept)
 
     @property
     def has_graph(self) -> bool:
         return _kind_of(self.folder) == "ReadingScorer"
 
-    def of_pixels(self, pixels: np.ndarray, query: str, device: str = "cpu") -> Relevance:
-        """The same for an array (H, W, 3) of uint8; on a processor without torch, where it can read."""
+    def of_pixels(
+        self, pixels: np.ndarray, query: str, device: str = "cpu", kept: PictureStore | None = None
+    ) -> Relevance:
+        """The same for an array (H, W, 3) of uint8; on a processor without torch, where it can read. kept: where what
+        is read of the picture is found by the next question."""
         if device != "cpu" or not self.has_graph:
-            return self._by_torch(Scene(pixels, device=device).tensor, query)
-        return self._found(score_picture(self.folder, pixels, query), query, self._notes(whole_levels(pixels)))
+            return self._by_torch(Scene(pixels, device=device).tensor, query, kept)
+        return self._found(score_picture(self.folder, pixels, query, kept), query, self._notes(whole_levels(pixels)))
 
     def of_scene(self, scene: Scene, query: str) -> Relevance:
         """The same for a scene; an array needs no torch."""
         if isinstance(scene.given, np.ndarray):
-            return self.of_pixels(scene.given, query, str(scene.device))
-        return self(scene.tensor, query)
+            return self.of_pixels(scene.given, query, str(scene.device), scene.kept)
+        return self(scene.tensor, query, scene.kept)
 
-    def _by_torch(self, picture: torch.Tensor, query: str) -> Relevance:
-        return self.of_batch(picture[None], [query])[0]
+    def _by_torch(self, picture: torch.Tensor, query: str, kept: PictureStore | None = None) -> Relevance:
+        return self.of_batch(picture[None], [query], kept)[0]
 
-    def of_batch(self, pictures: torch.Tensor, queries: Sequence[str]) -> list[Relevance]:
-        """The same for pictures of one size, (B, 3, H, W), in one pass."""
+    def of_batch(
+        self, pictures: torch.Tensor, queries: Sequence[str], kept: PictureStore | None = None
+    ) -> list[Relevance]:
+        """The same for pictures of one size, (B, 3, H, W), in one pass. kept: of a single one."""
         import torch
 
         device = pictures.device
@@ -180,7 +202,13 @@ class ScorerRelevance:
         for size in dict.fromkeys(sizes):
             which = [number for number, one in enumerate(sizes) if one == size]
             with torch.no_grad():
-                scores = scorer.score(reduced_batch(pictures[which], size), ids[which]).float().cpu().numpy()
+                if kept is None or not self.has_graph:
+                    scores = scorer.score(reduced_batch(pictures[which], size), ids[which])
+                else:
+                    name = ("scorer", str(self.folder), str(device), size)
+                    seen = kept.made(name, lambda size=size: scorer.see(scorer.padded(reduced_batch(pictures, size))))
+                    scores = scorer.find(seen, ids).float().sigmoid()
+                scores = scores.float().cpu().numpy()
             for number, one in zip(which, scores, strict=True):
                 found[number] = self._found(one, queries[number], size_note(size, given))
         return found

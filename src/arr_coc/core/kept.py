@@ -1,0 +1,110 @@
+"""What was made of pictures and may be wanted again: kept by the pixels it was made of, up to a number of bytes.
+
+A `ByteStore` forgets what was used longest ago. Nothing in it is ever changed: who was handed something keeps it, also
+when the store forgets it meanwhile. Several threads may use one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+
+Made = TypeVar("Made")
+MOST_BYTES = 256 << 20
+
+
+def bytes_of(value: Any) -> int:
+    """Bytes of all arrays and tensors inside tuples, lists, mappings and dataclasses."""
+    if hasattr(value, "nbytes"):
+        return int(value.nbytes)
+    if is_dataclass(value):
+        return sum(bytes_of(getattr(value, one.name)) for one in fields(value))
+    if isinstance(value, Mapping):
+        return sum(map(bytes_of, value.values()))
+    return sum(map(bytes_of, value)) if isinstance(value, tuple | list) else 0
+
+
+def pixels_key(pixels: np.ndarray) -> str:
+    """A name that only equal pixels of an equal size have, whatever their file is called."""
+    head = f"{pixels.shape} {pixels.dtype}".encode()
+    return hashlib.blake2b(np.ascontiguousarray(pixels).data, digest_size=16, person=head[:16]).hexdigest() + head.hex()
+
+
+class ByteStore:
+    """The values used last, as many as fit into `most` bytes. size: bytes held now. hits, misses: of `get`."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self.most, self.size, self.hits, self.misses = most, 0, 0, 0
+        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Its limit: what it holds belongs to this process."""
+        return {"most": self.most}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["most"])
+
+    def get(self, key: Hashable) -> Any:
+        """The value, used now; None where there is none."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is None:
+                self.misses += 1
+                return None
+            self.hits += 1
+            self._values.move_to_end(key)
+            return found[0]
+
+    def put(self, key: Hashable, value: Any) -> None:
+        """Keep a value, instead of an earlier one of this key. What is larger than the whole store is not kept."""
+        size = bytes_of(value)
+        with self._lock:
+            self.size -= self._values.pop(key, (None, 0))[1]
+            if size > self.most:
+                return
+            self._values[key] = value, size
+            self.size += size
+            while self.size > self.most:
+                self.size -= self._values.popitem(last=False)[1][1]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._values.clear()
+            self.size = 0
+
+
+@dataclass(frozen=True)
+class PictureStore:
+    """The part of a store that belongs to one picture. picture: its `pixels_key`. scope: whose it is; nobody is handed
+    what another scope has made."""
+
+    store: ByteStore
+    picture: str
+    scope: str = ""
+
+    def get(self, name: Hashable) -> Any:
+        """What is kept under a name, or None."""
+        return self.store.get((self.scope, self.picture, name))
+
+    def put(self, name: Hashable, value: Any) -> None:
+        """Keep something under a name."""
+        self.store.put((self.scope, self.picture, name), value)
+
+    def made(self, name: Hashable, make: Callable[[], Made]) -> Made:
+        """What is kept under a name, or else what `make` gives, which is then kept."""
+        found = self.get(name)
+        if found is None:
+            found = make()
+            self.put(name, found)
+        return found
