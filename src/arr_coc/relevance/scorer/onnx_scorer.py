@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from ...core.manifest import verify
 from ...core.onnx import MICROSOFT, Graph
 from .reduced import reduced_pixels
 
-CELL = 32
+CELL, FINE = 32, 8
 STRIDES = (4, 8, 16, 32)
 LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # what the scorer makes of the levels of a colour
 NARROW = 64  # features of a row for which `_norm_of_many` pays
@@ -34,7 +35,9 @@ class OnnxScorer:
     def __init__(self, config: dict[str, Any], weights: dict[str, np.ndarray], *, exact: bool = False) -> None:
         self.config, self.weights, self.exact = config, weights, exact
         self.graph = Graph()
-        self.session = self._session()
+        self.reader = self._reader()
+        self.graph = Graph()
+        self.asker = self._asker()
 
     @classmethod
     def from_folder(cls, folder: Path, *, exact: bool = False) -> OnnxScorer:
@@ -51,36 +54,51 @@ class OnnxScorer:
 
     def __call__(self, canvas: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """(1, 3, H, W) float32 in [−1, 1], H and W multiples of 32; (1, L) characters → logits (H / 32, W / 32)."""
+        return self.ask(self.read(canvas), ids)
+
+    def read(self, canvas: np.ndarray) -> np.ndarray:
+        """(1, 3, H, W) → (H / 8, W / 8, C): what stands at every place, whatever is asked."""
         height, width = canvas.shape[2:]
+        feed = {"pictures": canvas, **self._shapes(height, width, (4, 8)), **self._pairs(height, width, (4,))}
+        return self.reader.run(None, feed)[0].reshape(height // FINE, width // FINE, -1)
+
+    def ask(self, read: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """What `read` gave, and (1, L) characters → logits (H / 32, W / 32)."""
+        height, width = read.shape[0] * FINE, read.shape[1] * FINE
         # Padding is behind the characters, and nothing of it is read.
         row = ids[0, : max(1, int((ids[0] > 0).sum()))]
         there = np.array([bool(row[0])], dtype=np.float32)
         words = self.weights["question.embed.weight"][row] + self.weights["question.place"][0, : len(row)] * there
         rows, cols = height // CELL, width // CELL
         waves = position_waves(rows, cols, self.config["waves"])
-        feed = {"pictures": canvas, "words": words, "there": there, "waves": waves}
-        for stride, features in zip(STRIDES, self._widths(), strict=True):
-            feed[f"map{stride}"] = np.array([1, height // stride, width // stride, features])
-            feed[f"pairs{stride}"] = np.array([height // stride // 2, 2, width // stride // 2, 2 * features])
-        del feed[f"pairs{CELL}"]
-        return self.session.run(None, feed)[0].reshape(rows, cols)
+        feed = {"read": read.reshape(-1, read.shape[2]), "words": words, "there": there, "waves": waves}
+        feed |= {**self._shapes(height, width, (8, 16, 32)), **self._pairs(height, width, (8, 16))}
+        return self.asker.run(None, feed)[0].reshape(rows, cols)
+
+    def letters(self, read: np.ndarray) -> np.ndarray:
+        """What `read` gave → (H / 8, W / 8, alphabet) logits: which characters stand at every place."""
+        return read @ self.weights["glyphs.weight"].T + self.weights["glyphs.bias"]
+
+    def _shapes(self, height: int, width: int, strides: Sequence[int]) -> dict[str, np.ndarray]:
+        features = dict(zip(STRIDES, self._widths(), strict=True))
+        return {f"map{one}": np.array([1, height // one, width // one, features[one]]) for one in strides}
+
+    def _pairs(self, height: int, width: int, strides: Sequence[int]) -> dict[str, np.ndarray]:
+        features = dict(zip(STRIDES, self._widths(), strict=True))
+        return {
+            f"pairs{one}": np.array([height // one // 2, 2, width // one // 2, 2 * features[one]]) for one in strides
+        }
 
     def _widths(self) -> tuple[int, int, int, int]:
         return self.config["narrow"], self.config["middle"], self.config["wide"], self.config["wide"]
 
     # ---- the graph ---------------------------------------------------------------------------------------------------
 
-    def _session(self) -> Any:
-        graph, config, weights = self.graph, self.config, self.weights
+    def _reader(self) -> Any:
+        """Up to every eighth pixel, before the question."""
+        graph, config = self.graph, self.config
         pictures = graph.input("pictures", 1, 3, "height", "width")
-        question = graph.input("words", "letters", config["query_width"])
-        there = graph.input("there", 1)
-        waves = graph.input("waves", "cells", 4 * config["waves"])
-        for stride in STRIDES:
-            graph.input(f"map{stride}", 4, kind="int64")
-            if stride < CELL:
-                graph.input(f"pairs{stride}", 4, kind="int64")
-        words, summary = self._question(question, there)
+        self._sizes((4, 8), (4,))
         stem = graph.add("Gelu", self._conv(pictures, "stem.0", strides=(2, 2)))
         stem = graph.add("Transpose", self._conv(stem, "stem.2", strides=(2, 2)), perm=(0, 2, 3, 1))
         features = graph.shaped(stem, -1, config["narrow"])
@@ -89,6 +107,20 @@ class OnnxScorer:
         features = self._down(features, "down8", 4)
         for number in range(config["before"]):
             features = self._block(features, f"read.{number}", 8)
+        return graph.session(features)
+
+    def _sizes(self, maps: Sequence[int], pairs: Sequence[int]) -> None:
+        for name in (*(f"map{stride}" for stride in maps), *(f"pairs{stride}" for stride in pairs)):
+            self.graph.input(name, 4, kind="int64")
+
+    def _asker(self) -> Any:
+        graph, config, weights = self.graph, self.config, self.weights
+        features = graph.input("read", "places", config["middle"])
+        question = graph.input("words", "letters", config["query_width"])
+        there = graph.input("there", 1)
+        waves = graph.input("waves", "cells", 4 * config["waves"])
+        self._sizes((8, 16, 32), (8, 16))
+        words, summary = self._question(question, there)
         features = self._match(features, "matches.0", words, config["heads"] // 2)
         for number in range(config["after"]):
             features = self._block(features, f"spell.{number}", 8, summary)
