@@ -83,6 +83,12 @@ def test_documents_and_pictures_in_one_conversation(stock, report) -> None:
     assert sum(one.tokens for one in together.plan.allocations) == 24
     with pytest.raises(InputError, match="one number"):
         eye.prepare(turns, budget=[3, 4])
+    # A small picture before it takes nothing from the document's own budget, and a share is one of all its pages.
+    first = (Turn(USER, (picture(128, 96), Document.of(report), "What is the total of 3?")),)
+    assert sum(one.tokens for one in eye.prepare(first, budget=24).plan.allocations) == 12 + 24
+    full = sum(-(-page.size[0] // 32) * -(-page.size[1] // 32) for page in Document.of(report))
+    shared = eye.prepare(first, keep=0.01, pages_shown=2)
+    assert sum(one.tokens for one in shared.plan.allocations) == 1 + full // 100
 
 
 def test_full_pages_of_a_document_are_the_stock_class_with_the_same_images(stock) -> None:

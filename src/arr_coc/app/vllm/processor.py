@@ -20,6 +20,7 @@ from ...core.errors import InputError
 from ...models.base import VisualGrid, adapter
 from ...models.query import find_questions
 from ...models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
+from ...pictures.load import load_picture
 from .wishes import KEY, VllmServer
 
 qwen3_vl: Any = import_module("vllm.model_executor.models.qwen3_vl")
@@ -64,8 +65,26 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         if counts.get("image"):
             if counts.get("video"):
                 raise InputError("pictures and videos in one prompt are not foveated; pass the frames as pictures")
-            own[KEY] = self.info.server.wishes(kwargs.get(KEY), counts["image"], self._question(inputs.prompt))
+            wishes = self.info.server.wishes(kwargs.get(KEY), counts["image"], self._question(inputs.prompt))
+            if wishes[0].get("total"):
+                items = inputs.mm_data_items["image"]
+                sizes = [_size_of(items, number) for number in range(counts["image"])]
+                pictures = [load_picture(items.get(number)).pixels for number in range(counts["image"])]
+                wishes = self.info.server.shared(wishes, pictures, [self._grid(size, own) for size in sizes])
+            own[KEY] = wishes
         return super().apply(replace(inputs, hf_processor_mm_kwargs=own), timing_ctx)
+
+    def _grid(self, size: tuple[int, int], kwargs: Mapping[str, Any]) -> VisualGrid:
+        """The level-0 tokens of a picture of a size, as the stock processor resizes it."""
+        vision = self.info.get_hf_config().vision_config
+        cell = vision.spatial_merge_size * vision.patch_size
+        resized, _ = self.info._get_vision_info(
+            image_width=size[1],
+            image_height=size[0],
+            image_processor=self.info.get_image_processor(),
+            mm_kwargs=kwargs,
+        )
+        return VisualGrid(resized.height // cell, resized.width // cell, resized.height, resized.width)
 
     def _question(self, prompt: list[int]) -> str:
         processor = self.info.get_hf_processor()
