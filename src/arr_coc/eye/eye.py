@@ -254,7 +254,7 @@ class Eye:
         opened = None
         if allocation is None and has_documents(query):
             most = 1 if self._taught_single_questions else pages_shown
-            opened = open_pages(query, look_for or question, request, relevance, self._page_offers(), most)
+            opened = open_pages(query, look_for or question, request, relevance, self.page_offers(), most)
             query, relevance, request, words = opened.turns, opened.relevance, opened.request, None
         turns = [turn.seen_by(self.engine.view) for turn in query]
         settings = Settings(
@@ -369,7 +369,7 @@ class Eye:
             raise InputError(f"several readings are of one picture, and {len(views)} are shown; ask with readings=1")
         return self.engine.full_of(views[0])
 
-    def _page_offers(self) -> PageOffers:
+    def page_offers(self) -> PageOffers:
         """What the pages of a document are asked with."""
         return PageOffers(device=self.engine.device, scorer=self.scorer)
 
@@ -396,7 +396,7 @@ class Eye:
             return own.ask(query, tokens, relevance=known, words=words, max_new_tokens=max_new_tokens, **how)
 
         source = self.relevance if relevance is None else relevance
-        return ask_page_by_page(document, query, request, source, self._page_offers(), asker)
+        return ask_page_by_page(document, query, request, source, self.page_offers(), asker)
 
     def ask_many(
         self,
