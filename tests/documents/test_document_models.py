@@ -170,3 +170,13 @@ def test_passes_go_over_the_best_pages_and_share_the_budget(report, capsys) -> N
     assert not ended.value.code
     told = json.loads(capsys.readouterr().out)
     assert 4 in told["pages"]
+
+
+def test_a_picture_that_the_processor_makes_smaller_is_told(stock) -> None:
+    eye = Eye.from_pretrained(str(stock))
+    most = eye.processor.image_processor.size["longest_edge"]
+    side = 32 * (int((2 * most) ** 0.5) // 32)
+    answer = eye.set_image(np.zeros((side, side, 3), np.uint8)).ask("how many", budget=4, max_new_tokens=1)
+    assert any(note.startswith("detail was lost: picture has") and f"{side}×{side}" in note for note in answer.notes)
+    small = eye.set_image(np.zeros((64, 96, 3), np.uint8)).ask("how many", budget=4, max_new_tokens=1)
+    assert not any("detail was lost" in note for note in small.notes)

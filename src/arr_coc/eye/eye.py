@@ -34,7 +34,7 @@ from ..relevance.document import PageOffers
 from ..relevance.registry import check_relevance
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 from ..relevance.words.answer import copied_answer
-from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, words_of
+from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, lost_detail, words_of
 from .decoding import DecodingStep, Generated, Spelling, Sureness
 from .feedback import Feedback
 from .hints import check_hints, hints_of, settled
@@ -304,7 +304,7 @@ class Eye:
             for view, one, count in zip(looked.views, planned, tokens, strict=True)
         )
         shown = (marked(view.picture, self.scorer) for view in looked.views)
-        notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes)
+        notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes, *lost_detail(looked))
         told: dict[str, Any] = {"pages": looked.pages, "of_pages": looked.of_pages}
         answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes, **told)
         if looked.copied is not None:
