@@ -278,6 +278,11 @@ class PreparedDocument:
         check_device(device)
         offers = PageOffers(of_kind(how.get("photos", True), bool, "photos"), device)
         found = look_through(self.document, query, request, relevance, offers)
+        if request.scale not in (None, 1.0) or how.get("grip") is not None:
+            note = (
+                "scale and grip are of one picture here: pages are laid as they are; ask reads each from its distance"
+            )
+            found = replace(found, allocation=replace(found.allocation, notes=(*found.notes, note)))
         return replace(found, seconds={"load": self.load_seconds, "import": 0.0, **found.seconds})
 
 

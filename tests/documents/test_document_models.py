@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from tiny_models import GREEDY, picture, prompt, save_stock, tiny_model, tiny_pr
 
 from arr_coc import Eye, InputError, ask, attach
 from arr_coc.allocation.request import Request
+from arr_coc.app.cli import main
 from arr_coc.core.values import Answer
 from arr_coc.eye.chat import USER, Turn
+from arr_coc.eye.esper import Esper
 from arr_coc.eye.pages import ask_page_by_page
 from arr_coc.pictures.document import Document
 from arr_coc.relevance.document import PageOffers
@@ -74,6 +77,21 @@ def test_a_model_sees_the_pages_with_marks_and_is_told_what_is_hidden(stock, rep
     assert "".join(eye.stream("What is the total of 3?", budget=48, max_new_tokens=2)).strip() == answer.text
 
 
+def test_pages_that_share_a_budget_are_read_from_the_distance_that_is_asked_for(stock, report) -> None:
+    eye = Eye.from_pretrained(str(stock)).set_image(report)
+    plain = eye.prepare("What is the total of 3?", budget=48).plan.allocations
+    nearer = eye.prepare("What is the total of 3?", budget=48, scale=1.5).plan.allocations
+    assert [one.tokens for one in nearer] == [one.tokens for one in plain]
+    assert sum(one.tokens for one in nearer) == 48
+    # The page with tokens comes nearer; those with an overview only are shown small, as they are.
+    assert {one.scale for one in plain} == {1.0}
+    assert [one.scale for one in nearer] == [1.5 if one.tokens > 4 else 1.0 for one in plain]
+    pictures = Eye.from_pretrained(str(stock))
+    turns = (Turn(USER, (picture(128, 96), picture(96, 128, 4), "where is it")),)
+    shared = pictures.prepare(turns, budget=14, total=True, scale=1.5).plan.allocations
+    assert sum(one.tokens for one in shared) == 14
+
+
 def test_documents_and_pictures_in_one_conversation(stock, report) -> None:
     eye = Eye.from_pretrained(str(stock))
     turns = (Turn(USER, (Document.of(report), picture(128, 96), "What is the total of 3?")),)
@@ -83,6 +101,12 @@ def test_documents_and_pictures_in_one_conversation(stock, report) -> None:
     assert sum(one.tokens for one in together.plan.allocations) == 24
     with pytest.raises(InputError, match="one number"):
         eye.prepare(turns, budget=[3, 4])
+    # A small picture before it takes nothing from the document's own budget, and a share is one of all its pages.
+    first = (Turn(USER, (picture(128, 96), Document.of(report), "What is the total of 3?")),)
+    assert sum(one.tokens for one in eye.prepare(first, budget=24).plan.allocations) == 12 + 24
+    full = sum(-(-page.size[0] // 32) * -(-page.size[1] // 32) for page in Document.of(report))
+    shared = eye.prepare(first, keep=0.01, pages_shown=2)
+    assert sum(one.tokens for one in shared.plan.allocations) == 1 + full // 100
 
 
 def test_full_pages_of_a_document_are_the_stock_class_with_the_same_images(stock) -> None:
@@ -127,3 +151,32 @@ def test_mini_reads_the_best_page(report) -> None:
     assert one.pages == ()
     with pytest.raises(InputError, match="several pages"):
         ask(report, "What?", budget=64, readings=2)
+
+
+def test_passes_go_over_the_best_pages_and_share_the_budget(report, capsys) -> None:
+    esper = Esper.from_pretrained().set_image(report)
+    answer = esper.ask("What is the total of 4?", budget=96, passes=2, max_new_tokens=6)
+    assert answer.of_pages == 5
+    assert 4 in answer.pages
+    assert len(answer.pages) == len(answer.passes)
+    assert answer.tokens <= 96
+    assert esper.pass_history
+    with pytest.raises(InputError, match="5 pages: ask looks at the best ones"):
+        esper.examine("What is the total of 4?", budget=96)
+    one = esper.set_image(report, pages=4).examine("What is the total of 4?", budget=32, passes=1)
+    assert one.answer.pages == ()
+    with pytest.raises(SystemExit) as ended:
+        main(["ask", str(report), "What is the total of 4?", "--budget", "64", "--passes", "2", "--json"])
+    assert not ended.value.code
+    told = json.loads(capsys.readouterr().out)
+    assert 4 in told["pages"]
+
+
+def test_a_picture_that_the_processor_makes_smaller_is_told(stock) -> None:
+    eye = Eye.from_pretrained(str(stock))
+    most = eye.processor.image_processor.size["longest_edge"]
+    side = 32 * (int((2 * most) ** 0.5) // 32)
+    answer = eye.set_image(np.zeros((side, side, 3), np.uint8)).ask("how many", budget=4, max_new_tokens=1)
+    assert any(note.startswith("detail was lost: picture has") and f"{side}×{side}" in note for note in answer.notes)
+    small = eye.set_image(np.zeros((64, 96, 3), np.uint8)).ask("how many", budget=4, max_new_tokens=1)
+    assert not any("detail was lost" in note for note in small.notes)

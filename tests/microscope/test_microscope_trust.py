@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from microscope_visits import png
@@ -12,8 +13,9 @@ from small_pdf import small_pdf
 
 from arr_coc.app.microscope import ask_tab
 from arr_coc.app.microscope import desk as desks
+from arr_coc.app.microscope.document_tab import show_document
 from arr_coc.app.microscope.kit import tokens_of
-from arr_coc.app.microscope.linking import PageState
+from arr_coc.app.microscope.linking import PageState, read_link
 from arr_coc.app.microscope.page import footer_words
 from arr_coc.app.microscope.pdf_pages import drawn_page, still_there, thumbnails
 from arr_coc.core.errors import InputError
@@ -40,6 +42,29 @@ def test_a_pdf_is_shown_page_by_page_and_one_becomes_the_picture(desk: Any) -> N
     with Image.open(drawn) as image, Image.open(found[1][0]) as thumb:
         assert image.height > 3 * thumb.height
     assert desk.prepared(drawn).picture.size == (image.height, image.width)
+
+
+def test_all_pages_of_a_pdf_share_one_budget_on_the_page(desk: Any) -> None:
+    pytest.importorskip("pypdfium2")
+    path = brought(desk, "report.pdf")
+    small_pdf(path, tuple((TEXT.format(f"Total of {n}: {n}0.50"), "") for n in range(1, 6)))
+    state = PageState(tab="document", picture="upload", q="What is the total of 4?", all=60)
+    shown = show_document(desk, str(path), state)
+    assert shown.kept.allocation.tokens == shown.document()["tokens"] == 60
+    assert shown.kept.allocation.ranked[0].number == 4
+    assert "All pages" in shown.html
+    assert "Page 4: " in shown.html
+    assert shown.picture().width == 1280
+    assert read_link(dict(parse_qsl(shown.link)))[0].all == 60
+    folder = path.parent
+    names: dict[str, Any] = {}
+    exec(shown.lines.replace("'report.pdf'", repr(str(path))).replace("document.png", f"{folder}/document.png"), names)
+    assert names["look"].allocation == shown.kept.allocation
+    small_pdf(folder / "one.pdf", ((TEXT.format("Total 3"), ""),))
+    for given, said in ((None, "no PDF yet"), (brought(desk, "a.png", b"PNG"), "is no PDF"),
+                        (folder / "one.pdf", "has one page")):  # fmt: skip
+        with pytest.raises(InputError, match=said):
+            show_document(desk, given and str(given), state)
 
 
 def test_what_is_no_pdf_gets_a_clear_word(desk: Any, tmp_path: Path) -> None:

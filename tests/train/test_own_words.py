@@ -48,7 +48,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_where_an_office_writes_its_sums_is_learned_and_look_takes_the_folder(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ["--data", data, "--steps", "40", "--needle", "2", "--bills", "2", "--batch", "12", "--cpu", "--judge-every", "1e9"]
+    given = [
+        "--data",
+        data,
+        "--steps",
+        "40",
+        "--needle",
+        "2",
+        "--bills",
+        "2",
+        "--batch",
+        "12",
+        "--cpu",
+        "--judge-every",
+        "1e9",
+    ]
     given += ["--folder", tmp_path / "run", "--out", tmp_path / "out", "--rate", "0.03"]
     with pytest.raises(SystemExit) as ended:
         arr_coc(["train", "words", *map(str, given)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 from pathlib import Path
 
@@ -9,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from small_pdf import small_pdf
 
 from arr_coc import Eye, look
+from arr_coc.app.vllm.documents import open_documents
 from arr_coc.app.vllm.wishes import NO_QUESTION, VllmServer
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, part_folder
@@ -197,3 +201,82 @@ def test_too_few_tokens_for_an_overview_are_refused(server, street):
         server.wishes({"order": "backwards"}, 1, QUESTION)
     with pytest.raises(InputError, match="part is unknown"):
         server.wishes({"part": "overview"}, 1, QUESTION)
+
+
+# ---- several pictures and documents ----------------------------------------------------------------------------------
+
+SMALL = VisualGrid(4, 6, 128, 192)
+
+
+def pixels_of(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 255, (128, 192, 3), dtype=np.uint8)
+
+
+def test_one_budget_for_all_pictures_of_a_prompt_follows_relevance(server):
+    wishes = server.wishes({"budget": 20, "total": True, "relevance": "look"}, 3, QUESTION)
+    for wish, level in zip(wishes, (0.0, 0.9, 0.0), strict=True):
+        wish["relevance"] = [[level]]
+    shared = server.shared(wishes, [pixels_of(seed) for seed in range(3)], [SMALL] * 3)
+    assert [wish["budget"] for wish in shared] == [1, 18, 1]
+    assert not any("total" in wish for wish in shared)
+    picture = torch.from_numpy(pixels_of(1)).permute(2, 0, 1) / 255
+    for wish in shared:  # as vLLM's caches key it
+        again = json.loads(json.dumps(wish))
+        assert len(server.leaves(again, picture, SMALL, (128, 192))) == wish["budget"]
+    each = server.wishes({"budget": 20, **ANY}, 3, QUESTION)
+    assert server.shared(each, [], []) == each
+    default = server.wishes({"total": True, **ANY}, 2, QUESTION)
+    quarter = server.shared(default, [pixels_of(1), pixels_of(2)], [SMALL] * 2)
+    assert sum(one["budget"] for one in quarter) == 48
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ([{"total": True}, {}], "some pictures only"),
+        ([{"total": True, "budget": 9}, {"total": True, "budget": 8}], "give the same"),
+        ({"total": True, "leaves": [[0, 0, 0]]}, "decided"),
+        ({"total": 1}, "arr_coc.total"),
+        ({"total": True, "budget": 1, **ANY}, "leaves some without any"),
+    ],
+)
+def test_a_shared_budget_that_cannot_be_is_one_line(server, given, line):
+    with pytest.raises(InputError, match=r"^[^\n]+$") as error:
+        server.shared(server.wishes(given, 2, QUESTION), [pixels_of(1), pixels_of(2)], [SMALL] * 2)
+    assert line in str(error.value)
+
+
+def test_documents_are_opened_for_vllm_at_the_pages_that_get_tokens(server, tmp_path):
+    pytest.importorskip("pypdfium2")
+    pages = tuple((f"72 {700 - n} Td (Total of {n}: {n}0.50) Tj", "") for n in range(1, 13))
+    data = small_pdf(tmp_path / "report.pdf", pages).read_bytes()
+    memory = io.BytesIO()
+    Image.fromarray(pixels_of(1)).save(memory, "PNG")
+    urls = [f"data:{kind};base64,{base64.b64encode(one).decode()}"
+            for kind, one in (("application/pdf", data), ("image/png", memory.getvalue()))]  # fmt: skip
+    content = [
+        {"type": "file", "file": {"file_data": urls[0]}},
+        {"type": "image_url", "image_url": {"url": urls[1]}},
+        {"type": "text", "text": "What is the total of 3?"},
+    ]
+    chat = [{"role": "user", "content": content}]
+    messages, kwargs = open_documents(chat, {"budget": 40, "total": True})
+    parts, wishes = messages[-1]["content"], kwargs["arr_coc"]
+    texts = [part["text"] for part in parts if part["type"] == "text"]
+    shown = [part for part in parts if part["type"] == "image_url"]
+    assert "Page 3 of 12:" in texts
+    assert "not shown" in texts[-1]
+    assert "What is the total of 3?" in texts[-1]
+    assert len(shown) == len(wishes) == 8
+    assert sum(wish["budget"] for wish in wishes) == 40
+    marks = [text for text in texts if text.startswith("Page")]
+    assert wishes[marks.index("Page 3 of 12:")]["budget"] == max(wish["budget"] for wish in wishes)
+    # What the server makes of them is the sum: each is checked as any other wish.
+    assert [wish["budget"] for wish in server.wishes(json.loads(json.dumps(wishes)), 8)] == [
+        wish["budget"] for wish in wishes
+    ]
+    each = open_documents(chat, {"budget": 12})[1]["arr_coc"]
+    assert sum(wish["budget"] for wish in each) == 24
+    for wish, line in (({"leaves": []}, "leaves is not for documents"), ({"budget": 0}, "at least 1")):
+        with pytest.raises(InputError, match=line):
+            open_documents(chat, wish)

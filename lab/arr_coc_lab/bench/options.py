@@ -241,6 +241,7 @@ class DocumentsBenchOptions(BenchOptions):
     scanned: bool = option(False, "Pages as scans, without their text layer.")
     budgets: tuple[int, ...] = option((64, 256, 1024), "Tokens for a whole document.")
     ask: int = option(0, "Let mini answer so many of the questions.")
+    ask_all: int = option(0, "So many of them also with all tokens of all pages, which takes long.")
     seed: int = option(77, "Of the documents.")
 
 

@@ -22,6 +22,8 @@ from .request import Request
 
 # Tokens that a document costs where nobody said how many: a quarter of its pages, but no more than this.
 DEFAULT_MOST = 4096
+# How the note begins that names the pages which get no token.
+LEFT_OUT = "without a token: "
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +129,7 @@ def allocate_pages(
         shares.append(PageShare(page.number, page.name, full[number], given, _reason(relevances[number], spent)))
     out = [share.number for share in shares if not share.tokens]
     if out:
-        notes = (*notes, f"without a token: {'page' if len(out) == 1 else 'pages'} {listed(out)}")
+        notes = (*notes, f"{LEFT_OUT}{'page' if len(out) == 1 else 'pages'} {listed(out)}")
     return DocumentAllocation(tuple(shares), wanted, request.strategy, document.name, document.of_pages, notes)
 
 

@@ -63,6 +63,8 @@ def timed(seconds: dict[str, float], stage: str) -> Generator[None]:
 
 
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
+# How a note begins that warns of pixels which no budget can show, and how much smaller a picture must have become.
+LOST, KEPT_AREA = "detail was lost: ", 0.8
 # Of all turns together.
 LONGEST_CHAT = 32_000
 
@@ -137,6 +139,19 @@ class ChatLook:
     copied: WordsAnswer | None = None
     pages: tuple[int, ...] = ()
     of_pages: int = 0
+
+
+def lost_detail(looked: ChatLook) -> tuple[str, ...]:
+    """A line for every picture that the model's processor made smaller, whatever the budget is."""
+    notes = []
+    for view, one in zip(looked.views, looked.plan.allocations, strict=True):
+        (height, width), seen = view.picture.size, one.canvas or (one.height, one.width)
+        kept = KEPT_AREA * height * width
+        # A page that got an overview only is shown small, which is told otherwise.
+        if view.picture.pixels.size / 3 >= kept > seen[0] * seen[1]:
+            name = f"{view.picture.name} has {width}×{height} pixels"
+            notes.append(f"{LOST}{name} and is shown to the model as {seen[1]}×{seen[0]}; cut it, or show it nearer")
+    return tuple(notes)
 
 
 def check_turns(turns: Sequence[Turn]) -> str:

@@ -30,7 +30,11 @@ def seen_from(
     of them are seen as they are given."""
     views = [view for turn in turns for view in turn.views]
     grids = engine.backbone.grids(engine.model, inputs)
-    request, budgets = settings.request, token_budgets(grids, settings.request, engine.backbone.tiled)
+    request = settings.request
+    if settings.groups is not None or request.total:  # pictures that share a budget have their parts of it by now
+        budgets = [one.tokens for one in plan.allocations]
+    else:
+        budgets = token_budgets(grids, request, engine.backbone.tiled)
     if settings.allocation is not None:
         distances = [distance_of(one) for one in plan.allocations]
     elif plan.relevance is None:
@@ -66,7 +70,9 @@ def distance_for(
     scale: float | str | None,
     budget: int,
 ) -> Distance:
-    """The distance of one picture."""
+    """The distance of one picture; a page that is shown small, for its overview, stays as it is."""
+    if view.picture.pixels.shape[:2] != view.picture.size:
+        return Distance()
     shown = view if words is None or words is view.words else replace(view, words=words)
     found = relevance if isinstance(relevance, np.ndarray) else np.asarray(relevance.high)
     return choose_distance(

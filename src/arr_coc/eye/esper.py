@@ -28,18 +28,21 @@ from ..core import arrays
 from ..core.errors import InputError
 from ..core.folders import MINI, WEIGHTS
 from ..core.kept import PictureStore, pixels_key
-from ..core.values import Allocation, Answer, Pass
+from ..core.values import Allocation, Answer, Pass, Relevance
 from ..models.attachment_plan import plain_map
 from ..models.bundled import as_trained, marked
 from ..models.qwen3_vl.adapter import Qwen3VL
 from ..models.tokens.patches import PatchPyramid
+from ..pictures.document import Document, document_of
 from ..pictures.load import Picture, load_picture, processed, resized
+from ..pictures.pdf import load_page
 from ..relevance.look.learned import ArousalEstimator
 from ..relevance.look.tempering import TemperingPolicy
 from ..relevance.registry import relevance_for, resolve
 from ..relevance.scene import CHANNELS, SENSE_SIDE, Scene
 from ..sensing.type_height import letters_of
 from .eye import Eye
+from .pages import ask_page_by_page
 from .pass_settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_settings
 from .passes import AskingReader, MemoryReader, PassJob, PassMaps, PassRecord, Prompts, pass_loop, picture_pyramid
 from .story import PassNote, Story
@@ -79,6 +82,7 @@ class Esper:
         self.glance = glance
         self.pass_history: tuple[PassNote, ...] = ()
         self._picture: Picture | None = None
+        self._pages: Document | None = None
         self._pictured: Pictured | None = None
         self._load_seconds = 0.0
 
@@ -98,9 +102,16 @@ class Esper:
             own["tempering"] = TemperingPolicy.from_pretrained(folder)
         return cls(Eye.from_pretrained(name, device=device, **options), settings, **own)
 
-    def set_image(self, image: Any) -> Esper:
-        """The picture that the next questions are about: path, PIL image, array or tensor."""
+    def set_image(self, image: Any, pages: Any = None) -> Esper:
+        """The picture that the next questions are about: path, PIL image, array or tensor; or a document, some of
+        whose pages may be named ("2-5"): its best page is then looked at in passes, and the next where it is unsure."""
         started = perf_counter()
+        document = document_of(image, pages)
+        self._pages = document if document is not None and len(document) > 1 else None
+        if self._pages is not None:
+            self._picture = self._pictured = None
+            return self
+        image = image if document is None else load_page(document.pages[0].source)[0]
         self._picture = marked(load_picture(image), self.eye.scorer)
         self._pictured = Pictured.of(self.eye, self._picture) if isinstance(self.eye.backbone, Qwen3VL) else None
         self.pass_history = ()
@@ -108,8 +119,23 @@ class Esper:
         return self
 
     def ask(self, query: str, budget: Budget | None = None, keep: Share | None = None, **how: Any) -> Answer:
-        """`examine`, for its answer alone; `pass_history` then holds the passes."""
-        return self.examine(query, budget, keep, **how).answer
+        """`examine`, for its answer alone; `pass_history` then holds the passes. Of a document the budget is that of
+        all pages that are looked at, and `Answer.pages` tells the page of each pass."""
+        if self._pages is None:
+            return self.examine(query, budget, keep, **how).answer
+        check_request([query], budget, keep)
+        check_question(query)
+        given = how.pop("relevance", None)
+
+        def asker(picture: Picture, _words: Any, tokens: int, known: Relevance | None) -> Answer:
+            page = copy(self).set_image(picture)
+            found = page.examine(query, tokens, relevance=None if known is None else known.map, **how)
+            self.pass_history = found.passes
+            return found.answer
+
+        relevance = self.eye.relevance if given is None else given
+        offers = self.eye.page_offers()
+        return ask_page_by_page(self._pages, query, Request.of(budget, keep), relevance, offers, asker)
 
     def examine(
         self,
@@ -132,6 +158,9 @@ class Esper:
         scale: from how far all passes read: how many times as large, or "auto", by the grip of the model and the
         letters of the whole picture; as it is given unless told.
         """
+        if self._pages is not None:
+            raise InputError(f"{self._pages.name} has {len(self._pages)} pages: ask looks at the best ones in passes, "
+                             "and examine at one; give it as set_image(file, pages=3)")  # fmt: skip
         if self._picture is None:
             raise InputError("no picture yet: call esper.set_image(image) before esper.ask(query)")
         check_request([query], budget, keep)

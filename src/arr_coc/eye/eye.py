@@ -37,7 +37,7 @@ from ..relevance.registry import check_relevance
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 from ..relevance.words.answer import copied_answer
 from .again import PARTS, check_reuse, store_of
-from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, words_of
+from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, lost_detail, words_of
 from .decoding import DecodingStep, Generated, Spelling, Sureness
 from .feedback import Feedback
 from .hints import check_hints, hints_of, settled
@@ -294,7 +294,7 @@ class Eye:
         opened = None
         if allocation is None and has_documents(query):
             most = 1 if self._taught_single_questions else pages_shown
-            opened = open_pages(query, look_for or question, request, relevance, self._page_offers(), most)
+            opened = open_pages(query, look_for or question, request, relevance, self.page_offers(), most)
             query, relevance, request, words = opened.turns, opened.relevance, opened.request, None
         turns = [turn.seen_by(self.view) for turn in query]
         settings = Settings(
@@ -344,7 +344,7 @@ class Eye:
             for view, one, count in zip(looked.views, planned, tokens, strict=True)
         )
         shown = (marked(view.picture, self.scorer) for view in looked.views)
-        notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes)
+        notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes, *lost_detail(looked))
         told: dict[str, Any] = {"pages": looked.pages, "of_pages": looked.of_pages}
         answer = Answer(text, uncertainty, passes, looked.seconds, looked.full, notes, **told)
         if looked.copied is not None:
@@ -409,7 +409,7 @@ class Eye:
             raise InputError(f"several readings are of one picture, and {len(views)} are shown; ask with readings=1")
         return self.engine.full_of(views[0])
 
-    def _page_offers(self) -> PageOffers:
+    def page_offers(self) -> PageOffers:
         """What the pages of a document are asked with."""
         return PageOffers(device=self.engine.device, scorer=self.scorer)
 
@@ -436,7 +436,7 @@ class Eye:
             return own.ask(query, tokens, relevance=known, words=words, max_new_tokens=max_new_tokens, **how)
 
         source = self.relevance if relevance is None else relevance
-        return ask_page_by_page(document, query, request, source, self._page_offers(), asker)
+        return ask_page_by_page(document, query, request, source, self.page_offers(), asker)
 
     def ask_many(
         self,

@@ -179,10 +179,9 @@ class _Gathered:
         turns[-1] = replace(last, parts=tuple(parts))
 
     def wanted(self, looks: Sequence[DocumentLook]) -> Request:
-        """The budget as a number: a share is that of all pages, also of those that are not shown."""
-        if len(looks) == 1 or self.request.budget is not None:
-            return replace(self.request, budget=looks[0].allocation.budget, keep=None)
-        return self.request
+        """Budgets as numbers, one for each look: a share is that of all pages, also of those that are not shown."""
+        budgets = [look.allocation.budget for look in looks]
+        return replace(self.request, budget=budgets[0] if len(budgets) == 1 else budgets, keep=None)
 
 
 # ---- page by page ----------------------------------------------------------------------------------------------------

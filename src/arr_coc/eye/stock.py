@@ -144,8 +144,7 @@ class StockEngine:
         full = self.visual_tokens(inputs)
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
-            # Pages that share a budget are read as they are given.
-            found = seen_from(self, turns, inputs, plan, settings) if settings.groups is None else None
+            found = seen_from(self, turns, inputs, plan, settings)
         if found is not None:
             turns, inputs, plan = found
             views = tuple(view for turn in turns for view in turn.views)

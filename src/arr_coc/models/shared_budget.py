@@ -36,7 +36,7 @@ def by_relevance(
     Args:
         maps: (rows, cols) relevance of each picture, comparable between pictures.
         grids: Their level-0 tokens.
-        request: How much may be spent by each group.
+        request: How much may be spent by each group; several budgets are one for each.
         groups: Which pictures share a budget.
 
     Returns:
@@ -51,13 +51,15 @@ def by_relevance(
 
 
 def _shared(groups: Sequence[int], gains: Sequence[np.ndarray], request: Request) -> list[int]:
-    if isinstance(request.budget, Sequence):
+    found = list(dict.fromkeys(groups))
+    several = list(request.budget) if isinstance(request.budget, Sequence) else None
+    if several is not None and (request.total or len(several) != len(found)):
         raise InputError("several budgets and one for all pictures were given; give one number with total=True")
     budgets = [0] * len(gains)
-    for group in dict.fromkeys(groups):
+    for place, group in enumerate(found):
         members = [number for number, one in enumerate(groups) if one == group]
         full = sum(len(gains[number]) for number in members)
-        wanted = request.capped(min(request.wanted(full), full))
+        wanted = request.capped(min(request.wanted(full) if several is None else several[place], full))
         if wanted < len(members):
             raise InputError(f"a budget of {wanted} tokens for {len(members)} pictures leaves some without any; give "
                              f"at least {len(members)}, or show fewer")  # fmt: skip

@@ -232,7 +232,8 @@ def ask_document(options: AskCommand, amount: Amount, document: Document) -> int
     from .documents import answer_files
     from .inputs import check_model
 
-    refused = {"--passes, --preset and --explain": options.again, "--words": options.words is not None}
+    story = options.explain or options.preset is not None or options.first_look or options.tempering is not None
+    refused = {"--preset, --explain, --first-look and --tempering": story, "--words": options.words is not None}
     refused |= {"--depth": options.depth is not None, "--readings": options.readings > 1}
     refused |= {"--record": options.record is not None, "--clusters": options.clusters != "slic"}
     for name, given in refused.items():
@@ -245,7 +246,15 @@ def ask_document(options: AskCommand, amount: Amount, document: Document) -> int
     how |= {} if options.hints else {"hints": "none"}
     with progress(["reading"], "", hidden=options.as_json or options.quiet) as advance, uncollected():
         advance("reading")
-        answer = withheld(ask(document, options.query, *amount, **how), options.min_sureness)
+        if options.again:
+            from ...eye.esper import Esper
+
+            esper = Esper.from_pretrained(options.model, device=options.device)
+            looked = {name: how[name] for name in ("relevance", "max_new_tokens", "scale")}
+            answer = esper.set_image(document).ask(options.query, *amount, passes=options.passes, **looked)
+        else:
+            answer = ask(document, options.query, *amount, **how)
+        answer = withheld(answer, options.min_sureness)
     files: dict[str, str] = {}
     if options.out is not None:
         stem = Path(document.name).stem

@@ -111,6 +111,8 @@ class MicroscopePage:
     model: Any = None
     passes: Any = None
     address: Any = None
+    # The PDF that is open on the left.
+    pdf: Any = None
     # The visitor's own picture, remembered by the browser, for when the page is loaded again.
     own: Any = None
     # What was asked in this session, newest first, and how it is listed.

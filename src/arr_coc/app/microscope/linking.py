@@ -24,7 +24,7 @@ from ...relevance.look.tension import DEFAULT_TENSIONS, TENSION_NAMES
 from ...relevance.registry import names_for
 from .worlds import check_family, needle
 
-TABS = ("ask", "ways", "textures", "compare", "passes", "video", "api", *plugins("arr_coc.microscope"))
+TABS = ("ask", "ways", "textures", "compare", "passes", "document", "video", "api", *plugins("arr_coc.microscope"))
 # The dialogue of a link may be long, but not endless.
 LONGEST_QUERY = 400
 FIRST_SOURCE = "example:street.png"
@@ -56,6 +56,7 @@ class PageState:
     seed: int = 0
     api: str = "gpt-4o"
     drawn: str = "auto"
+    all: int = 256
 
     @property
     def tensions(self) -> dict[str, float]:
@@ -100,6 +101,7 @@ _RANGES = {
     "explore": (0.0, 1.0),
     "diversify": (0.0, 1.0),
     "seed": (0, 2**31 - 1),
+    "all": (1, 65536),
 }
 
 

@@ -17,6 +17,7 @@ from .api_tab import api_tab
 from .ask_tab import PastQuestion, ask_tab, uniform_of
 from .compare_tab import compare_tab
 from .desk import Desk
+from .document_tab import document_tab
 from .kit import (
     LIVE,
     MEMORY_SECONDS,
@@ -46,6 +47,7 @@ TABS: dict[str, tuple[str, Callable[[MicroscopePage], None]]] = {
     "textures": ("Textures", textures_tab),
     "compare": ("Compare", compare_tab),
     "passes": ("Passes", passes_tab),
+    "document": ("Document", document_tab),
     "video": ("Video", video_tab),
     "api": ("What the API will see", api_tab),
 }
@@ -107,7 +109,7 @@ def footer_words(desk: Desk) -> str:
     return (
         '<p class="note">Pictures you drop stay on the machine that serves this page and are removed an hour after '
         f"their last use. One may have {desk.most_pixels / 1e6:.0f} megapixels. Keys: Ctrl+Enter asks, Esc cancels, "
-        "1 to 8 open the tabs, / goes to the question.</p>"
+        "1 to 9 open the tabs, / goes to the question.</p>"
     )
 
 

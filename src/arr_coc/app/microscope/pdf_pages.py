@@ -55,6 +55,7 @@ class PdfOpener:
             self.file = only_uploads(
                 gr.File(label="PDF", file_types=[".pdf"], type="filepath", height=90, elem_id="pdf-file")
             )
+            page.pdf = self.file
             self.trouble = gr.HTML(elem_id="trouble-pdf", padding=False)
             self.pages = gr.Gallery(
                 label="Pages: click one", columns=3, height=260, elem_id="pdf-pages", visible=False, buttons=[],

@@ -20,10 +20,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from ...allocation.document_look import LEFT_OUT
 from ...allocation.request import Request as Amount
 from ...core.checks import shown
 from ...core.errors import InputError
 from ...core.stopping import Stopped, stopping
+from ...eye.chat import LOST
 from ...eye.eye import Eye
 from .. import web
 from ..door import GONE, Refused, answer_of, unless_gone
@@ -130,6 +132,8 @@ def told_of(seen: ReadPrompt, done: Done | None = None, want: frozenset[str] = f
     if done is not None:
         told |= {"uncertainty": done.answer.uncertainty, "seconds": dict(done.answer.seconds)}
         told |= {"notes": list(done.answer.notes), "batch": seen.batch}
+        if warnings := [note for note in done.answer.notes if note.startswith((LOST, LEFT_OUT))]:
+            told["warnings"] = warnings
         if done.answer.pages:
             told |= {"pages": list(done.answer.pages), "of_pages": done.answer.of_pages}
         if "allocation" in want:

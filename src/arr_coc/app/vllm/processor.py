@@ -22,6 +22,7 @@ from ...core.errors import InputError
 from ...models.base import VisualGrid, adapter
 from ...models.query import find_questions
 from ...models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
+from ...pictures.load import load_picture
 from .wishes import DETAIL, KEY, PART, VllmServer
 
 qwen3_vl: Any = import_module("vllm.model_executor.models.qwen3_vl")
@@ -67,6 +68,11 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
             if counts.get("video"):
                 raise InputError("pictures and videos in one prompt are not foveated; pass the frames as pictures")
             wishes = self.info.server.wishes(kwargs.get(KEY), counts["image"], self._question(inputs.prompt))
+            if wishes[0].get("total"):
+                items = inputs.mm_data_items["image"]
+                sizes = [_size_of(items, number) for number in range(counts["image"])]
+                pictures = [load_picture(items.get(number)).pixels for number in range(counts["image"])]
+                wishes = self.info.server.shared(wishes, pictures, [self._grid(size, own) for size in sizes])
             parts = [VllmServer.in_parts(wish) for wish in wishes]
             own[KEY] = [one for several in parts for one in several]
             inputs = self._shown_in_parts(inputs, [len(several) for several in parts])
@@ -92,6 +98,18 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
             return {}
         names = [name for name, number in zip(given["image"], parts, strict=True) for _ in range(number)]
         return {"mm_uuid_items": {**given, "image": names}}
+
+    def _grid(self, size: tuple[int, int], kwargs: Mapping[str, Any]) -> VisualGrid:
+        """The level-0 tokens of a picture of a size, as the stock processor resizes it."""
+        vision = self.info.get_hf_config().vision_config
+        cell = vision.spatial_merge_size * vision.patch_size
+        resized, _ = self.info._get_vision_info(
+            image_width=size[1],
+            image_height=size[0],
+            image_processor=self.info.get_image_processor(),
+            mm_kwargs=kwargs,
+        )
+        return VisualGrid(resized.height // cell, resized.width // cell, resized.height, resized.width)
 
     def _question(self, prompt: list[int]) -> str:
         processor = self.info.get_hf_processor()

@@ -2,6 +2,7 @@
 
     mm_processor_kwargs={"arr_coc": {"budget": 96}}                    for every picture of the prompt
     mm_processor_kwargs={"arr_coc": [{"budget": 96}, {"keep": 1.0}]}   one for each
+    mm_processor_kwargs={"arr_coc": {"budget": 96, "total": True}}     for all of them together
 
 A processor of vLLM has no model to glance with: relevance comes from the words of the picture where the caller gives
 them, else from a scorer, else from any source of `registry.names_for()`; or the caller has decided, by `leaves` or by
@@ -10,6 +11,7 @@ an `allocation`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,12 +23,13 @@ from torch import Tensor
 from ...allocation.overlay import OVERVIEW_FIRST, check_order
 from ...allocation.request import Request, check_request
 from ...allocation.strategies import DEFAULT_STRATEGY
-from ...core.checks import frozen, shown, whole
+from ...core.checks import frozen, of_kind, shown, whole
 from ...core.errors import InputError
 from ...core.values import Allocation, Relevance
 from ...models.attachment_plan import allocate_pictures
 from ...models.base import VisualGrid
 from ...models.bundled import Calibration
+from ...models.shared_budget import by_relevance, plain_maps
 from ...models.tokens.patches import check_grid, leaves_of, ordered_leaves
 from ...pictures.words_files import as_words
 from ...relevance.registry import check_relevance, relevance_for, source_names
@@ -35,11 +38,13 @@ from ...relevance.scorer.source import ScorerRelevance, scorer_beside
 
 KEY = "arr_coc"
 AMOUNT, DECIDED = ("budget", "keep"), ("leaves", "allocation")
-OPTIONS = (*AMOUNT, "query", "relevance", "strategy", "levels", "order", "words", *DECIDED)
+OPTIONS = (*AMOUNT, "total", "query", "relevance", "strategy", "levels", "order", "words", *DECIDED)
 # Which part of a picture an item of vLLM shows, where it is shown in two; only we say so.
 PART, OVERVIEW, DETAIL = "part", "overview", "detail"
 # What an overview hangs on: no question, so that it is found in every cache.
 OF_OVERVIEW = (*AMOUNT, "strategy", "levels", "order")
+# Decimals of a map that a wish spells out: caches are keyed by it.
+DECIMALS = 3
 # What a prompt without any words is taken to ask.
 NO_QUESTION = "What is this?"
 
@@ -84,7 +89,40 @@ class VllmServer:
         several = given if isinstance(given, list) else [given] * pictures
         if len(several) != pictures:
             raise InputError(f"arr_coc has {len(several)} entries for {pictures} pictures; give one, or one for each")
-        return [self._wish(_mapping(one), question) for one in several]
+        wishes = [self._wish(_mapping(one), question) for one in several]
+        if len({bool(wish.get("total")) for wish in wishes}) > 1:
+            raise InputError("arr_coc.total is said of some pictures only; a budget for all is a wish of the prompt")
+        if wishes and wishes[0].get("total"):
+            if any(name in wish for wish in wishes for name in DECIDED):
+                raise InputError("arr_coc.total shares a budget, and leaves or an allocation are decided; give one")
+            if len({json.dumps([wish.get(name) for name in AMOUNT]) for wish in wishes}) > 1:
+                raise InputError("arr_coc.total shares one budget, and several were given; give the same to all")
+        return wishes
+
+    def shared(
+        self, wishes: Sequence[dict[str, Any]], pictures: Sequence[np.ndarray], grids: Sequence[VisualGrid]
+    ) -> list[dict[str, Any]]:
+        """Wishes that share a budget as wishes of each picture: how many tokens it gets, and the map that said so.
+
+        pictures: (height, width, 3) uint8 as given. grids: their level-0 tokens.
+        """
+        if not wishes or not wishes[0].get("total"):
+            return list(wishes)
+        found = []
+        for wish, pixels in zip(wishes, pictures, strict=True):
+            words = as_words(wish["words"], pixels.shape[:2]) if "words" in wish else None
+            scene = Scene(pixels, words=words if words is not None and len(words) else None, scorer=self.scorer)
+            found.append(relevance_for(_source(wish.get("relevance", "auto")), scene, wish["query"]))
+        budgets = by_relevance(plain_maps(found), grids, self.request(wishes[0]), [0] * len(wishes))
+        made = []
+        for wish, known, tokens in zip(wishes, found, budgets, strict=True):
+            if self.max_budget is not None and tokens > self.max_budget:
+                raise InputError(f"arr_coc gives {tokens} of the shared tokens to one picture, above this server's "
+                                 f"{self.max_budget}; ask for fewer")  # fmt: skip
+            rows = np.round(known.map.astype(float), DECIMALS).tolist()
+            kept = {name: value for name, value in wish.items() if name not in (*AMOUNT, "total", "words")}
+            made.append({**kept, "budget": tokens, "relevance": rows})
+        return made
 
     @staticmethod
     def in_parts(wish: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -125,6 +163,7 @@ class VllmServer:
             check_relevance(_source(relevance), offers)
         if not isinstance(wish.get("words", []), list | dict):
             raise InputError("arr_coc.words must be a list of {text, box}")
+        of_kind(wish.get("total", False), bool, "arr_coc.total")
         if all(name in wish for name in DECIDED):
             raise InputError("arr_coc has leaves and an allocation; give one of them")
 

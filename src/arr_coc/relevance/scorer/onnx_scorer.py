@@ -28,7 +28,7 @@ from ...core.manifest import verify
 from ...core.onnx import MICROSOFT, Graph
 from .reduced import reduced_pixels
 
-CELL = 32
+CELL, FINE = 32, 8
 STRIDES = (4, 8, 16, 32)
 LEVELS = np.arange(256, dtype=np.float32) / 255 * 2 - 1  # what the scorer makes of the levels of a colour
 NARROW = 64  # features of a row for which `_norm_of_many` pays
@@ -89,6 +89,11 @@ class OnnxScorer:
         feed = {"features": seen.features, "asking": seen.asking, "words": words, "there": there, "waves": waves}
         shapes = self._shapes(seen.height, seen.width, (8, 16, 32))
         return self.finding.run(None, feed | shapes)[0].reshape(rows, cols)
+
+    def letters(self, seen: SeenPicture) -> np.ndarray:
+        """(H / 8, W / 8, alphabet) logits: which characters stand at every place of what was seen."""
+        logits = seen.features @ self.weights["glyphs.weight"].T + self.weights["glyphs.bias"]
+        return logits.reshape(seen.height // FINE, seen.width // FINE, -1)
 
     def _shapes(self, height: int, width: int, strides: Sequence[int]) -> dict[str, np.ndarray]:
         """Sizes that differ from picture to picture: of the map at each stride, and of its pairs but for the last."""

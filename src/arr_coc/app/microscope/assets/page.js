@@ -2,10 +2,10 @@
 window.arrCoc = {
   quick: ["ways", "textures", "compare", "api", "numbers"],
   names: {ask: "Ask", ways: "Look", textures: "Sense", compare: "Compare", passes: "Look again and again",
-    api: "Pack"},
+    document: "Look at all pages", api: "Pack"},
   ready: false,
   doing: {ask: "Asking", ways: "Looking", textures: "Sensing", compare: "Comparing", passes: "Looking again and again",
-    api: "Packing"},
+    document: "Looking at all pages", api: "Packing"},
   ticking: null,
   tab() {
     const open = document.querySelector('[role="tab"][aria-selected="true"][id^="tab-"]');
@@ -52,14 +52,14 @@ window.arrCoc = {
   open() {
     window.arrCoc.ready = true;
     const named = new URLSearchParams(window.location.search).get("tab");
-    const tab = ["ask", "ways", "textures", "compare", "passes", "video", "api", "numbers"].includes(named) ? named : "ask";
+    const tab = ["ask", "ways", "textures", "compare", "passes", "document", "video", "api", "numbers"].includes(named) ? named : "ask";
     // A tab that the link names is put into the page a moment later.
     const start = Date.now();
     const wait = () => {
       if (document.querySelector("#run-" + tab)) window.arrCoc.run(true, tab);
       else if (Date.now() - start < 10000) setTimeout(wait, 50);
     };
-    if (tab !== "video") wait();
+    if (tab !== "video" && tab !== "document") wait();
   },
   keep(link) {
     if (!link) return;
@@ -79,7 +79,7 @@ window.arrCoc = {
     else if (event.key === "/") {
       const question = document.querySelector("#question textarea, #question input");
       if (question) { question.focus(); done = true; }
-    } else if (/^[1-8]$/.test(event.key)) {
+    } else if (/^[1-9]$/.test(event.key)) {
       const tabs = document.querySelectorAll('#tabs [role="tab"][id^="tab-"]');
       if (tabs[event.key - 1]) { tabs[event.key - 1].click(); done = true; }
     }

@@ -1,0 +1,92 @@
+"""PDFs in a chat with vLLM, which takes pictures only: opened at the pages that get tokens, before the request is sent.
+
+    messages, kwargs = open_documents(messages, {"budget": 512, "total": True})
+    llm.chat(messages, mm_processor_kwargs=kwargs)                                            inside a program
+    client.chat.completions.create(…, messages=messages, extra_body={"mm_processor_kwargs": kwargs})
+
+Pages come as pictures with page marks, "Page 3 of 30:", and the model is told which are not shown. One budget holds for
+each document, or with `total` for all of them. Needs no vLLM.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from ...allocation.request import Request
+from ...core.checks import shown
+from ...core.errors import InputError
+from ...eye.chat import USER
+from ...eye.pages import open_pages
+from ...models.base import VisualGrid
+from ...models.shared_budget import by_relevance
+from ...pictures.document import Document
+from ...relevance.document import PageOffers
+from ..serve.chat import check_documents, loaded, turns_of
+from ..serve.limits import Limits
+from .wishes import DECIMALS, KEY, NO_QUESTION
+
+# What may be wished for documents.
+WISHES = ("budget", "keep", "total", "query", "relevance", "strategy")
+CELL = 32
+
+
+def open_documents(
+    messages: Sequence[Mapping[str, Any]], wish: Mapping[str, Any] | None = None, *, limits: Limits | None = None
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """A chat with PDFs as vLLM takes it.
+
+    Args:
+        messages: As OpenAI's clients send them; PDFs as `file` parts or as data: URLs of `image_url`.
+        wish: budget or keep, total, query, relevance, strategy: as in docs/vllm.md.
+        limits: Pages that are looked at and pictures that are shown; those of `arr-coc serve` by default.
+
+    Returns:
+        The messages with pages in place of documents, and `mm_processor_kwargs` with a wish for each picture.
+
+    Example:
+        >>> open_documents(messages, {"budget": 512, "total": True})  # doctest: +SKIP
+    """
+    limits = limits or Limits()
+    own = {name: value for name, value in (wish or {}).items() if value is not None}
+    if unknown := sorted(own.keys() - set(WISHES)):
+        raise InputError(f"arr_coc.{shown(unknown[0])[1:-1]} is not for documents; choose from {', '.join(WISHES)}")
+    turns = loaded(turns_of(list(messages)), limits, ())
+    views = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
+    if any(isinstance(part, Document) for part in views):
+        check_documents({}, views, limits)
+    asked = [part for turn in turns if turn.role == USER for part in turn.parts if isinstance(part, str)]
+    question = own.pop("query", None) or (asked[-1] if asked else NO_QUESTION)
+    relevance = own.pop("relevance", "auto")
+    request = Request.of(**own)
+    opened = open_pages(turns, question, request, relevance, PageOffers(), limits.pictures)
+    pictures = [part for turn in opened.turns for part in turn.parts if not isinstance(part, str)]
+    grids = [
+        VisualGrid(-(-high // CELL), -(-wide // CELL), high, wide)
+        for high, wide in (one.pixels.shape[:2] for one in pictures)
+    ]
+    maps = [one.map for one in opened.relevance]
+    budgets = by_relevance(maps, grids, opened.request, opened.groups)
+    laid = {"query": question, **({"strategy": own["strategy"]} if "strategy" in own else {})}
+    wishes = [
+        {**laid, "budget": tokens, "relevance": np.round(one.astype(float), DECIMALS).tolist()}
+        for tokens, one in zip(budgets, maps, strict=True)
+    ]
+    return [_message(turn) for turn in opened.turns], {KEY: wishes}
+
+
+def _message(turn: Any) -> dict[str, Any]:
+    parts = [{"type": "text", "text": part} if isinstance(part, str) else _picture(part) for part in turn.parts]
+    return {"role": turn.role, "content": parts}
+
+
+def _picture(picture: Any) -> dict[str, Any]:
+    memory = io.BytesIO()
+    Image.fromarray(picture.pixels).save(memory, "PNG", compress_level=1)
+    data = base64.b64encode(memory.getvalue()).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
