@@ -14,11 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ...allocation.distance import check_scale
 from ...allocation.request import Request, check_question
 from ...core.errors import InputError
 from ...core.stopping import Stopped, check_stop, stopping
 from ...packing.layout import told
-from ...packing.pack import PackPage, PackStyle, is_jpeg, pack_pages
+from ...packing.pack import PackPage, PackStyle, grip_for, is_jpeg, pack_pages
 from ...packing.packed import Packed
 from ...pictures.load import load_picture
 from ...pricing.tables import TokenTable, find_table, table_for
@@ -156,7 +157,10 @@ class Packer:
         if known is not None:
             return PackedSlot("cached", known.full, known.spent, known.packed, known.files)
         page = PackPage(load_picture(data, max_pixels=settings.limits.pixels), jpeg=is_jpeg(data))
-        style = PackStyle(table, settings.layout, settings.crops, settings.magnify, settings.marks, settings.relevance)
+        # By the table and not by the name in the request: that could be any path.
+        how: dict[str, Any] = {"scale": check_scale(settings.scale), "grip": grip_for(table, settings.grip)}
+        how |= {"marks": settings.marks, "relevance": settings.relevance}
+        style = PackStyle(table, settings.layout, settings.crops, **how)
         packed = pack_pages([page], question, request, style)
         files = tuple(packed.encoded(settings.kind))
         made = PackedSlot("packed", full, packed.tokens, packed, files, time.perf_counter() - started)
