@@ -325,3 +325,25 @@ def test_points_find_their_way_back_from_other_scales() -> None:
         found = packed.to_original((one.size[1] * 0.3, one.size[0] * 0.7), 2)
         shown = one.pixels[int(one.size[0] * 0.7), int(one.size[1] * 0.3)].astype(int)
         assert np.abs(shown - pixels[int(found.y), int(found.x)].astype(int)).max() <= 12
+
+
+def test_large_type_needs_only_the_overview() -> None:
+    pixels, relevance = lettered(100, 9, (1280, 1792)), spot((3, 5, 2, 3), shape=(40, 56))
+    assert packed_of(pixels, relevance, 200).layout == "overview"
+    assert packed_of(pixels, relevance, 200, scale=1.0).layout == "crops"
+
+
+def test_no_more_pictures_than_the_model_takes(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        '[[table]]\nname = "narrow"\nmodels = ["narrow"]\nrule = "blocks"\npictures = 3\nsource = "x"\n'
+        'date = "2026-11-17"\nnumbers = { cell = 32, least_pixels = 1024, most_pixels = 4194304 }\n'
+    )
+    hot = spot((3, 5, 2, 3))
+    for number in (1, 2, 5):
+        packed = pack(
+            [page()] * number, QUESTION, 80 * number, model="narrow", table=own, relevance=lambda pixels, query: hot
+        )
+        assert len(packed.pictures) <= 3
+        assert len(packed.left_out.get("pages", ())) == max(0, number - 3)
+        assert packed.layout == "collage"

@@ -42,6 +42,8 @@ WHOLE = "whole"
 MOST_CROPS, MOST_PAGES = 3, 200
 # Crops that hold no more of the relevance than so many times their share of the ground show nothing in particular.
 POINTED = 1.15
+# Letters so large that they are read best hardly larger than a picture of the whole shows them: that suffices.
+SUFFICES = 1.15
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,13 @@ class PackStyle:
     marks: bool = True
     relevance: Any = "auto"
     photos: bool = True
+
+    def for_pictures(self, number: int) -> PackStyle:
+        """The same where a request shows so many pictures; one for each where more would be too many for the model."""
+        most = self.table.pictures
+        if most is None or number * (1 + self.crops) <= most or self.layout not in ("auto", "crops"):
+            return self
+        return replace(self, layout="collage")
 
 
 def pack(
@@ -171,6 +180,7 @@ def is_jpeg(image: Any) -> bool:
 def pack_pages(pages: Sequence[PackPage], query: str, request: Request, style: PackStyle) -> Packed:
     """Pages that were read, packed to what the request allows."""
     table = style.table
+    style = style.for_pictures(len(pages))
     full = sum(table.tokens(page.size) for page in pages)
     budget = request.wanted(full)
     if full <= budget and (style.layout in ("auto", "overview") or all(seen_whole(page, table) for page in pages)):
@@ -245,6 +255,8 @@ def pack_page(
     looked = look_at(page, query, budget, style)
     view = Cells.of(looked, page.size)
     layout = style.layout
+    if layout == "auto" and view.frame.seen[0] <= SUFFICES * overview.size[0]:
+        return only_overview(sheet, overview, table, looked.notes)
     chosen: list[tuple[list[PackedPicture], list[PackPart]]] = []
     if layout in ("auto", "crops"):
         chosen = as_crops(page, sheet, view, budget, style)
@@ -440,7 +452,7 @@ def shared_budget(pages: Sequence[PackPage], query: str, budget: int, style: Pac
     order = sorted(range(len(pages)), key=lambda number: (-needs[number], number))
     shares = [0] * len(pages)
     left = budget
-    for number in order:
+    for number in order[: table.pictures]:
         if least[number] <= left:
             shares[number] = least[number]
             left -= least[number]

@@ -179,7 +179,10 @@ async def pack_request(call: ProxyCall, protocol: Protocol, packer: Packer, numb
         return
     table = packer.table(body.get("model"))
     made = await asyncio.gather(
-        *(packer.pack(slot.address, found.question(slot, settings.question), table, budget) for slot in chosen)
+        *(
+            packer.pack(slot.address, found.question(slot, settings.question), table, budget, len(found.slots))
+            for slot in chosen
+        )
     )
     number, done = 1, dict(zip(map(id, chosen), made, strict=True))
     for slot in found.slots:
