@@ -374,10 +374,14 @@ def test_boxes_of_several_pictures(upstream: Upstream, address: str) -> None:
     assert answer.headers["x-arr-coc-boxes"] == "2 translated"
 
 
-def test_no_more_pictures_than_the_model_takes(upstream: Upstream, address: str) -> None:
-    answer = post(address, chat(*[PAGE] * 30, model="claude-3-5-sonnet"))
-    assert answer.headers["x-arr-coc"] == "packed"
-    assert len(pictures_of(upstream.last)) == 30
+def test_no_more_pictures_than_the_model_takes(upstream: Upstream, fronting: Callable[..., Any]) -> None:
+    from arr_coc.app.serve.limits import Limits
+
+    with running(upstream) as behind, fronting(behind, limits=Limits(pictures=32)) as address:
+        answer = post(address, chat(*[PAGE] * 30, model="claude-3-5-sonnet"))
+        assert answer.headers["x-arr-coc"] == "packed"
+        assert len(pictures_of(upstream.last)) == 30
+        assert "x-arr-coc-fallback" in post(address, chat(*[PAGE] * 33, model="mini")).headers
 
 
 def test_upstreams_with_a_path_of_their_own() -> None:
