@@ -1,44 +1,43 @@
 """Load on `arr-coc proxy`, over loopback only: what it adds to a request, and whether anything is lost.
 
-    python scripts/load_proxy.py --timing 60                     milliseconds that it adds, beside requests without it
-    python scripts/load_proxy.py --clients 50 --seconds 300      exits with 1 unless every answer was the right one
+    python scripts/load_proxy.py --timing 60                             milliseconds that it adds to a request
+    python scripts/load_proxy.py --clients 50 --seconds 300              exits with 1 unless every answer was right
+    python scripts/load_proxy.py --clients 50 --seconds 300 --serve      the same in front of `arr-coc serve`
 
 Proxy and upstream are processes of their own. The upstream answers every request with what it was asked by, at once or
-in pieces; clients compare all bytes. Timings are paired: with the proxy, without it, and `look` alone in this process,
-one after the other; intervals are over the rounds. Clients send texts, small pictures, pictures to be packed, streams,
-and now and then something broken.
+in pieces, and clients compare all bytes; or it is `arr-coc serve`, and clients compare what it says with what it said
+to the same question when nobody else asked. Timings are paired: with the proxy, without it, and `look` alone in this
+process, one after the other; intervals are over the rounds. Clients send texts, small pictures, pictures to be packed,
+streams, and now and then something broken.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import hashlib
-import http.client
 import io
 import json
-import os
-import re
-import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from load_serve import StartedServer, message, served, started
 from PIL import Image
+from starlette.requests import Request
 
 import arr_coc
 from arr_coc_lab.statistics import resampled
 
 EXAMPLES = Path(arr_coc.__file__).parent / "examples"
-CHAT = "/v1/chat/completions"
 QUESTIONS = ("What does the pink sign say?", "What is the total?", "What is the name?", "Which is the highest?")
+ECHO, SERVE = "gpt-4.1-mini", "mini"
 
 
 # ---- the upstream ----------------------------------------------------------------------------------------------------
@@ -48,14 +47,8 @@ async def upstream(scope: Any, receive: Any, send: Any) -> None:
     """Says by whom it was asked: as one body, or in forty pieces."""
     if scope["type"] != "http":
         return
-    body = b""
-    while True:
-        part = await receive()
-        body += part.get("body", b"")
-        if not part.get("more_body"):
-            break
     try:
-        asked = json.loads(body)
+        asked = json.loads(await Request(scope, receive).body())
     except ValueError:
         asked = {}
     user, stream = str(asked.get("user", "")), bool(asked.get("stream"))
@@ -76,30 +69,6 @@ def pieces_of(user: str, stream: bool) -> list[bytes]:
     return [*(f'data: {{"word": "{word}ä"}}\n\n'.encode() for word in words), b"data: [DONE]\n\n"]
 
 
-@contextmanager
-def started(*call: str) -> Generator[tuple[int, int]]:
-    """(port, process) of a program of ours that tells its address in its first line."""
-    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
-    process = subprocess.Popen(
-        [sys.executable, *call], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    )
-    try:
-        assert process.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", process.stdout.readline())
-        if found is None:
-            raise SystemExit(f"{' '.join(call)} did not start")
-        yield int(found[1]), process.pid
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-def memory(process: int) -> float:
-    """Resident megabytes."""
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text(encoding="ascii"))
-    return int(found[1]) / 1024 if found else float("nan")
-
-
 # ---- requests --------------------------------------------------------------------------------------------------------
 
 
@@ -113,25 +82,11 @@ def tiny() -> bytes:
     return stream.getvalue()
 
 
-def body_of(user: str, question: str, shown: bytes | None = None, stream: bool = False) -> bytes:
-    content: Any = question
-    if shown is not None:
-        url = "data:image/png;base64," + base64.b64encode(shown).decode()
-        content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": question}]
-    asked = {"model": "gpt-4.1-mini", "user": user, "messages": [{"role": "user", "content": content}]}
-    return json.dumps({**asked, "stream": stream}).encode()
-
-
-def post(port: int, body: bytes, **headers: str) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-    try:
-        own = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request("POST", CHAT, body, {"Content-Type": "application/json", **own})
-        answer = connection.getresponse()
-        told = {name.lower(): value for name, value in answer.getheaders()}
-        return answer.status, told, answer.read()
-    finally:
-        connection.close()
+def body_of(
+    user: str, question: str, shown: bytes | None = None, stream: bool = False, model: str = ECHO, **more: Any
+) -> bytes:
+    asked = message(question, shown) if shown is not None else {"role": "user", "content": question}
+    return json.dumps({"model": model, "user": user, "messages": [asked], "stream": stream, **more}).encode()
 
 
 # ---- timings ---------------------------------------------------------------------------------------------------------
@@ -149,7 +104,7 @@ def told(values: list[float]) -> dict[str, Any]:
     }
 
 
-def timings(proxy: int, behind: int, rounds: int) -> dict[str, Any]:
+def timings(proxy: StartedServer, behind: StartedServer, rounds: int) -> dict[str, Any]:
     """Milliseconds that the proxy adds to a text, and to a picture beyond `look`."""
     from arr_coc.looking import examine
 
@@ -160,19 +115,19 @@ def timings(proxy: int, behind: int, rounds: int) -> dict[str, Any]:
 
     shown, added, beyond, looks = picture("form"), [], [], []
     for number in range(5):
-        post(proxy, body_of("w", f"warm {number}"))
-        post(behind, body_of("w", f"warm {number}"))
+        proxy.post(body_of("w", f"warm {number}"))
+        behind.post(body_of("w", f"warm {number}"))
     for number in range(4 * rounds):
         text = body_of(f"t{number}", "no picture " * 50)
-        added.append(timed(lambda text=text: post(proxy, text)) - timed(lambda text=text: post(behind, text)))
-    post(proxy, body_of("w", "What is the owner?", shown))
+        added.append(timed(lambda text=text: proxy.post(text)) - timed(lambda text=text: behind.post(text)))
+    proxy.post(body_of("w", "What is the owner?", shown))
     examine(shown, "What is the owner?", keep=0.25)
     for number in range(rounds):
         question = f"What is the owner of number {number}?"
         asked = body_of(f"p{number}", question, shown)
         looked = timed(lambda question=question: examine(shown, question, keep=0.25))
-        whole = timed(lambda asked=asked: post(proxy, asked))
-        without = timed(lambda asked=asked: post(behind, asked))
+        whole = timed(lambda asked=asked: proxy.post(asked))
+        without = timed(lambda asked=asked: behind.post(asked))
         beyond.append(whole - without - looked)
         looks.append(looked)
     return {"added to a text": told(added), "look alone": told(looks), "added to a picture beyond look": told(beyond)}
@@ -181,53 +136,84 @@ def timings(proxy: int, behind: int, rounds: int) -> dict[str, Any]:
 # ---- the soak --------------------------------------------------------------------------------------------------------
 
 
-def client(number: int, proxy: int, until: float, counts: Counter[str], lock: threading.Lock) -> None:
-    """Asks until the end; everything that is not as it should be is counted under its own name."""
-    shown = [picture(name) for name in ("street", "form", "receipt", "chart")]
-    turn = 0
-    while time.monotonic() < until:
-        turn += 1
-        user, which = f"{number}-{turn}", (number + turn) % 8
+def said(raw: bytes, stream: bool) -> str:
+    """What an answer of `arr-coc serve` says; its numbers and times are others every time."""
+    if not stream:
+        told = json.loads(raw)
+        return told["choices"][0]["message"]["content"] if "choices" in told else str(told["error"]["message"])
+    lines = [line.removeprefix(b"data: ") for line in raw.split(b"\n\n") if line.startswith(b"data: ")]
+    if not lines or lines[-1] != b"[DONE]":
+        return "a stream without its end"
+    pieces = [choice["delta"].get("content") or "" for line in lines[:-1] for choice in json.loads(line)["choices"]]
+    return "".join(pieces)
+
+
+class SoakClients:
+    """Clients that ask until the end; whatever is not as it should be is counted under its own name."""
+
+    def __init__(self, proxy: StartedServer, serve: bool) -> None:
+        self.proxy, self.serve = proxy, serve
+        self.shown = [picture(name) for name in ("street", "form", "receipt", "chart")]
+        self.counts: Counter[str] = Counter()
+        self.lock = threading.Lock()
+        self.known: dict[str, tuple[int, str]] = {}
+        for which in range(8 if serve else 0):  # what is said when nobody else asks
+            for place in range(4):
+                kind, body, stream = self.request("first", which, place)
+                status, _, raw = proxy.post(body)
+                self.known[f"{kind} {place} {stream}"] = status, said(raw, stream and status == 200)
+
+    def request(self, user: str, which: int, place: int) -> tuple[str, bytes, bool]:
+        """Its kind, the body, whether it is a stream."""
         stream = which in (1, 5)
+        more: dict[str, Any] = {"max_tokens": 12, "temperature": 0} if self.serve else {}
+        more["model"] = SERVE if self.serve else ECHO
         if which in (0, 1):
-            body, kind = body_of(user, "text only", stream=stream), "text"
-        elif which == 2:
-            body, kind = body_of(user, "small", tiny()), "small"
-        elif which == 3:
-            body, kind = body_of(user, "broken", b"no picture at all"), "broken"
-        else:
-            place = (number + turn // 8) % 4
-            body, kind = body_of(user, QUESTIONS[place], shown[place], stream), "picture"
-        try:
-            status, headers, got = post(proxy, body)
-        except OSError as error:
-            status, headers, got = 0, {}, repr(error).encode()
-        right = got == b"".join(pieces_of(user, stream))
-        state = headers.get("x-arr-coc-fallback", headers.get("x-arr-coc", ""))
-        outcome = "answered" if status == 200 and right else f"lost ({status})"
-        with lock:
-            counts[f"{kind}: {outcome}"] += 1
-            if kind == "picture" and status == 200:
-                counts[f"picture, {state}"] += 1
+            return "text", body_of(user, "text only", stream=stream, **more), stream
+        if which == 2:
+            return "small", body_of(user, "small", tiny(), **more), stream
+        if which == 3:
+            return "broken", body_of(user, "broken", b"no picture at all", **more), stream
+        return "picture", body_of(user, QUESTIONS[place], self.shown[place], stream, **more), stream
+
+    def right(self, user: str, kind: str, place: int, stream: bool, status: int, raw: bytes) -> bool:
+        if not self.serve:
+            return status == 200 and raw == b"".join(pieces_of(user, stream))
+        return (status, said(raw, stream and status == 200)) == self.known[f"{kind} {place} {stream}"]
+
+    def ask(self, number: int, until: float) -> None:
+        turn = 0
+        while time.monotonic() < until:
+            turn += 1
+            user, place = f"{number}-{turn}", (number + turn // 8) % 4
+            kind, body, stream = self.request(user, (number + turn) % 8, place)
+            try:
+                status, headers, raw = self.proxy.post(body)
+                held = self.right(user, kind, place, stream, status, raw)
+            except (OSError, ValueError, LookupError) as error:
+                status, headers, held = 0, {}, False
+                print(repr(error)[:200], file=sys.stderr)
+            state = headers.get("x-arr-coc-fallback", headers.get("x-arr-coc", ""))
+            with self.lock:
+                self.counts[f"{kind}: {'answered' if held else f'lost ({status})'}"] += 1
+                if kind == "picture" and held:
+                    self.counts[f"picture, {state}"] += 1
 
 
-def soak(proxy: int, process: int, clients: int, seconds: float) -> dict[str, Any]:
-    counts: Counter[str] = Counter()
-    lock, until = threading.Lock(), time.monotonic() + seconds
-    threads = [
-        threading.Thread(target=client, args=(number, proxy, until, counts, lock), daemon=True)
-        for number in range(clients)
-    ]
+def soak(proxy: StartedServer, clients: int, seconds: float, serve: bool) -> dict[str, Any]:
+    asking = SoakClients(proxy, serve)
+    until = time.monotonic() + seconds
+    threads = [threading.Thread(target=asking.ask, args=(number, until), daemon=True) for number in range(clients)]
     for thread in threads:
         thread.start()
     weights = []
     while any(thread.is_alive() for thread in threads):
         time.sleep(min(5.0, seconds / 10))
-        weights.append(memory(process))
+        weights.append(proxy.memory())
+    counts = asking.counts
     lost = sum(count for name, count in counts.items() if "lost" in name)
-    middle = weights[len(weights) // 2] if weights else float("nan")
     return {"clients": clients, "seconds": seconds, "counts": dict(sorted(counts.items())), "lost": lost,
-            "megabytes": {"middle": middle, "end": weights[-1] if weights else middle}}  # fmt: skip
+            "megabytes": {"middle": weights[len(weights) // 2], "end": weights[-1]}}  # fmt: skip
 
 
 def main() -> None:
@@ -235,6 +221,7 @@ def main() -> None:
     parser.add_argument("--timing", type=int, default=0, help="rounds of timings")
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=0.0, help="of the soak")
+    parser.add_argument("--serve", action="store_true", help="in front of arr-coc serve")
     parser.add_argument("--upstream", action="store_true", help="only be the upstream")
     given = parser.parse_args()
     if given.upstream:
@@ -242,14 +229,21 @@ def main() -> None:
 
         web.run(upstream, web.LOOPBACK, 0, lambda address: print(address, flush=True))
         return
+    if given.timing and given.serve:
+        parser.error("--timing needs an upstream that answers at once; leave out --serve")
     found: dict[str, Any] = {}
-    with started(__file__, "--upstream") as (behind, _):
-        call = ("-m", "arr_coc", "proxy", "--upstream", f"http://127.0.0.1:{behind}", "--port", "0", "--budget", "25%")
-        with started(*call, "--look-seconds", "240") as (proxy, process):
+    kinds: dict[bool, Callable[[], AbstractContextManager[StartedServer]]] = {
+        True: lambda: served("--queue", "256", "--seconds", "600", "--budget", "100%"),
+        False: lambda: started(__file__, "--upstream"),
+    }
+    with kinds[given.serve]() as behind:
+        call = ("-m", "arr_coc", "proxy", "--upstream", f"http://127.0.0.1:{behind.port}", "--port", "0")
+        more = ("--budget", "25%", "--look-seconds", "240", *(("--no-text",) if given.serve else ()))
+        with started(*call, *more) as proxy:
             if given.timing:
                 found["timings"] = timings(proxy, behind, given.timing)
             if given.seconds:
-                found["soak"] = soak(proxy, process, given.clients, given.seconds)
+                found["soak"] = soak(proxy, given.clients, given.seconds, given.serve)
     print(json.dumps(found, indent=1))
     sys.exit(1 if found.get("soak", {}).get("lost") else 0)
 

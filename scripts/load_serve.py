@@ -28,7 +28,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,13 +53,13 @@ class StartedServer:
     port: int
     process: int
 
-    def post(self, body: bytes) -> tuple[int, dict[str, Any], Any]:
-        """status, headers, JSON."""
+    def post(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        """status, headers in lower case, every byte of the answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         try:
             connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), json.loads(answer.read())
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
         finally:
             connection.close()
 
@@ -76,20 +76,26 @@ class StartedServer:
 
 
 @contextmanager
-def served(*options: str) -> Generator[StartedServer]:
-    call = [sys.executable, "-m", "arr_coc", "serve", "--port", "0", *options]
+def started(*call: str) -> Generator[StartedServer]:
+    """A program that tells its address in its first line, as a process of its own."""
     environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
-    process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+    process = subprocess.Popen(
+        [sys.executable, *call], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    )
     try:
         assert process.stdout is not None
         found = re.search(r"http://127\.0\.0\.1:(\d+)", process.stdout.readline())
         if found is None:
-            raise SystemExit("the server did not start")
+            raise SystemExit(f"{' '.join(call)} did not start")
         yield StartedServer(int(found[1]), process.pid)
     finally:
         process.terminate()
         if process.wait(60) != 0:
-            print(f"the server ended with {process.returncode}", file=sys.stderr)
+            print(f"{call[-1]} ended with {process.returncode}", file=sys.stderr)
+
+
+def served(*options: str) -> AbstractContextManager[StartedServer]:
+    return started("-m", "arr_coc", "serve", "--port", "0", *options)
 
 
 def png(box: tuple[int, int, int, int] | None = None) -> bytes:
@@ -264,7 +270,8 @@ def offer(
             tally.without_retry += status == 429 and not str(headers.get("retry-after", "")).isdigit()
             if status == 200:
                 tally.waits.append(time.perf_counter() - sent)
-                said = answer["choices"][0]["message"]["content"], answer["arr_coc"]["tokens"]
+                told = json.loads(answer)
+                said = told["choices"][0]["message"]["content"], told["arr_coc"]["tokens"]
                 if said != (text, tokens):
                     tally.wrong.append(f"{said} for {(text, tokens)}")
 

@@ -64,7 +64,10 @@ class PlainReader:
     def __init__(self, *given: Any) -> None:
         self.asked = 0
 
-    def say(self, pictures: list[np.ndarray], question: str, new_tokens: int = 0) -> tuple[str, int]:
+    def say_all(self, prompts: list[list[np.ndarray]], question: str) -> list[tuple[str, int]]:
+        return [self.say(pictures) for pictures in prompts]
+
+    def say(self, pictures: list[np.ndarray]) -> tuple[str, int]:
         table = table_for("mini")
         tokens = sum(table.tokens((one.shape[0], one.shape[1])) for one in pictures)
         seen = max(int((one[..., 0] < 40).sum()) for one in pictures)

@@ -53,9 +53,9 @@ EVERYWHERE = (("--no-such-option",), ("--json=maybe",), ("surplus", "surplus", "
 BAD = {
     "pack": (
         *(("--budget", text) for text in ("0", "-3", "2.5", "many", "", "0%")),
-        *(("--layout", "magic"), ("--format", "gif"), ("--crops", "0"), ("--crops", "4"), ("--magnify", "0")),
-        *(("--magnify", "nan"), ("--for", "bert"), ("--for", ""), ("--table", NOWHERE), ("--relevance", "x")),
-        *(("--pages", "2"), ("--table", ".")),
+        *(("--layout", "magic"), ("--format", "gif"), ("--crops", "0"), ("--crops", "4"), ("--scale", "0")),
+        *(("--scale", "nan"), ("--grip", NOWHERE), ("--for", "bert"), ("--for", ""), ("--table", NOWHERE)),
+        *(("--pages", "2"), ("--table", "."), ("--relevance", "x")),
     ),
     "cost": (("--for", "bert"), ("--price", "0"), ("--price", "x"), ("--table", NOWHERE), ("--pages", "2")),
     "proxy": (
@@ -64,6 +64,7 @@ BAD = {
         *(("--port", "70000"), ("--host", "0.0.0.0"), ("--price", "-1"), ("--seconds", "0"), ("--question", "x")),
         *(("--workers", "0"), ("--upload", "0"), ("--pixels", "nan"), ("--relevance", "x"), ("--allow-origin", "x")),
         *(("--cache", "-1"), ("--look-seconds", "0"), ("--format", "gif"), ("--crops", "9"), ("--table", NOWHERE)),
+        *(("--scale", "9"), ("--grip", NOWHERE)),
     ),
     "look": (
         *(("--budget", text) for text in ("0", "-3", "2.5", "many", "", "0%", "-5%", "200%", "%", "1e-3", "٣٪")),

@@ -237,7 +237,8 @@ def test_saved_and_read_again(tmp_path: Path) -> None:
     [
         ({"layout": "magic"}, "layout 'magic' is unknown"),
         ({"model": "bert"}, "no table says how"),
-        ({"magnify": 9}, "magnify=9"),
+        ({"scale": 9}, "scale=9"),
+        ({"grip": "nobody"}, "no grip of 'nobody' was measured"),
         ({"crops": 4}, "crops must be at most 3"),
         ({"budget": 0}, "budget"),
         ({"budget": 10, "model": "gpt-4o"}, "pays for no picture of gpt-4o; the cheapest costs 255"),
@@ -270,3 +271,79 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         main(["pack", str(path), "--for", "mini"])
     assert end.value.code == 2
     assert "give pictures and a question" in capsys.readouterr().err
+
+
+def lettered(height: int, letters: int, size: tuple[int, int] = (640, 896)) -> np.ndarray:
+    """A page of rows of letters so many pixels tall, which the sense of type finds."""
+    from arr_coc.draw.lettering import letter_mask
+
+    pixels = np.full((*size, 3), 255, np.uint8)
+    mask = letter_mask("HANDEL 1729 MINOR", height)
+    for top in range(20, size[0] - mask.shape[0], 3 * mask.shape[0]):
+        row = np.tile(mask, (1, letters))[:, : size[1] - 40]
+        pixels[top : top + row.shape[0], 20 : 20 + row.shape[1]] = 255 - row[..., None]
+    return pixels
+
+
+def test_parts_are_drawn_as_the_model_reads_best() -> None:
+    from arr_coc.allocation.grip import Grip
+    from arr_coc.packing.pack import grip_for
+    from arr_coc.sensing.type_height import letters_of
+
+    relevance = spot((3, 5, 2, 3))
+    mini = grip_for("mini")
+    assert mini.measured
+    assert grip_for(table_for("mini")).best == mini.best
+    assert not grip_for("gpt-4o").measured
+    pages = {height: lettered(height, 9) for height in (8, 40)}
+    scales = {}
+    for height, pixels in pages.items():
+        tall = letters_of(pixels, size=(640, 896)).median()
+        packed = packed_of(pixels, relevance, 70)
+        scales[height] = packed.pictures[1].panes[0].scale
+        assert mini.low * 0.8 <= tall * scales[height] <= mini.high * 1.25
+        assert packed.tokens <= 70
+        assert any("reads best" in note for note in packed.notes)
+        fixed = packed_of(pixels, relevance, 70, scale=1.0)
+        assert fixed.pictures[1].panes[0].scale == pytest.approx(1, abs=0.12)
+    assert scales[8] > 1.2
+    assert scales[40] < 0.7
+    # Where nothing is known of a model, letters that many read are left as they are.
+    careful = packed_of(lettered(20, 9), relevance, 400, model="gpt-4.1-mini", layout="crops")
+    assert careful.pictures[1].panes[0].scale == pytest.approx(1, abs=0.12)
+    large = Grip((8, 16, 40, 80), (0.1, 0.2, 1.0, 0.9), 50, 30, 80, model="x")
+    given_one = packed_of(pages[8], relevance, 70, grip=large)
+    assert given_one.pictures[1].panes[0].scale > scales[8]
+
+
+def test_points_find_their_way_back_from_other_scales() -> None:
+    pixels = page()
+    for scale in (0.5, 1.7):
+        packed = packed_of(pixels, spot((3, 5, 3, 4)), 90, layout="crops", scale=scale)
+        one = packed.pictures[1]
+        assert one.panes[0].scale == pytest.approx(scale, rel=0.12)
+        found = packed.to_original((one.size[1] * 0.3, one.size[0] * 0.7), 2)
+        shown = one.pixels[int(one.size[0] * 0.7), int(one.size[1] * 0.3)].astype(int)
+        assert np.abs(shown - pixels[int(found.y), int(found.x)].astype(int)).max() <= 12
+
+
+def test_large_type_needs_only_the_overview() -> None:
+    pixels, relevance = lettered(100, 9, (1280, 1792)), spot((3, 5, 2, 3), shape=(40, 56))
+    assert packed_of(pixels, relevance, 200).layout == "overview"
+    assert packed_of(pixels, relevance, 200, scale=1.0).layout == "crops"
+
+
+def test_no_more_pictures_than_the_model_takes(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        '[[table]]\nname = "narrow"\nmodels = ["narrow"]\nrule = "blocks"\npictures = 3\nsource = "x"\n'
+        'date = "2026-11-17"\nnumbers = { cell = 32, least_pixels = 1024, most_pixels = 4194304 }\n'
+    )
+    hot = spot((3, 5, 2, 3))
+    for number in (1, 2, 5):
+        packed = pack(
+            [page()] * number, QUESTION, 80 * number, model="narrow", table=own, relevance=lambda pixels, query: hot
+        )
+        assert len(packed.pictures) <= 3
+        assert len(packed.left_out.get("pages", ())) == max(0, number - 3)
+        assert packed.layout == "collage"

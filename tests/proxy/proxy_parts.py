@@ -61,12 +61,9 @@ class Upstream:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
+        from starlette.requests import Request
+
+        body = await Request(scope, receive).body()
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         self.seen.append((scope["path"], headers, body))
         await asyncio.sleep(self.wait)

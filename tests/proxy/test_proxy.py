@@ -361,6 +361,29 @@ def test_boxes_come_back_in_the_original(upstream: Upstream, address: str) -> No
     assert post(address, chat(), x_arr_coc_boxes="inches").status_code == 400
 
 
+def test_boxes_of_several_pictures(upstream: Upstream, address: str) -> None:
+    other, little = page_bytes(512, 1024), page_bytes(96, 320)
+    post(address, chat(PAGE, little, other))
+    sent = upstream.last["messages"][0]["content"]
+    third = 1 + [part["image_url"]["url"] for part in sent if part["type"] == "image_url"].index(data_url(little))
+    said = f"Picture {third + 1}: [0, 0, 1000, 1000] and Picture 1: [500, 500]; Picture {third}: [1, 2]. {{[3, 4]}}"
+    upstream.body = json.dumps({"choices": [{"message": {"content": said}}]}).encode()
+    answer = post(address, chat(PAGE, little, other), x_arr_coc_boxes="1000")
+    content = answer.json()["choices"][0]["message"]["content"]
+    assert content == "Picture 3: [0, 0, 1024, 512] and Picture 1: [320, 256]; Picture 2: [1, 2]. {[3, 4]}"
+    assert answer.headers["x-arr-coc-boxes"] == "2 translated"
+
+
+def test_no_more_pictures_than_the_model_takes(upstream: Upstream, fronting: Callable[..., Any]) -> None:
+    from arr_coc.app.serve.limits import Limits
+
+    with running(upstream) as behind, fronting(behind, limits=Limits(pictures=32)) as address:
+        answer = post(address, chat(*[PAGE] * 30, model="claude-3-5-sonnet"))
+        assert answer.headers["x-arr-coc"] == "packed"
+        assert len(pictures_of(upstream.last)) == 30
+        assert "x-arr-coc-fallback" in post(address, chat(*[PAGE] * 33, model="mini")).headers
+
+
 def test_upstreams_with_a_path_of_their_own() -> None:
     from arr_coc.app.proxy.settings import ProxySettings
 

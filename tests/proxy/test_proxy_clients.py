@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from copy import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,8 +33,6 @@ def serving() -> Iterator[str]:
 
 
 def street() -> bytes:
-    from pathlib import Path
-
     import arr_coc
 
     return (Path(arr_coc.__file__).parent / "examples" / "street.png").read_bytes()
@@ -171,3 +170,24 @@ def test_openai_responses(fronting: Callable[..., Any]) -> None:
         ]
         said = client.responses.create(model="gpt-4.1-mini", input=[{"role": "user", "content": content}])
         assert int(said.output_text.split()[0]) >= 2
+
+
+@pytest.mark.parametrize("door", ["proxy", "pack"])
+def test_a_bench_of_ones_own_through_our_server(
+    door: str, serving: str, fronting: Callable[..., Any], tmp_path: Path
+) -> None:
+    """As a user checks it on his own API: the answers are those of `arr-coc serve`."""
+    from arr_coc_lab.bench.run import bench
+
+    (tmp_path / "street.png").write_bytes(street())
+    row = {"id": "1", "image": "street.png", "question": STREET, "answer": "COFFEE"}
+    (tmp_path / "set.jsonl").write_text(json.dumps(row) + "\n")
+    how: dict[str, Any] = {"data": str(tmp_path / "set.jsonl"), "task": "needle", "keeps": "1/4", "model": "mini"}
+    with fronting(serving, relevance="auto", text=False) as address:
+        there = address if door == "proxy" else serving
+        report = bench("vqa", **how, door=door, upstream=there, out=tmp_path / "door")
+    found = {row["way"]: row for row in report.document["rows"]}
+    assert found["full"]["tokens"] == 768
+    assert found["ours"]["tokens"] <= 192
+    said = [json.loads(line) for line in (tmp_path / "door" / "door_answers.jsonl").read_text().splitlines()]
+    assert [one["said"] for one in said if not one["cell"].startswith("smaller")] == ["COFFEE", "COFFEE"]

@@ -24,7 +24,7 @@ def test_overloaded_it_answers_right_or_says_later(serving: Callable[..., Any], 
     eye = Eye.from_pretrained(str(tiny_weights(tmp_path) / "mini"))
     known = load.cases(copy(eye))
     with serving(model=eye, queue=4) as served:
-        server = load.Server(int(served.address.rpartition(":")[2]), os.getpid())
+        server = load.StartedServer(int(served.address.rpartition(":")[2]), os.getpid())
         tally, report = load.offer(server, known, 3, 2, queue=4)
     assert not tally.wrong, tally.wrong[:3]
     assert tally.held(), report

@@ -142,3 +142,27 @@ def test_many_at_once_each_by_its_own_budget(client, picture):
     assert {text(answer) for answer in answers} == {"COFFEE"}
     spent = [answer.usage.prompt_tokens - budget for answer, budget in zip(answers, budgets, strict=True)]
     assert len(set(spent)) == 1
+
+
+def test_the_proxy_in_front_of_it(client, picture):
+    """What vLLM counts is what the proxy tells; streams and errors come through."""
+    from proxy_parts import running
+
+    from arr_coc.app.proxy.api import build_proxy
+    from arr_coc.app.proxy.settings import ProxySettings
+
+    around = ask(client, picture, PINK, {"budget": 60}).usage.prompt_tokens - 60
+    settings = ProxySettings(str(client.base_url), budget=90, crops=1, text=False, layout="crops")
+    with running(build_proxy(settings)) as address:
+        front = client.with_options(base_url=f"{address}/v1")
+        raw = ask(front.with_raw_response, picture, PINK, {"budget": 400})
+        answer, tokens = raw.parse(), int(raw.headers["x-arr-coc-tokens"])
+        assert (raw.headers["x-arr-coc"], raw.headers["x-arr-coc-pictures"]) == ("packed", "2")
+        assert tokens <= 90
+        # A second picture has a mark before it and one behind it.
+        assert answer.usage.prompt_tokens == around + tokens + 2
+        pieces = ask(front, picture, PINK, {"budget": 400}, stream=True)
+        said = "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices)
+        assert said.strip() == text(answer)
+        with pytest.raises(openai.BadRequestError):
+            ask(front, picture, PINK, {"budget": 0})

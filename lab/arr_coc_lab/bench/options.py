@@ -127,7 +127,7 @@ class PackOptions(WeightsOptions):
     source: tuple[str, ...] = option((), "Only these sources of the records; may be repeated.")
     n: int = option(200, "Questions of each kind of data, drawn by the seed.", least=1)
     keeps: str = option("1/4 1/8", "Shares of the full tokens.")
-    way: tuple[str, ...] = option((), "Only these ways; may be repeated. [default: all]")
+    way: tuple[str, ...] = option((), "Only these ways, full among them; may be repeated. [default: all]")
     seed: int = option(1, "Of the drawn questions.")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 # What is gained of a cell that is shown one level coarser than its leaf.
 COARSER = 0.5
 # What every further rectangle must add, of all that is gained: each is one more picture to be told apart.
-WORTH = 0.08
+WORTH = 0.3
 # How several rectangles may share a budget.
 SHARES: tuple[tuple[float, ...], ...] = ((1.0,), (0.5, 0.5), (0.7, 0.3), (0.4, 0.3, 0.3), (0.5, 0.25, 0.25))
 # No rectangle is so many times as long as wide; shapes that are tried of each level.
@@ -93,12 +93,12 @@ def widest(fits: Callable[[int], bool], most: int) -> int:
     return low
 
 
-def best_rectangle(gains: Sequence[np.ndarray], fits: Fits, tokens: int, magnify: float = 1.0) -> Rectangle | None:
+def best_rectangle(gains: Sequence[np.ndarray], fits: Fits, tokens: int) -> Rectangle | None:
     """The rectangle of the most gain that so many tokens pay for; None where they pay for none."""
     rows, cols = gains[0].shape
     best: Rectangle | None = None
     for level, gain in enumerate(gains):
-        step = 2**level / magnify
+        step = 2**level
         sums = np.pad(gain, ((1, 0), (1, 0))).cumsum(0).cumsum(1)
         limits = max(1, int(np.ceil(rows / step))), max(1, int(np.ceil(cols / step)))
         for drawn_rows, drawn_cols in shapes(fits, tokens, *limits):
@@ -118,7 +118,6 @@ def cover(
     tokens: Callable[[int, int], int],
     budget: int,
     most: int = 3,
-    magnify: float = 1.0,
 ) -> list[Rectangle]:
     """Up to `most` rectangles of the most gain, within a budget of tokens.
 
@@ -128,12 +127,11 @@ def cover(
         tokens: What such a picture costs.
         budget: Of all rectangles together.
         most: The most rectangles.
-        magnify: How much larger than it is everything is drawn.
 
     Returns:
         The rectangles, the one of the most gain first.
     """
-    tried = [chosen for chosen in covers(gains, fits, tokens, budget, most, magnify) if chosen]
+    tried = [chosen for chosen in covers(gains, fits, tokens, budget, most) if chosen]
     if not tried:
         return []
     total = max(float(gains[0].sum()), 1e-9)
@@ -147,7 +145,6 @@ def covers(
     tokens: Callable[[int, int], int],
     budget: int,
     most: int,
-    magnify: float,
 ) -> Iterator[list[Rectangle]]:
     """One cover for each way to share the budget; what a rectangle leaves over goes to the next."""
     for shares in SHARES:
@@ -156,7 +153,7 @@ def covers(
         left, spent, chosen = [gain.copy() for gain in gains], 0, []
         for number, share in enumerate(shares):
             own = budget - spent if number == len(shares) - 1 else int(budget * share)
-            found = best_rectangle(left, fits, own, magnify)
+            found = best_rectangle(left, fits, own)
             if found is None or found.gain <= 0:
                 break
             spent += tokens(found.rows, found.cols)

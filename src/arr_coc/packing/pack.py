@@ -13,17 +13,18 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
-from ..allocation.distance import LARGEST
+from ..allocation.distance import AUTO, check_scale
 from ..allocation.frame import Frame, to_cells
+from ..allocation.grip import Grip, as_grip
 from ..allocation.overlay import OVERVIEW_SHARE
 from ..allocation.request import Request, check_question
-from ..core.checks import positive, shown, whole
+from ..core.checks import shown, whole
 from ..core.errors import InputError
 from ..looking import Look, Prepared
 from ..pictures.load import Picture, load_picture
@@ -41,6 +42,8 @@ WHOLE = "whole"
 MOST_CROPS, MOST_PAGES = 3, 200
 # Crops that hold no more of the relevance than so many times their share of the ground show nothing in particular.
 POINTED = 1.15
+# Letters so large that they are read best hardly larger than a picture of the whole shows them: that suffices.
+SUFFICES = 1.15
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,18 @@ class PackStyle:
     table: TokenTable
     layout: str = "auto"
     crops: int = MOST_CROPS
-    magnify: float = 1.0
+    scale: float | str = AUTO
+    grip: Grip = field(default_factory=Grip.cautious)
     marks: bool = True
     relevance: Any = "auto"
     photos: bool = True
+
+    def for_pictures(self, number: int) -> PackStyle:
+        """The same where a request shows so many pictures; one for each where more would be too many for the model."""
+        most = self.table.pictures
+        if most is None or number * (1 + self.crops) <= most or self.layout not in ("auto", "crops"):
+            return self
+        return replace(self, layout="collage")
 
 
 def pack(
@@ -66,7 +77,8 @@ def pack(
     table: Any = None,
     layout: str = "auto",
     crops: int = MOST_CROPS,
-    magnify: float = 1.0,
+    scale: float | str = AUTO,
+    grip: Any = None,
     marks: bool = True,
     words: Any = None,
     relevance: Any = "auto",
@@ -83,7 +95,9 @@ def pack(
         table: A TOML file with token tables of one's own.
         layout: "crops" (an overview and parts as pictures of their own), "collage" (all in one), "overview", or "auto".
         crops: The most parts that are enlarged.
-        magnify: How much larger than it is what is enlarged is drawn, for models that need larger type.
+        scale: How many times as large as it is what is enlarged is drawn, or "auto": so that its letters have the size
+            that the model reads best.
+        grip: Which that is, as for `look`; by default that of `model` where it was measured, else a cautious one.
         marks: Whether frames and letters are drawn into an overview that is large enough.
         words: Of the picture, with their boxes, as for `look`: no crop cuts through them.
         relevance: As for `look`.
@@ -102,7 +116,8 @@ def pack(
         table_for(model, load_tables(table)),
         layout,
         whole(crops, "crops", 1, MOST_CROPS),
-        positive(magnify, "magnify"),
+        check_scale(scale) or AUTO,
+        grip_for(model, grip),
         marks,
         relevance,
         photos,
@@ -111,13 +126,18 @@ def pack(
         raise InputError(f"layout {shown(layout)} is unknown; choose from {', '.join(LAYOUTS)}")
     if not isinstance(query, str) or not query.strip():
         raise InputError("the question is empty; it decides what is enlarged")
-    if style.magnify > LARGEST or style.magnify < 1:
-        raise InputError(f"magnify={magnify} is not possible; give 1 to {LARGEST}")
     several = isinstance(image, list | tuple)
     pages = [PackPage.of(one, None if several else words) for one in (image if several else [image])]
     if not 1 <= len(pages) <= MOST_PAGES:
         raise InputError(f"{len(pages)} pages were given; pack 1 to {MOST_PAGES} at a time")
     return pack_pages(pages, query, request, style)
+
+
+def grip_for(model: Any, grip: Any = None) -> Grip:
+    """The grip that was given, else that of a model where it was measured, else a cautious one."""
+    found = as_grip(grip) or Grip.known(model.name if isinstance(model, TokenTable) else str(model))
+    # What limits a canvas limits no crop of it.
+    return replace(found, largest=None) if found else Grip.cautious()
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +180,7 @@ def is_jpeg(image: Any) -> bool:
 def pack_pages(pages: Sequence[PackPage], query: str, request: Request, style: PackStyle) -> Packed:
     """Pages that were read, packed to what the request allows."""
     table = style.table
+    style = style.for_pictures(len(pages))
     full = sum(table.tokens(page.size) for page in pages)
     budget = request.wanted(full)
     if full <= budget and (style.layout in ("auto", "overview") or all(seen_whole(page, table) for page in pages)):
@@ -232,8 +253,10 @@ def pack_page(
     if style.layout == "overview":
         return only_overview(sheet, overview, table)
     looked = look_at(page, query, budget, style)
-    view = Cells.of(looked, page.size, table.cell if table.even else 32)
+    view = Cells.of(looked, page.size)
     layout = style.layout
+    if layout == "auto" and view.frame.seen[0] <= SUFFICES * overview.size[0]:
+        return only_overview(sheet, overview, table, looked.notes)
     chosen: list[tuple[list[PackedPicture], list[PackPart]]] = []
     if layout in ("auto", "crops"):
         chosen = as_crops(page, sheet, view, budget, style)
@@ -268,6 +291,7 @@ def look_at(page: PackPage, query: str, budget: int, style: PackStyle) -> Look:
     full = Frame(page.size, cell).full
     amount = min(full, capacity(style.table, budget, cell))
     how: dict[str, Any] = {"cell": cell, "relevance": style.relevance, "photos": style.photos}
+    how |= {"scale": style.scale, "grip": style.grip}
     return page.prepared.look(query, amount, **how)
 
 
@@ -280,39 +304,49 @@ def capacity(table: TokenTable, budget: int, cell: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A page as its allocation sees it. relevance: (rows, cols). gains: `cover.level_gains`. cell: in pixels."""
+    """A page as its allocation sees it. relevance: (rows, cols). gains: `cover.level_gains`. frame: of the cells, which
+    see less of the page where it is drawn larger. size: of the page."""
 
     relevance: np.ndarray
     gains: list[np.ndarray]
-    cell: int
-    size: tuple[int, int]
+    frame: Frame
 
     @classmethod
-    def of(cls, looked: Look, size: tuple[int, int], cell: int) -> Cells:
-        relevance = np.asarray(to_cells(looked.relevance.map[None], Frame(size, cell))[0], dtype=np.float64)
+    def of(cls, looked: Look, size: tuple[int, int]) -> Cells:
+        frame = Frame(size, looked.allocation.cell, looked.allocation.canvas)
+        relevance = np.asarray(to_cells(looked.relevance.map[None], frame)[0], dtype=np.float64)
         levels = looked.allocation.level_map()
-        return cls(relevance, level_gains(relevance, levels, int(levels.max(initial=1))), cell, size)
+        return cls(relevance, level_gains(relevance, levels, int(levels.max(initial=1))), frame)
+
+    @property
+    def cell(self) -> int:
+        """The side of a cell as it is drawn."""
+        return self.frame.cell
+
+    @property
+    def steps(self) -> tuple[float, float]:
+        """(down, across): pixels of the page under one cell."""
+        size, seen = self.frame.image_size, self.frame.seen
+        return self.cell * size[0] / seen[0], self.cell * size[1] / seen[1]
 
     def box(self, rectangle: Rectangle) -> tuple[float, float, float, float]:
         """y, x, height, width in pixels, inside the page."""
-        height, width = (min(side, cells * self.cell) for side, cells in zip(self.size, rectangle[2:4], strict=True))
-        y, x = (
-            min(rectangle.row * self.cell, self.size[0] - height),
-            min(rectangle.col * self.cell, self.size[1] - width),
-        )
-        return y, x, height, width
+        (down, across), size = self.steps, self.frame.image_size
+        height, width = min(size[0], rectangle.height * down), min(size[1], rectangle.width * across)
+        return min(rectangle.row * down, size[0] - height), min(rectangle.col * across, size[1] - width), height, width
 
     def share(self, parts: Sequence[PackPart]) -> float:
         """The share of the relevance that lies in parts."""
-        seen = np.zeros(self.relevance.shape, bool)
+        seen, (down, across) = np.zeros(self.relevance.shape, bool), self.steps
         for part in parts:
             y, x, height, width = part.source
-            seen[y // self.cell : -(-(y + height) // self.cell), x // self.cell : -(-(x + width) // self.cell)] = True
+            first = int(y / down), int(x / across)
+            seen[first[0] : math.ceil((y + height) / down), first[1] : math.ceil((x + width) / across)] = True
         return float(self.relevance[seen].sum() / max(self.relevance.sum(), 1e-9))
 
     def pointed(self, parts: Sequence[PackPart]) -> bool:
         """Whether parts hold more of the relevance than their ground alone would."""
-        ground = sum(part.source[2] * part.source[3] for part in parts) / math.prod(self.size)
+        ground = sum(part.source[2] * part.source[3] for part in parts) / math.prod(self.frame.image_size)
         return self.share(parts) > POINTED * ground
 
 
@@ -324,7 +358,7 @@ def parts_of(page: PackPage, view: Cells, rectangles: Sequence[Rectangle]) -> li
         if len(words):
             source = uncut(box, words, page.size)
         else:
-            source = quiet(box, page.picture.pixels, page.size, view.cell // 2)
+            source = quiet(box, page.picture.pixels, page.size, max(2, int(min(view.steps) / 2)))
         found.append(PackPart(source, (one.rows * view.cell, one.cols * view.cell), letter))
     return found
 
@@ -347,7 +381,7 @@ def as_crops(
         return tokens(rows, cols) <= most
 
     most = style.crops if table.even else min(style.crops, left // table.least)
-    rectangles = cover(view.gains, fits, tokens, left, most, style.magnify)
+    rectangles = cover(view.gains, fits, tokens, left, most)
     if not rectangles:
         return []
     parts = parts_of(page, view, rectangles)
@@ -381,7 +415,7 @@ def as_collage(
         def fits(rows: int, cols: int, most: int) -> bool:
             return rows * cols <= most
 
-        rectangles = cover(view.gains, fits, lambda rows, cols: rows * cols, share, min(2, style.crops), style.magnify)
+        rectangles = cover(view.gains, fits, lambda rows, cols: rows * cols, share, min(2, style.crops))
         if not rectangles:
             continue
         parts = parts_of(page, view, rectangles)
@@ -418,7 +452,7 @@ def shared_budget(pages: Sequence[PackPage], query: str, budget: int, style: Pac
     order = sorted(range(len(pages)), key=lambda number: (-needs[number], number))
     shares = [0] * len(pages)
     left = budget
-    for number in order:
+    for number in order[: table.pictures]:
         if least[number] <= left:
             shares[number] = least[number]
             left -= least[number]

@@ -63,6 +63,17 @@ Scale = Annotated[
         "[default: auto where the grip is known]",
     ),
 ]
+DrawnScale = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|TIMES",
+        help="How large what is enlarged is drawn: so many times, or so that its letters are read best.",
+    ),
+]
+DrawnGrip = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="Whose grip says what is read best. [default: the model's own, else cautious]"),
+]
 Readings = Annotated[
     int, typer.Option(help="Where unsure, read again from the next distance; the budget is that of all.")
 ]

@@ -9,6 +9,7 @@ import typer
 
 from ...core.errors import InputError
 from .console import print_json, say, show, table
+from .options import DrawnGrip, DrawnScale
 
 
 def command(
@@ -28,7 +29,8 @@ def command(
         str, typer.Option(help="crops: an overview and parts; collage: all in one; overview; or auto.")
     ] = "auto",
     crops: Annotated[int, typer.Option(help="The most parts that are enlarged, 1 to 3.")] = 3,
-    magnify: Annotated[float, typer.Option(help="How much larger than it is what is enlarged is drawn.")] = 1.0,
+    scale: DrawnScale = "auto",
+    grip: DrawnGrip = None,
     marks: Annotated[bool, typer.Option(help="Frames and letters in the overview.")] = True,
     kind: Annotated[str, typer.Option("--format", help="auto, png, jpeg or webp.")] = "auto",
     own: Annotated[
@@ -64,7 +66,7 @@ def command(
         raise InputError(f"--layout {layout} is unknown; choose from {', '.join(LAYOUTS)}")
     sources = expand(inputs[:-1], allow_url, pages)
     places: list[Any] = [source.place for source in sources]
-    how: dict[str, Any] = {"model": model, "table": own, "layout": layout, "crops": crops, "magnify": magnify}
+    how: dict[str, Any] = {"model": model, "table": own, "layout": layout, "crops": crops, "scale": scale, "grip": grip}
     packed = pack(
         places[0] if len(places) == 1 else places, inputs[-1], budget, **how, marks=marks, relevance=relevance
     )

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ...core.errors import InputError
+from .options import DrawnGrip, DrawnScale
 
 PACKAGES = ("fastapi", "uvicorn", "prometheus_client", "httpx")
 
@@ -28,7 +29,8 @@ def command(
     ] = None,
     layout: Annotated[str, typer.Option(help="auto, crops, collage or overview.")] = "auto",
     crops: Annotated[int, typer.Option(help="The most parts that are enlarged, 1 to 3.")] = 3,
-    magnify: Annotated[float, typer.Option(help="How much larger than it is what is enlarged is drawn.")] = 1.0,
+    scale: DrawnScale = "auto",
+    grip: DrawnGrip = None,
     kind: Annotated[str, typer.Option("--format", help="auto, png, jpeg or webp.")] = "auto",
     text: Annotated[bool, typer.Option(help="A line before packed pictures that says what they show.")] = True,
     question: Annotated[
@@ -84,7 +86,7 @@ def command(
     check_relevance(relevance)
     sizes: dict[str, Any] = {"upload": whole_units(upload, 2**20, "--upload"), "pictures": pictures, "queue": queue}
     sizes |= {"pixels": whole_units(pixels, 1e6, "--pixels"), "batch": workers, "seconds": seconds}
-    how: dict[str, Any] = {"layout": layout, "crops": crops, "magnify": magnify, "kind": kind, "text": text}
+    how: dict[str, Any] = {"layout": layout, "crops": crops, "scale": scale, "grip": grip, "kind": kind, "text": text}
     how |= {"question": question, "price": price, "media": tuple(allow_media or ()), "relevance": relevance}
     settings = ProxySettings(
         upstream,

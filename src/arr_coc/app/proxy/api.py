@@ -25,8 +25,8 @@ from ...pricing.tables import money
 from .. import web
 from ..door import GONE, Doorkeeper, Refused, answer_of, unless_gone
 from ..media import check_structure, picture_bytes
-from .boxes import ASKED, translated, unit_of
-from .packer import PackedSlot, Packer, header_size
+from .boxes import ASKED, SeenPicture, translated, unit_of
+from .packer import Packer, header_size
 from .protocols import MESSAGES, NOT_PACKED, Protocol, protocol_of
 from .settings import ProxySettings
 
@@ -86,8 +86,13 @@ class ProxyCall:
 
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
-    packed: list[tuple[PackedSlot, int]] = field(default_factory=list)
+    seen: list[SeenPicture] = field(default_factory=list)
     boxes: float | str | None = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether any picture was packed."""
+        return any(one.packed is not None for one in self.seen)
 
     def note(self, **values: Any) -> None:
         for name, value in values.items():
@@ -142,7 +147,7 @@ async def prepare(
         known = isinstance(error, InputError | TimeoutError)
         if not known:
             log.exception("a request went on as it came")
-        call.body, call.packed = body, []
+        call.body, call.seen = body, []
         reason = (
             str(error) if isinstance(error, InputError) else "it took too long" if known else "something went wrong"
         )
@@ -179,7 +184,10 @@ async def pack_request(call: ProxyCall, protocol: Protocol, packer: Packer, numb
         return
     table = packer.table(body.get("model"))
     made = await asyncio.gather(
-        *(packer.pack(slot.address, found.question(slot, settings.question), table, budget) for slot in chosen)
+        *(
+            packer.pack(slot.address, found.question(slot, settings.question), table, budget, len(found.slots))
+            for slot in chosen
+        )
     )
     number, done = 1, dict(zip(map(id, chosen), made, strict=True))
     for slot in found.slots:
@@ -189,15 +197,16 @@ async def pack_request(call: ProxyCall, protocol: Protocol, packer: Packer, numb
             if call.boxes != "":
                 slot.text = f"{slot.text} {ASKED}".strip()
             slot.parts = protocol.made(slot.part, own.files, slot.text)
-            call.packed.append((own, number))
-        number += len(own.files) if own is not None and own.files else 1
+        count = len(own.files) if own is not None and own.files else 1
+        call.seen.append(SeenPicture(number, count, own.packed if own is not None else None))
+        number += count
     for own in made:
         numbers.picture(own.outcome, own.full, own.spent, own.seconds)
-    if call.packed:
+    if call.changed:
         found.apply()
         call.body = await asyncio.to_thread(lambda: json.dumps(body, ensure_ascii=False).encode())
     call.note(
-        state="packed" if call.packed else "unchanged",
+        state="packed" if call.changed else "unchanged",
         tokens=sum(own.spent for own in made),
         full=sum(own.full for own in made),
         pictures=number - 1,
@@ -251,13 +260,13 @@ async def passed_on(answer: httpx.Response) -> AsyncIterator[bytes]:
 
 
 async def answer_to(call: ProxyCall, answer: httpx.Response, protocol: Protocol | None) -> Response:
-    wanted = call.boxes != "" and call.packed
+    wanted = call.boxes != "" and call.changed
     kind = answer.headers.get("content-type", "").partition(";")[0].strip()
     plain = kind == "application/json" and answer.headers.get("content-encoding", "identity") == "identity"
-    if wanted and protocol is not None and plain and answer.is_success and len(call.packed) == 1:
+    if wanted and protocol is not None and plain and answer.is_success:
         return await with_boxes(call, answer, protocol)
     if wanted:
-        call.note(boxes="left as they are: several pictures, or no plain JSON")
+        call.note(boxes="left as they are: the answer is no plain JSON")
     response = StreamingResponse(passed_on(answer), answer.status_code)
     response.raw_headers = answered(answer.headers.raw, call.headers)
     return response
@@ -269,11 +278,10 @@ async def with_boxes(call: ProxyCall, answer: httpx.Response, protocol: Protocol
     body, count = None, 0
     with suppress(ValueError, RecursionError):
         body = json.loads(raw)
-    own, first = call.packed[0]
-    if isinstance(body, dict) and own.packed is not None:
+    if isinstance(body, dict):
         assert not isinstance(call.boxes, str)
         for holder, key in protocol.answers(body):
-            holder[key], number = translated(holder[key], own.packed, first, call.boxes)
+            holder[key], number = translated(holder[key], call.seen, call.boxes)
             count += number
     call.note(boxes=f"{count} translated")
     made = Response(json.dumps(body, ensure_ascii=False).encode() if count else raw, answer.status_code)

@@ -14,11 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ...allocation.distance import check_scale
 from ...allocation.request import Request, check_question
 from ...core.errors import InputError
 from ...core.stopping import Stopped, check_stop, stopping
 from ...packing.layout import told
-from ...packing.pack import PackPage, PackStyle, is_jpeg, pack_pages
+from ...packing.pack import PackPage, PackStyle, grip_for, is_jpeg, pack_pages
 from ...packing.packed import Packed
 from ...pictures.load import load_picture
 from ...pricing.tables import TokenTable, find_table, table_for
@@ -121,15 +122,15 @@ class Packer:
             raise InputError("no token table knows this model; start the proxy with --for NAME or --table FILE.toml")
         return table_for(self.settings.assume, self.settings.tables)
 
-    async def pack(self, address: str, question: str, table: TokenTable, budget: Any) -> PackedSlot:
-        """One picture. Raises `InputError`, and `TimeoutError` where it takes too long."""
+    async def pack(self, address: str, question: str, table: TokenTable, budget: Any, number: int = 1) -> PackedSlot:
+        """One picture of so many in a request. Raises `InputError`, and `TimeoutError` where it takes too long."""
         until = time.perf_counter() + self.settings.look_seconds
         given_up = threading.Event()
 
         def work() -> PackedSlot:
             with stopping(lambda: given_up.is_set() or time.perf_counter() > until):
                 check_stop()
-                return self.packed(address, question, table, budget)
+                return self.packed(address, question, table, budget, number)
 
         try:
             async with asyncio.timeout(self.settings.look_seconds):
@@ -139,7 +140,7 @@ class Packer:
         finally:
             given_up.set()
 
-    def packed(self, address: str, question: str, table: TokenTable, budget: Any) -> PackedSlot:
+    def packed(self, address: str, question: str, table: TokenTable, budget: Any, number: int = 1) -> PackedSlot:
         """The same, in this thread."""
         started, settings = time.perf_counter(), self.settings
         data = picture_bytes(address, settings.limits, settings.media)
@@ -151,12 +152,15 @@ class Packer:
         if not question:
             raise InputError("no question stands beside the picture")
         check_question(question)
-        key = hashlib.sha256(data).digest(), question, table.name, request.wanted(full)
+        # By the table and not by the name in the request: that could be any path.
+        how: dict[str, Any] = {"scale": check_scale(settings.scale), "grip": grip_for(table, settings.grip)}
+        how |= {"marks": settings.marks, "relevance": settings.relevance}
+        style = PackStyle(table, settings.layout, settings.crops, **how).for_pictures(number)
+        key = hashlib.sha256(data).digest(), question, table.name, style.layout, request.wanted(full)
         known = self.cache.get(key)
         if known is not None:
             return PackedSlot("cached", known.full, known.spent, known.packed, known.files)
         page = PackPage(load_picture(data, max_pixels=settings.limits.pixels), jpeg=is_jpeg(data))
-        style = PackStyle(table, settings.layout, settings.crops, settings.magnify, settings.marks, settings.relevance)
         packed = pack_pages([page], question, request, style)
         files = tuple(packed.encoded(settings.kind))
         made = PackedSlot("packed", full, packed.tokens, packed, files, time.perf_counter() - started)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from ...allocation.distance import AUTO, check_scale
+from ...allocation.grip import as_grip
 from ...allocation.request import check_amount
 from ...core.checks import positive, shown, whole
 from ...core.errors import InputError
@@ -22,11 +24,11 @@ CACHE_BYTES = 256 << 20
 @dataclass(frozen=True)
 class ProxySettings:
     """upstream: the address in front of which it stands. budget: tokens of a picture, or a share. assume: the model
-    whose table counts for names that have none. question: whose text decides, the last user's or the one beside the
-    picture. text: whether a line of words goes before packed pictures. price: for a million input tokens. media: hosts
-    that pictures may be fetched from. cache: bytes of packed pictures that are kept. look_seconds: the longest that a
-    picture may take us; then it goes on as it is. seconds: the longest silence of the upstream. limits: of a request;
-    its batch is how many pictures are packed at once."""
+    whose table counts for names that have none. scale, grip: as for `pack`. question: whose text decides, the last
+    user's or the one beside the picture. text: whether a line of words goes before packed pictures. price: for a
+    million input tokens. media: hosts that pictures may be fetched from. cache: bytes of packed pictures that are kept.
+    look_seconds: the longest that a picture may take us; then it goes on as it is. seconds: the longest silence of the
+    upstream. limits: of a request; its batch is how many pictures are packed at once."""
 
     upstream: str
     budget: Any = BUDGET
@@ -34,7 +36,8 @@ class ProxySettings:
     tables: tuple[TokenTable, ...] = field(default_factory=own_tables)
     layout: str = "auto"
     crops: int = MOST_CROPS
-    magnify: float = 1.0
+    scale: float | str = AUTO
+    grip: Any = None
     kind: str = "auto"
     marks: bool = True
     text: bool = True
@@ -56,6 +59,8 @@ class ProxySettings:
         if parts.username or parts.password:
             raise InputError("--upstream must not hold a password; clients send their keys themselves")
         check_amount(self.budget)
+        check_scale(self.scale)
+        as_grip(self.grip)
         format_of(self.kind, False)
         if self.assume is not None:
             table_for(self.assume, self.tables)
@@ -65,7 +70,7 @@ class ProxySettings:
             raise InputError(f"--question {shown(self.question)} is unknown; choose from {', '.join(QUESTIONS)}")
         whole(self.crops, "--crops", 1, MOST_CROPS)
         whole(self.cache, "--cache", 0)
-        for name in ("magnify", "look_seconds", "seconds"):
+        for name in ("look_seconds", "seconds"):
             positive(getattr(self, name), f"--{name.replace('_', '-')}")
         if self.price is not None:
             positive(self.price, "--price")
