@@ -6,6 +6,7 @@ A claim holds, fails or stays undecided by the interval of a difference that is 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +58,12 @@ def mean(values: np.ndarray) -> Estimate:
     centre = float(values.mean())
     spread = Z * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
     return Estimate(centre, centre - spread, centre + spread)
+
+
+def mean_intervals(values: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
+    """The mean of each and its interval, as a record keeps them: [value, low, high], four digits behind the point."""
+    found = {name: mean(one) for name, one in values.items()}
+    return {name: [round(value, 4) for value in (one.value, one.low, one.high)] for name, one in found.items()}
 
 
 def paired(first: np.ndarray, second: np.ndarray, scale: float = 1.0) -> Estimate:

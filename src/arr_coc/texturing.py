@@ -157,7 +157,7 @@ def mips_of(texture: Texture, kind: str = "average", levels: int = 5, attention:
         if not os.path.isdir(folder):
             raise InputError(
                 f"no learned mips come with layout {texture.layout.name}; use mvp13, or train them: "
-                f"python -m arr_coc_lab.train.train_mips --layout {texture.layout.name} --out {CLASSIC_WEIGHTS}"
+                f"python -m arr_coc_lab.classic.mips --layout {texture.layout.name} --out {CLASSIC_WEIGHTS}"
             )
         with torch.no_grad():
             return LearnedDownsampler.from_pretrained(folder).float().pyramid(tensors, levels)

@@ -15,7 +15,9 @@ from arr_coc.allocation.strategies import strategy_names
 from arr_coc.allocation.tree import build_tree, tokens_for
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
-from arr_coc_lab.classic.places import PlaceCounts, cascade_places, cluster_places, cluster_scores, fixate
+from arr_coc_lab.classic.cascade import cascade_places
+from arr_coc_lab.classic.clusters import PlaceCounts, cluster_places, cluster_scores
+from arr_coc_lab.classic.saccades import fixate
 
 SPOT = np.zeros((32, 32), dtype=np.float32)
 SPOT[4:7, 20:26] = 1

@@ -16,7 +16,7 @@ from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalanc
 from arr_coc.relevance.look.tension import TENSION_NAMES, balance, normalise
 from arr_coc.relevance.registry import relevance_for
 from arr_coc.relevance.scene import Scene
-from arr_coc_lab.classic.sources import QuestionWords
+from arr_coc_lab.classic.selectors import QuestionWords
 
 
 def maps(batch: int = 2, seed: int = 0) -> list[torch.Tensor]:

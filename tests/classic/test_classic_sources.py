@@ -9,16 +9,8 @@ import torch
 from arr_coc.looking import examine
 from arr_coc.relevance.registry import relevance_for
 from arr_coc.relevance.scene import Scene
-from arr_coc_lab.classic.sources import (
-    PARTS,
-    SHIPPED,
-    SUB,
-    as_patches,
-    load_part,
-    patch_grid,
-    picture_maps,
-    see_patches,
-)
+from arr_coc_lab.classic.phases import TAUGHT, picture_maps
+from arr_coc_lab.classic.selectors import SHIPPED, SUB, as_patches, load_part, load_words, patch_grid, see_patches
 from arr_coc_lab.worlds.needle import render
 
 NAMES = ("edge_lod", "query_aware_lod", "realizer", "patch_trunk", "participatory")
@@ -89,5 +81,5 @@ def test_patches_keep_their_places():
 
 def test_what_ships_is_small_and_whole():
     assert sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()) < 600_000
-    for name in PARTS:
-        assert next(load_part(name).parameters()).dtype == torch.float32
+    for part in (load_words(), *(load_part(one.kind, one.part) for one in TAUGHT)):
+        assert next(part.parameters()).dtype == torch.float32

@@ -192,11 +192,3 @@ def test_it_learns_detail_for_what_is_asked_for_from_sampled_rewards_only(tmp_pa
     tokens = QueryAwareLOD.from_pretrained(tmp_path).choose(patches, words).tokens.float()
     assert tokens[wanted == 1].mean() > 350
     assert tokens[wanted == 0].mean() < 130
-
-
-def test_the_scale_is_that_of_the_strategy():
-    """Two rooms name it, and the lower one may not import the upper."""
-    from arr_coc_lab.classic import query_aware_lod
-    from arr_coc_lab.classic import scale as classic
-
-    assert query_aware_lod.CLASSIC_TOKENS == classic.CLASSIC_TOKENS

@@ -12,7 +12,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.sensing.batch import sense
 from arr_coc_lab.classic.patch_trunk import TrunkConfig, patch_features, word_positions
 from arr_coc_lab.classic.query_aware_lod import QueryAwareLOD
-from arr_coc_lab.classic.sources import RelevanceRealizer
+from arr_coc_lab.classic.realizer import RelevanceRealizer
 
 CONFIG = TrunkConfig(patch_width=6, query_width=5, width=16, layers=2, heads=2)
 

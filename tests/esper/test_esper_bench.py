@@ -49,9 +49,9 @@ from arr_coc_lab.bench.esper_runs import (
 )
 from arr_coc_lab.bench.report import Quantity, Table
 from arr_coc_lab.classic.scorer import Scorer
+from arr_coc_lab.classic.tempering import TemperingOptions
 from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
-from arr_coc_lab.train.train_tempering import TemperingOptions
 
 # Switch on when the shipped weights are final: these tests judge them.
 FINAL_WEIGHTS = True

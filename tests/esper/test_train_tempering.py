@@ -17,8 +17,7 @@ from arr_coc.eye.decoding import end_tokens
 from arr_coc.eye.pass_settings import EsperSettings
 from arr_coc.eye.passes import run_passes
 from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
-from arr_coc_lab.train.own_data import read_own
-from arr_coc_lab.train.train_tempering import (
+from arr_coc_lab.classic.tempering import (
     OwnTemperingOptions,
     TemperingExamples,
     TemperingOptions,
@@ -33,6 +32,7 @@ from arr_coc_lab.train.train_tempering import (
     train_tempering,
     within_reach,
 )
+from arr_coc_lab.train.own_data import read_own
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

@@ -14,9 +14,9 @@ from arr_coc.relevance.language.lexical import coupled_words, lexical
 from arr_coc.relevance.look.three_ways import perspectival, propositional
 from arr_coc.sensing.batch import sense
 from arr_coc.sensing.texture import Texture
+from arr_coc_lab.classic.edge_lod import EdgeLOD, edge_density
 from arr_coc_lab.classic.participatory import CosineCalibration, fit_calibration, participatory
 from arr_coc_lab.classic.query_aware_lod import CLASSIC_TOKENS
-from arr_coc_lab.classic.sources import EdgeLOD, edge_density
 
 
 def signs() -> np.ndarray:

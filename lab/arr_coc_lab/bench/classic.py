@@ -32,7 +32,7 @@ from arr_coc.relevance.registry import BUILT_IN, find_source, source_names
 from arr_coc.relevance.scene import Scene
 from arr_coc.relevance.scorer.source import load_scorer
 
-from ..classic.sources import picture_maps
+from ..classic.phases import ROWS, picture_maps
 from ..statistics import paired, proportion
 from ..train.allocations import target_cells
 from ..train.evaluate import FAMILIES
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 SUITE = suite("classic")
-PHASES: Mapping[str, str] = SUITE["phases"]
+# The phases of the source, by the names that the registry gives their parts.
+PHASES: Mapping[str, str] = ROWS
 TRAINED: Mapping[str, str] = SUITE["trained"]
 CONTROLS: Sequence[str] = SUITE["controls"]
 SCALES: Sequence[str] = SUITE["scales"]
@@ -231,7 +232,7 @@ def wanted_names(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def registry_maps(names: Sequence[str], batch: TrainingBatch) -> dict[str, Tensor]:
-    """(B, rows, cols) of sources of relevance, on level-0 cells: the selectors of `knowing.classic` as one batch on its
+    """(B, rows, cols) of sources of relevance, on level-0 cells: the selectors of `classic` as one batch on its
     device, any other picture by picture on all cores."""
     frame = Frame((batch.pictures.shape[2], batch.pictures.shape[3]))
     questions = [decode(ids) for ids in batch.question_ids.cpu()]

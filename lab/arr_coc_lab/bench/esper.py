@@ -41,10 +41,10 @@ from arr_coc.relevance.look.arousal import modulate, mood
 from arr_coc.relevance.look.learned import ArousalEstimator
 from arr_coc.relevance.look.tempering import TemperingPolicy
 
+from ..classic.tempering import TemperingExamples, TemperingOptions, TemperingTask, train_tempering
 from ..statistics import Estimate
 from ..train.checkpoints import forget_state
 from ..train.run import door
-from ..train.train_tempering import TemperingExamples, TemperingOptions, TemperingTask, train_tempering
 from ..worlds.needle import render
 from .esper_runs import (
     BLUR,

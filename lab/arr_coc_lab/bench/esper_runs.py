@@ -24,8 +24,8 @@ from arr_coc.pictures.load import load_picture
 from arr_coc.relevance.look.tempering import TemperingPolicy
 from arr_coc.relevance.scorer.source import load_scorer
 
+from ..classic.tempering import TemperingExamples, answers_right
 from ..statistics import paired, wilson
-from ..train.train_tempering import TemperingExamples, answers_right
 from ..worlds.needle import NORMAL, NeedleBatch, encode, render
 from ..worlds.needle.batch import thing
 from ..worlds.needle.draws import Draws

@@ -1,4 +1,4 @@
-"""Participatory knowing: what this question couples to, by the cosine of semantic channels with the query.
+"""The source "participatory": what this question couples to, by the cosine of semantic channels with the query.
 
 The query comes as one vector per token. Each token gets its own map, and tokens whose map has a shape (they point
 somewhere) count for more than tokens whose map is flat ("where", "the"), so they do not average into mush.
@@ -9,15 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
+from arr_coc.core.pretrained import Pretrained
 from arr_coc.sensing import backend_torch as ops
 from arr_coc.sensing.pyramid import unit
-from arr_coc.sensing.texture import Texture
+from arr_coc.sensing.texture import SEMANTIC_DIMENSIONS, SEMANTIC_NAMES, Layout, Texture
+
+from .selectors import PATCH_WIDTH, Grid, Selector, Views, shares_of
 
 # Semantic channels are enlarged from a few dozen cells; nothing is lost by comparing at this size.
 VIEW = 128
 FLAT = 1e-4
+# A coupling is smooth by nature: it is allocated by this power of it, as `look` does with its own map.
+SHARPNESS = 4
 
 
 @dataclass(frozen=True)
@@ -27,11 +33,11 @@ class CosineCalibration:
     scale: float
     shift: float
 
-    def __call__(self, cosine: torch.Tensor) -> torch.Tensor:
+    def __call__(self, cosine: Tensor) -> Tensor:
         return torch.sigmoid(self.scale * cosine + self.shift)
 
 
-def fit_calibration(cosines: torch.Tensor, relevant: torch.Tensor, steps: int = 50) -> CosineCalibration:
+def fit_calibration(cosines: Tensor, relevant: Tensor, steps: int = 50) -> CosineCalibration:
     """Logistic regression of relevance (0 or 1) on the cosine, by Newton's method with a little shrinkage."""
     if cosines.shape != relevant.shape or cosines.ndim != 1 or not len(cosines):
         raise InputError(f"calibration needs two equal lists of numbers, got {cosines.shape} and {relevant.shape}")
@@ -52,11 +58,11 @@ def fit_calibration(cosines: torch.Tensor, relevant: torch.Tensor, steps: int = 
 
 def participatory(
     texture: Texture,
-    query: torch.Tensor,
-    mask: torch.Tensor | None = None,
+    query: Tensor,
+    mask: Tensor | None = None,
     calibration: CosineCalibration | None = None,
     sharpness: float = 4.0,
-) -> torch.Tensor:
+) -> Tensor:
     """(H, W) or (B, H, W) in [0, 1]; zero where the texture has no semantic channels.
 
     query: (16,), (T, 16) or (B, T, 16): the query's tokens, through the projection the texture's channels came by.
@@ -98,3 +104,65 @@ def participatory(
     sensed = (small.square().sum(1) > 0).to(combined)
     result = ops.enlarge(combined * sensed, size).clamp(0, 1)
     return result if texture.batched else result[0]
+
+
+@dataclass(frozen=True)
+class CouplingConfig:
+    """patch_width, query_width: numbers in a patch's features and in a word's. hidden: between them and the sixteen."""
+
+    patch_width: int = PATCH_WIDTH
+    query_width: int = 32
+    hidden: int = 64
+
+
+class SemanticCoupling(Pretrained):
+    """Patches and words in one space of sixteen dimensions: the semantic channels that `participatory` compares."""
+
+    config_class = CouplingConfig
+    config: CouplingConfig
+
+    def __init__(self, config: CouplingConfig | None = None) -> None:
+        super().__init__(config or CouplingConfig())
+        width, hidden = self.config.patch_width, self.config.hidden
+        self.see = nn.Sequential(
+            *(nn.Conv2d(width, hidden, 1), nn.GELU(), nn.Conv2d(hidden, hidden, 3, padding=1), nn.GELU()),
+            nn.Conv2d(hidden, SEMANTIC_DIMENSIONS, 1),
+        )
+        self.read = nn.Linear(self.config.query_width, SEMANTIC_DIMENSIONS)
+
+    def semantic(self, patches: Tensor, grid: Grid) -> Texture:
+        """(B, P, F) → a texture of the sixteen semantic channels, one value for each patch."""
+        planes = patches.transpose(1, 2).unflatten(2, grid)
+        return Texture(unit(self.see(planes), 1), Layout.of("coupling", SEMANTIC_NAMES), *grid)
+
+    def forward(self, patches: Tensor, words: Tensor, padding: Tensor, grid: Grid) -> Tensor:
+        """→ (B, rows, columns) in [0, 1]."""
+        tokens = unit(self.read(words), -1)
+        return participatory(self.semantic(patches, grid), tokens, ~padding)
+
+
+def coupled(module: SemanticCoupling, views: Views) -> Tensor:
+    """What the words of the question couple to: (B, rows, columns) in [0, 1]."""
+    return module(views.patches, views.words, views.padding, views.grid)
+
+
+def coupled_loss(module: SemanticCoupling, views: Views, truth: Tensor) -> Tensor:
+    """How much of the sharpened map lies where something is needed."""
+    from ..train.outcomes import share_loss
+
+    return share_loss(SHARPNESS * coupled(module, views).clamp_min(1e-3).log(), shares_of(truth))
+
+
+SYSTEM = Selector(
+    "participatory",
+    summary="what the question couples to, by learned semantic channels",
+    note="what the question couples to, by learned semantic channels",
+    row="the question coupled to the picture",
+    part="coupling",
+    kind=SemanticCoupling,
+    make=lambda width: SemanticCoupling(),
+    reading=lambda module, views: coupled(module, views) ** SHARPNESS,
+    loss=coupled_loss,
+    ways=lambda found: {"participatory": found ** (1 / SHARPNESS)},
+)
+SOURCE = SYSTEM.source

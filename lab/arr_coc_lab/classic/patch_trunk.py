@@ -1,4 +1,4 @@
-"""`PatchTrunk`: every patch of a picture reads the question and the other patches; what it learned comes out.
+"""The source "patch_trunk": what every patch has learned from the words and the others, against the whole question.
 
 The stock transformer decoder layer does all that is needed: patches attend to patches, then to the words of the
 question, each with a residual. Two things matter and are easily lost. There is one key for each word: attention over a
@@ -14,8 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
+from arr_coc.core.pretrained import Pretrained
 from arr_coc.sensing.pyramid import to_cells
 from arr_coc.sensing.texture import Texture
+
+from .selectors import PATCH_WIDTH, Grid, Selector, logits_loss, logits_map, mean_word
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,12 @@ class TrunkConfig:
     heads: int = 4
 
 
-def patch_features(texture: Texture, grid: tuple[int, int]) -> Tensor:
+def trunk_shape(query_width: int, width: int = 48) -> TrunkConfig:
+    """The trunk of a selector, by the width of a word."""
+    return TrunkConfig(PATCH_WIDTH, query_width, width)
+
+
+def patch_features(texture: Texture, grid: Grid) -> Tensor:
     """A texture → (B, rows · columns, C), one row for each cell of `grid` in reading order; B = 1 for one picture.
 
     Identifiers (cluster_id) are left out: they name things, and no sum of names means anything.
@@ -115,3 +123,34 @@ class PatchTrunk(nn.Module):
         for name, mask, shape in (("padding", padding, words.shape), ("patch_padding", patch_padding, patches.shape)):
             if mask is not None and (mask.shape != shape[:2] or mask.dtype != torch.bool):
                 raise InputError(f"{name} must be bool {tuple(shape[:2])}, got {mask.dtype} {tuple(mask.shape)}")
+
+
+class TrunkMatch(Pretrained):
+    """The trunk of patches by itself: what it made of each patch, against one vector of the whole question."""
+
+    config_class = TrunkConfig
+    config: TrunkConfig
+
+    def __init__(self, config: TrunkConfig) -> None:
+        super().__init__(config)
+        self.trunk = PatchTrunk(config)
+        self.ask = nn.Linear(config.query_width, config.width)
+
+    def forward(self, patches: Tensor, words: Tensor, padding: Tensor) -> Tensor:
+        """(B, P, F) patches, (B, L, Q) words and their padding → (B, P) logits of relevance."""
+        question = self.ask(mean_word(words, padding))[:, None]
+        return (self.trunk(patches, words, padding) * question).sum(-1) / self.config.width**0.5
+
+
+SYSTEM = Selector(
+    "patch_trunk",
+    summary="what each patch has learned from the words, against the whole question",
+    note="what each patch has learned from the words, against the question",
+    row="PatchTrunk: what patches learned, against the question",
+    part="patch_trunk",
+    kind=TrunkMatch,
+    make=lambda width: TrunkMatch(trunk_shape(width, 36)),
+    reading=logits_map,
+    loss=logits_loss,
+)
+SOURCE = SYSTEM.source

@@ -13,16 +13,19 @@ from itertools import combinations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
 
-from .patch_trunk import PatchTrunk, TrunkConfig
+from .patch_trunk import PatchTrunk, TrunkConfig, trunk_shape
+from .scale import CLASSIC_TOKENS, LEAST, MOST, check_classic_budget
+from .selectors import Selector, Views
 
 # The five classic levels of detail, coarse to fine; `classic.scale` lays them out.
-CLASSIC_TOKENS = (64, 100, 160, 256, 400)
 LEVELS = len(CLASSIC_TOKENS)
-LEAST, MOST = CLASSIC_TOKENS[0], CLASSIC_TOKENS[-1]
+# Patches beside what is needed are worth a middle level: a box seldom ends where a patch does.
+BESIDE = 2
 HALVINGS = 60
 
 
@@ -118,12 +121,7 @@ def concave_envelope(logits: Tensor) -> Tensor:
 
 
 def check_budget(budget: int, logits: Tensor, patch_padding: Tensor | None) -> None:
-    count = logits.shape[1] if patch_padding is None else int((~patch_padding).sum(1).max())
-    if budget < count * LEAST:
-        raise InputError(
-            f"a budget of {budget} tokens cannot give {count} patches their least {LEAST} each; ask for at least "
-            f"{count * LEAST} tokens or at most {budget // LEAST} patches"
-        )
+    check_classic_budget(budget, logits.shape[1] if patch_padding is None else int((~patch_padding).sum(1).max()))
 
 
 def choose_levels(
@@ -204,3 +202,33 @@ class QueryAwareLOD(Pretrained):
 
 def _ladder(like: Tensor) -> Tensor:
     return like.new_tensor(CLASSIC_TOKENS)
+
+
+def tokens_map(module: QueryAwareLOD, views: Views) -> Tensor:
+    """The tokens expected of each patch, from 64 (0) to 400 (1)."""
+    tokens = expected_tokens(views.read(module))
+    return ((tokens - LEAST) / (MOST - LEAST)).clamp(0, 1).unflatten(1, views.grid)
+
+
+def levels_loss(module: QueryAwareLOD, views: Views, truth: Tensor) -> Tensor:
+    """The finest level where something is needed, a middle one beside it, the coarsest elsewhere."""
+    levels = views.read(module)
+    near = F.max_pool2d(truth[:, None], 3, stride=1, padding=1)[:, 0]
+    wanted = torch.where(truth > 0, LEVELS - 1, torch.where(near > 0, BESIDE, 0)).flatten(1)
+    weights = torch.where(wanted > 0, 3.0, 1.0)
+    each = F.cross_entropy(levels.flatten(0, 1), wanted.flatten(), reduction="none").view_as(weights)
+    return (each * weights).mean()
+
+
+SYSTEM = Selector(
+    "query_aware_lod",
+    summary="a level of detail for each patch, by the question: the selector of phase 2",
+    note="phase 2: a level of detail for each patch, by the question",
+    row="Phase 2: five levels chosen by the question",
+    part="query_aware_lod",
+    kind=QueryAwareLOD,
+    make=lambda width: QueryAwareLOD(trunk_shape(width)),
+    reading=tokens_map,
+    loss=levels_loss,
+)
+SOURCE = SYSTEM.source

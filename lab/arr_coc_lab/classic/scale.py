@@ -1,4 +1,4 @@
-"""The classic scale: 64, 100, 160, 256 or 400 tokens for each patch of about 20×20 cells.
+"""The strategy "classic": 64, 100, 160, 256 or 400 tokens for each patch of about 20×20 cells.
 
     relevance (B, rows, cols) ─→ patches ─→ a count for each, the total exact ─→ regions of 8×8 … 20×20 tokens
 
@@ -289,4 +289,4 @@ def _allocation_of(job: AllocationJob, strategy: str, **columns: Any) -> Allocat
     )
 
 
-CLASSIC = Strategy("classic", classic_allocations, ("curve", "steepness"), leaves=False)
+STRATEGY = Strategy("classic", classic_allocations, ("curve", "steepness"), leaves=False)

@@ -40,12 +40,12 @@ def train() -> None:
 
 
 def add_training(name: str, module: str, what: str, *examples: str) -> None:
-    """A command whose options are those of `python -m arr_coc_lab.train.MODULE`."""
+    """A command whose options are those of `python -m arr_coc_lab.MODULE`."""
 
     def run(context: typer.Context) -> None:
         if name in NO_RECORDS and any(one.split("=")[0] == "--data" for one in context.args):
             raise InputError(f"train {name} takes no --data: {NO_RECORDS[name]}")
-        main = import_module(f"arr_coc_lab.train.{module}").main
+        main = import_module(f"arr_coc_lab.{module}").main
         before = sys.argv[0]
         sys.argv[0] = f"arr-coc train {name}"  # what its usage line begins with
         try:
@@ -53,14 +53,14 @@ def add_training(name: str, module: str, what: str, *examples: str) -> None:
         finally:
             sys.argv[0] = before
 
-    run.__doc__ = f"{what}\n\nTakes the options of `python -m arr_coc_lab.train.{module}`; --help lists them.\n\n\b\n"
+    run.__doc__ = f"{what}\n\nTakes the options of `python -m arr_coc_lab.{module}`; --help lists them.\n\n\b\n"
     run.__doc__ += "\n".join(["Examples:", *(f"  arr-coc train {name} {example}" for example in examples)])
     app.command(name, context_settings=HANDED_ON, add_help_option=False)(run)
 
 
 add_training(
     "mini",
-    "train_mini",
+    "train.train_mini",
     "The reader, and beside it the scorer: one run that can be stopped and resumed, and its learning curve.",
     "--seconds 520 --total 1040 --folder runs/mini --out runs/mini/export",
     "--steps 20 --scale 0.004 --width 64 --largest 256 --evaluate 0",
@@ -68,14 +68,14 @@ add_training(
 )
 add_training(
     "lora",
-    "train_prompts",
+    "train.train_prompts",
     "Adapters for a stock model, on foveated prompts of your own pictures (extra [lora]).",
     "--model Qwen/Qwen3-VL-2B-Instruct --data invoices --keeps 0.25 0.125 --out my-adapter",
     "--model my-model-folder --data answers.jsonl --steps 200 --rank 16",
 )
 add_training(
     "scorer",
-    "train_scorer",
+    "train.train_scorer",
     "The scorer: with --data on your own pictures, else the small one on a frozen reader and Needle World.",
     "--data invoices --start bundled --seconds 420 --out my-scorer",
     "--data answers.jsonl --from outcomes --out my-scorer",
@@ -85,32 +85,32 @@ add_training(
 )
 add_training(
     "words",
-    "train_words",
+    "train.train_words",
     "The ranker of words: with --data on your own pictures and their words, else on drawn pages.",
     "--data invoices --steps 400 --out my-words",
     "--pages packs/train-00.bin --aside packs/val-00.bin --out runs/words/export",
 )
 add_training(
     "tensions",
-    "own_tensions",
-    "The three tensions of look, on your own pictures; seconds.",
+    "classic.tensions",
+    "The three tensions of look: with --data on your own pictures, in seconds; else on drawn ones.",
     "--data photos --out my-tensions",
 )
 add_training(
     "tempering",
-    "train_tempering",
+    "classic.tempering",
     "How much passes explore, on your own pictures and their answers.",
     "--data invoices --steps 60 --out my-tempering",
 )
 add_training(
     "hypotheses",
-    "train_hypotheses",
+    "train.train_hypotheses",
     "Every rival that the hypotheses need, and their measurement.",
     "--reader src/arr_coc/weights/mini --scorer src/arr_coc/weights/scorer --seconds 690",
 )
 add_training(
     "video",
-    "train_video",
+    "train.train_video",
     "Decay, boost and thresholds of a stream, or the reader on video prompts.",
     "temporal --out runs/video --seconds 100",
     "temporal --data clips --out my-video --seconds 300",

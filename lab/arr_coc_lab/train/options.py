@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,8 +39,3 @@ class RunOptions:
     def target(self) -> Path:
         """Where the export goes."""
         return self.out or Path(os.environ.get("OUT") or self.folder / "export")
-
-
-def takes_records(arguments: Iterable[str]) -> bool:
-    """Whether a command line names records of the user's own (`own_data`)."""
-    return any(one.split("=")[0] == "--data" for one in arguments)

@@ -6,15 +6,16 @@ has a signal in every token from the first step; without one, runs never left ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from arr_coc.core.alphabet import SPACE
+from arr_coc.core.alphabet import SPACE, decode
 
+from ..worlds.needle import FAMILIES
 from ..worlds.needle.batch import CELL, FIRST_COLOUR, NeedleBatch
 from ..worlds.needle.difficulty import Difficulty, as_difficulty
 from ..worlds.needle.draws import Draws
@@ -72,6 +73,11 @@ class TrainingBatch:
     def __len__(self) -> int:
         return len(self.pictures)
 
+    @property
+    def questions(self) -> list[str]:
+        """As text."""
+        return [decode(ids) for ids in self.question_ids.cpu()]
+
 
 @torch.no_grad()
 def render_family(
@@ -86,6 +92,26 @@ def render_family(
 ) -> TrainingBatch:
     """Pictures `start` … of one family, with every glyph."""
     return TrainingBatch.of(*render_with_glyphs(family, number, size, seed, start, device, difficulty, split))
+
+
+def every_family(
+    number: int,
+    size: tuple[int, int],
+    seed: int,
+    split: str,
+    *,
+    device: torch.device | str = "cpu",
+    at_once: int = 0,
+    families: Iterable[str] = FAMILIES,
+) -> Iterator[TrainingBatch]:
+    """`number` pictures in equal parts of every family, a few more where they do not divide; each family as one batch,
+    or as batches of at most `at_once`."""
+    families = tuple(families)
+    each = -(-number // len(families))
+    for family in families:
+        for start in range(0, each, at_once or each):
+            count = min(at_once or each, each - start)
+            yield render_family(family, count, size, seed, start, device, None, split)
 
 
 @torch.no_grad()

@@ -18,9 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from arr_coc.allocation.overlay import overlay
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.allocation.tree import Tree
 from arr_coc.core.alphabet import QUESTION, lower_case
@@ -216,3 +218,10 @@ def recall(leaves: Tensor, truth: Tensor) -> Tensor:
     """Leaves (B, N, 3) and the cells that matter (B, rows, cols) → (B,): the share of them seen at level 0."""
     seen = fine_cells(leaves, truth.shape[1], truth.shape[2]) * truth
     return seen.sum((1, 2)) / truth.sum((1, 2)).clamp_min(1)
+
+
+def covered(maps: Tensor, truth: Tensor, keep: float) -> np.ndarray:
+    """(B,): the share of the cells that matter (B, rows, cols) which an overlay of these maps, of a share of the
+    tokens, sees at level 0."""
+    budget = max(1, round(keep * truth.shape[1] * truth.shape[2]))
+    return recall(torch.as_tensor(overlay(maps, [budget] * len(maps)).cells), truth).numpy()

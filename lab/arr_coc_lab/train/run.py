@@ -43,6 +43,7 @@ from torch import Tensor, nn
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json, writing
+from arr_coc.core.plugins import load_function
 
 from .checkpoints import load_state, save_state, ship
 from .curves import Writer, writers_of
@@ -357,9 +358,15 @@ def command(
     options: type[RunOptions],
     arguments: Iterable[str] | None,
     doc: str | None,
+    own: Callable[..., None] | str | None = None,
 ) -> None:
-    """A training's command line: `python -m arr_coc_lab.train.NAME`."""
-    train(kind, parse(options, arguments, doc))
+    """A training's command line: `python -m arr_coc_lab.train.NAME`. own: the program, or "module:name" of it, that
+    takes over where the line names records of the user's own (`own_data`)."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if own is not None and any(one.split("=")[0] == "--data" for one in given):
+        load_function(own)(given)
+    else:
+        train(kind, parse(options, given, doc))
 
 
 def door(main: Callable[[], None]) -> None:

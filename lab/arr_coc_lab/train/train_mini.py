@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
@@ -35,7 +34,7 @@ from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .grow import load_grown
 from .mini_model import MiniConfig, build_mini
-from .options import RunOptions, option, takes_records
+from .options import RunOptions, option
 from .pictures import board_targets, vary
 from .print_world import LetterBatch, PrintWorld, letters_right
 from .reader import DenseHeads, PictureWindow, Reader, cut_blocks, letter_losses, named_letters, reader_losses
@@ -497,13 +496,7 @@ def count(module: nn.Module) -> float:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if takes_records(given):
-        from .train_prompts import mini_main
-
-        mini_main(given)
-        return
-    command(MiniTraining, MiniOptions, given, __doc__)
+    command(MiniTraining, MiniOptions, arguments, __doc__, own="arr_coc_lab.train.train_prompts:mini_main")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ What an answer is worth to `policy` and `critic` says `--reward`: a file of weig
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
@@ -46,7 +45,7 @@ from .checkpoints import load_shipped
 from .devices import Devices
 from .evaluate import FAMILIES, format_table, table
 from .monitors import Monitors, Probe, run_scorer
-from .options import RunOptions, option, takes_records
+from .options import RunOptions, option
 from .outcomes import credit_marks, judge, load_reader, marked_loss, proven_credit
 from .pictures import TrainingBatch, cut
 from .policy_gradient import PolicySettings, Sampled, balance_penalty, draw_noise, map_entropy, outcome_step
@@ -374,13 +373,7 @@ class ScorerTraining(Training[ScorerOptions]):
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if takes_records(given):
-        from .train_own import main as own
-
-        own(given)
-        return
-    command(ScorerTraining, ScorerOptions, given, __doc__)
+    command(ScorerTraining, ScorerOptions, arguments, __doc__, own="arr_coc_lab.train.train_own:main")
 
 
 if __name__ == "__main__":

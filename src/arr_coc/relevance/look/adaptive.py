@@ -1,7 +1,7 @@
 """The learned tensions of `look`, for every place by the question, in numpy: `AdaptiveTensionBalancer` without torch.
 
-Taught on drawn worlds (`lab.train.train_tensions`), where they cover more of what questions need than tensions set by
-hand; so `look` takes them for pictures that are drawn, and keeps its own for photographs.
+Taught on drawn worlds (`arr_coc_lab.classic.tensions`), where they cover more of what questions need than tensions set
+by hand; so `look` takes them for pictures that are drawn, and keeps its own for photographs.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Three arms see the same pictures and questions: the texture of 128 × 128 cells 
 plain reducers, by the learned downsampler, or weighted by the map of the first arm; then a small network of its own
 finds the patches that the question needs. Only what the mips keep can be found. On a processor, in minutes:
 
-    python -m arr_coc_lab.train.train_mips --layout mvp13 --seconds 300 --device cpu --out src/arr_coc/weights/classic
+    python -m arr_coc_lab.classic.mips --layout mvp13 --seconds 300 --device cpu --out src/arr_coc/weights/classic
 """
 
 from __future__ import annotations
@@ -19,26 +19,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arr_coc.allocation.overlay import overlay
-from arr_coc.core.alphabet import decode
 from arr_coc.core.files import write_json
 from arr_coc.sensing.batch import sense
 from arr_coc.sensing.pyramid import pyramid, to_cells
 from arr_coc.sensing.reducers import LearnedDownsampler, attention_weighted
 from arr_coc.sensing.texture import Texture, get_layout
 
-from .. import statistics
-from ..classic.patch_trunk import TrunkConfig, patch_features
-from ..classic.sources import QuestionWords, RelevanceRealizer
-from ..worlds.needle import FAMILIES
-from .allocations import target_cells
-from .checkpoints import ship
-from .devices import Devices
-from .options import RunOptions, option
-from .outcomes import share_loss
-from .pictures import render_family
-from .rivals import recall
-from .run import Moment, Notes, Schedule, Training, command, door
+from ..statistics import mean_intervals
+from ..train.allocations import target_cells
+from ..train.checkpoints import ship
+from ..train.devices import Devices
+from ..train.drawn import DrawnOptions, DrawnTraining
+from ..train.options import option
+from ..train.outcomes import share_loss
+from ..train.pictures import every_family
+from ..train.rivals import covered
+from ..train.run import Moment, Notes, Schedule, command, door
+from .patch_trunk import TrunkConfig, patch_features
+from .realizer import RelevanceRealizer
+from .selectors import QuestionWords, shares_of
 
 FINE, LEVELS = 128, 4
 GRID = (FINE >> (LEVELS - 1), FINE >> (LEVELS - 1))
@@ -58,20 +57,16 @@ class MipBatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MipsOptions(RunOptions):
+class MipsOptions(DrawnOptions):
     """How the downsampler is taught."""
 
     folder: Path = option(Path("runs/mips"), "where the checkpoint and the curve are kept")
     layout: str = option("mvp13", "of the texture", choices=("mvp13", "full40"))
     size: int = option(384, "pixels along a picture's side")
-    pictures: int = option(1400, "drawn to learn from")
-    judged: int = option(700, "validation pictures that are judged")
     batch: int = option(12, "pictures a step")
-    learning_rate: float = option(2e-3, "of AdamW")
-    judge_every: float = option(120.0, "seconds between judgements")
 
 
-class MipsTraining(Training[MipsOptions]):
+class MipsTraining(DrawnTraining[MipsOptions]):
     """The downsampler, and for each arm a network and its words, which begin alike."""
 
     title = "mips"
@@ -93,33 +88,23 @@ class MipsTraining(Training[MipsOptions]):
                 part.load_state_dict(first.setdefault(name, part).state_dict())
                 self.modules[f"{arm} {name}"] = part.to(self.device)
         rows = QuestionWords().rows
-        self.laid = self.lay_out(options.pictures, "train", rows)
-        self.held = self.lay_out(options.judged, "validation", rows)
+        self.drawn = self.draw(options.pictures, "train", rows)
+        self.held = self.draw(options.judged, "validation", rows)
         for name, places in self.down.groups.items():
             # Averaged x and y are the true centres of the cells; channels that are silent here teach nothing.
-            if name == "position" or not bool(self.laid.cells[:, places].any()):
+            if name == "position" or not bool(self.drawn.cells[:, places].any()):
                 self.down.convolutions[name].requires_grad_(False)
-        learned = [one for one in self.parameters() if one.requires_grad]
-        self.optimizers.append(
-            torch.optim.AdamW(learned, lr=options.learning_rate, weight_decay=0.0, betas=(0.9, 0.98))
-        )
-        self.schedule = Schedule(warm_up=30, decay_from=0.4, floor=0.02)
-        self.noise = self.generator("noise", options.seed, torch.device("cpu"))
+        self.begin(Schedule(warm_up=30, decay_from=0.4, floor=0.02), weight_decay=0.0, betas=(0.9, 0.98))
 
     @torch.no_grad()
-    def lay_out(self, number: int, split: str, rows: Any) -> MipBatch:
-        parts, side = [], self.options.size
-        each = -(-number // len(FAMILIES))
-        for family in FAMILIES:
-            for start in range(0, each, AT_ONCE):
-                count = min(AT_ONCE, each - start)
-                batch = render_family(family, count, (side, side), self.options.seed, start, self.device, None, split)
-                clusters = "slic" if "cluster_id" in self.layout else None
-                texture = to_cells(sense(batch.pictures, self.layout, backend="torch", clusters=clusters), (FINE, FINE))
-                # Semantic channels are zero in drawn worlds without an encoder; all others lie in [0, 1].
-                cells = (texture.data * self.steps_of()).round().clamp(0, 255).to(torch.uint8)
-                asked = rows([decode(ids) for ids in batch.question_ids.cpu()])
-                parts.append((cells.cpu(), asked, target_cells(batch, *GRID).cpu()))
+    def draw(self, number: int, split: str, rows: Any) -> MipBatch:
+        parts, size = [], (self.options.size, self.options.size)
+        clusters = "slic" if "cluster_id" in self.layout else None
+        for batch in every_family(number, size, self.options.seed, split, device=self.device, at_once=AT_ONCE):
+            texture = to_cells(sense(batch.pictures, self.layout, backend="torch", clusters=clusters), (FINE, FINE))
+            # Semantic channels are zero in drawn worlds without an encoder; all others lie in [0, 1].
+            cells = (texture.data * self.steps_of()).round().clamp(0, 255).to(torch.uint8)
+            parts.append((cells.cpu(), rows(batch.questions), target_cells(batch, *GRID).cpu()))
         return MipBatch(*(torch.cat(items) for items in zip(*parts, strict=True)))
 
     def steps_of(self) -> Tensor:
@@ -146,37 +131,28 @@ class MipsTraining(Training[MipsOptions]):
         return found
 
     def loss(self, at: Moment) -> tuple[Tensor, Notes]:
-        chosen = torch.randint(len(self.laid.cells), (self.options.batch,), generator=self.noise)
-        truth = self.laid.truth[chosen].to(self.device).float()
-        shares = truth / truth.sum((1, 2), keepdim=True).clamp_min(1)
-        logits = self.logits(self.laid.cells[chosen], self.laid.words[chosen])
+        chosen = self.choose(len(self.drawn.cells))
+        shares = shares_of(self.drawn.truth[chosen].to(self.device).float())
+        logits = self.logits(self.drawn.cells[chosen], self.drawn.words[chosen])
         notes = {name: share_loss(F.logsigmoid(one), shares) for name, one in logits.items()}
         return torch.stack(list(notes.values())).sum(), notes
 
     @torch.no_grad()
-    def coverage(self, laid: MipBatch, at_once: int = 32) -> dict[str, np.ndarray]:
+    def coverage(self, at_once: int = 32) -> dict[str, np.ndarray]:
         """Share of the needed patches that an overlay of a quarter of the tokens sees at level 0, by picture."""
-        budget, found = round(KEEP * GRID[0] * GRID[1]), {name: [] for name in ARMS}
-        for start in range(0, len(laid.cells), at_once):
+        held, found = self.held, {name: [] for name in ARMS}
+        for start in range(0, len(held.cells), at_once):
             part = slice(start, start + at_once)
-            truth = laid.truth[part].float()
-            for name, one in self.logits(laid.cells[part], laid.words[part]).items():
-                leaves = overlay(one.sigmoid().cpu(), [budget] * len(one))
-                found[name].append(recall(torch.as_tensor(leaves.cells), truth).numpy())
+            for name, one in self.logits(held.cells[part], held.words[part]).items():
+                found[name].append(covered(one.sigmoid().cpu(), held.truth[part].float(), KEEP))
         return {name: np.concatenate(parts) for name, parts in found.items()}
-
-    def judge(self, at: Moment) -> dict[str, Any]:
-        return {f"covered {name}": float(values.mean()) for name, values in self.coverage(self.held).items()}
 
     def export(self) -> None:
         name = f"mips_{self.layout.name}"
         ship({name: self.down}, self.options.target)
-        covered = self.coverage(self.held)
-        estimates = {name: statistics.mean(values) for name, values in covered.items()}
-        estimates |= {f"{name} − average": statistics.mean(covered[name] - covered["average"]) for name in ARMS[1:]}
-        shares = {
-            name: [round(value, 4) for value in (one.value, one.low, one.high)] for name, one in estimates.items()
-        }
+        found = self.coverage()
+        found |= {f"{name} − average": found[name] - found["average"] for name in ARMS[1:]}
+        shares = mean_intervals(found)
         record = {**self.record(), "coverage at 1/4 [value, low, high]": shares, "n": len(self.held.truth)}
         write_json(self.options.target / f"{name}.json", record)
 

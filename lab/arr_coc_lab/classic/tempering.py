@@ -39,10 +39,10 @@ from arr_coc.looking import prepare
 from arr_coc.models.qwen3_vl.adapter import Qwen3VL
 from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingConfig, TemperingPolicy
 
-from .devices import Devices
-from .options import RunOptions, option
-from .own_data import HELD_OUT, OwnRecord, read_own, split_by_picture, write_records
-from .run import Moment, Notes, Training, command, door, train
+from ..train.devices import Devices
+from ..train.options import RunOptions, option
+from ..train.own_data import HELD_OUT, OwnRecord, read_own, split_by_picture, write_records
+from ..train.run import Moment, Notes, Training, command, door, train
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -1,0 +1,78 @@
+"""The source "edge_lod", phase 1: the more edges a patch has, the finer it is seen. No question, no training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.values import Relevance
+from arr_coc.relevance.registry import Source
+from arr_coc.sensing import backend_torch as ops
+from arr_coc.sensing.texture import Texture
+
+from .query_aware_lod import CLASSIC_TOKENS, LEVELS
+from .selectors import SENSE_SIDE, SUB, Grid, Pixels, patch_grid, sense_channels, size_of
+
+if TYPE_CHECKING:
+    from arr_coc.relevance.scene import Scene
+
+THRESHOLDS = (0.15, 0.3, 0.5, 0.7)
+# An edge is a pixel at least this strong, of the picture's strongest.
+EDGE = 0.1
+ROW = "Phase 1: edge density alone"
+
+
+def edge_density(texture: Texture, grid: Grid | None = None) -> Tensor:
+    """Share of edge pixels in [0, 1] of each cell of `grid`, or around each pixel: (rows, columns) or (B, …)."""
+    name = "edges" if "edges" in texture else "sobel_magnitude"
+    plane = texture[name] if texture.batched else texture[name][None]
+    marked = (plane > EDGE).to(plane)
+    size = (marked.shape[-2], marked.shape[-1])
+    density = ops.box(marked, max(1, max(size) // 64)) if grid is None else ops.shrink(marked, grid)
+    return density if texture.batched else density[0]
+
+
+@dataclass(frozen=True)
+class EdgeLOD:
+    """Patch → classic level, by edge density: below .15 → 64 tokens, .15 → 100, .3 → 160, .5 → 256, .7 → 400."""
+
+    thresholds: tuple[float, ...] = THRESHOLDS
+
+    def __post_init__(self) -> None:
+        if len(self.thresholds) != LEVELS - 1 or list(self.thresholds) != sorted(self.thresholds):
+            raise InputError(f"EdgeLOD needs {LEVELS - 1} rising thresholds, got {self.thresholds}")
+
+    def levels(self, density: Tensor) -> Tensor:
+        """int64, 0 (64 tokens) to 4 (400 tokens), of any shape."""
+        return torch.bucketize(density, density.new_tensor(self.thresholds), right=True)
+
+    def __call__(self, texture: Texture, grid: Grid) -> Tensor:
+        """(rows, columns) or (B, rows, columns) int64 tokens per patch."""
+        levels = self.levels(edge_density(texture, grid))
+        return torch.tensor(CLASSIC_TOKENS, device=levels.device)[levels]
+
+
+def edge_map(texture: Texture, grid: Grid) -> Tensor:
+    """The classic level of each cell of the grid, and within a level the density itself, in [0, 1]."""
+    density = edge_density(texture, grid)
+    return (EdgeLOD().levels(density) + density) / LEVELS
+
+
+def edge_maps(pixels: Pixels) -> Tensor:
+    """One picture or a batch → a map of two by two cells a patch: (rows, columns) or (B, …)."""
+    texture = sense_channels(pixels, min(SENSE_SIDE * 2, max(size_of(pixels))))
+    rows, cols = patch_grid((texture.height, texture.width))
+    return edge_map(texture, (min(SUB * rows, texture.height), min(SUB * cols, texture.width))).float()
+
+
+def edge_lod_relevance(scene: Scene, query: str) -> Relevance:
+    """The source "edge_lod"."""
+    note = "phase 1: edge density, the question was not read"
+    return Relevance(edge_maps(scene.pixels).numpy(), query=query, notes=(note,))
+
+
+SOURCE = Source("edge_lod", edge_lod_relevance, summary="how many edges a patch has: the selector of phase 1")

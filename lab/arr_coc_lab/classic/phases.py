@@ -1,0 +1,162 @@
+"""The selectors of the first phases together: one batch of pictures seen by all, and the training that teaches them.
+
+All see the same patches (thirteen channels of the texture, sixteen patches along the longer side) and share a table of
+words. Pictures are drawn and sensed once, at the start; a step takes some of one shape, and every system adds its own
+loss. On a processor, in minutes, all together or one with the words as they are shipped:
+
+    python -m arr_coc_lab.classic.phases --seconds 480 --device cpu --out src/arr_coc/weights/classic
+    python -m arr_coc_lab.classic.phases --only patch_trunk --device cpu --out src/arr_coc/weights/classic
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import write_json
+from arr_coc.sensing.batch import sense
+
+from ..statistics import mean_intervals
+from ..train.allocations import target_cells
+from ..train.checkpoints import ship
+from ..train.devices import Devices
+from ..train.drawn import DrawnOptions, DrawnTraining
+from ..train.options import option
+from ..train.pictures import every_family
+from ..train.rivals import covered
+from ..train.run import Moment, Notes, Schedule, command, door
+from ..worlds.needle import FAMILIES
+from . import edge_lod, participatory, patch_trunk, query_aware_lod, realizer
+from .selectors import SENSE_SIDE, SUB, Grid, QuestionWords, Selector, Views, as_patches, load_words, patch_grid
+
+TAUGHT: tuple[Selector, ...] = (query_aware_lod.SYSTEM, realizer.SYSTEM, patch_trunk.SYSTEM, participatory.SYSTEM)
+# What `bench classic` calls them, phase by phase.
+ROWS = {"edge_lod": edge_lod.ROW, **{one.name: one.row for one in TAUGHT}}
+BY_PART = {one.part: one for one in TAUGHT}
+# The order in which chance is drawn for their weights, and that in which their losses are added: a training that is
+# repeated to the bit needs both.
+PARTS = ("realizer", "query_aware_lod", "coupling", "patch_trunk")
+LOSSES = ("realizer", "patch_trunk", "query_aware_lod", "coupling")
+SHAPES = ((SENSE_SIDE, SENSE_SIDE), (288, SENSE_SIDE), (SENSE_SIDE, 288))
+AT_ONCE = 16
+KEEP = 0.25
+
+
+def picture_maps(names: Sequence[str], pictures: Tensor, questions: Sequence[str]) -> dict[str, Tensor]:
+    """Those of the names that are selectors, on a batch (B, 3, H, W), on its device → (B, rows, columns) each."""
+    found = {"edge_lod": edge_lod.edge_maps(pictures)} if "edge_lod" in names else {}
+    taught = [one for one in TAUGHT if one.name in names]
+    views = Views.of(pictures, questions) if taught else None
+    return found | {one.name: one.maps(views) for one in taught if views is not None}
+
+
+@dataclass(frozen=True)
+class ClassicBatch:
+    """Pictures of one shape as the selectors see them. patches: (N, P, 52) float16. words: (N, 24) rows of the table.
+    truth: (N, rows, columns) in {0, 1}. edges: (N, rows, columns) of EdgeLOD."""
+
+    patches: Tensor
+    words: Tensor
+    truth: Tensor
+    edges: Tensor
+    grid: Grid
+
+    @classmethod
+    @torch.no_grad()
+    def draw(cls, shape: tuple[int, int], number: int, seed: int, split: str, words: QuestionWords) -> ClassicBatch:
+        """`number` pictures in equal parts of every family, drawn and sensed."""
+        grid, parts = patch_grid(shape), []
+        for batch in every_family(number, shape, seed, split, at_once=AT_ONCE):
+            texture = sense(batch.pictures, "mvp13", backend="torch", clusters=None)
+            cells = F.adaptive_avg_pool2d(texture.data, (SUB * grid[0], SUB * grid[1]))
+            truth = target_cells(batch, *grid).to(torch.uint8)
+            edges = edge_lod.edge_map(texture, grid)
+            parts.append((as_patches(cells).half(), words.rows(batch.questions), truth, edges))
+        return cls(*(torch.cat(items) for items in zip(*parts, strict=True)), grid)
+
+    def views(self, chosen: Tensor | slice, words: QuestionWords, device: torch.device) -> Views:
+        """Some of the pictures, as the systems read them."""
+        patches = self.patches[chosen].to(device).float()
+        return Views(patches, *words(self.words[chosen].to(device)), self.grid)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassicOptions(DrawnOptions):
+    """How the selectors are taught."""
+
+    folder: Path = option(Path("runs/classic"), "where the checkpoint and the curve are kept")
+    pictures: int = option(2100, "drawn for each of three shapes")
+    judged: int = option(350, "validation pictures that are judged")
+    batch: int = option(48, "pictures a step")
+    learning_rate: float = option(2e-3, "of AdamW")
+    only: str = option("", "teach this part alone, with the words as they are shipped", choices=("", *PARTS))
+
+
+class ClassicTraining(DrawnTraining[ClassicOptions]):
+    """The selectors and their words, on the same pictures."""
+
+    title = "classic"
+
+    def __init__(self, options: ClassicOptions, devices: Devices) -> None:
+        super().__init__(options, devices)
+        if options.pictures < len(FAMILIES):
+            raise InputError(f"--pictures {options.pictures} leaves a family out; give {len(FAMILIES)} or more")
+        self.words = load_words() if options.only else QuestionWords()
+        made = {part: BY_PART[part].make(self.words.config.width) for part in PARTS}
+        self.modules = {"words": self.words, **made}
+        if options.only:
+            self.words = deepcopy(self.words).requires_grad_(False).to(self.device)  # the loaded one is everybody's
+            self.modules = {options.only: self.modules[options.only]}
+        self.begin(Schedule(warm_up=40, decay_from=0.4, floor=0.02), weight_decay=0.02, betas=(0.9, 0.98))
+        self.taught = {BY_PART[part]: self.modules[part] for part in LOSSES if part in self.modules}
+        self.drawn = [ClassicBatch.draw(one, options.pictures, options.seed, "train", self.words) for one in SHAPES]
+        self.held = ClassicBatch.draw(SHAPES[0], options.judged, options.seed, "validation", self.words)
+
+    def loss(self, at: Moment) -> tuple[Tensor, Notes]:
+        drawn = self.drawn[at.step % len(self.drawn)]
+        chosen = self.choose(len(drawn.patches))
+        truth = drawn.truth[chosen].to(self.device).float()
+        views = drawn.views(chosen, self.words, self.device)
+        parts = {one.part: one.loss(module, views, truth) for one, module in self.taught.items()}
+        return torch.stack(list(parts.values())).sum(), parts
+
+    @torch.no_grad()
+    def coverage(self, at_once: int = 64) -> dict[str, np.ndarray]:
+        """Share of the needed patches that an overlay of a quarter of the tokens sees at level 0, by picture."""
+        held, found = self.held, {one.name: [] for one in self.taught}
+        for start in range(0, len(held.patches), at_once):
+            views = held.views(slice(start, start + at_once), self.words, self.device)
+            for one, module in self.taught.items():
+                found[one.name].append(one.reading(module, views).cpu())
+        truth = held.truth.float()
+        maps = {name: torch.cat(parts) for name, parts in found.items()}
+        maps |= {"edge_lod": held.edges, "uniform": torch.ones_like(truth), "oracle": truth}
+        return {name: covered(one, truth, KEEP) for name, one in maps.items()}
+
+    def record(self) -> dict[str, Any]:
+        shares = mean_intervals(self.coverage())
+        return {**super().record(), "coverage at 1/4 [value, low, high]": shares, "n": len(self.held.truth)}
+
+    def export(self) -> None:
+        """One part alone leaves the record of the others as it is."""
+        if not self.options.only:
+            return super().export()
+        ship(self.exports(), self.options.target)
+        return write_json(self.options.target / f"{self.options.only}.json", self.record())
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    command(ClassicTraining, ClassicOptions, arguments, __doc__)
+
+
+if __name__ == "__main__":
+    door(main)

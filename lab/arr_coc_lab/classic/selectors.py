@@ -1,0 +1,223 @@
+"""What the selectors of the first phases share: the patches they see, the words they read, how one becomes a source.
+
+All see the v0.1 texture: thirteen channels, 32 cells along the longer side, two by two a patch, and those that read the
+question share one small table of words. One picture is seen by OpenCV; a batch on any device by torch. The systems are
+`edge_lod`, `query_aware_lod`, `realizer`, `patch_trunk` and `participatory`; `phases` teaches them together, and
+weights/classic holds what was taught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from arr_coc.core.folders import CLASSIC_WEIGHTS
+from arr_coc.core.pretrained import Pretrained
+from arr_coc.core.values import Relevance
+from arr_coc.relevance.language.tables import MOST_WORDS, word_rows
+from arr_coc.relevance.registry import Source
+from arr_coc.sensing.batch import sense
+from arr_coc.sensing.one_picture import sense_one
+from arr_coc.sensing.pyramid import to_cells
+from arr_coc.sensing.texture import MVP13, Texture
+
+if TYPE_CHECKING:
+    from arr_coc.relevance.scene import Scene
+
+SHIPPED = CLASSIC_WEIGHTS
+# Pictures are sensed at this longer side, and seen as so many patches along it, each of SUB × SUB cells.
+SENSE_SIDE, PATCHES, SUB = 384, 16, 2
+PATCH_WIDTH = len(MVP13) * SUB * SUB
+NOTHING_ASKED = "what is there"
+Grid = tuple[int, int]
+Pixels = np.ndarray | Tensor
+
+
+# ---- patches ---------------------------------------------------------------------------------------------------------
+
+
+def patch_grid(size: tuple[int, int]) -> Grid:
+    """(rows, columns) of patches of a picture of (height, width): sixteen along the longer side."""
+    scale = PATCHES / max(size)
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+
+
+def as_patches(cells: Tensor) -> Tensor:
+    """Cells (B, C, 2 · rows, 2 · columns) → patches (B, rows · columns, 4 · C), in reading order."""
+    tiles = cells.unflatten(3, (-1, SUB)).unflatten(2, (-1, SUB))  # (B, C, rows, 2, columns, 2)
+    return tiles.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
+
+
+def sensed_size(height: int, width: int) -> tuple[int, int]:
+    """The size at which a picture is sensed for its patches: every cell of them has a pixel."""
+    scale, (rows, cols) = SENSE_SIDE / max(height, width), patch_grid((height, width))
+    return max(SUB * rows, round(height * scale)), max(SUB * cols, round(width * scale))
+
+
+def size_of(pixels: Pixels) -> tuple[int, int]:
+    """(height, width) of one picture (H, W, 3) or of a batch (B, 3, H, W)."""
+    return (pixels.shape[2], pixels.shape[3]) if isinstance(pixels, Tensor) else (pixels.shape[0], pixels.shape[1])
+
+
+def sense_channels(pixels: Pixels, size: int | tuple[int, int]) -> Texture:
+    """The thirteen channels of (H, W, 3) uint8, by OpenCV, or of a batch (B, 3, H, W) on any device, by torch."""
+    if isinstance(pixels, Tensor):
+        return sense(pixels, MVP13, size=size, backend="torch", clusters=None)
+    return sense_one(pixels, MVP13, size=size).tensors()
+
+
+def see_patches(pixels: Pixels) -> tuple[Tensor, Grid]:
+    """One picture or a batch → patches (B, P, 52) and their grid."""
+    shape = size_of(pixels)
+    rows, cols = patch_grid(shape)
+    texture = sense_channels(pixels, sensed_size(*shape))
+    return as_patches(to_cells(texture, (SUB * rows, SUB * cols)).batch()), (rows, cols)
+
+
+# ---- words -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WordsConfig:
+    """buckets: rows of the table; words share one where their hashes do. width: numbers for each."""
+
+    buckets: int = 512
+    width: int = 32
+
+
+class QuestionWords(Pretrained):
+    """A table of words: any word of any question has a row, by its hash."""
+
+    config_class = WordsConfig
+    config: WordsConfig
+
+    def __init__(self, config: WordsConfig | None = None) -> None:
+        super().__init__(config or WordsConfig())
+        self.table = nn.Embedding(self.config.buckets, self.config.width, padding_idx=0)
+
+    def rows(self, questions: Sequence[str]) -> Tensor:
+        """Questions → (B, 24) int64 rows of the table; 0 where there is no word."""
+        result = torch.zeros(len(questions), MOST_WORDS, dtype=torch.int64)
+        for number, question in enumerate(questions):
+            found = word_rows(question, self.config.buckets)
+            result[number, : len(found)] = torch.tensor(found, dtype=torch.int64)
+        return result
+
+    def mean(self, rows: Tensor) -> Tensor:
+        """(B, L) → (B, width): one vector for each question."""
+        return mean_word(*self(rows))
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, L) → vectors (B, L, width) and padding (B, L) bool."""
+        return self.table(rows), rows == 0
+
+
+def mean_word(words: Tensor, padding: Tensor) -> Tensor:
+    """(B, L, Q) words, (B, L) padding → (B, Q); zeros where there is no word."""
+    there = (~padding)[..., None]
+    return (words * there).sum(1) / there.sum(1).clamp_min(1)
+
+
+@lru_cache(maxsize=16)
+def load_part(kind: type[Pretrained], name: str, device: str = "cpu", folder: Path = SHIPPED) -> Any:
+    """A part that was taught, read once in a process for each device, in full precision."""
+    return kind.from_pretrained(folder / name).float().eval().to(device)
+
+
+def load_words(device: str = "cpu") -> QuestionWords:
+    """The table that the selectors were taught with."""
+    return load_part(QuestionWords, "words", device)
+
+
+# ---- a system --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Views:
+    """A batch as the selectors see it: patches (B, P, 52), words (B, L, Q) and their padding (B, L), the grid."""
+
+    patches: Tensor
+    words: Tensor
+    padding: Tensor
+    grid: Grid
+
+    @classmethod
+    def of(cls, pixels: Pixels, questions: Sequence[str]) -> Views:
+        """One picture or a batch, with its questions, by the shipped table of words."""
+        device = str(pixels.device) if isinstance(pixels, Tensor) else "cpu"
+        (patches, grid), table = see_patches(pixels), load_words(device)
+        return cls(patches, *table(table.rows([text or NOTHING_ASKED for text in questions]).to(device)), grid)
+
+    def read(self, module: nn.Module) -> Tensor:
+        """What a network says of every patch: (B, P) or (B, P, levels)."""
+        return module(self.patches, self.words, self.padding)
+
+
+@dataclass(frozen=True)
+class Selector:
+    """One system of the first phases: how it is called, taught and read.
+
+    name, summary: of the source of relevance. note: what its relevance says of itself. row: of `bench classic`. part:
+    its folder of weights. make: an untrained network, by the width of a word. reading: the network's map (B, rows,
+    columns) in [0, 1]. loss: of a batch, given the truth (B, rows, columns) in {0, 1}. ways: what the map (rows,
+    columns) of a picture says of the three ways of knowing.
+    """
+
+    name: str
+    summary: str
+    note: str
+    row: str
+    part: str
+    kind: type[Pretrained]
+    make: Callable[[int], Pretrained]
+    reading: Callable[[Any, Views], Tensor]
+    loss: Callable[[Any, Views, Tensor], Tensor]
+    ways: Callable[[np.ndarray], dict[str, Any]] = lambda found: {}
+
+    @torch.no_grad()
+    def maps(self, views: Views) -> Tensor:
+        """(B, rows, columns) in [0, 1], as it was taught."""
+        return self.reading(load_part(self.kind, self.part, str(views.patches.device)), views)
+
+    def relevance(self, scene: Scene, query: str) -> Relevance:
+        """The source of this name."""
+        found = self.maps(Views.of(scene.pixels, [query]))[0].numpy()
+        return Relevance(found, query=query, notes=(self.note,), **self.ways(found))
+
+    def missing(self, offers: frozenset[str] = frozenset()) -> str | None:
+        """One line that says what is missing, or None."""
+        if all((SHIPPED / name / "config.json").is_file() for name in ("words", self.part)):
+            return None
+        return f"no trained selectors in {SHIPPED}; train them: python -m arr_coc_lab.classic.phases"
+
+    @property
+    def source(self) -> Source:
+        return Source(self.name, self.relevance, summary=self.summary, ready=self.missing)
+
+
+def shares_of(truth: Tensor) -> Tensor:
+    """(B, rows, columns) in {0, 1} → each place's share of what its picture needs."""
+    return truth / truth.sum((1, 2), keepdim=True).clamp_min(1)
+
+
+def logits_map(module: Any, views: Views) -> Tensor:
+    """Logits of the patches as a map."""
+    return views.read(module).float().sigmoid().unflatten(1, views.grid)
+
+
+def logits_loss(module: Any, views: Views, truth: Tensor) -> Tensor:
+    """Logits of the patches: where most mass should lie, and which patches matter."""
+    from ..train.outcomes import share_loss
+
+    logits = views.read(module).unflatten(1, views.grid)
+    return share_loss(F.logsigmoid(logits), shares_of(truth)) + F.binary_cross_entropy_with_logits(
+        logits, truth, pos_weight=truth.new_tensor(3.0)
+    )
