@@ -35,10 +35,11 @@ def prompts() -> Any:
 
 
 def test_prompts_of_all_lengths_are_answered_as_by_the_lean_loop() -> None:
-    """One after the other, long before short: nothing of an earlier prompt is left in sight."""
+    """One after the other, long before short: nothing of an earlier prompt is left in sight. Each twice: plainly first,
+    then as it was recorded."""
     graphs = Graphs(tiny_model())
     with torch.no_grad():
-        for model, given in prompts():
+        for model, given in [*prompts(), *prompts()]:
             wanted = generate_greedily(model, LeafPrompt(*given), most=12)
             found = generate_greedily(model, LeafPrompt(*given), most=12, graphs=graphs)
             length = wanted.ids.shape[1]

@@ -9,8 +9,9 @@ from torch.nn import functional as F
 
 from arr_coc.core.folders import part_folder
 from arr_coc.relevance.scene import Scene
+from arr_coc.relevance.scorer.gpu_scorer import GpuScorer
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig, SplitDepthwise, swift
-from arr_coc.relevance.scorer.source import GpuScorer, ScorerRelevance, scorer_maps
+from arr_coc.relevance.scorer.source import ScorerRelevance, scorer_maps
 
 SMALL = ReadingScorerConfig(narrow=8, middle=16, wide=16, query_width=16, heads=2)
 
@@ -49,10 +50,18 @@ def test_pictures_on_a_device_are_scored_together_as_alone():
         assert (one.map == other.map).all()
 
 
-def test_a_graph_is_kept_for_each_size_and_forgotten_in_turn():
+def test_a_graph_is_kept_for_each_size_that_comes_again_and_forgotten_in_turn():
     scorer = GpuScorer(ReadingScorer(SMALL).eval())
-    for side in (32, 64, 96, 128, 160, 32):
-        found = scorer.score(torch.rand(1, 3, side, 32), torch.randint(1, 90, (1, 8)))
+    ids = torch.randint(1, 90, (1, 8), generator=torch.Generator().manual_seed(0))
+    pictures = {side: torch.rand(1, 3, side, 32) for side in (32, 64, 96, 128, 160)}
+    first = {side: scorer.score(picture, ids) for side, picture in pictures.items()}
+    assert not len(scorer.graphs), "what came once is not recorded"
+    for side, picture in pictures.items():
+        found = scorer.score(picture, ids)
         assert found.shape == (1, side // 32, 1)
+        torch.testing.assert_close(found, first[side])
     assert len(scorer.graphs) == 8
-    assert next(reversed(scorer.graphs)) == ("find", (1, 16, 4, 4), (1, 8))
+    assert next(reversed(scorer.graphs.held)) == ("find", (1, 16, 20, 4), (1, 8))
+    found = scorer.score(pictures[160], ids)
+    scorer.score(torch.zeros_like(pictures[160]), ids)
+    torch.testing.assert_close(found, first[160], msg="a later call leaves it alone")

@@ -48,12 +48,15 @@ class CudaGraph:
     next call.
     """
 
-    def __init__(self, work: Callable[[], Any], device: torch.device, pool: Any = None) -> None:
-        """pool: of `torch.cuda.graph_pool_handle`, where several graphs that never run at once share their memory."""
+    def __init__(
+        self, work: Callable[[], Any], device: torch.device, pool: Any = None, *, recorded: bool = True
+    ) -> None:
+        """pool: of `torch.cuda.graph_pool_handle`, where several graphs that never run at once share their memory.
+        recorded: False calls the function on a CUDA device too."""
         self.work = work
         self.graph: torch.cuda.CUDAGraph | None = None
         self.result: Any = None
-        if device.type == "cuda":
+        if recorded and device.type == "cuda":
             with undisturbed(), torch.cuda.device(device):
                 self._record(pool)
 

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...core.cuda_graph import CudaGraph
+from ...core.cuda_graph import CudaGraph, GraphCache
 from ...core.errors import InputError
 from ..base import DecodingStep, LeafPrompt
 from ..tokens.patches import LeafBatch
@@ -102,24 +102,23 @@ class DecodeGraph:
         self.positions = torch.zeros(4, 1, 1, device=device)
         self.mask = torch.zeros(1, 1, 1, length, dtype=torch.bool, device=device)
         self.place = torch.zeros(1, dtype=torch.int64, device=device)
-        self.prompts: OrderedDict[tuple[int, int], PromptGraph] = OrderedDict()
+        self.prompts: GraphCache[PromptGraph] = GraphCache(MOST_GRAPHS, "a prompt")
+        self.steps: GraphCache[CudaGraph] = GraphCache(1, "a step")
         self.step: CudaGraph | None = None
         self.first = torch.empty(0), torch.empty(0)
 
     def read(self, prompt: LeafPrompt) -> None:
         """Read one prompt without padding; it is then a speaker for `eye.decoding.greedy_steps`."""
         input_ids, tokens, position_ids, next_position, _ = prompt
-        key = padded_length(input_ids.shape[1]), len(tokens.embeds)
-        if key not in self.prompts:
-            self.prompts[key] = PromptGraph(self, *key, len(tokens.planes))
-            while len(self.prompts) > MOST_GRAPHS:
-                self.prompts.popitem(last=False)
-        self.prompts.move_to_end(key)
+        shape = padded_length(input_ids.shape[1]), len(tokens.embeds), len(tokens.planes)
+        graph = self.prompts.get(shape, lambda: PromptGraph(self, *shape)) or PromptGraph(self, *shape, recorded=False)
         if self.step is None:
             self.cache.place = self.place
-            self.step = CudaGraph(self._step, self.model.device)
+            device = self.model.device
+            self.step = self.steps.get("step", lambda: CudaGraph(self._step, device), at_once=True)
+            self.step = self.step or CudaGraph(self._step, device, recorded=False)
         # What the graphs return is overwritten by the next step, so everything that lasts is copied.
-        ids, logits = self.prompts[key](input_ids, tokens, position_ids)
+        ids, logits = graph(input_ids, tokens, position_ids)
         self.first = ids.clone(), logits.clone()
         self.token.copy_(ids)
         self.place.fill_(input_ids.shape[1])
@@ -161,7 +160,7 @@ class DecodeGraph:
 class PromptGraph:
     """Prompts of one padded length with one number of visual tokens, read into the cache of a `DecodeGraph`."""
 
-    def __init__(self, owner: DecodeGraph, length: int, visual: int, planes: int) -> None:
+    def __init__(self, owner: DecodeGraph, length: int, visual: int, planes: int, *, recorded: bool = True) -> None:
         model = owner.model
         width, device = model.config.get_text_config().hidden_size, model.device
         self.model, self.cache, self.length, self.owner = model, owner.cache, length, owner
@@ -172,7 +171,7 @@ class PromptGraph:
         self.visual[:, :visual] = True  # while capturing: as many places as tokens
         self.tokens = torch.zeros(1 + planes, visual, width, dtype=model.dtype, device=device)
         self.cache.place = None
-        self.run = CudaGraph(self._read, device)
+        self.run = CudaGraph(self._read, device, recorded=recorded)
 
     def __call__(self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor) -> tuple[Tensor, Tensor]:
         missing = self.length - input_ids.shape[1]
@@ -200,7 +199,8 @@ def padded_length(length: int, to: int = BUCKET) -> int:
 
 
 class Graphs:
-    """The graphs of one model, made when they are first needed. A second thread finds them busy and does without.
+    """The graphs of one model, made when a size comes for the second time; a size that cannot be recorded is answered
+    without. A second thread finds them busy and does without.
 
     CHECK_EVERY: steps between two looks at whether the answer has ended, because looking means waiting for the device.
     """
@@ -210,7 +210,7 @@ class Graphs:
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
         self.busy = Lock()
-        self.towers: OrderedDict[Any, TowerGraph] = OrderedDict()
+        self.towers: GraphCache[TowerGraph] = GraphCache(MOST_GRAPHS, "the vision tower")
         self.decoders: OrderedDict[int, DecodeGraph] = OrderedDict()
 
     @staticmethod
@@ -231,12 +231,8 @@ class Graphs:
         if patches.device.type != "cuda":
             return encode_leaves(self.model, patches, batch)
         key = batch.counts, batch.segments, batch.levels, batch.fractional
-        if key not in self.towers:
-            self.towers[key] = TowerGraph(self.model, patches, batch)
-            while len(self.towers) > MOST_GRAPHS:
-                self.towers.popitem(last=False)
-        self.towers.move_to_end(key)
-        return self.towers[key](patches, batch)
+        graph = self.towers.get(key, lambda: TowerGraph(self.model, patches, batch))
+        return encode_leaves(self.model, patches, batch) if graph is None else graph(patches, batch)
 
     def speaker(self, prompt: LeafPrompt, most: int) -> DecodeGraph:
         """What answers one prompt with at most `most` tokens."""
@@ -248,8 +244,8 @@ class Graphs:
         """For prompts and answers of at most `length` tokens together."""
         length = padded_length(length, CACHE_BUCKET)
         if length not in self.decoders:
-            self.decoders[length] = DecodeGraph(self.model, length)
-            while len(self.decoders) > MOST_GRAPHS:
+            while len(self.decoders) >= MOST_GRAPHS:
                 self.decoders.popitem(last=False)
+            self.decoders[length] = DecodeGraph(self.model, length)
         self.decoders.move_to_end(length)
         return self.decoders[length]

@@ -7,12 +7,10 @@ scorers by an entry point of the group `arr_coc.scorers`: its name is the class'
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     import torch
 
 SCORER_GROUP = "arr_coc.scorers"
-MOST_GRAPHS = 8  # of a scorer on a GPU, two for each size of picture
 
 
 def scorer_beside(folder: Path) -> Path | None:
@@ -78,64 +75,11 @@ def load_scorer(folder: Path, device: str = "cpu") -> Any:
 @cache
 def gpu_scorer(folder: Path, device: str) -> Any:
     """The same for a CUDA device, in half precision, which is enough to choose by: `score(pictures, question_ids)`."""
+    from .gpu_scorer import GpuScorer
     from .reading_scorer import ReadingScorer, swift
 
     scorer = load_scorer(folder)
     return GpuScorer(swift(scorer).to(device) if isinstance(scorer, ReadingScorer) else load_scorer(folder, device))
-
-
-class GpuScorer:
-    """A scorer on a CUDA device. One picture at a time is replayed from graphs of its size, one that sees and one that
-    finds: launching their kernels would take longer than running them. One thread at a time."""
-
-    def __init__(self, scorer: Any) -> None:
-        self.scorer = scorer
-        self.graphs: OrderedDict[tuple[Any, ...], tuple[tuple[torch.Tensor, ...], Any]] = OrderedDict()
-        self.lock = Lock()
-
-    def score(self, pictures: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """(B, 3, H, W), (B, L) → (B, rows, cols) in [0, 1]; overwritten by the next call."""
-        if not hasattr(self.scorer, "see"):  # of another package
-            return self._run(self.scorer.score, pictures, ids)
-        return self.find(self.see(self.padded(pictures)), ids).float().sigmoid()
-
-    def padded(self, pictures: torch.Tensor) -> torch.Tensor:
-        """Pictures of any size as `see` takes them."""
-        import torch
-
-        return self.scorer.padded(pictures).contiguous(memory_format=torch.channels_last)
-
-    def see(self, pictures: torch.Tensor) -> torch.Tensor:
-        """What is read of pictures, whatever is asked."""
-        return self._run(self.scorer.see, pictures).clone()
-
-    def find(self, features: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """The logits of questions about what `see` gave; overwritten by the next call."""
-        return self._run(self.scorer.find, features, ids)
-
-    def _run(self, work: Any, *given: torch.Tensor) -> torch.Tensor:
-        """A part of the scorer, in half precision; of one picture by a graph."""
-        import torch
-
-        device = given[0].device
-        half: dict[str, Any] = {"dtype": torch.bfloat16, "cache_enabled": False}
-        with self.lock, torch.backends.cudnn.flags(benchmark=True), torch.autocast(device.type, **half):
-            if len(given[0]) > 1:
-                with torch.no_grad():
-                    return work(*given)
-            key = (work.__name__, *(tuple(one.shape) for one in given))
-            if key not in self.graphs:
-                from ...core.cuda_graph import CudaGraph
-
-                inside = tuple(one.clone() for one in given)
-                self.graphs[key] = inside, CudaGraph(lambda: work(*inside), device)
-                if len(self.graphs) > MOST_GRAPHS:
-                    self.graphs.popitem(last=False)
-            self.graphs.move_to_end(key)
-            inside, run = self.graphs[key]
-            for into, one in zip(inside, given, strict=True):
-                into.copy_(one)
-            return run()
 
 
 def question_ids(query: str, length: int | None = None) -> torch.Tensor:
