@@ -152,3 +152,24 @@ def test_the_readme_tells_what_was_measured() -> None:
         sys.path.pop(0)
     block = PAGES[0].read_text("utf-8").partition(fill_figures.BEGIN)[2].partition(fill_figures.END)[0]
     assert block == fill_figures.figures(), "run python scripts/fill_figures.py --write"
+
+
+def public_names() -> list[str]:
+    import arr_coc
+
+    return [name for name in arr_coc.__all__ if name[0].islower() and callable(getattr(arr_coc, name))]
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_public_functions_tell_every_argument_and_what_comes_back(name: str) -> None:
+    import inspect
+
+    import arr_coc
+
+    function = getattr(arr_coc, name)
+    told = inspect.getdoc(function) or ""
+    assert "Returns:" in told
+    assert "Example:" in told
+    arguments = told.partition("Args:")[2].partition("Returns:")[0]
+    named = set(re.findall(r"^ {4}\**(\w+): ", arguments, flags=re.MULTILINE))
+    assert named == set(inspect.signature(function).parameters)

@@ -53,11 +53,38 @@ def ask(
     pages: Any = None,
     **options: Unpack[StrategyOptions],
 ) -> Answer:
-    """One question about one picture; `model` is an `Eye`, "mini", a folder or a name on the hub. Several: `Eye`.
+    """Answer one question about one picture or document.
 
-    Of a document with several pages (see `look`) the budget is that of all of them; `pages` are some, such as "2-5".
-    magnify: another name for scale. The other arguments are those of `Eye.ask`. Where the torch-free engine will do,
-    nothing heavy is imported.
+    Args:
+        image: As for `look`.
+        query: The question.
+        budget: Visual tokens that may be spent, or a share such as "25%"; of a document, over all of its pages.
+        keep: The budget as a share of the full count; a quarter by default.
+        model: "mini", which comes with the library, a folder, a name on the hub, or an `Eye`.
+        device: "cpu", "cuda", "cuda:1", "mps".
+        strategy: Instead of the model's own.
+        relevance: Who says where to look, as for `look`; instead of the model's own.
+        allocation: Decided by the caller.
+        levels: The coarsest level of detail.
+        seed: For strategies that draw lots.
+        words: Those of the picture with their boxes, as for `look`.
+        hints: "words", the default, lets known words help to answer; "none" lets them only point.
+        max_new_tokens: The longest answer.
+        scale: From how far to read: "auto", the default where the grip of the model is known, or a number.
+        readings: Where the answer is unsure, read again from the next distance, at most so often in all.
+        magnify: Another name for scale.
+        pages: Of a document, such as "2-5".
+        **options: What a strategy takes by name.
+
+    Returns:
+        An `Answer`: text, uncertainty, tokens, source, notes and seconds.
+
+    Raises:
+        InputError: In one line, for whatever cannot be used.
+
+    Example:
+        >>> ask("street.png", "What does the pink sign say?", budget=192).text  # doctest: +SKIP
+        'COFFEE'
     """
     check_request([query], budget, keep)
     check_question(query)

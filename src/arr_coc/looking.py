@@ -104,23 +104,43 @@ def look(
     grip: Any = None,
     **options: Unpack[StrategyOptions],
 ) -> Allocation | Any:
-    """Where the visual tokens go for one picture and one question; of a document with several pages, one budget over
-    all of them and a `DocumentAllocation`.
+    """Decide where the visual tokens of a picture go for one question.
 
-    image: path, PIL image, numpy array, torch tensor, bytes (see `load_picture`). budget: tokens that may be spent, or
-    "25%"; or keep: share of the full count, by default a quarter. A budget above the full count means all of it.
-    strategy: see `arr_coc.allocation.strategies`. cell, canvas: pixels of one token and the size the backbone resizes
-    to. levels: the coarsest level of detail. relevance: "auto" takes the words of the picture where they are known, the
-    learned scorer for pages and whatever else is drawn, the photo map for photographs where its weights are there
-    (`arr-coc setup photos`), else "look", plain words and what stands out; the first note says which, and why. Or any
-    name of `registry.source_names()`, the folder of a trained scorer, a function of (picture (H, W, 3), question), or
-    a map. photos: whether the photo map may take part in "auto" and "look". words: of the picture, with their boxes
-    (`as_words`: a list, a file, `Words`), which relevance="words" else reads by OCR. A page of a PDF brings its
-    own, and so does a picture with a file of words beside it (page.png, page.hocr). pages: of a PDF, a TIFF with
-    several frames, a folder or a list of pictures: "2-5,7", 3; all by default. scale: from how far the picture is
-    read: how many times as large, or "auto", by the size of its letters and the grip of the model that will read it.
-    grip: that model's: its name, its folder, a grip.json or a `Grip`; with one, auto is the default. options: what a
-    strategy takes by name, such as `criterion` (quadtree) or `boxes` (oracle).
+    Args:
+        image: A path, PIL image, numpy array, torch tensor or bytes (see `load_picture`); or a document: a PDF, a TIFF
+            with several frames, a folder, a list.
+        query: The question.
+        budget: Tokens that may be spent, or a share such as "25%". Above the full count means all of the picture.
+        keep: The budget as a share of the full count; a quarter by default.
+        strategy: How relevance becomes regions: a name of `arr_coc.allocation.strategies`.
+        seed: For strategies that draw lots.
+        device: "cpu", "cuda", "cuda:1", "mps".
+        cell: Pixels of one token at level 0.
+        canvas: (height, width) to which the model resizes the picture.
+        levels: The coarsest level of detail.
+        relevance: Who says where to look. "auto" takes the words of the picture where they are known, the learned
+            scorer for whatever is drawn, the photo map for photographs where its weights are there, else "look". Or any
+            name of `registry.source_names()`, the folder of a trained scorer, a function of (picture (H, W, 3),
+            question), or a map.
+        photos: Whether the photo map may take part.
+        words: Those of the picture with their boxes: a list, a file, `Words`. A page of a PDF brings its own, and so
+            does a picture with a file of words beside it.
+        pages: Of a document, such as "2-5,7" or 3; all by default.
+        scale: From how far the picture is read: how many times as large, or "auto", by its letters and the grip.
+        grip: Of the model that will read it: its name, its folder, a grip.json or a `Grip`. With one, scale "auto" is
+            the default.
+        **options: What a strategy takes by name, such as `criterion` (quadtree) or `boxes` (oracle).
+
+    Returns:
+        An `Allocation`; of a document with several pages, a `DocumentAllocation` with one budget over all of them. Its
+        first note says which source decided, and why.
+
+    Raises:
+        InputError: In one line, for whatever cannot be used.
+
+    Example:
+        >>> look("street.png", "What number is on the red sign?", budget=64).tokens  # doctest: +SKIP
+        64
     """
     how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "levels": levels, "relevance": relevance}
     how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, "pages": pages}

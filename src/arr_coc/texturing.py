@@ -69,14 +69,30 @@ def sense(
     frames: int = FRAMES,
     device: str = "cpu",
 ) -> Texture:
-    """The texture array, (C, H, W) float32 in numpy; channels by name: `texture["saliency"]`.
+    """Sense a picture, or the latest frame of a clip, as a texture array of named channels.
 
-    image: as for `look`; with video=True a clip's path, or frames (T, H, W, 3) uint8, whose last of `frames` is sensed
-    (each `every`-th). layout: "mvp13", "full40", or a `sensing.Layout`. query: what the model's glance and the history
-    of relevance are about. model: "mini", a folder, a name on the hub, or an `Eye`. encoder: a folder or name of CLIP
-    or SigLIP. clusters: "slic", "sam", the folder of a SAM, labels, `Clusters`, or None. gaze: (y, x) in 0–1; where the
-    model, or else the history, looks most by itself. size: the longer side, or (height, width). projection: a file of
-    the semantic PCA; read where it exists, else fitted here and written there, so that pictures can be compared.
+    Args:
+        image: As for `look`; with `video` a clip's path, or frames (T, H, W, 3) uint8.
+        query: What the model's glance and the history of relevance are about.
+        layout: "mvp13", "full40", "page15" (with the heights of letters), or a `sensing.Layout`.
+        video: Whether it is a clip.
+        model: Who attends: "mini", a folder, a name on the hub, or an `Eye`.
+        encoder: A folder or name of CLIP or SigLIP, for semantic channels.
+        clusters: "slic", "sam", the folder of a SAM, labels, `Clusters`, or None.
+        gaze: (y, x) in 0–1; by default where the model, or else the history, looks most.
+        size: The longer side, or (height, width).
+        text: What finds text: "strokes", "ocr" or "auto".
+        projection: A file of the semantic PCA; read where it exists, else fitted here and written there.
+        every: Of a clip, each so-manieth frame.
+        frames: Of a clip, so many frames.
+        device: For the model.
+
+    Returns:
+        A `Texture`, (C, H, W) float32 in numpy; channels by name: `texture["saliency"]`.
+
+    Example:
+        >>> sense("street.png")["saliency"].shape  # doctest: +SKIP
+        (768, 1024)
     """
     from .sensing.channels import MEMORY_CHANNELS
     from .sensing.named_clusters import check_clusters, find_clusters

@@ -26,11 +26,22 @@ if TYPE_CHECKING:
 def allocate(
     relevance: Relevance | np.ndarray | Tensor, budget: int, *, strategy: str = DEFAULT_STRATEGY, **how: Any
 ) -> Allocation:
-    """One relevance map (h, w) and a budget → its `Allocation`; the arguments are those of `allocate_batch`.
+    """Spend a budget on one relevance map.
 
-    >>> import numpy as np
-    >>> allocate(np.eye(32), 250).tokens
-    250
+    Args:
+        relevance: (h, w) in [0, 1], an array, a tensor or a `Relevance`.
+        budget: Tokens that may be spent.
+        strategy: How relevance becomes regions.
+        **how: The other arguments of `allocate_batch`: image_size, cell, canvas, levels, seed, and what a strategy
+            takes.
+
+    Returns:
+        An `Allocation` that costs exactly the budget, or the full count where that is less.
+
+    Example:
+        >>> import numpy as np
+        >>> allocate(np.eye(32), 250).tokens
+        250
     """
     in_numpy = without_torch(strategy)
     shape = relevance.map.shape if isinstance(relevance, Relevance) else getattr(relevance, "shape", ())

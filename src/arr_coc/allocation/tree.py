@@ -301,25 +301,32 @@ def tokens_for(
     model: str | None = None,
     total: bool = False,
 ) -> int:
-    """How many visual tokens a picture of (height, width) will cost at a budget; no pixels needed.
+    """Tell how many visual tokens a picture will cost at a budget; no pixels needed.
 
-    Of a list of sizes: what all of these pictures cost together. The budget is then that of each, or with `total` that
-    of all. model: a model that is not touched, by its name: what its provider counts (`arr_coc.pricing`), at most the
-    budget.
+    Args:
+        image_size: (height, width), or a list of them: what all of these pictures cost together.
+        budget: Tokens that may be spent; None is the full count. Of a list, that of each, or with `total` that of all.
+        strategy: "quadtree" reaches only some counts: the largest one at or below the budget.
+        cell: Pixels of one token at level 0.
+        canvas: (height, width) to which the model resizes the picture.
+        levels: The coarsest level of detail.
+        model: One that is not touched, by its name: what its provider counts (`arr_coc.pricing`), at most the budget.
+        total: One budget for all pictures of a list.
 
-    With `budget=None`: the full count. Otherwise the budget, or the full count where that is less; with
-    strategy="quadtree" the largest count at or below it that splits of the tree can reach.
+    Returns:
+        The number of tokens: the budget, or the full count where that is less.
 
-    >>> tokens_for((1024, 1024))
-    1024
-    >>> tokens_for((1024, 1024), 251)
-    251
-    >>> tokens_for((1024, 1024), 251, strategy="quadtree")
-    250
-    >>> tokens_for((1024, 1024), model="gpt-4o")
-    765
-    >>> tokens_for([(1024, 1024), (320, 320)], 251), tokens_for([(1024, 1024), (320, 320)], 251, total=True)
-    (351, 251)
+    Example:
+        >>> tokens_for((1024, 1024))
+        1024
+        >>> tokens_for((1024, 1024), 251)
+        251
+        >>> tokens_for((1024, 1024), 251, strategy="quadtree")
+        250
+        >>> tokens_for((1024, 1024), model="gpt-4o")
+        765
+        >>> tokens_for([(1024, 1024), (320, 320)], 251), tokens_for([(1024, 1024), (320, 320)], 251, total=True)
+        (351, 251)
     """
     check_strategy(strategy)
     several = isinstance(image_size, Sequence) and not isinstance(image_size, str | bytes) and len(image_size) > 0

@@ -40,12 +40,20 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class Relevance:
-    """Where the question needs detail.
+    """Where a question needs detail.
 
-    map: (rows, cols) float32 in [0, 1]; any resolution, it covers the whole picture.
-    propositional, perspectival, participatory: the three scores it came from, same kind of array, or None.
-    tensions: the balance used, by name, for example {"compress_particularize": 0.5}.
-    notes: anything a reader should know ("no image-text encoder: participatory is zero").
+    Args:
+        map: (rows, cols) float32 in [0, 1]; any resolution, it covers the whole picture.
+        query: The question.
+        propositional: What is there to be read, the same kind of array, or None.
+        perspectival: What stands out.
+        participatory: What the question couples to.
+        tensions: The balance of the three, by name, such as {"compress_particularize": 0.5}.
+        notes: What a reader should know.
+
+    Example:
+        >>> Relevance(np.eye(8)).entropy  # doctest: +SKIP
+        2.08
     """
 
     map: np.ndarray
@@ -89,23 +97,33 @@ class Relevance:
 class Allocation:
     """Which regions the model will see, each at which level of detail.
 
-    boxes: (N, 4) int32: y, x, height, width in pixels of the picture as given, clipped to it. Regions may lie on one
-        another: what is seen of a place is the finest region over it.
-    levels: (N,) int32. Level 0 is full resolution; a region of one token of level l is seen at 1 / 2**l of it.
-    counts: (N,) int32: tokens of each region; more than one lie in it as a grid (`frame.token_grids`).
-    scores: (N,) float32: the relevance that earned the region its place.
-    height, width: the picture as given. budget: the tokens allowed. full: the tokens level 0 everywhere would cost.
-    sparse: True where ground is left uncovered.
-    cell: pixels of one token at level 0. canvas: (height, width) of the picture the backbone sees at level 0, where
-        it resizes before cutting cells; None where cells are cut from the picture as given, padded at the edge.
-    scale: how many times as large as given the picture is at level 0, where it was read from another distance. finest:
-        the finest level, 0, or −1 where cells of half the side are seen twice as large. `levels` count from the finest,
-        `told_levels` from level 0.
-    notes: anything a reader should know ("budget 9000 is above …"). scanpath: where the eye rested, (y, x) in pixels of
-        the picture as given, in order, for strategies that fixate.
-    overview: how many regions stand first in a prompt, as a part of their own that no question changes; 0 for none.
+    Regions may lie on one another: what is seen of a place is the finest region over it. Everything is checked when one
+    is made, and the arrays are read-only.
 
-    Everything is checked when one is made, and the arrays are read-only.
+    Args:
+        boxes: (N, 4) int32: y, x, height, width in pixels of the picture as given, clipped to it.
+        levels: (N,) int32, counted from the finest. Level 0 is full resolution; a region of one token of level l is
+            seen at 1 / 2**l of it. `told_levels` counts from level 0.
+        counts: (N,) int32: tokens of each region; more than one lie in it as a grid (`frame.token_grids`).
+        scores: (N,) float32: the relevance that earned the region its place.
+        height: Of the picture as given.
+        width: Of the picture as given.
+        budget: The tokens allowed.
+        full: The tokens that level 0 everywhere would cost.
+        strategy: Who made it.
+        sparse: True where ground is left uncovered.
+        cell: Pixels of one token at level 0.
+        canvas: (height, width) of the picture that the model sees at level 0, where it resizes before cutting cells;
+            None where cells are cut from the picture as given, padded at the edge.
+        notes: What a reader should know: who decided, and why.
+        scanpath: Where the eye rested, (y, x) in pixels of the picture as given, for strategies that fixate.
+        scale: How many times as large as given the picture is at level 0.
+        finest: 0, or −1 where cells of half the side are seen twice as large.
+        overview: How many regions stand first in a prompt, as a part of their own that no question changes; 0 for none.
+
+    Example:
+        >>> look("street.png", "the red sign", budget=64).level_map().shape  # doctest: +SKIP
+        (24, 32)
     """
 
     boxes: np.ndarray
@@ -366,11 +384,22 @@ class Pass:
 
 @dataclass(frozen=True)
 class Answer:
-    """text, its uncertainty in [0, 1], the passes that led to it, seconds per stage.
+    """What a model said, and how it came to that.
 
-    full: visual tokens of the untouched model. notes: where the relevance came from, what else one should know, and
-    those of the allocations. source: what the text was read from: "pixels", "words" (copied from those of the page), or
-    "words and pixels", where both say the same. pages: of a document, the page of each pass; of_pages: how many it has.
+    Args:
+        text: What it said.
+        uncertainty: In [0, 1]: 1 − the calibrated probability of the text.
+        passes: The looks that led to it, each with its allocation.
+        seconds: By stage.
+        full: Visual tokens of the untouched model.
+        notes: Where the relevance came from, and what else one should know.
+        source: What the text was read from: "pixels", "words" (copied from those of the page), or "words and pixels".
+        pages: Of a document, the page of each pass.
+        of_pages: How many pages the document has.
+
+    Example:
+        >>> ask("street.png", "What does the pink sign say?").text  # doctest: +SKIP
+        'COFFEE'
     """
 
     text: str
@@ -443,7 +472,19 @@ class ComparableAllocation(Protocol):
 
 
 def compare(a: ComparableAllocation, b: ComparableAllocation) -> Comparison:
-    """Overlap and moved tokens of two allocations of the same picture, or of the same document."""
+    """Compare two allocations of the same picture, or of the same document.
+
+    Args:
+        a: One.
+        b: The other.
+
+    Returns:
+        A `Comparison`: `overlap` in [0, 1], `moved` tokens, `similarity`.
+
+    Example:
+        >>> compare(red, blue).moved  # doctest: +SKIP
+        41.0
+    """
     if not hasattr(a, "compared"):
         of_kind(a, Allocation, "what is compared")
     return a.compared(b)

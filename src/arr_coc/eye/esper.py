@@ -52,14 +52,22 @@ GLANCES = ("relevant", "salient")
 
 
 class Esper:
-    """Up to four passes over one picture with any model that an `Eye` can hold.
+    """Look up to four times at one picture, with any model that an `Eye` can hold.
 
-    settings: the numbers, or the name of a preset: "esper", "two_pass", "four_pass", "saccades". tempering: how much of
-    a pass explores, by the rule or learned: a policy, or a folder of `train tempering`. arousal: how much is at stake.
-    glance: what the first look follows: "relevant", the map of the question, or "salient", what stands out before the
-    question is heard.
     A Qwen3-VL encodes only what is new in each pass and keeps the language model's cache of what it has seen; other
     families read their whole tree again, which counts in full.
+
+    Args:
+        eye: The model.
+        settings: The numbers, or the name of a preset: "esper", "two_pass", "four_pass", "saccades".
+        tempering: How much of a pass explores, by the rule or learned: a policy, or a folder of `train tempering`.
+        arousal: How much is at stake.
+        glance: What the first look follows: "relevant", the map of the question, or "salient", what stands out before
+            the question is heard.
+
+    Example:
+        >>> Esper.from_pretrained("mini").set_image("zoo.png").ask("What are the ingredients?").tokens  # doctest: +SKIP
+        49
     """
 
     def __init__(

@@ -188,10 +188,20 @@ class Eye:
     @classmethod
     @naming_extras()
     def from_pretrained(cls, name: str = MINI, *, device: str = "cpu", **options: Any) -> Self:
-        """ "mini", which comes with the library, a stock model's folder, its name on the hub, or a folder of adapters
-        (`train lora`, peft), whose model is loaded with them.
+        """Load a model.
 
-        A calibration.json in the folder and a folder `scorer` beside it are used; options are those of the constructor.
+        Args:
+            name: "mini", which comes with the library, a stock model's folder, its name on the hub, or a folder of
+                adapters (`train lora`, peft), whose model is loaded with them. A calibration.json in the folder and a
+                folder `scorer` beside it are used.
+            device: "cpu", "cuda", "cuda:1", "mps".
+            **options: Those of the constructor.
+
+        Returns:
+            An `Eye`.
+
+        Example:
+            >>> eye = Eye.from_pretrained("mini").set_image("street.png")  # doctest: +SKIP
         """
         folder = model_folder(name)
         check_device(device)
@@ -232,8 +242,15 @@ class Eye:
         return self.engine.grip
 
     def set_image(self, image: Any, pages: Any = None) -> Self:
-        """The picture that the next questions are about: path, PIL image, array or tensor; or a document, some of
-        whose pages may be named ("2-5")."""
+        """Set the picture that the next questions are about.
+
+        Args:
+            image: A path, PIL image, array or tensor; or a document.
+            pages: Of a document, such as "2-5".
+
+        Returns:
+            This eye.
+        """
         document = document_of(image, pages)
         self._view, self._pages = None, document if document is not None and len(document) > 1 else None
         if self._pages is None:
@@ -377,18 +394,30 @@ class Eye:
         max_new_tokens: int = 64,
         **options: Unpack[StrategyOptions],
     ) -> Answer:
-        """Answer one question about the picture, at most `budget` visual tokens (or `keep` of the full count; ¼).
+        """Answer one question about the picture.
 
-        query: or the turns of a whole conversation, with pictures of their own: then budget, allocation and words may
-        be lists, one for each picture, the last turn's text decides where to look, and the answer has one pass for each
-        picture.
-        allocation: decided by the caller. strategy, relevance, levels: instead of the eye's own. words: of the picture,
-        with their boxes, as for `look`; a page of a PDF brings its own. hints: "words" (the default) lets known words
-        help the answer (see `hints`), "none" has them only point. options: for the strategy, such as `boxes` (oracle).
-        scale: from how far the picture is read: "auto", by the grip of the model and the size of its letters (the
-        default where the grip is known), or how many times as large; 1 is as it is given. readings: where the answer is
-        unsure, the picture is read again from the next distance, at most so often in all; the budget is that of all
-        readings together, and the surest answer wins.
+        Args:
+            query: The question; or the turns of a whole conversation with pictures of their own. Then budget,
+                allocation and words may be lists, one for each picture, the last turn's text decides where to look, and
+                the answer has one pass for each picture.
+            budget: Visual tokens that may be spent, or a share such as "25%".
+            keep: The budget as a share of the full count; a quarter by default.
+            strategy: Instead of the eye's own.
+            relevance: Instead of the eye's own.
+            allocation: Decided by the caller.
+            levels: The coarsest level of detail.
+            seed: For strategies that draw lots.
+            words: Those of the picture with their boxes, as for `look`; a page of a PDF brings its own.
+            hints: "words", the default, lets known words help the answer (see `hints`); "none" lets them only point.
+            scale: From how far the picture is read: "auto", by the grip of the model and the size of its letters (the
+                default where the grip is known), or how many times as large.
+            readings: Where the answer is unsure, the picture is read again from the next distance, at most so often in
+                all. The budget is that of all readings together, and the surest answer wins.
+            max_new_tokens: The longest answer.
+            **options: For the strategy, such as `boxes` (oracle).
+
+        Returns:
+            An `Answer`.
         """
         max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
         how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, "hints": hints, **options}
@@ -448,11 +477,19 @@ class Eye:
         batch: int = BATCH,
         **how: Unpack[ManyOptions],
     ) -> list[Answer]:
-        """The answers of `ask` to many questions, `batch` at a time in one padded prompt; encoding and answering are
-        timed for all of them together. The picture that was set stays.
+        """Answer many questions in padded batches; the picture that was set stays.
 
-        images, queries, budget: a list with one for each, or one for all. A model that merges tokens behind its encoder
-        is asked one by one.
+        Args:
+            images: One for each question, or one for all.
+            queries: One for each picture, or one for all.
+            budget: One for each, or one for all.
+            keep: The budget as a share of the full count.
+            batch: Questions of one prompt; encoding and answering are timed for all of them together.
+            **how: The other arguments of `ask`.
+
+        Returns:
+            The answers that `ask` would give, in order. A model that merges tokens behind its encoder is asked one by
+            one.
         """
         batch, most = whole(batch, "batch", 1), whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
         asked = paired(images, queries, budget)
@@ -476,8 +513,18 @@ class Eye:
         image: Any = None,
         **how: Unpack[AskOptions],
     ) -> Coroutine[Any, Any, Answer]:
-        """`ask`, awaited: the loop goes on while one thread answers. Several at once take turns, each about the picture
-        that was set when it was called, or about its own `image`."""
+        """Answer one question, awaited: the loop goes on while one thread answers.
+
+        Args:
+            query: As for `ask`.
+            budget: As for `ask`.
+            keep: As for `ask`.
+            image: Of this question; else the picture that was set when it was called. Several at once take turns.
+            **how: The other arguments of `ask`.
+
+        Returns:
+            An `Answer`, to be awaited.
+        """
         import asyncio
 
         own = copy(self)
@@ -491,8 +538,16 @@ class Eye:
         return answer()
 
     def chat(self, image: Any = None, *, system: str | None = None, turns: Sequence[Turn] = ()) -> Chat:
-        """A conversation of several turns. image: shown with its first question, else the picture that was set. system:
-        said before all. turns: of an earlier conversation, to go on from."""
+        """Begin a conversation of several turns.
+
+        Args:
+            image: Shown with its first question; else the picture that was set.
+            system: Said before all.
+            turns: Of an earlier conversation, to go on from.
+
+        Returns:
+            A `Chat`.
+        """
         if not isinstance(turns, Sequence) or not all(isinstance(turn, Turn) for turn in turns):
             raise InputError(f"turns= are those of an earlier conversation, a list of Turn, got {shown(turns)}")
         if not isinstance(system, str | None):
@@ -521,8 +576,19 @@ class Eye:
         keep: Share | None = None,
         **how: Unpack[AskOptions],
     ) -> Generator[str, None, Answer]:
-        """`ask`, in pieces of text as they are spoken; together they are the answer's text. The generator returns the
-        `Answer`. A model that merges tokens behind its encoder speaks in one piece."""
+        """Answer one question piece by piece, as it is spoken.
+
+        Args:
+            query: As for `ask`.
+            budget: As for `ask`.
+            keep: As for `ask`.
+            **how: The other arguments of `ask`.
+
+        Returns:
+            A generator of pieces that are together the answer's text; it returns the `Answer`. A model that merges
+            tokens
+            behind its encoder speaks in one piece.
+        """
         most = whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
         looked = self.prepare(query, budget, keep, **how)
         speaking, spent = self.engine.speak(looked, most)

@@ -398,17 +398,33 @@ def attach(
 ) -> Attachment:
     """Let this one model instance spend at most `budget` visual tokens on a picture, where the question needs them.
 
-    budget: tokens a picture may cost, 256 unless told; or keep: the share of its full count. relevance: "glance" (the
-    model's own attention on a coarse first look), "detail" (what looking coarsely would lose, whatever is asked),
-    "look" (that of `arr_coc.look`), "scorer" (the learned one), any other name of `registry.source_names()`, the
-    folder of a scorer, a function (picture (3, H, W) in [0, 1], question) -> map, or maps; by default a glance where
-    the family can, else "detail". options: for the strategy. videos: the prompts show videos (Qwen3-VL): what is said
-    of a picture then holds for each group of frames. words: of each picture, for sources that read them. total: the
-    budget, or share, is that of all pictures of a prompt together, and relevance decides between them. realize: for
-    the family's adapter, such as depth=DepthRouting(), merge="pick" or merge="compressor".
+    Args:
+        model: A stock model of a family that is known (`arr_coc.models.base.ADAPTERS`).
+        processor: Its processor.
+        budget: Tokens a picture may cost, 256 unless told; a share such as "25%"; or a list, one for each picture.
+        keep: The budget as a share of the full count.
+        relevance: "glance" (the model's own attention on a coarse first look), "detail" (what looking coarsely would
+            lose), "look", "scorer", any other name of `registry.source_names()`, the folder of a scorer, a function
+            (picture (3, H, W) in [0, 1], question) -> map, or maps. By default a glance where the family can, else
+            "detail".
+        strategy: How relevance becomes regions.
+        levels: The coarsest level of detail.
+        seed: For strategies that draw lots.
+        options: For the strategy, by name.
+        videos: The prompts show videos (Qwen3-VL): what is said of a picture then holds for each group of frames.
+        words: Of each picture, for sources that read them.
+        total: The budget is that of all pictures of a prompt together, and relevance decides between them.
+        **realize: For the family's adapter, such as depth=DepthRouting(), merge="pick" or merge="compressor".
 
-    >>> with attach(model, processor, budget=256):  # doctest: +SKIP
-    ...     out = model.generate(**inputs, max_new_tokens=64)
+    Returns:
+        An `Attachment`: a context manager that detaches at its end; `last` holds the allocations of the last call.
+
+    Raises:
+        InputError: In one line, for whatever cannot be used.
+
+    Example:
+        >>> with attach(model, processor, budget=256):  # doctest: +SKIP
+        ...     out = model.generate(**inputs, max_new_tokens=64)
     """
     around = wrappers(model)
     model = around.pop()
@@ -467,8 +483,17 @@ def adapter_options(backbone: Backbone) -> tuple[str, ...]:
 
 
 def detach(model: PreTrainedModel) -> None:
-    """Undo `attach`; the model is then what it was, to the bit and to the attribute. One that is not attached stays as
-    it is."""
+    """Undo `attach`: the model is then what it was, to the bit and to the attribute.
+
+    Args:
+        model: The one that was attached; one that is not stays as it is.
+
+    Returns:
+        Nothing.
+
+    Example:
+        >>> detach(model)  # doctest: +SKIP
+    """
     model = unwrapped(model)
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"this is not attached: detach() takes the model, got {shown(model)}")

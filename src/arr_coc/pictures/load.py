@@ -58,11 +58,22 @@ class Picture:
 def load_picture(source: Any, *, max_pixels: int = MAX_PIXELS, longest_side: int | None = None) -> Picture:
     """Read one picture.
 
-    source: a path, PIL image, numpy array (H, W), (H, W, 1|3|4) or (1|3|4, H, W), torch tensor (C, H, W), each also
-        with a leading batch axis of 1, uint8 or float in [0, 1]; bytes or an open binary file; or a `Picture`.
-    max_pixels: larger pictures are refused by their header, before decoding.
-    longest_side: reduce the pixels so that the longer side is at most this (JPEGs are decoded reduced, which is
-        faster and smaller); `Picture.height` and `.width` still tell the size as given.
+    Args:
+        source: A path, PIL image, numpy array (H, W), (H, W, 1|3|4) or (1|3|4, H, W), torch tensor (C, H, W), each also
+            with a leading batch axis of 1, uint8 or float in [0, 1]; bytes or an open binary file; or a `Picture`.
+        max_pixels: Larger pictures are refused by their header, before decoding.
+        longest_side: Reduce the pixels so that the longer side is at most this. JPEGs are decoded reduced, which is
+            faster and smaller.
+
+    Returns:
+        A `Picture`: pixels (H, W, 3) uint8; its height and width tell the size as given, also where it was reduced.
+
+    Raises:
+        InputError: For what is no picture, is broken or too large.
+
+    Example:
+        >>> load_picture("street.png").size  # doctest: +SKIP
+        (768, 1024)
     """
     max_pixels = whole(max_pixels, "max_pixels", 1, MAX_PIXELS)
     longest_side = None if longest_side is None else whole(longest_side, "longest_side", 1)

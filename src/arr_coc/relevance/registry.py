@@ -212,7 +212,23 @@ def provide(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def relevance_source(
     name: str, *, needs: Iterable[str] = ("pixels",), summary: str = "", extra: str | None = None, **more: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: a function (scene, question) → map becomes a source of relevance under this name, in this process."""
+    """Make a function a source of relevance under a name, in this process.
+
+    Args:
+        name: What `relevance=` then takes.
+        needs: What the function reads of its scene: "pixels", "words", "model", "previous", …
+        summary: One line, which its maps carry as a note.
+        extra: What pip installs its packages by.
+        **more: Further fields of `Source`.
+
+    Returns:
+        A decorator for a function of (scene, question) that gives a map (rows, cols) in [0, 1] or a `Relevance`.
+
+    Example:
+        >>> @relevance_source("centre", summary="what lies in the middle")  # doctest: +SKIP
+        ... def centre(scene, question):
+        ...     return np.outer(np.hanning(16), np.hanning(16))
+    """
     of_kind(name, str, "the name of a source")
     try:
         needed = {None} if isinstance(needs, str) else frozenset(needs)

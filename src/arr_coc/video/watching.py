@@ -127,11 +127,32 @@ def watch(
     cell: int = DEFAULT_CELL,
     advance: Callable[[SeenFrame], None] | None = None,
 ) -> Watched:
-    """frames: (H, W, 3) uint8 RGB, one after the other, all of one size.
+    """Decide where the tokens of a clip go: one budget over time and space.
 
-    budget: tokens of the whole clip; or keep: the share of its full count (a quarter). cap: tokens that one frame may
-    cost; full detail of a frame unless given. relevance, scorer, photos, clusters, cascade, foresee, mips: see
-    `VideoStream`. advance: called with each frame as it is seen.
+    Args:
+        frames: (H, W, 3) uint8 RGB, one after the other, all of one size.
+        query: The question.
+        budget: Tokens of the whole clip.
+        keep: The budget as a share of its full count; a quarter by default.
+        cap: Tokens that one frame may cost; full detail of a frame unless given.
+        seconds: When each frame was taken.
+        relevance: Who says where to look in a frame, as for `look`.
+        scorer: The one that was trained with a model.
+        photos: Whether the photo map may take part.
+        settings: Of the memory from frame to frame.
+        clusters: Whether regions are told apart, and by what.
+        cascade: Whether finer looks go only where coarse ones were promising.
+        foresee: Whether the place of the next frame is foretold by motion.
+        mips: How much of earlier frames a pyramid in time keeps.
+        cell: Pixels of one token at level 0.
+        advance: Called with each frame as it is seen.
+
+    Returns:
+        A `Watched`: the allocation of every frame, and what it costs in all.
+
+    Example:
+        >>> watch(frames, "What does the sign say?", keep=0.1).tokens  # doctest: +SKIP
+        480
     """
     request = Request.of(budget, keep, cell=cell)
     share = DEFAULT_KEEP if request.keep is None else request.keep
