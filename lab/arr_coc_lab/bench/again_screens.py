@@ -1,7 +1,7 @@
 """`bench again --screens`: the steps of an agent at one screen, asked one by one and seen one after the other.
 
 Work is counted as it is done: every run of the tower and of the language model is watched, but for single tokens, which
-are those of answers. The map of a question is made anew for every frame by every way, and is not counted here.
+are those of answers. The map of a question is the same for all ways, and is not counted here.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from arr_coc.core.files import read_text
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.core.kept import ByteStore
 from arr_coc.pictures.load import load_picture
+from arr_coc.relevance.registry import relevance_for
+from arr_coc.relevance.scene import Scene
 
 from ..statistics import Estimate, paired, paired_bootstrap, proportion
 from .machine import machine_facts
@@ -106,14 +108,18 @@ def measure_screens(options: AgainOptions, run: BenchRun, keep: float) -> Report
     with run.progress(len(steps), "looking") as advance:
         for image, asked in steps.items():
             pixels = load_picture(options.screens / image).pixels
+            view = model.view(pixels)
+            scene = Scene(view.tensors["canvas"], scorer=model.scorer, kept=view.kept)
+            maps = [relevance_for("auto", scene, one["query"]) for one in asked]
             for way, counted in eyes.items():
                 eye = counted.eye.see(pixels) if way == SEEN else counted.eye.set_image(pixels)
-                for one in asked:
-                    order = RASTER if way == ONE else OVERVIEW_FIRST
+                for one, relevance in zip(asked, maps, strict=True):
                     how: dict[str, Any] = {"hints": "none", "scale": 1, "max_new_tokens": NEW_TOKENS}
-                    said = eye.ask(one["query"], keep=keep, order=order, **how).text
+                    how |= {"relevance": relevance, "order": RASTER if way == ONE else OVERVIEW_FIRST}
+                    said = eye.ask(one["query"], keep=keep, **how).text
                     rows[way].append((exact(said, [one["answer"]]), anls(said, [one["answer"]])))
             advance()
+            run.save_sometimes(lambda: {"schema": 1, "questions": {way: len(found) for way, found in rows.items()}})
     facts = {"steps": str(len(steps)), "questions": str(len(rows[ONE])), "of tokens": options.keep}
     facts |= {"model": "mini, not trained for it", **machine_facts(("onnxruntime",))}
     table = screens_table(eyes, {way: np.array(found) for way, found in rows.items()}, facts)
