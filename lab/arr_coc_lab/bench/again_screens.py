@@ -31,7 +31,7 @@ from .run import BenchRun
 from .suite import suite
 from .vqa import anls, exact
 
-ONE, FIRST, SEEN = "single asks", "single asks, overview first", "seen one after the other"
+ONE, SEEN = "single asks", "seen one after the other"
 NEW_TOKENS = 32
 
 
@@ -91,7 +91,7 @@ def steps_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def measure_screens(options: AgainOptions, run: BenchRun, keep: float) -> Report:
-    """All steps by three ways: accuracy, and the work of tower and prompt."""
+    """All steps by both ways: accuracy, and the work of tower and prompt."""
     from transformers import AutoConfig
 
     from arr_coc.eye.eye import Eye, beside
@@ -102,8 +102,7 @@ def measure_screens(options: AgainOptions, run: BenchRun, keep: float) -> Report
     assert options.screens is not None
     steps, folder = steps_of(options.screens), part_folder(MINI, options.weights)
     model, config = Eye(LightEngine(folder), **beside(folder)), AutoConfig.from_pretrained(folder)
-    eyes = {ONE: CountedEye(model, config, 0), FIRST: CountedEye(model, config, 0)}
-    eyes[SEEN] = CountedEye(model, config, 1 << 30)
+    eyes = {ONE: CountedEye(model, config, 0), SEEN: CountedEye(model, config, 1 << 30)}
     rows: dict[str, list[tuple[float, float]]] = {way: [] for way in eyes}
     with run.progress(len(steps), "looking") as advance:
         for image, asked in steps.items():
@@ -119,8 +118,15 @@ def measure_screens(options: AgainOptions, run: BenchRun, keep: float) -> Report
                     said = eye.ask(one["query"], keep=keep, **how).text
                     rows[way].append((exact(said, [one["answer"]]), anls(said, [one["answer"]])))
             advance()
-            run.save_sometimes(lambda: {"schema": 1, "questions": {way: len(found) for way, found in rows.items()}})
-    facts = {"steps": str(len(steps)), "questions": str(len(rows[ONE])), "of tokens": options.keep}
+            run.save_sometimes(lambda: report_of(options, eyes, rows, len(steps)).document)
+    return report_of(options, eyes, rows, len(steps))
+
+
+def report_of(
+    options: AgainOptions, eyes: dict[str, CountedEye], rows: dict[str, list[tuple[float, float]]], steps: int
+) -> Report:
+    """What was found so far."""
+    facts = {"steps": str(steps), "questions": str(len(rows[ONE])), "of tokens": options.keep}
     facts |= {"model": "mini, not trained for it", **machine_facts(("onnxruntime",))}
     table = screens_table(eyes, {way: np.array(found) for way, found in rows.items()}, facts)
     share, bar = eyes[SEEN].operations / eyes[ONE].operations, suite("again")["bars"]["screens"]
