@@ -12,9 +12,11 @@ import torch
 
 from arr_coc.core.alphabet import IDS, QUESTION, question_row
 from arr_coc.core.errors import InputError
+from arr_coc.core.kept import ByteStore, PictureStore
 from arr_coc.relevance.scorer.onnx_scorer import OnnxScorer, canvas_of, question_of, score_picture
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer, ReadingScorerConfig
 from arr_coc.relevance.scorer.reduced import MOST_PIXELS
+from arr_coc.relevance.scorer.source import ScorerRelevance
 
 SMALL = ReadingScorerConfig(
     narrow=16, middle=32, wide=32, query_width=32, fine=1, before=1, after=1, coarse=1, heads=4, waves=3
@@ -116,3 +118,22 @@ def test_a_folder_without_weights_and_with_broken_ones_say_so(exported, tmp_path
         (tmp_path / "model.safetensors").write_bytes(data)
     with pytest.raises(InputError, match="cannot be read"):
         score_picture(tmp_path, picture(), "x")
+
+
+def test_what_is_read_of_a_picture_is_read_once(exported, monkeypatch):
+    """On a processor without torch and with it; the maps are those of asking anew."""
+    pixels = np.random.default_rng(5).integers(0, 256, (70, 100, 3), np.uint8)
+    scorer, seen = ScorerRelevance(exported), []
+    for kind in (OnnxScorer, ReadingScorer):
+        see = kind.see
+        monkeypatch.setattr(kind, "see", lambda self, given, see=see: seen.append(1) or see(self, given))
+    anew = [scorer.of_pixels(pixels, query).map for query in ("Who?", "What is the total?")]
+    tensor = torch.from_numpy(pixels).permute(2, 0, 1) / 255
+    by_torch = [scorer._by_torch(tensor, query).map for query in ("Who?", "What is the total?")]
+    assert len(seen) == 4
+    kept = PictureStore(ByteStore(1 << 24), "picture")
+    for query, one, other in zip(("Who?", "What is the total?"), anew, by_torch, strict=True):
+        assert (scorer.of_pixels(pixels, query, kept=kept).map == one).all()
+        assert np.allclose(scorer._by_torch(tensor, query, kept).map, other, atol=1e-5)
+    assert len(seen) == 6
+    assert (anew[0] != anew[1]).any()

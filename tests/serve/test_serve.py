@@ -19,6 +19,7 @@ from forked import Zygote
 from PIL import Image
 from serve_client import GRAY, JSON, PINK, SIGNS, STREET, Gate, Served, data_url, until
 
+from arr_coc.core.kept import ByteStore
 from arr_coc.relevance.registry import relevance_source, remove_source
 
 
@@ -344,3 +345,32 @@ def test_told_to_end_it_finishes_what_it_says(zygote: Zygote, eye: Any, tmp_path
     assert ended.code == 0
     assert "Traceback" not in ended.err
     assert re.search(r"POST /v1/chat/completions 200 .*tokens=48 full=96", ended.err)
+
+
+def test_a_later_question_uses_what_its_own_key_has_made(
+    serving: Callable[..., Any], wanted: Callable[..., Any]
+) -> None:
+    from openai import OpenAI
+
+    own = {"budget": 24, "order": "overview_first"}
+    with serving() as served:
+        memory = served.engine.eye.memory = ByteStore(1 << 26)
+        first = served.ask(PINK, own=own)
+        size, hits = memory.size, memory.hits
+        assert size > 0
+        assert served.ask(PINK, own=own).choices[0].message.content == first.choices[0].message.content
+        assert (memory.size, memory.hits) == (size, hits + 4), "the scorer's reading, both parts and the beginning"
+        second = served.ask(GRAY, own=own)
+        assert memory.hits == hits + 7
+        assert second.choices[0].message.content == wanted(GRAY, budget=24, order="overview_first").text
+        size, hits = memory.size, memory.hits
+        served.client = OpenAI(base_url=f"{served.address}/v1", api_key="another", max_retries=0, timeout=120)
+        assert served.ask(PINK, own=own).choices[0].message.content == first.choices[0].message.content
+        assert memory.hits == hits, "nothing of the first key's"
+        assert memory.size > size
+
+
+def test_an_unknown_order_is_refused(server: Served) -> None:
+    status, words = refusal(server, PINK, own={"budget": 24, "order": "backwards"})
+    assert status == 400
+    assert "overview_first" in words

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from time import perf_counter, process_time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from arr_coc.allocation.frame import leaves_of
-from arr_coc.allocation.overlay import OVERVIEW_FIRST, RASTER
+from arr_coc.allocation.overlay import OVERVIEW_FIRST, RASTER, overview_of
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import same_settings, writing
 from arr_coc.core.folders import MINI, SCORER, part_folder
@@ -208,6 +209,7 @@ def measure(options: AgainOptions, run: BenchRun) -> Report:
         **machine_facts(("torch", "transformers", "onnxruntime")),
     }
     tables = [accuracy_table(answers, asked, ways, facts), cost_table(answers, asked, ways, facts)]
+    tables.append(shapes_table(keep))
     lines = list(told(answers, asked, ways))
     document = {"schema": 1, "tables": [table.to_json() for table in tables], "lines": lines}
     page = [*tables, "\n".join(f"- {line}" for line in lines)]
@@ -234,7 +236,9 @@ def rows_of(
     """One row for each question and way; cost and seconds where they are told."""
     picture, scorer = load_picture(questions[0].image), part_folder(SCORER, weights)
     mapping = eyes.light.view(picture.pixels)
-    scene = Scene(mapping.picture.pixels, scorer=eyes.light.scorer, device=eyes.device, kept=mapping.kept)
+    # As the model sees it, so that its letters are measured before the first way is asked, and for all of them.
+    shown = mapping.tensors.get("canvas", mapping.picture.pixels)
+    scene = Scene(shown, scorer=eyes.light.scorer, device=eyes.device, kept=mapping.kept)
     config = eyes.stock.model.config
     maps = {one.name: relevance_for("auto", scene, one.text) for one in questions}
     costly = [number for number in SUITE["numbers"] if number <= len(questions)]
@@ -259,6 +263,7 @@ def rows_of(
                 max_new_tokens=NEW_TOKENS,
                 **own,
             )
+            took = eyes.clock() - started
             yield {
                 "question": question.name,
                 "cell": name,
@@ -271,7 +276,7 @@ def rows_of(
                 "tokens": answer.tokens,
                 "full": answer.full,
                 "GFLOP": round(cost.of(answer, question.text), 4),
-                "ms": round(1000 * (eyes.clock() - started), 2) if timed else None,
+                "ms": round(1000 * took, 2) if timed else None,
             }
 
 
@@ -342,6 +347,40 @@ def cumulative(answers: AnswerStore, asked: Sequence[Sequence[Question]], way: s
     several = [one for one in asked if len(one) == longest]
     costs = [numbered(answers, several, way, number, "GFLOP") for number in range(1, longest + 1)]
     return np.cumsum([found.mean() for found in costs]).tolist() if all(map(len, costs)) else []
+
+
+def shapes_table(keep: float) -> Table:
+    """What the same ways would cost with a large model's shapes: computed, not measured."""
+    shapes = {name: SimpleNamespace(**SUITE["shapes"][name]) for name in ("vision", "text")}
+    rows, cols, letters = (SUITE["shapes"][name] for name in ("rows", "cols", "words"))
+    full = rows * cols
+    budget = int(keep * full)
+    overview = int(np.prod([-(-side >> overview_of(rows, cols, budget).level) for side in (rows, cols)]))
+    see, find = scorer_operations(part_folder(SCORER), (1024, 1280), 48)
+
+    def tower(leaves: int) -> float:
+        return tower_operations(shapes["vision"], [4 * leaves] * (shapes["vision"].depth + 1)) / 1e9 if leaves else 0.0
+
+    def language(read: int, before: int = 0) -> float:
+        return language_operations(shapes["text"], [read] * shapes["text"].num_hidden_layers, before) / 1e9
+
+    again = find + tower(budget - overview) + language(budget - overview + letters, overview)
+    first = see + again + tower(overview) + language(overview)
+    costs = {
+        TODAY: [see + find + tower(budget) + language(budget + letters)] * 2,
+        AGAIN: [first, again],
+        FULL: [tower(full) + language(full + letters)] * 2,
+        CACHED: [tower(full) + language(full + letters), language(letters, full)],
+    }
+    wins = 1 + (costs[CACHED][0] - first) / (again - costs[CACHED][1])
+    lines = tuple(
+        {"way": way, "what": "GFLOP", "q1": one, "q2": two, "second": two / one} for way, (one, two) in costs.items()
+    )
+    columns = {name: title for name, title in SUITE["costs"].items() if name in ("way", "q1", "q2", "second")}
+    found = f"all tokens with a prefix cache cost less in sum from question {int(np.ceil(wins + 1e-9))} on"
+    facts = {"shapes": SUITE["shapes"]["name"], "tokens": f"{budget} of {full}, {overview} of them the overview"}
+    facts["computed, not measured"] = found
+    return Table("The shapes of a large model", columns, lines, facts)
 
 
 def told(answers: AnswerStore, asked: Sequence[Sequence[Question]], ways: Sequence[str]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """`bench again --screens`: the steps of an agent at one screen, asked one by one and seen one after the other.
 
 Work is counted as it is done: every run of the tower and of the language model is watched, but for single tokens, which
-are those of answers. The map of a question is made anew for every frame by every way, and is not counted here.
+are those of answers. The map of a question is the same for all ways, and is not counted here.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from arr_coc.core.files import read_text
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.core.kept import ByteStore
 from arr_coc.pictures.load import load_picture
+from arr_coc.relevance.registry import relevance_for
+from arr_coc.relevance.scene import Scene
 
 from ..statistics import Estimate, paired, paired_bootstrap, proportion
 from .machine import machine_facts
@@ -29,7 +31,7 @@ from .run import BenchRun
 from .suite import suite
 from .vqa import anls, exact
 
-ONE, FIRST, SEEN = "single asks", "single asks, overview first", "seen one after the other"
+ONE, SEEN = "single asks", "seen one after the other"
 NEW_TOKENS = 32
 
 
@@ -89,7 +91,7 @@ def steps_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def measure_screens(options: AgainOptions, run: BenchRun, keep: float) -> Report:
-    """All steps by three ways: accuracy, and the work of tower and prompt."""
+    """All steps by both ways: accuracy, and the work of tower and prompt."""
     from transformers import AutoConfig
 
     from arr_coc.eye.eye import Eye, beside
@@ -100,21 +102,31 @@ def measure_screens(options: AgainOptions, run: BenchRun, keep: float) -> Report
     assert options.screens is not None
     steps, folder = steps_of(options.screens), part_folder(MINI, options.weights)
     model, config = Eye(LightEngine(folder), **beside(folder)), AutoConfig.from_pretrained(folder)
-    eyes = {ONE: CountedEye(model, config, 0), FIRST: CountedEye(model, config, 0)}
-    eyes[SEEN] = CountedEye(model, config, 1 << 30)
+    eyes = {ONE: CountedEye(model, config, 0), SEEN: CountedEye(model, config, 1 << 30)}
     rows: dict[str, list[tuple[float, float]]] = {way: [] for way in eyes}
     with run.progress(len(steps), "looking") as advance:
         for image, asked in steps.items():
             pixels = load_picture(options.screens / image).pixels
+            view = model.view(pixels)
+            scene = Scene(view.tensors["canvas"], scorer=model.scorer, kept=view.kept)
+            maps = [relevance_for("auto", scene, one["query"]) for one in asked]
             for way, counted in eyes.items():
                 eye = counted.eye.see(pixels) if way == SEEN else counted.eye.set_image(pixels)
-                for one in asked:
-                    order = RASTER if way == ONE else OVERVIEW_FIRST
+                for one, relevance in zip(asked, maps, strict=True):
                     how: dict[str, Any] = {"hints": "none", "scale": 1, "max_new_tokens": NEW_TOKENS}
-                    said = eye.ask(one["query"], keep=keep, order=order, **how).text
+                    how |= {"relevance": relevance, "order": RASTER if way == ONE else OVERVIEW_FIRST}
+                    said = eye.ask(one["query"], keep=keep, **how).text
                     rows[way].append((exact(said, [one["answer"]]), anls(said, [one["answer"]])))
             advance()
-    facts = {"steps": str(len(steps)), "questions": str(len(rows[ONE])), "of tokens": options.keep}
+            run.save_sometimes(lambda: report_of(options, eyes, rows, len(steps)).document)
+    return report_of(options, eyes, rows, len(steps))
+
+
+def report_of(
+    options: AgainOptions, eyes: dict[str, CountedEye], rows: dict[str, list[tuple[float, float]]], steps: int
+) -> Report:
+    """What was found so far."""
+    facts = {"steps": str(steps), "questions": str(len(rows[ONE])), "of tokens": options.keep}
     facts |= {"model": "mini, not trained for it", **machine_facts(("onnxruntime",))}
     table = screens_table(eyes, {way: np.array(found) for way, found in rows.items()}, facts)
     share, bar = eyes[SEEN].operations / eyes[ONE].operations, suite("again")["bars"]["screens"]
