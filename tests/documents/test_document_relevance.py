@@ -7,9 +7,12 @@ import pytest
 from small_pdf import small_pdf
 
 from arr_coc import InputError, look
+from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.draw import document_sheet
 from arr_coc.pictures.document import Document, DocumentPage
 from arr_coc.pictures.words import make_words
+from arr_coc.relevance import document as relevances
+from arr_coc.relevance.scorer.spelling import asked_words, letter_board, spelled, spelled_scores, written
 from arr_coc.relevance.words.joint import joint_shares, text_scores
 from arr_coc.relevance.words.source import answer_shares
 
@@ -91,3 +94,45 @@ def test_the_contact_sheet_shows_funded_pages_bright(long_report):
     assert not (np.abs(nothing.astype(int) - (255, 205, 70)).sum(2) < 60).any()
     with pytest.raises(InputError, match="other pages"):
         document_sheet(Document.of(long_report, "1-3"), found)
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory):
+    """Four pages as pictures, of which the third is about Milford; all have a total."""
+    names = ("Aldermoor", "Brackwell", "Milford", "Dunmere")
+    pages = tuple((f"72 600 Td (Report of {name}) Tj 0 -60 Td (Total: {n}0.50) Tj", "") for n, name in enumerate(names))
+    path = small_pdf(tmp_path_factory.mktemp("scans") / "report.pdf", pages)
+    return Document.of([page.draw(1000).pixels[200:360, 60:380] for page in Document.of(path)])
+
+
+def test_scanned_pages_are_told_apart_by_the_letters_of_the_question(scans, monkeypatch):
+    asked: list[int] = []
+    drawn = relevances._drawn
+    monkeypatch.setattr(relevances, "_drawn", lambda page, *how: asked.append(page.number) or drawn(page, *how))
+    found = look(scans, "What is the total of Milford?", budget=40, relevance="scorer")
+    assert found.best.number == 3
+    assert found.tokens == 40
+    assert 3 in asked
+    assert len(asked) == relevances.ASKED < len(scans)
+    assert any("letters of 4 pages were searched" in note for note in found.notes)
+    asked.clear()
+    # Where no word tells the pages apart, the scorer is asked about each.
+    look(scans, "zzz?", budget=40, relevance="scorer")
+    assert asked == [1, 2, 3, 4]
+
+
+def test_words_are_found_among_letters_where_they_stand(scans):
+    folder = part_folder(SCORER)
+    words = asked_words("What is the total of Milford?")
+    assert [word.texts[0] for word in words] == ["total", "milford"]
+    there = np.stack([spelled(letter_board(folder, page.draw().pixels), words) for page in scans])
+    assert there[:, 0].min() > 0.5
+    assert there[:, 1].argmax() == 2
+    assert there[2, 1] > 2 * np.delete(there[:, 1], 2).max()
+    scores = spelled_scores(there, words)
+    assert scores.argmax() == 2
+    blank = letter_board(folder, np.full((400, 600, 3), 255, np.uint8))
+    assert spelled(blank, words).max() < 0.1
+    pixels = np.full((200, 300, 3), 255, np.uint8)
+    pixels[80:90, 100:140] = 0
+    assert written(pixels).shape[0] < 80

@@ -114,3 +114,38 @@ def test_who_takes_one_picture_says_that_there_are_more_pages(report):
     picture, words = load_page(report)
     assert picture.notes == ("page 1 of 3: the others are not looked at here",)
     assert words.texts[0] == "page1"
+
+
+def locked(path: Path, source: Path) -> Path:
+    """The same PDF behind a password that nobody knows."""
+    name, key = "00" * 16, "/O <" + "ab" * 32 + "> /U <" + "cd" * 32 + ">"
+    entry = f"/ID [<{name}> <{name}>] /Encrypt << /Filter /Standard /V 1 /R 2 /P -4 {key} >>"
+    path.write_bytes(source.read_bytes().replace(b"trailer << ", f"trailer << {entry} ".encode()))
+    return path
+
+
+def test_locked_empty_and_endless_pdfs_are_one_line_and_the_good_of_a_list_is_kept(tmp_path, report):
+    secret, nothing = locked(tmp_path / "secret.pdf", report), tmp_path / "nothing.pdf"
+    nothing.write_bytes(b"")
+    endless = small_pdf(tmp_path / "endless.pdf")
+    kids = b" ".join([b"4 0 R"] * 10_000)
+    endless.write_bytes(endless.read_bytes().replace(b"[4 0 R] /Count 1", b"[" + kids + b"] /Count 10000"))
+    for file, said in ((secret, "locked by a password"), (nothing, "empty"), (endless, "10000 pages, more than 2000")):
+        with pytest.raises(InputError, match=said) as caught:
+            look(file, "What is the total?", budget=9)
+        assert "\n" not in str(caught.value)
+    assert len(Document.of(endless, "9990-9999")) == 10
+    found = look([secret, report, nothing], "What is the total of page2?", budget=30)
+    assert [share.number for share in found.pages] == [1, 2, 3]
+    assert [note.split(":")[0] for note in found.notes[:2]] == ["left out", "left out"]
+    assert found.best.number == 2
+
+
+def test_a_page_that_the_pdf_has_lost_is_a_note(tmp_path, report):
+    torn = tmp_path / "torn.pdf"
+    torn.write_bytes(report.read_bytes().replace(b"6 0 obj\n<< /Type /Page", b"6 0 obj\n<< /Type /Xage"))
+    found = look(torn, "What is the total of page3?", budget=30)
+    assert [share.number for share in found.pages] == [1, 3]
+    assert found.of_pages == 3
+    assert found.notes[0].startswith("left out: page 2 of torn.pdf cannot be drawn")
+    assert found.tokens == 30

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
 
-from arr_coc import InputError, Relevance
+from arr_coc import InputError, Relevance, look
 from arr_coc.looking import prepare
-from arr_coc.pictures import load
+from arr_coc.pictures import load, regions
 from arr_coc.pictures.load import load_picture
 from arr_coc.relevance.large import FINE_SIDE, TILE, read_tiles, tile_worth
 
@@ -60,3 +61,33 @@ def test_a_jpeg_beyond_the_limit_is_read_reduced_and_only_so(tmp_path, monkeypat
     monkeypatch.setattr(load, "MOST_REDUCED", 1_000_000)
     with pytest.raises(InputError, match="too many pixels"):
         load_picture(tmp_path / "huge.jpg", longest_side=400)
+
+
+def test_a_tiff_beyond_the_limit_is_read_by_regions_or_told_in_one_line(tmp_path, monkeypatch):
+    rng = np.random.default_rng(3)
+    pixels = rng.integers(0, 255, (1200, 1600, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "strips.tif")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 500_000)
+    with monkeypatch.context() as without:
+        without.setattr(regions, "find_spec", lambda name: None)
+        for how in (load_picture, look):
+            line = {"longest_side": 400} if how is load_picture else {"query": "what?", "budget": 9}
+            with pytest.raises(InputError, match=r"^[^\n]*too many pixels[^\n]*arr-coc\[slides\][^\n]*$"):
+                how(tmp_path / "strips.tif", **line)
+    tifffile = pytest.importorskip("tifffile")
+    tifffile.imwrite(tmp_path / "tiles.tif", pixels, tile=(256, 256), photometric="rgb")
+    tifffile.imwrite(tmp_path / "white.tif", 255 - pixels[..., 0], tile=(64, 64), photometric="miniswhite")
+    expected = cv2.resize(pixels, (400, 300), interpolation=cv2.INTER_AREA)
+    for name in ("strips.tif", "tiles.tif"):
+        picture = load_picture(tmp_path / name, longest_side=400)
+        assert picture.size == (1200, 1600)
+        assert np.abs(picture.pixels.astype(int) - expected).max() <= 1
+    grey = load_picture(tmp_path / "white.tif", longest_side=400).pixels
+    assert np.abs(grey[..., 0].astype(int) - expected[..., 0]).max() <= 1
+    odd = load_picture(tmp_path / "tiles.tif", longest_side=331).pixels
+    assert odd.shape == (248, 331, 3)
+    assert abs(float(odd.mean()) - float(pixels.mean())) < 1
+    assert look(tmp_path / "tiles.tif", "what?", budget=9, relevance="detail").tokens == 9
+    (tmp_path / "torn.tif").write_bytes((tmp_path / "tiles.tif").read_bytes()[:5000])
+    with pytest.raises(InputError, match=r"^[^\n]+$"):
+        load_picture(tmp_path / "torn.tif", longest_side=400)

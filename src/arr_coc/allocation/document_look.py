@@ -126,7 +126,8 @@ def allocate_pages(
             given = blank(frames[number], spent)
         elif spent and known is not None:
             given = _laid(np.asarray(known.map), frames[number], spent, request)
-        shares.append(PageShare(page.number, page.name, full[number], given, _reason(relevances[number], spent)))
+        why, worth = _reason(relevances[number], spent), relevances[number].peak
+        shares.append(PageShare(page.number, page.name, full[number], given, why, worth))
     out = [share.number for share in shares if not share.tokens]
     if out:
         notes = (*notes, f"{LEFT_OUT}{'page' if len(out) == 1 else 'pages'} {listed(out)}")

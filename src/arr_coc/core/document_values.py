@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from . import notebook
-from .checks import of_kind, shown, whole
+from .checks import frozen, of_kind, shown, whole
 from .errors import InputError
 from .values import Allocation, Comparison, compare
 
@@ -20,7 +22,8 @@ class PageShare:
     """What one page got.
 
     number: from 1, as the document counts its pages. name: for captions. full: the tokens of the whole page.
-    allocation: its regions; None where the page got no token. why: one line.
+    allocation: its regions; None where the page got no token. why: one line. worth: what its best place is worth,
+    beside those of the other pages; tokens also go where much is a little likely.
     """
 
     number: int
@@ -28,6 +31,7 @@ class PageShare:
     full: int
     allocation: Allocation | None = None
     why: str = ""
+    worth: float = 0.0
 
     @property
     def tokens(self) -> int:
@@ -100,6 +104,11 @@ class DocumentAllocation:
         """Pages by their tokens, most first."""
         return tuple(sorted(self.pages, key=lambda page: (-page.tokens, page.number)))
 
+    @property
+    def best(self) -> PageShare:
+        """The page that most likely answers."""
+        return max(self.pages, key=lambda page: (page.worth, page.tokens, -page.number))
+
     def page(self, number: int) -> PageShare:
         """The page of a number."""
         found = next((page for page in self.pages if page.number == number), None)
@@ -113,6 +122,7 @@ class DocumentAllocation:
         pages = [
             {
                 **{"number": page.number, "name": page.name, "full": page.full, "tokens": page.tokens, "why": page.why},
+                "worth": page.worth,
                 "allocation": None if page.allocation is None else page.allocation.to_json(),
             }
             for page in self.pages
@@ -171,11 +181,14 @@ class DocumentAllocation:
 
 
 def _page_of(data: Mapping[str, Any]) -> PageShare:
-    held = data.get("allocation")
+    held, worth = data.get("allocation"), frozen(data.get("worth", 0.0), "worth of a page", np.float64)
+    if worth.ndim:
+        raise InputError(f"worth of a page must be a number, got {shown(data.get('worth'))}")
     return PageShare(
         whole(data.get("number"), "number of a page", 1),
         str(data.get("name", "")),
         whole(data.get("full"), "full of a page"),
         None if held is None else Allocation.from_json(held),
         str(data.get("why", "")),
+        float(worth),
     )

@@ -212,9 +212,7 @@ def ask_page_by_page(
     look = look_through(document, query, request, for_pages(relevance), offers, MOST_READ)
     by_number = {page.number: number for number, page in enumerate(document.pages)}
     asked: list[tuple[DocumentPage, Answer]] = []
-    for share in look.allocation.ranked[:MOST_READ]:
-        if not share.tokens:
-            break
+    for share in sorted(look.allocation.funded, key=lambda one: (-one.worth, -one.tokens, one.number))[:MOST_READ]:
         number = by_number[share.number]
         page, known = document.pages[number], look.relevances[number].relevance
         answer = asker(page.draw(), page.words, share.tokens, known)

@@ -15,10 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from ..core.errors import InputError
 from .document_sheets import FrameSheet, PdfSheet, PictureSheet, frames_of, open_once
 from .load import Picture, load_picture
 from .pdf import PdfFile, PdfPage, PdfPlace, drawn_size, is_pdf, opened_pdf, page_numbers, pdf_name, readable
+from .regions import region_reader, region_size
 from .words import Words
 
 # Pages of one document. More are told before any work.
@@ -231,7 +234,8 @@ def _of_pdf(file: PdfFile, pages: Any) -> Document:
 
 
 def _of_tiff(file: Any, pages: Any) -> Document:
-    name = "the TIFF given" if isinstance(file, bytes) else Path(file).name
+    file = file if isinstance(file, bytes) else Path(file)
+    name = "the TIFF given" if isinstance(file, bytes) else file.name
     sizes: list[tuple[int, int]] = []
     try:
         with frames_of(file) as image:
@@ -241,6 +245,8 @@ def _of_tiff(file: Any, pages: Any) -> Document:
     except EOFError:
         pass
     except Exception as error:  # decoders meet hostile bytes and raise struct.error, ValueError, SyntaxError and more
+        if isinstance(error, Image.DecompressionBombError) and region_reader(file) is not None and not sizes:
+            return Document((DocumentPage(1, name, region_size(file), PictureSheet(file)),), name, of_pages=1)
         if not sizes:
             return _listed_picture(file)
         note = f"left out: frames of {name} after {len(sizes)} cannot be read ({' '.join(str(error).split())})"

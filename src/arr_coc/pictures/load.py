@@ -21,6 +21,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from ..core.checks import whole
 from ..core.errors import InputError
 from ..core.stopping import Stopped
+from .regions import REMEDY, reduced_by_regions, region_reader, region_size
 from .svg import svg_png
 
 # Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
@@ -156,8 +157,13 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
             with image:
                 name = os.path.basename(label) or label
                 return _from_pil(image, name, label, MOST_REDUCED, longest_side, reduce_while_decoding=True)
+        if whole and longest_side is not None and region_reader(file) is not None:
+            height, width = region_size(file)
+            pixels = reduced_by_regions(file, longest_side)
+            return Picture(pixels, file.name, height, width, ("read by regions, and reduced",))
         raise InputError(
             f"{label} has too many pixels: {error}; resize it to at most {max_pixels // 1_000_000} megapixels"
+            + (f", or {REMEDY}" if max_pixels == MAX_PIXELS and isinstance(file, Path) else "")
         ) from error
     except UnidentifiedImageError as error:
         converted = _foreign(file, label, max_pixels)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -192,8 +193,8 @@ def _by_letters(
 ) -> dict[int, PageRelevance]:
     """Pages that the scorer would be asked about, by the words of the question that their letters spell. Empty where
     nothing is found that tells pages apart: then the scorer itself is asked about each."""
-    named = asked_words(query)
-    if len(pages) < 2 or not named or not (isinstance(relevance, str) and relevance in ("auto", "scorer")):
+    named, by_name = asked_words(query), isinstance(relevance, str) and relevance in ("auto", "scorer")
+    if len(pages) < 2 or not named or not by_name or not getattr(offers.scorer, "has_graph", offers.scorer is None):
         return {}
     room = min(MOST_LETTER_PIXELS, max(LEAST_PIXELS, LETTER_PIXELS // len(pages)))
     there: dict[int, np.ndarray] = {}
@@ -224,21 +225,23 @@ def _by_letters(
     return found
 
 
-_boards: WeakKeyDictionary[DocumentPage, np.ndarray] = WeakKeyDictionary()
+# By page: whose letters they are, and where they stand.
+_boards: WeakKeyDictionary[DocumentPage, tuple[Path, np.ndarray]] = WeakKeyDictionary()
 
 
 def _board(page: DocumentPage, query: str, relevance: Any, offers: PageOffers, room: int) -> np.ndarray | None:
-    """The letters of a page; None where the scorer is not what it would be asked by, or reads without letters."""
+    """The letters of a page; None where the scorer is not what it would be asked by."""
     check_stop()
-    if page in _boards:
-        return _boards[page]
-    scene = _scene(page, offers, room)
+    folder, board = _boards.get(page, (None, None))
     scorer = offers.scorer or ScorerRelevance.bundled()
-    if resolve(relevance, scene, query)[0].name != "scorer" or not getattr(scorer, "has_graph", False):
+    if board is not None and folder == scorer.folder:
+        return board
+    scene = _scene(page, offers, room)
+    if resolve(relevance, scene, query)[0].name != "scorer" or not scorer.has_graph:
         return None
     board = letter_board(scorer.folder, scene.pixels)
     if len(_boards) < KEPT_BOARDS:
-        _boards[page] = board
+        _boards[page] = (scorer.folder, board)
     return board
 
 
