@@ -14,12 +14,12 @@ import measure_house as house
 # What the house may be at most. The aims of the plan stand in docs/architecture.md; these only ever go down, but for
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints.
 MOST = {
-    "library": {"lines": 30_500, "files": 191},
-    "together": {"lines": 79_000, "files": 461},
+    "library": {"lines": 30_520, "files": 191},
+    "together": {"lines": 79_110, "files": 461},
     "doors": {"allocate": 2_975, "look": 14_720, "attach": 16_080, "ask": 21_075, "Esper": 22_210},
     "long_functions": 12,
     "wide_functions": 32,
-    "lines_with_any": 1_665,
+    "lines_with_any": 1_669,
     "class_names_twice": 0,
     "circles": 0,
 }
