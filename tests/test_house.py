@@ -15,10 +15,10 @@ import measure_house as house
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints.
 MOST = {
     "library": {"lines": 30_500, "files": 191},
-    "together": {"lines": 79_000, "files": 461},
+    "together": {"lines": 78_925, "files": 461},
     "doors": {"allocate": 2_975, "look": 14_720, "attach": 16_080, "ask": 21_075, "Esper": 22_210},
-    "long_functions": 12,
-    "wide_functions": 32,
+    "long_functions": 1,
+    "wide_functions": 28,
     "lines_with_any": 1_665,
     "class_names_twice": 0,
     "circles": 0,

@@ -21,6 +21,9 @@ from transformers import (
     Qwen3VLProcessor,
 )
 
+from arr_coc.core.alphabet import encode
+from arr_coc_lab.train.mini_model import NAMED_TOKENS
+
 SPECIAL = (
     "<|endoftext|>",
     "<|im_start|>",
@@ -63,12 +66,7 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         padding_side="left",
-        extra_special_tokens={
-            "image_token": "<|image_pad|>",
-            "video_token": "<|video_pad|>",
-            "vision_start_token": "<|vision_start|>",
-            "vision_end_token": "<|vision_end|>",
-        },
+        extra_special_tokens=NAMED_TOKENS,
     )
 
 
@@ -84,6 +82,12 @@ def tiny_processor() -> PictureProcessor:
     return PictureProcessor(
         image_processor=images, tokenizer=tiny_tokenizer(), video_processor=None, chat_template=CHAT
     )
+
+
+def characters(*texts: str) -> torch.Tensor:
+    """(B, L) of `mini`'s alphabet, 0 = padding."""
+    length = max(map(len, texts))
+    return torch.tensor([encode(text) + [0] * (length - len(text)) for text in texts])
 
 
 def tiny_model(seed: int = 0, attention: str = "sdpa", moe: bool = False, layers: int = 4) -> Any:

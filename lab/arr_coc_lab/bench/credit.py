@@ -68,31 +68,12 @@ def measure(options: CreditOptions, run: BenchRun) -> Report:
 def training_of(plan: CreditOptions, rule: str) -> ScorerOptions:
     """One rule's training; only what it learns by differs."""
     seconds = 1e9 if plan.steps else plan.seconds
-    return ScorerOptions(
-        source="boxes" if rule == "boxes" else "outcomes",
-        credit="derivative" if rule == "boxes" else rule,
-        reader=plan.weights,
-        seconds=seconds,
-        total=seconds,
-        steps=plan.steps,
-        seed=plan.seed,
-        device=plan.device,
-        folder=plan.out / rule,
-        out=plan.out / rule,
-        batch=plan.batch,
-        size=plan.size,
-        keeps=plan.keeps,
-        learning_rate=plan.learning_rate,
-        reward=plan.reward,
-        net=plan.net,
-        width=plan.width,
-        curriculum=False,
-        probe=0,
-        evaluate=0,
-        replays=3,
-        small_until=0.3,
-        checkpoint_every=1e9,
-    )
+    same = ("steps", "seed", "device", "batch", "size", "keeps", "learning_rate", "reward", "net", "width")
+    given: dict[str, Any] = {name: getattr(plan, name) for name in same}
+    given |= {"folder": plan.out / rule, "out": plan.out / rule, "seconds": seconds, "total": seconds}
+    given |= {"source": "boxes", "credit": "derivative"} if rule == "boxes" else {"source": "outcomes", "credit": rule}
+    given |= {"curriculum": False, "probe": 0, "evaluate": 0, "replays": 3, "small_until": 0.3, "checkpoint_every": 1e9}
+    return ScorerOptions(reader=plan.weights, **given)
 
 
 def test_batches(plan: CreditOptions, device: torch.device) -> Iterator[tuple[str, TrainingBatch]]:

@@ -90,8 +90,15 @@ def render_family(
     difficulty: Difficulty | str | None = None,
     split: str = "train",
 ) -> TrainingBatch:
-    """Pictures `start` … of one family, with every glyph."""
-    return TrainingBatch.of(*render_with_glyphs(family, number, size, seed, start, device, difficulty, split))
+    """`needle.render`: pictures `start` … of one family, and where every glyph stands."""
+    knobs = as_difficulty(difficulty, size)
+    device = torch.device(device)
+    with torch.autocast(device.type, enabled=False):
+        index = torch.arange(start, start + number, device=device)
+        draws = Draws.of(seed, split, family, index, plan=plan_of(family, (size[0], size[1]), knobs, False))
+        scene = lay_out(family, draws, size, split, knobs)
+        batch = finish_batch(scene, draws, index, family, split, seed, size)
+    return TrainingBatch.of(batch, glyphs_of(scene, size))
 
 
 def every_family(
@@ -112,28 +119,6 @@ def every_family(
         for start in range(0, each, at_once or each):
             count = min(at_once or each, each - start)
             yield render_family(family, count, size, seed, start, device, None, split)
-
-
-@torch.no_grad()
-def render_with_glyphs(
-    family: str,
-    number: int,
-    size: tuple[int, int],
-    seed: int,
-    start: int,
-    device: torch.device | str,
-    difficulty: Difficulty | str | None = None,
-    split: str = "train",
-) -> tuple[NeedleBatch, Glyphs]:
-    """`needle.render`, and where every glyph stands."""
-    knobs = as_difficulty(difficulty, size)
-    device = torch.device(device)
-    with torch.autocast(device.type, enabled=False):
-        index = torch.arange(start, start + number, device=device)
-        draws = Draws.of(seed, split, family, index, plan=plan_of(family, (size[0], size[1]), knobs, False))
-        scene = lay_out(family, draws, size, split, knobs)
-        batch = finish_batch(scene, draws, index, family, split, seed, size)
-    return batch, glyphs_of(scene, size)
 
 
 def glyphs_of(scene: NeedleScene, size: tuple[int, int]) -> Glyphs:

@@ -1,6 +1,6 @@
 """One resumable run that trains every rival the hypotheses need, exports them small, and measures them.
 
-    python -m arr_coc_lab.train.train_hypotheses --reader MINI --scorer SCORER --out weights/hypotheses
+    python -m arr_coc_lab.train.train_hypotheses --reader MINI --scorer SCORER --out lab/arr_coc_lab/weights/hypotheses
 
 Four phases, each with its own checkpoint; a phase that is done is not done again:
 
@@ -83,25 +83,11 @@ class HypothesesOptions(RunOptions):
         """The options of one phase."""
         # Steps, where they are counted, are not cut short by the time.
         seconds = 1e9 if self.steps else self.seconds * PHASES[name]
-        phase = ScorerOptions(
-            source="boxes",
-            reader=self.reader,
-            seconds=seconds,
-            total=seconds,
-            steps=self.steps,
-            batch=self.batch,
-            size=self.size,
-            learning_rate=self.learning_rate,
-            seed=self.seed + 1000 * list(PHASES).index(name),
-            device=self.device,
-            folder=self.folder / name,
-            checkpoint_every=self.checkpoint_every,
-            say_every=2.0,
-            log=self.log,
-            probe=0,
-            warm_up=30,
-        )
-        return replace(phase, **changes)
+        same = ("reader", "steps", "batch", "size", "learning_rate", "device", "checkpoint_every", "log")
+        given: dict[str, Any] = {one: getattr(self, one) for one in same}
+        given |= {"seconds": seconds, "total": seconds, "folder": self.folder / name, "source": "boxes"}
+        given |= {"seed": self.seed + 1000 * list(PHASES).index(name), "say_every": 2.0, "probe": 0, "warm_up": 30}
+        return ScorerOptions(**given | changes)
 
 
 Losses = Callable[[TrainingBatch, Tensor], Notes]
