@@ -22,17 +22,9 @@ from transformers import (
 )
 
 from arr_coc.core.alphabet import encode
-from arr_coc_lab.train.mini_model import NAMED_TOKENS
+from arr_coc_lab.train.mini_model import NAMED_TOKENS, SPECIAL_TOKENS
 
-SPECIAL = (
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-)
+SPECIAL = ("<|endoftext|>", *SPECIAL_TOKENS)
 CHAT = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% if m['content'] is string %}{{ m['content'] }}{% else %}"
     "{% for c in m['content'] %}{% if c['type']=='image' %}<|vision_start|><|image_pad|><|vision_end|>"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from ..train.calibration import answer_batch, is_right
 from ..train.devices import Devices
 from ..train.evaluate import FAMILIES, evaluation_leaves
 from ..train.outcomes import judge, load_reader
-from ..train.pictures import TrainingBatch, render_family
+from ..train.pictures import TrainingBatch, family_batches
 from ..train.run import door, train
 from ..train.train_scorer import CREDITS, CRITIC_PASSES, NETS, ScorerOptions, ScorerTraining
 from .needle import RememberedScores
@@ -76,14 +76,6 @@ def training_of(plan: CreditOptions, rule: str) -> ScorerOptions:
     return ScorerOptions(reader=plan.weights, **given)
 
 
-def test_batches(plan: CreditOptions, device: torch.device) -> Iterator[tuple[str, TrainingBatch]]:
-    each = -(-plan.number // len(FAMILIES))
-    for family in FAMILIES:
-        for start in range(0, each, plan.at_once):
-            count = min(plan.at_once, each - start)
-            yield family, render_family(family, count, plan.size, 11, start, device, None, "test")
-
-
 @torch.no_grad()
 def read_all(plan: CreditOptions, scorers: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """{"RULE@KEEP": right (n,), tokens} of every rule and control, the pictures of one family after the other."""
@@ -95,7 +87,8 @@ def read_all(plan: CreditOptions, scorers: dict[str, Any], device: torch.device)
     stops: list[np.ndarray] = []
     speaker: Any = copy.deepcopy(model).float()  # who answers in its own words, as `bench needle` asks it
     with dense_vision_attention(model), dense_vision_attention(speaker):
-        for family, batch in test_batches(plan, device):
+        each = -(-plan.number // len(FAMILIES))
+        for family, batch in family_batches(each, plan.size, 11, "test", device=device, at_once=plan.at_once):
             families += [family] * len(batch)
             maps = {rule: RememberedScores(scorer) for rule, scorer in scorers.items()}
             first: Any = next(iter(maps.values()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -101,8 +102,8 @@ def render_family(
     return TrainingBatch.of(batch, glyphs_of(scene, size))
 
 
-def every_family(
-    number: int,
+def family_batches(
+    each: int,
     size: tuple[int, int],
     seed: int,
     split: str,
@@ -110,15 +111,17 @@ def every_family(
     device: torch.device | str = "cpu",
     at_once: int = 0,
     families: Iterable[str] = FAMILIES,
-) -> Iterator[TrainingBatch]:
-    """`number` pictures in equal parts of every family, a few more where they do not divide; each family as one batch,
-    or as batches of at most `at_once`."""
-    families = tuple(families)
-    each = -(-number // len(families))
+) -> Iterator[tuple[str, TrainingBatch]]:
+    """`each` pictures of every family with its name: a family as one batch, or as batches of at most `at_once`."""
     for family in families:
         for start in range(0, each, at_once or each):
             count = min(at_once or each, each - start)
-            yield render_family(family, count, size, seed, start, device, None, split)
+            yield family, render_family(family, count, size, seed, start, device, None, split)
+
+
+def every_family(number: int, *what: Any, **how: Any) -> Iterator[TrainingBatch]:
+    """`number` pictures in equal parts of every family, a few more where they do not divide; see `family_batches`."""
+    return (batch for _, batch in family_batches(-(-number // len(FAMILIES)), *what, **how))
 
 
 def glyphs_of(scene: NeedleScene, size: tuple[int, int]) -> Glyphs:

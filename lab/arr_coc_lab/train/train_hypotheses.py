@@ -42,7 +42,7 @@ from .measure import Measuring, Round, document_of, measure
 from .monitors import Monitors, run_scorer
 from .options import RunOptions, option, parse, plain
 from .outcomes import load_reader, share_loss
-from .pictures import TrainingBatch, join, render_family
+from .pictures import TrainingBatch, family_batches, join
 from .reader_examples import SHARES
 from .rivals import RECORD, Rivals, Ways, three_ways
 from .run import Moment, Notes, Training, door, torch_scope, train
@@ -330,7 +330,7 @@ def _run(plan: HypothesesOptions, device: torch.device) -> dict[str, Any]:
     parts["outcomes"] = scorer["scorer"]
     rivals = Rivals(shipped.eval(), {name: part.to(device) for name, part in parts.items()})
     each = max(1, plan.chosen_on // len(FAMILIES))
-    chosen_on = join([render_family(one, each, plan.size, 3, 0, device, None, "validation") for one in FAMILIES])
+    chosen_on = join([batch for _, batch in family_batches(each, plan.size, 3, "validation", device=device)])
     tree = tree_of(plan.size)
     record: dict[str, Any] = {"plan": plain(plan), "device": str(device), "torch": torch.__version__, "phases": phases}
     record["powers"] = rivals.choose_powers(chosen_on, tree, max(tree.floor, round(tree.full / 4)))
