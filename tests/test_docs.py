@@ -67,7 +67,7 @@ def test_pages_are_short() -> None:
 @pytest.fixture(scope="module")
 def stock(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder with a tiny random Qwen3-VL, which stands where pages name one of the hub."""
-    sys.path.insert(0, str(ROOT / "tests" / "backbones"))
+    sys.path.insert(0, str(ROOT / "tests" / "models"))
     try:
         from tiny_weights import tiny_weights
     finally:

@@ -14,12 +14,12 @@ import measure_house as house
 # What the house may be at most. The aims of the plan stand in docs/architecture.md; these only ever go down, but for
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints.
 MOST = {
-    "library": {"lines": 30_930, "files": 193},
-    "together": {"lines": 79_735, "files": 465},
-    "doors": {"allocate": 2_975, "look": 15_115, "attach": 16_245, "ask": 21_485, "Esper": 22_640},
-    "long_functions": 12,
-    "wide_functions": 32,
-    "lines_with_any": 1_681,
+    "library": {"lines": 30_500, "files": 191},
+    "together": {"lines": 78_925, "files": 461},
+    "doors": {"allocate": 2_975, "look": 14_720, "attach": 16_080, "ask": 21_075, "Esper": 22_210},
+    "long_functions": 1,
+    "wide_functions": 28,
+    "lines_with_any": 1_665,
     "class_names_twice": 0,
     "circles": 0,
 }

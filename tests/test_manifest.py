@@ -29,10 +29,12 @@ from arr_coc.models.bundled import Calibration
 from arr_coc.relevance.scorer.onnx_scorer import score_picture
 from arr_coc.relevance.words.source import ranker_weights
 from arr_coc.video.settings import load_settings
+from arr_coc_lab import LAB_WEIGHTS
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.train.checkpoints import load_shipped
 
-HOLDERS = sorted({path.parent for path in WEIGHTS.rglob("*") if path.suffix in (".safetensors", ".onnx", ".npz")})
+FILES = [*WEIGHTS.rglob("*"), *LAB_WEIGHTS.rglob("*")]
+HOLDERS = sorted({path.parent for path in FILES if path.suffix in (".safetensors", ".onnx", ".npz")})
 
 
 def flip(path: Path) -> str:
@@ -43,11 +45,11 @@ def flip(path: Path) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-@pytest.mark.parametrize("folder", HOLDERS, ids=lambda folder: str(folder.relative_to(WEIGHTS)))
+@pytest.mark.parametrize("folder", HOLDERS, ids=lambda folder: "/".join(folder.parts[-3:]))
 def test_what_comes_with_the_library_is_listed_and_whole(folder):
     listed = read_manifest(folder)
     there = {path.name for path in folder.iterdir() if path.is_file()} - {MANIFEST, RECORD}
-    assert set(listed) == there, "run: python -m arr_coc.core.manifest src/arr_coc/weights"
+    assert set(listed) == there, f"run: python -m arr_coc.core.manifest {folder}"
     verify(folder)
     assert all(hashlib.sha256((folder / name).read_bytes()).hexdigest() == found for name, found in listed.items())
 

@@ -24,7 +24,7 @@ def promised(block: str) -> list[str]:
 
 def stock_model() -> dict[str, Any]:
     """model, processor and inputs for blocks about attaching: the stock classes, tiny, with random weights."""
-    sys.path.insert(0, str(ROOT / "tests" / "backbones"))
+    sys.path.insert(0, str(ROOT / "tests" / "models"))
     try:
         from tiny_models import prompt, tiny_model, tiny_processor
     finally:

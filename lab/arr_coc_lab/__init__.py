@@ -1,1 +1,6 @@
 """The laboratory of ARR-COC: drawn worlds, trainings, benchmarks, and the classic parts."""
+
+from pathlib import Path
+
+# What only the laboratory reads: the selectors of the first phases, and the rivals of the hypotheses.
+LAB_WEIGHTS = Path(__file__).parent / "weights"

@@ -43,30 +43,10 @@ def test_foveated_is_the_mean_of_each_block(height: int, width: int) -> None:
 
 def test_level_zero_everywhere_changes_nothing_and_uncovered_ground_is_dark() -> None:
     pixels = scene(64, 96)
-    whole = Allocation(
-        boxes=[[0, 0, 64, 96]],
-        levels=[0],
-        counts=[1],
-        scores=[1],
-        height=64,
-        width=96,
-        budget=6,
-        full=6,
-        strategy="full",
-    )
+    one = {"levels": [0], "counts": [1], "scores": [1], "height": 64, "width": 96, "full": 6}
+    whole = Allocation(boxes=[[0, 0, 64, 96]], budget=6, strategy="full", **one)
     np.testing.assert_array_equal(foveated(pixels, whole), pixels)
-    part = Allocation(
-        boxes=[[0, 0, 32, 32]],
-        levels=[0],
-        counts=[1],
-        scores=[1],
-        height=64,
-        width=96,
-        budget=1,
-        full=6,
-        strategy="top_k",
-        sparse=True,
-    )
+    part = Allocation(boxes=[[0, 0, 32, 32]], budget=1, strategy="top_k", sparse=True, **one)
     seen = foveated(pixels, part)
     np.testing.assert_array_equal(seen[:32, :32], pixels[:32, :32])
     assert (seen[32:] == UNSEEN).all()

@@ -11,24 +11,9 @@ from tiny_models import picture, tiny_model
 
 from arr_coc.allocation.tree import build_tree
 from arr_coc.core.kept import ByteStore
+from arr_coc.eye import passes
 from arr_coc.eye.esper import Esper
 from arr_coc.eye.pass_settings import EsperSettings
-from arr_coc.eye.passes import (
-    LookAnswer,
-    Looks,
-    Memory,
-    PassJob,
-    Prompts,
-    TowerMemory,
-    answer_look,
-    attention_layers,
-    encode_block,
-    first_look,
-    leaf_row,
-    look_again,
-    run_passes,
-    text_row,
-)
 from arr_coc.models.qwen3_vl.encode import (
     VisualTokens,
     encode_leaves,
@@ -43,38 +28,40 @@ GRID = (SIDE // 32, SIDE // 32)
 LAYERS = range(1, 3)
 
 
-def three_looks(job: PassJob) -> Looks:
+def three_looks(job: passes.PassJob) -> passes.Looks:
     generator = torch.Generator().manual_seed(4)
-    looks = first_look(job.relevance, job.tree, 13)
+    looks = passes.first_look(job.relevance, job.tree, 13)
     for budget in (torch.tensor([9, 12, 10]), 8):
         noise = torch.rand(job.relevance.shape, generator=generator)
-        looks = look_again(looks, noise, budget[: len(noise)] if isinstance(budget, torch.Tensor) else budget)
+        looks = passes.look_again(looks, noise, budget[: len(noise)] if isinstance(budget, torch.Tensor) else budget)
     return looks
 
 
-def all_passes(model, job: PassJob, looks: Looks, most: int = 5) -> tuple[list[LookAnswer], Memory]:
-    memory, tower, spoken = Memory(GRID), TowerMemory(), []
+def all_passes(
+    model, job: passes.PassJob, looks: passes.Looks, most: int = 5
+) -> tuple[list[passes.LookAnswer], passes.Memory]:
+    memory, tower, spoken = passes.Memory(GRID), passes.TowerMemory(), []
     for leaves in looks.blocks:
-        tokens = encode_block(model, job.pyramid, leaves, GRID, tower)
-        spoken.append(answer_look(model, memory, leaves, tokens, job.prompts, most=most, layers=LAYERS))
+        tokens = passes.encode_block(model, job.pyramid, leaves, GRID, tower)
+        spoken.append(passes.answer_look(model, memory, leaves, tokens, job.prompts, most=most, layers=LAYERS))
     return spoken, memory
 
 
-def one_prompt(model, job: PassJob, looks: Looks, answer: torch.Tensor, **how):
+def one_prompt(model, job: passes.PassJob, looks: passes.Looks, answer: torch.Tensor, **how):
     """The whole chat in one row without any cache; only for one picture, without padding."""
     start = job.prompts.head.shape[1]
-    row = text_row(job.prompts.head, torch.ones_like(job.prompts.head, dtype=torch.bool), 0.0)
+    row = passes.text_row(job.prompts.head, torch.ones_like(job.prompts.head, dtype=torch.bool), 0.0)
     blocks = [leaves[:, leaves[0, :, 2] >= 0] for leaves in looks.blocks]
     for leaves in blocks:
-        row = row + leaf_row(leaves, GRID, float(start), model.config.image_token_id)
+        row = row + passes.leaf_row(leaves, GRID, float(start), model.config.image_token_id)
     tail = torch.cat([job.prompts.tail[:, : int(job.prompts.there.sum())], answer], 1)
-    row = row + text_row(tail, torch.ones_like(tail, dtype=torch.bool), float(start + GRID[0]))
+    row = row + passes.text_row(tail, torch.ones_like(tail, dtype=torch.bool), float(start + GRID[0]))
     mask = row.there.long()
     tokens = encoded_at_once(model, job, blocks)
     return run_language_model(model, row.ids, tokens, row.positions(), mask, use_cache=False, **how)
 
 
-def encoded_at_once(model, job: PassJob, blocks: list[torch.Tensor]) -> VisualTokens:
+def encoded_at_once(model, job: passes.PassJob, blocks: list[torch.Tensor]) -> VisualTokens:
     """Another route through the tower: all looks of one picture in one row, every patch under one mask."""
     leaves = torch.cat(blocks, 1)
     batch = LeafBatch.equal(leaves, GRID, job.pyramid.levels)
@@ -99,7 +86,7 @@ def test_caches_change_nothing(moe):
     with torch.no_grad():
         spoken, memory = all_passes(model, job, looks)
         for number, found in enumerate(spoken, start=1):
-            so_far = Looks(looks.tree, looks.blocks[:number])
+            so_far = passes.Looks(looks.tree, looks.blocks[:number])
             length = found.generated.ids.shape[1]
             state = one_prompt(model, job, so_far, found.generated.ids[:, :-1]).last_hidden_state[:, -length:]
             assert torch.allclose(model.lm_head(state).float(), found.generated.logits, atol=1e-4)
@@ -113,18 +100,20 @@ def test_every_leaf_passes_through_the_tower_once_and_sees_those_before_it():
     hook = model.model.visual.patch_embed.register_forward_hook(
         lambda module, inputs, output: counted.append(len(output))
     )
-    records = run_passes(model, job, (13, 9), EsperSettings(stop=0.0, aroused=False), TemperingPolicy(), most=1)
+    records = passes.run_passes(model, job, (13, 9), EsperSettings(stop=0.0, aroused=False), TemperingPolicy(), most=1)
     hook.remove()
     looks = records[-1].looks
     assert len(counted) == len(looks.blocks) == 4
     assert sum(counted) == 4 * int(looks.counts.sum())  # four patches a leaf, no padding, nothing again
     with torch.no_grad():
-        tower = TowerMemory()
-        encode_block(model, job.pyramid, looks.blocks[0], GRID, tower)
+        tower = passes.TowerMemory()
+        passes.encode_block(model, job.pyramid, looks.blocks[0], GRID, tower)
         remembered = tower.copy()
-        seeing = encode_block(model, job.pyramid, looks.blocks[1], GRID, tower)
-        assert torch.equal(encode_block(model, job.pyramid, looks.blocks[1], GRID, remembered).embeds, seeing.embeds)
-        alone = encode_block(model, job.pyramid, looks.blocks[1], GRID)
+        seeing = passes.encode_block(model, job.pyramid, looks.blocks[1], GRID, tower)
+        assert torch.equal(
+            passes.encode_block(model, job.pyramid, looks.blocks[1], GRID, remembered).embeds, seeing.embeds
+        )
+        alone = passes.encode_block(model, job.pyramid, looks.blocks[1], GRID)
     assert not torch.allclose(seeing.embeds, alone.embeds, atol=1e-4)
 
 
@@ -153,7 +142,7 @@ def test_a_picture_says_the_same_alone_and_in_a_padded_batch():
         for number in range(3):
             alone = job_of(number)
             own = [leaves[number][leaves[number, :, 2] >= 0][None] for leaves in looks.blocks]
-            found = all_passes(model, alone, Looks(looks.tree, tuple(own)))[0][-1]
+            found = all_passes(model, alone, passes.Looks(looks.tree, tuple(own)))[0][-1]
             length = found.generated.ids.shape[1]
             assert torch.equal(found.generated.ids[0], together.generated.ids[number, :length])
             assert torch.allclose(found.generated.logits[0], together.generated.logits[number, :length], atol=1e-4)
@@ -164,11 +153,11 @@ def test_a_picture_says_the_same_alone_and_in_a_padded_batch():
 @pytest.mark.parametrize("grid", [(8, 8), (5, 9)])
 def test_one_block_has_the_positions_of_an_ordinary_prompt(grid):
     prompts, image = job_of(0).prompts, tiny_eye().model.config.image_token_id
-    leaves = first_look(torch.rand(1, *grid), build_tree(*grid, 2), 20).blocks[0]
+    leaves = passes.first_look(torch.rand(1, *grid), build_tree(*grid, 2), 20).blocks[0]
     start = prompts.head.shape[1]
-    row = text_row(prompts.head, torch.ones_like(prompts.head, dtype=torch.bool), 0.0)
-    row = row + leaf_row(leaves, grid, float(start), image)
-    row = row + text_row(prompts.tail, prompts.there, float(start + max(grid)))
+    row = passes.text_row(prompts.head, torch.ones_like(prompts.head, dtype=torch.bool), 0.0)
+    row = row + passes.leaf_row(leaves, grid, float(start), image)
+    row = row + passes.text_row(prompts.tail, prompts.there, float(start + max(grid)))
     wanted, _ = leaf_positions(row.ids, LeafBatch.equal(leaves, grid, 3), image)
     assert torch.equal(row.positions(), wanted)
 
@@ -184,19 +173,19 @@ def test_a_wide_picture_is_answered_as_by_the_eye():
 
 def test_layers_are_shares_of_the_depth():
     model = tiny_eye().model  # four layers
-    assert list(attention_layers(model, (0.5, 1.0))) == [2, 3]
-    assert list(attention_layers(model, (0.9, 0.95))) == [3]
+    assert list(passes.attention_layers(model, (0.5, 1.0))) == [2, 3]
+    assert list(passes.attention_layers(model, (0.9, 0.95))) == [3]
 
 
 def test_prompts_packed_from_tokens_equal_those_of_the_template():
     eye = tiny_eye()
     questions = ["how many", "what colour is the red square"]
-    wanted = Prompts.of(eye.processor, questions)
+    wanted = passes.Prompts.of(eye.processor, questions)
     ids = [eye.processor.tokenizer(question).input_ids for question in questions]
     padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in ids], batch_first=True)
     longest = wanted.tail[1][wanted.there[1]].tolist()
     at = next(i for i in range(len(longest)) if longest[i : i + len(ids[1])] == ids[1])
-    packed = Prompts.packed(wanted.head[0].tolist(), longest[:at], padded, longest[at + len(ids[1]) :])
+    packed = passes.Prompts.packed(wanted.head[0].tolist(), longest[:at], padded, longest[at + len(ids[1]) :])
     assert torch.equal(packed.tail * packed.there, wanted.tail * wanted.there)
     assert torch.equal(packed.head, wanted.head)
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 from esper_models import QUESTIONS, SIDE, bright, job_of, tiny_eye
-from merging_configs import IMAGE, PAD, VOCABULARY
-from merging_families import build_model
+from merging_families import build_model, numbered_words
 from tiny_models import picture, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError
@@ -203,8 +202,7 @@ def test_statistics_of_several_answers():
 
 def merged_eye() -> Eye:
     """A tiny family that is merged after its encoder, with a tokenizer of numbered words."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2_5_VLProcessor
+    from transformers import Qwen2_5_VLProcessor
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
     class PictureProcessor(Qwen2_5_VLProcessor):
@@ -213,16 +211,7 @@ def merged_eye() -> Eye:
                 return type(argument)
             return super().check_argument_for_proper_class(argument_name, argument)
 
-    token = "<|image_pad|>"
-    words = {"[pad]": PAD, token: IMAGE} | {f"w{i}": i for i in range(2, VOCABULARY - 1)} | {"?": VOCABULARY - 1}
-    plain = Tokenizer(models.WordLevel(words, unk_token="?"))
-    plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    special = {"image_token": token, "video_token": "w3", "vision_start_token": "w4", "vision_end_token": "w5"}
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=plain, pad_token="[pad]", unk_token="?", extra_special_tokens=special
-    )
-    chat = "{% for m in messages %}{% for c in m['content'] %}{{ c['text'] if c['type'] == 'text' else 'IMAGE' }} "
-    tokenizer.chat_template = (chat + "{% endfor %}{% endfor %}").replace("IMAGE", token)
+    tokenizer = numbered_words("<|image_pad|>")
     sizes = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2, "min_pixels": 64, "max_pixels": 16384}
     images = Qwen2VLImageProcessorPil(**sizes, image_mean=[0.5] * 3, image_std=[0.5] * 3)
     processor = PictureProcessor(

@@ -44,7 +44,7 @@ def leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 
 
 def commands(folder: Path) -> Callable[[random.Random], Case]:
-    sys.path.insert(0, str(Path(__file__).parents[1] / "backbones"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
     from tiny_weights import tiny_weights
 
     tiny_weights(folder / "weights")

@@ -23,7 +23,7 @@ NO_DOORS = {"__version__", "InputError", "Region", "Answer", "Packed", "Esper", 
 
 
 def functions(folder: Path) -> Callable[[random.Random], Case]:
-    sys.path.insert(0, str(Path(__file__).parents[1] / "backbones"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
     from tiny_weights import tiny_weights
 
     weights = tiny_weights(folder / "weights")

@@ -42,7 +42,7 @@ def server(folder: Path) -> Callable[[random.Random], Case]:
 
     from arr_coc.app.serve import Engine, Limits, build_api
 
-    sys.path.insert(0, str(Path(__file__).parents[1] / "backbones"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
     from tiny_weights import tiny_weights
 
     eye = arr_coc.Eye.from_pretrained(str(tiny_weights(folder / "weights") / "mini"))

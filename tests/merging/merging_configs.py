@@ -64,30 +64,22 @@ def qwen_config(kind: str) -> Any:
     return transformers.Qwen3_5Config(text_config=text, vision_config=vision, **ids)
 
 
+LLAVA = {"image_token_index": IMAGE, "image_token_id": IMAGE, "image_grid_pinpoints": PINPOINTS}
+LLAVA |= {"vision_feature_layer": -1}
+
+
 def llava_config(kind: str) -> Any:
     text = TEXT | {"model_type": "llama"}
     if kind == "llava_next":
         vision = VISION | {"model_type": "clip_vision_model", "image_size": 32, "patch_size": 4, "projection_dim": 32}
-        return transformers.LlavaNextConfig(
-            text_config=text,
-            vision_config=vision,
-            image_token_index=IMAGE,
-            image_token_id=IMAGE,
-            image_grid_pinpoints=PINPOINTS,
-            vision_feature_layer=-1,
-        )
+        return transformers.LlavaNextConfig(text_config=text, vision_config=vision, **LLAVA)
     vision = VISION | {"model_type": "siglip_vision_model", "image_size": 32, "patch_size": 4, "vision_use_head": False}
-    return transformers.LlavaOnevisionConfig(
-        text_config=text,
-        vision_config=vision,
-        image_token_index=IMAGE,
-        image_token_id=IMAGE,
-        video_token_index=SPECIAL,
-        image_grid_pinpoints=PINPOINTS,
-        vision_feature_layer=-1,
-        vision_feature_select_strategy="full",
-        vision_aspect_ratio="anyres_max_2",
-    )
+    how = {
+        "vision_feature_select_strategy": "full",
+        "vision_aspect_ratio": "anyres_max_2",
+        "video_token_index": SPECIAL,
+    }
+    return transformers.LlavaOnevisionConfig(text_config=text, vision_config=vision, **LLAVA, **how)
 
 
 def smolvlm_config(kind: str) -> Any:

@@ -338,15 +338,11 @@ def shapes(grids: Sequence[Any]) -> list[tuple[int, int]]:
     return [(grid.rows, grid.cols) for grid in grids]
 
 
-def save_family(folder: Path, name: str) -> Path:
-    """A tiny merged family in a folder, with its stock processor and a tokenizer of numbered words."""
+def numbered_words(token: str) -> Any:
+    """A tokenizer of numbered words; token: that of a picture."""
     from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import LlavaNextProcessor, PreTrainedTokenizerFast
-    from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
-    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+    from transformers import PreTrainedTokenizerFast
 
-    build_model(name).save_pretrained(folder)
-    token = {"llava_next": "<image>", "qwen2_5_vl": "<|image_pad|>"}[name]
     words = {"[pad]": PAD, token: IMAGE} | {f"w{i}": i for i in range(2, VOCABULARY - 1)} | {"?": VOCABULARY - 1}
     plain = Tokenizer(models.WordLevel(words, unk_token="?"))
     plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -356,6 +352,18 @@ def save_family(folder: Path, name: str) -> Path:
     )
     chat = "{% for m in messages %}{% for c in m['content'] %}{{ c['text'] if c['type'] == 'text' else 'IMAGE' }} "
     tokenizer.chat_template = (chat + "{% endfor %}{% endfor %}").replace("IMAGE", token)
+    return tokenizer
+
+
+def save_family(folder: Path, name: str) -> Path:
+    """A tiny merged family in a folder, with its stock processor and a tokenizer of numbered words."""
+    from transformers import LlavaNextProcessor
+    from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    build_model(name).save_pretrained(folder)
+    token = {"llava_next": "<image>", "qwen2_5_vl": "<|image_pad|>"}[name]
+    tokenizer = numbered_words(token)
     colours = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     if name == "qwen2_5_vl":
         tokenizer.save_pretrained(folder)

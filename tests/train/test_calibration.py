@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from tiny_models import characters
 from tiny_weights import needs_weights, tiny_weights
 
-from arr_coc.core.alphabet import encode
 from arr_coc.core.errors import InputError
 from arr_coc.eye.decoding import Generated
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
@@ -29,11 +29,6 @@ from arr_coc_lab.train.evaluate import evaluation_leaves
 from arr_coc_lab.train.mini_model import IMAGE, TURN_END, build_tokenizer
 from arr_coc_lab.train.pictures import render_family
 from arr_coc_lab.train.reader import read
-
-
-def padded(*texts: str) -> torch.Tensor:
-    length = max(map(len, texts))
-    return torch.tensor([encode(text) + [0] * (length - len(text)) for text in texts])
 
 
 def test_the_calibration_error_by_hand():
@@ -81,8 +76,8 @@ def test_the_temperature_that_made_the_outcomes_is_found(true):
 
 
 def test_an_answer_is_right_when_it_is_the_text_and_ends():
-    truth = padded("42", "42", "42", "7", "42")
-    ids = padded("42", "421", "4", "7", "42")
+    truth = characters("42", "42", "42", "7", "42")
+    ids = characters("42", "421", "4", "7", "42")
     ends = torch.tensor([[0, 0, TURN_END, 0], [0, 0, 0, TURN_END], [0, TURN_END, 0, 0], [0, TURN_END, 0, 0], [0] * 4])
     ids = torch.nn.functional.pad(ids, (0, 1)) + ends
     spoken = (ids > 0) & (ids.cumsum(1) > 0)
@@ -91,7 +86,7 @@ def test_an_answer_is_right_when_it_is_the_text_and_ends():
 
 
 def test_prompts_are_padded_on_the_left_and_end_where_the_answer_begins():
-    ids, mask = question_prompt(padded("How much?", "Total"), visual_tokens=3)
+    ids, mask = question_prompt(characters("How much?", "Total"), visual_tokens=3)
     tokenizer = build_tokenizer()
     for row, question in enumerate(("How much?", "Total")):
         content = [{"type": "image"}, {"type": "text", "text": question}]

@@ -7,30 +7,18 @@ from functools import cache
 
 import pytest
 import torch
+from tiny_models import characters
 
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.core.alphabet import encode
 from arr_coc_lab.train.allocations import KINDS, LOOK_AGAIN, LeafTable, box_cover, make_leaves, target_cells, tree_of
 from arr_coc_lab.train.evaluate import format_table, wilson
 from arr_coc_lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
-from arr_coc_lab.train.pictures import (
-    IGNORE,
-    TrainingBatch,
-    cut,
-    glyph_targets,
-    join,
-    render_family,
-    render_with_glyphs,
-    thing_targets,
-)
+from arr_coc_lab.train.pictures import IGNORE, TrainingBatch, cut, glyph_targets, join, render_family, thing_targets
 from arr_coc_lab.train.prompts import build_prompt
 from arr_coc_lab.train.scorer_examples import AHEAD, STATIC_ONLY, Sources
+from arr_coc_lab.worlds.needle import render
 from arr_coc_lab.worlds.needle.batch import FIRST_COLOUR
-
-
-def characters(*texts: str) -> torch.Tensor:
-    length = max(map(len, texts))
-    return torch.tensor([encode(text) + [0] * (length - len(text)) for text in texts])
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +62,10 @@ def test_the_tokenizer_is_one_token_a_character_and_survives_a_round_trip(tokeni
 def test_glyph_targets_agree_with_the_cell_labels(family):
     """Another route to "what stands in this cell": the renderer's own labels."""
     size = (256, 256)
-    batch, glyphs = render_with_glyphs(family, 4, size, seed=3, start=0, device="cpu")
+    glyphs = render_family(family, 4, size, seed=3, start=0, device="cpu").glyphs
     leaves = quadtree(torch.ones(4, 8, 8), tree_of(size), 64).cells
     targets = glyph_targets(glyphs, leaves, size)
-    labels = batch.cell_labels[..., :FIRST_COLOUR].view(4, 64, -1)
+    labels = render(family, 4, size, seed=3).cell_labels[..., :FIRST_COLOUR].view(4, 64, -1)
     assert int((targets > 0).sum()) > 20
     for picture, leaf in (targets > 0).any(-1).nonzero().tolist():
         found = {c for c in targets[picture, leaf].tolist() if c > 0}
@@ -88,7 +76,7 @@ def test_glyph_targets_agree_with_the_cell_labels(family):
 
 def test_glyph_targets_of_coarse_leaves_ask_only_what_can_be_read():
     size = (256, 256)
-    _, glyphs = render_with_glyphs("cards", 8, size, seed=3, start=0, device="cpu")
+    glyphs = render_family("cards", 8, size, seed=3, start=0, device="cpu").glyphs
     tree = tree_of(size)
     coarse = quadtree(torch.ones(8, 8, 8), tree, 16).cells
     assert set(coarse[..., 2].flatten().tolist()) == {1}

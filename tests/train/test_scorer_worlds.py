@@ -20,7 +20,9 @@ def shelf():
 
 def lessons(shelved, number=8, canvas=128, zoom=(0.9, 1.5), seed=1, worn=False):
     generator = torch.Generator().manual_seed(seed)
-    return draw_lessons(shelved, torch.arange(len(shelved.page)), number, canvas, zoom, generator, worn=worn)
+    return draw_lessons(
+        shelved, torch.arange(len(shelved.page)), number, canvas, zoom, generator, grey=0.45 if worn else None
+    )
 
 
 def test_letters_stand_where_there_is_ink():

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import qwen3_vl_rows
 import torch
 from tiny_models import CHAT, picture, tiny_model, tiny_processor
 
 from arr_coc import InputError, attach
-from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.tree import tokens_for
 from arr_coc.models.qwen3_vl.video import Qwen3VLVideo, group_seconds, video_backbone, video_inputs
 
@@ -36,15 +36,7 @@ def inputs(processor: Any) -> dict[str, Any]:
 
 
 def allocations(model: Any, inputs: dict[str, Any], keep: float) -> list[Any]:
-    random = np.random.default_rng(5)
-    return [
-        allocate(
-            random.random((grid.rows, grid.cols)) ** 4,
-            max(1, round(grid.tokens * keep)),
-            image_size=(grid.height, grid.width),
-        )
-        for grid in video_backbone(model).grids(model, inputs)
-    ]
+    return qwen3_vl_rows.allocations(model, inputs, keep, video_backbone(model))
 
 
 @pytest.mark.parametrize("moe", [False, True], ids=["dense", "moe"])

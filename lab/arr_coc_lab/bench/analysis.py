@@ -28,8 +28,8 @@ from arr_coc.relevance.scorer.source import load_scorer
 
 from ..train.allocations import fine_cells, tree_of
 from ..train.evaluate import FAMILIES
+from ..train.pictures import family_batches
 from ..train.run import door
-from ..worlds.needle.renderer import render
 from .options import AnalysisOptions
 from .report import Report
 from .run import BenchRun, program
@@ -79,15 +79,13 @@ def look_at_needle(
     pictures, questions, families, scores, leaves = [], [], [], [], []
     device = next(scorer.parameters()).device
     each = max(1, number // len(FAMILIES))
-    for family in FAMILIES:
-        for start in range(0, each, at_once):
-            batch = render(family, min(at_once, each - start), size, seed, "test", None, device, start)
-            found = scorer.score(batch.pictures, batch.question_ids)
-            pictures.append(batch.pictures.cpu())
-            questions += batch.questions
-            families += [family] * len(batch)
-            scores.append(found.cpu())
-            leaves.append(quadtree(found, tree, budget).cells.cpu())
+    for family, batch in family_batches(each, size, seed, "test", device=device, at_once=at_once):
+        found = scorer.score(batch.pictures, batch.question_ids)
+        pictures.append(batch.pictures.cpu())
+        questions += batch.questions
+        families += [family] * len(batch)
+        scores.append(found.cpu())
+        leaves.append(quadtree(found, tree, budget).cells.cpu())
     joined = torch.cat(leaves)
     return AllocatedLooks(
         torch.cat(pictures),

@@ -37,7 +37,7 @@ from ..statistics import paired, proportion
 from ..train.allocations import target_cells
 from ..train.evaluate import FAMILIES
 from ..train.outcomes import judge, load_reader, share_loss
-from ..train.pictures import TrainingBatch, render_family
+from ..train.pictures import TrainingBatch, family_batches, render_family
 from ..train.rivals import ODDS_POWERS, POWERS, Rivals, recall, sharpened, three_ways
 from ..train.run import door
 from .options import ClassicBenchOptions
@@ -268,8 +268,7 @@ def fit_balancers(
         rivals.parts |= {name: part.float().to(plan.device) for name, part in loaded.items()}
         return
     parts: list[tuple[Tensor, ...]] = []
-    for family in plan.families:
-        batch = render_family(family, each, plan.size, plan.seed, 0, plan.device, None, "train")
+    for _, batch in family_batches(each, plan.size, plan.seed, "train", device=plan.device, families=plan.families):
         ways = three_ways(batch, rivals.scorer)
         parts.append((*ways.maps, ways.query, target_cells(batch, *ways.participatory.shape[1:])))
     first, second, third, query, truth = (torch.cat(one) for one in zip(*parts, strict=True))
@@ -311,8 +310,9 @@ def choose_powers(
     budget = round(plan.keeps[0] * (plan.size[0] // 32) * (plan.size[1] // 32))
     parts: dict[str, list[Tensor]] = {}
     truth = []
-    for family in plan.families:
-        batch = render_family(family, each, plan.size, plan.seed, 0, plan.device, None, "validation")
+    for _, batch in family_batches(
+        each, plan.size, plan.seed, "validation", device=plan.device, families=plan.families
+    ):
         for name, one in maps_of(batch, rivals, lacking).items():
             parts.setdefault(name, []).append(one)
         truth.append(target_cells(batch, plan.size[0] // 32, plan.size[1] // 32))

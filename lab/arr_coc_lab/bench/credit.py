@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from ..train.calibration import answer_batch, is_right
 from ..train.devices import Devices
 from ..train.evaluate import FAMILIES, evaluation_leaves
 from ..train.outcomes import judge, load_reader
-from ..train.pictures import TrainingBatch, render_family
+from ..train.pictures import TrainingBatch, family_batches
 from ..train.run import door, train
 from ..train.train_scorer import CREDITS, CRITIC_PASSES, NETS, ScorerOptions, ScorerTraining
 from .needle import RememberedScores
@@ -68,39 +68,12 @@ def measure(options: CreditOptions, run: BenchRun) -> Report:
 def training_of(plan: CreditOptions, rule: str) -> ScorerOptions:
     """One rule's training; only what it learns by differs."""
     seconds = 1e9 if plan.steps else plan.seconds
-    return ScorerOptions(
-        source="boxes" if rule == "boxes" else "outcomes",
-        credit="derivative" if rule == "boxes" else rule,
-        reader=plan.weights,
-        seconds=seconds,
-        total=seconds,
-        steps=plan.steps,
-        seed=plan.seed,
-        device=plan.device,
-        folder=plan.out / rule,
-        out=plan.out / rule,
-        batch=plan.batch,
-        size=plan.size,
-        keeps=plan.keeps,
-        learning_rate=plan.learning_rate,
-        reward=plan.reward,
-        net=plan.net,
-        width=plan.width,
-        curriculum=False,
-        probe=0,
-        evaluate=0,
-        replays=3,
-        small_until=0.3,
-        checkpoint_every=1e9,
-    )
-
-
-def test_batches(plan: CreditOptions, device: torch.device) -> Iterator[tuple[str, TrainingBatch]]:
-    each = -(-plan.number // len(FAMILIES))
-    for family in FAMILIES:
-        for start in range(0, each, plan.at_once):
-            count = min(plan.at_once, each - start)
-            yield family, render_family(family, count, plan.size, 11, start, device, None, "test")
+    same = ("steps", "seed", "device", "batch", "size", "keeps", "learning_rate", "reward", "net", "width")
+    given: dict[str, Any] = {name: getattr(plan, name) for name in same}
+    given |= {"folder": plan.out / rule, "out": plan.out / rule, "seconds": seconds, "total": seconds}
+    given |= {"source": "boxes", "credit": "derivative"} if rule == "boxes" else {"source": "outcomes", "credit": rule}
+    given |= {"curriculum": False, "probe": 0, "evaluate": 0, "replays": 3, "small_until": 0.3, "checkpoint_every": 1e9}
+    return ScorerOptions(reader=plan.weights, **given)
 
 
 @torch.no_grad()
@@ -114,7 +87,8 @@ def read_all(plan: CreditOptions, scorers: dict[str, Any], device: torch.device)
     stops: list[np.ndarray] = []
     speaker: Any = copy.deepcopy(model).float()  # who answers in its own words, as `bench needle` asks it
     with dense_vision_attention(model), dense_vision_attention(speaker):
-        for family, batch in test_batches(plan, device):
+        each = -(-plan.number // len(FAMILIES))
+        for family, batch in family_batches(each, plan.size, 11, "test", device=device, at_once=plan.at_once):
             families += [family] * len(batch)
             maps = {rule: RememberedScores(scorer) for rule, scorer in scorers.items()}
             first: Any = next(iter(maps.values()))

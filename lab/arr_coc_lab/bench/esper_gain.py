@@ -19,23 +19,8 @@ from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingPolicy
 from ..train.evaluate import FAMILIES
 from ..train.run import door
 from ..worlds.needle import render
+from . import esper_runs
 from .esper import COLUMNS, Row, accuracy_row, one_pass
-from .esper_runs import (
-    BLUR_SEED,
-    FIRST,
-    LATER,
-    LONGEST_ANSWER,
-    SIZE,
-    VALIDATION_SEED,
-    EsperModels,
-    QuestionSheet,
-    Scenes,
-    hard_scenes,
-    join_scenes,
-    run,
-    scenes_of,
-    scorer_maps,
-)
 from .options import EsperGainOptions
 from .page_reading import book_of
 from .report import Quantity, Report, Table
@@ -50,7 +35,7 @@ def measure(options: EsperGainOptions, bench: BenchRun) -> Report:
     """A table for each share, or the one of exploring."""
     if not all(0 < keep <= 1 for keep in options.keep):
         raise InputError("every --keep must be above 0 and up to 1")
-    models = EsperModels.load(device=options.device)
+    models = esper_runs.EsperModels.load(device=options.device)
     if options.explore:
         mark, tables = "explore", [explore_table(models, options.number, options.tempering)]
     elif options.pack:
@@ -67,32 +52,37 @@ def measure(options: EsperGainOptions, bench: BenchRun) -> Report:
     return Report(document, tables, name=mark.replace("-", "_"), mark=mark)
 
 
-def needle_scenes(number: int, device: torch.device) -> Scenes:
+def needle_scenes(number: int, device: torch.device) -> esper_runs.Scenes:
     """`number` pictures of Needle World's validation split, all families together."""
     each = -(-number // len(FAMILIES))
-    return join_scenes(
-        [scenes_of(render(one, each, SIZE, VALIDATION_SEED, "validation", None, device, 0)) for one in FAMILIES]
+    return esper_runs.join_scenes(
+        [
+            esper_runs.scenes_of(
+                render(one, each, esper_runs.SIZE, esper_runs.VALIDATION_SEED, "validation", None, device, 0)
+            )
+            for one in FAMILIES
+        ]
     )
 
 
-def page_scenes(number: int, device: torch.device, pattern: str, at_once: int = 16) -> Scenes:
+def page_scenes(number: int, device: torch.device, pattern: str, at_once: int = 16) -> esper_runs.Scenes:
     """Crops of drawn pages around `number` of their questions, at the size at which they were drawn."""
     book = book_of(pattern, str(device))
-    short = np.flatnonzero((book.asked.answers > 0).sum(1).cpu().numpy() < LONGEST_ANSWER)
-    chosen = np.random.default_rng(VALIDATION_SEED).permutation(short)[:number]
+    short = np.flatnonzero((book.asked.answers > 0).sum(1).cpu().numpy() < esper_runs.LONGEST_ANSWER)
+    chosen = np.random.default_rng(esper_runs.VALIDATION_SEED).permutation(short)[:number]
     parts = []
     for start in range(0, len(chosen), at_once):
         which = torch.from_numpy(chosen[start : start + at_once]).to(device)
-        batch = book.render(len(which), SIZE, start, which, as_drawn=True)
+        batch = book.render(len(which), esper_runs.SIZE, start, which, as_drawn=True)
         questions, answers = batch.questions[:, 0].long(), book.asked.answers[which]
         texts = ([decode(row) for row in rows] for rows in (questions, answers))
-        parts.append(Scenes(batch.pictures, *texts, questions))
-    return join_scenes(parts)
+        parts.append(esper_runs.Scenes(batch.pictures, *texts, questions))
+    return esper_runs.join_scenes(parts)
 
 
-def gain_rows(models: EsperModels, keep: float, scenes: Scenes) -> Iterator[Row]:
+def gain_rows(models: esper_runs.EsperModels, keep: float, scenes: esper_runs.Scenes) -> Iterator[Row]:
     """One row for each preset and one for its single look."""
-    sheet = QuestionSheet.of(models, scenes, scorer_maps(models))
+    sheet = esper_runs.QuestionSheet.of(models, scenes, esper_runs.scorer_maps(models))
     full = models.tree.full
     total = max(2, round(keep * full))
     for name, settings in PRESETS.items():
@@ -100,9 +90,14 @@ def gain_rows(models: EsperModels, keep: float, scenes: Scenes) -> Iterator[Row]
 
 
 def _against_one_look(
-    models: EsperModels, sheet: QuestionSheet, name: str, settings: EsperSettings, total: int, full: int
+    models: esper_runs.EsperModels,
+    sheet: esper_runs.QuestionSheet,
+    name: str,
+    settings: EsperSettings,
+    total: int,
+    full: int,
 ) -> Iterator[Row]:
-    passes = run(models, sheet, settings.shares(total), settings)
+    passes = esper_runs.run(models, sheet, settings.shares(total), settings)
     right, tokens, _ = passes.stopped(settings)
     # As many tokens as these passes spent, picture by picture; an overlay meets every budget.
     single = one_pass(models, sheet, tokens.to(torch.int64) - 2, settings).at(0)
@@ -122,16 +117,19 @@ class Always(nn.Module):
         return torch.full_like(uncertainty, self.value)
 
 
-def explore_table(models: EsperModels, number: int, folder: Path | None = None) -> Table:
+def explore_table(models: esper_runs.EsperModels, number: int, folder: Path | None = None) -> Table:
     """Right after all passes, none stopped early; differences to exploiting, picture by picture."""
     settings = EsperSettings.load(SHIPPED)
     policies: dict[str, Any] = {"exploit (0)": Always(0.0), "explore (.5)": Always(0.5), "rule": TemperingPolicy()}
     policies["shipped"] = TemperingPolicy.from_pretrained(SHIPPED)
     if folder is not None:
         policies["trained"] = TemperingPolicy.from_pretrained(folder)
-    scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
-    sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
-    found = {name: run(models, sheet, (FIRST, LATER), settings, policy) for name, policy in policies.items()}
+    scenes = esper_runs.hard_scenes(number, esper_runs.VALIDATION_SEED, "validation", models.device)
+    sheet = esper_runs.QuestionSheet.of(models, scenes, esper_runs.scorer_maps(models, esper_runs.BLUR_SEED + 1))
+    found = {
+        name: esper_runs.run(models, sheet, (esper_runs.FIRST, esper_runs.LATER), settings, policy)
+        for name, policy in policies.items()
+    }
     exploit = found["exploit (0)"].right[:, -1]
     rows = [
         {
@@ -155,7 +153,7 @@ def _range(values: Tensor) -> tuple[float, float]:
     return float(values.min()), float(values.max())
 
 
-def gain_table(models: EsperModels, keep: float, scenes: Scenes, about: str) -> Table:
+def gain_table(models: esper_runs.EsperModels, keep: float, scenes: esper_runs.Scenes, about: str) -> Table:
     rows = tuple(gain_rows(models, keep, scenes))
     facts = {
         "pictures": f"{rows[0]['n']} {about}",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from arr_coc.core.folders import MINI, WEIGHTS
 
+from .. import LAB_WEIGHTS
 from ..options import option
 
 DEVICE = "cpu, cuda, cuda:1."
@@ -75,7 +76,7 @@ class HypothesesBenchOptions(DeviceOptions):
     saved: Path | None = option(None, "Make the table of a measured.json instead of measuring.", flag="--measured")
     reader: Path = option(WEIGHTS / "mini", "Folder of the reader.")
     scorer: Path = option(WEIGHTS / "scorer", "Folder of the scorer.")
-    trained: Path = option(WEIGHTS / "hypotheses", "Folder of `train_hypotheses`.")
+    trained: Path = option(LAB_WEIGHTS / "hypotheses", "Folder of `train_hypotheses`.")
     seconds: float | None = option(None, "Begin no round that would end later.")
 
 

@@ -23,7 +23,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.models.base import backbone_for
 from arr_coc.models.glance import Glance, glance_layers, read_view, spread_over_cells, view_levels
 
-from ..worlds.needle import FAMILIES, NeedleBatch, render
+from ..train.pictures import TrainingBatch, every_family
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
@@ -67,17 +67,10 @@ class HeadAttention:
 
 
 def measure(
-    model: PreTrainedModel,
-    processor: ProcessorMixin,
-    *,
-    number: int = NUMBER,
-    size: tuple[int, int] = SIZE,
-    seed: int = SEED,
-    batch_size: int | None = None,
-    advance: Callable[[int], None] = lambda done: None,
+    model: PreTrainedModel, processor: ProcessorMixin, size: tuple[int, int] = SIZE, seed: int = SEED, **how: Any
 ) -> dict[str, Any]:
-    """Which heads point best, and how well the model points before and after, as one JSON document."""
-    found = look(model, processor, number=number, size=size, seed=seed, batch_size=batch_size, advance=advance)
+    """Which heads point best, and how well the model points before and after, as one JSON document. how: of `look`."""
+    found = look(model, processor, size=size, seed=seed, **how)
     half = torch.arange(len(found.truth)) % 2 == 0
     learning, testing = found.part(half), found.part(~half)
     heads = select_heads(learning)
@@ -129,27 +122,24 @@ def look(
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
     edges: tuple[Tensor, Tensor] | None = None
     layout: dict[str, Any] = {}
-    each = -(-number // len(FAMILIES))
-    for family in FAMILIES:
-        for start in range(0, each, step):
-            batch = render(family, min(step, each - start), size, seed, "validation", None, "cpu", start)
-            inputs = prompts(processor, batch.pictures, batch.questions, model.device)
-            edges = edges or cell_edges(model, processor, size)
-            grids = backbone.grids(model, inputs)
-            levels = view_levels(grids, Glance(), backbone.tiled)
-            view = read_view(backbone, model, inputs, levels)
-            weights = view.weights.float().cpu()  # (B, layers, heads, 2, K)
-            parts.append((weights[..., 0, :], weights[..., 1, :].mean((1, 2)), needed_cells(batch, *edges)))
-            # Pictures of one size have one layout: that of the first.
-            count = len(grids) // len(batch)
-            layout = {
-                "layers": view.layers,
-                "there": (edges[0] >= 0).all(1),
-                "cells": view.cells[: len(edges[0])].cpu(),
-                "sizes": [(grid.rows, grid.cols) for grid in grids[:count]],
-                "levels": levels[:count],
-            }
-            advance(len(batch))
+    for batch in every_family(number, size, seed, "validation", at_once=step):
+        inputs = prompts(processor, batch.pictures, batch.questions, model.device)
+        edges = edges or cell_edges(model, processor, size)
+        grids = backbone.grids(model, inputs)
+        levels = view_levels(grids, Glance(), backbone.tiled)
+        view = read_view(backbone, model, inputs, levels)
+        weights = view.weights.float().cpu()  # (B, layers, heads, 2, K)
+        parts.append((weights[..., 0, :], weights[..., 1, :].mean((1, 2)), needed_cells(batch, *edges)))
+        # Pictures of one size have one layout: that of the first.
+        count = len(grids) // len(batch)
+        layout = {
+            "layers": view.layers,
+            "there": (edges[0] >= 0).all(1),
+            "cells": view.cells[: len(edges[0])].cpu(),
+            "sizes": [(grid.rows, grid.cols) for grid in grids[:count]],
+            "levels": levels[:count],
+        }
+        advance(len(batch))
     weights, plain, truth = (torch.cat(column) for column in zip(*parts, strict=True))
     told = truth.sum(1) > 0
     return HeadAttention(weights[told], plain[told], truth[told], **layout)
@@ -201,7 +191,7 @@ def cell_edges(model: PreTrainedModel, processor: Any, size: tuple[int, int]) ->
     return torch.cat(tops), torch.cat(ends)
 
 
-def needed_cells(batch: NeedleBatch, top: Tensor, end: Tensor) -> Tensor:
+def needed_cells(batch: TrainingBatch, top: Tensor, end: Tensor) -> Tensor:
     """(B, C) in {0, 1}: cells that the question needs, the answer and what identifies it."""
     boxes = torch.cat([batch.boxes, batch.ctx_boxes], 1).cpu()[:, :, None]  # (B, boxes, 1, 4): x0, y0, x1, y1
     there = torch.cat([batch.box_mask, batch.ctx_mask], 1).cpu()

@@ -40,28 +40,12 @@ from arr_coc.relevance.registry import check_relevance, relevance_for, source_na
 
 from ..statistics import Estimate, mean, paired
 from ..train.own_data import entries, file_of
+from . import vqa
 from .machine import machine_facts
 from .options import RealOptions
 from .report import SCHEMA, Quantity, Report, Table, TableCell, written
 from .run import BenchRun
 from .suite import parse_shares, suite
-from .vqa import (
-    CLOSER,
-    OURS,
-    WORDS,
-    AnswerStore,
-    AskingStyle,
-    Condition,
-    Question,
-    VqaTask,
-    anls,
-    conditions_at,
-    exact,
-    eye_of,
-    measure_vqa,
-    narrow,
-    score_table,
-)
 from .vqa import CONTROLS as ANSWER_CONTROLS
 from .worst import beside
 
@@ -742,7 +726,7 @@ def _tile(views: Views, record: Record, system: System) -> tuple[np.ndarray, str
 # Questions are the records of `bench real` whose answer is a text on the picture: there is one, and the question does
 # not hold it already ("Where is the dog?" needs nobody who reads). Asked and counted as `bench vqa` does it.
 
-READING = VqaTask("ANLS", anls, "", 48)
+READING = vqa.VqaTask("ANLS", vqa.anls, "", 48)
 
 
 def measure_reading(options: RealOptions, limits: dict[str, int], run: BenchRun) -> Report:
@@ -755,21 +739,23 @@ def measure_reading(options: RealOptions, limits: dict[str, int], run: BenchRun)
     check_model(options.model)
     asked = reading_questions(options.data, limits, options.source, options.seed)
     # By their words where all pictures bring them.
-    by_words = [WORDS] if all(one.question.words is not None for one in asked) else []
-    conditions = conditions_at(shares, (OURS, CLOSER, *by_words, *ANSWER_CONTROLS))
+    by_words = [vqa.WORDS] if all(one.question.words is not None for one in asked) else []
+    conditions = vqa.conditions_at(shares, (vqa.OURS, vqa.CLOSER, *by_words, *ANSWER_CONTROLS))
     run.out = out = options.out or Path("out/ask")
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         settings = {"model": options.model, "data": str(options.data), "seed": options.seed}
         same_settings(out / "ask_settings.json", settings)
-        answers = AnswerStore(out / "real_answers.jsonl")
-        eye, questions = eye_of(options.model, "cpu", "scorer"), (one.question for one in asked)
+        answers = vqa.AnswerStore(out / "real_answers.jsonl")
+        eye, questions = vqa.eye_of(options.model, "cpu", "scorer"), (one.question for one in asked)
         with run.progress(len(asked), "asking") as advance:
-            measure_vqa(eye, questions, conditions, AskingStyle(READING, "", None, options.seed), answers, advance)
+            vqa.measure_vqa(
+                eye, questions, conditions, vqa.AskingStyle(READING, "", None, options.seed), answers, advance
+            )
     facts = {"model": options.model, "relevance": "the scorer's", "seed": str(options.seed)}
     tables = tables_of(asked, answers, conditions, {**facts, **machine_facts(("torch",))})
     document = {"schema": 1, "tables": [table.to_json() for table in tables]}
-    shown = [narrow(table) for table in tables]
+    shown = [vqa.narrow(table) for table in tables]
     return Report(document, shown, tables[0].facts, page=tables, name="real_ask", mark="ask")
 
 
@@ -778,7 +764,7 @@ class SourceQuestion:
     """One question of one source."""
 
     source: str
-    question: Question
+    question: vqa.Question
 
 
 def reading_questions(
@@ -791,7 +777,7 @@ def reading_questions(
         entry = rows[int(record.name.rsplit(" ", 1)[1])]
         answer = str(entry.get("answer") or "").strip()
         if answer and answer.lower() not in record.query.lower():
-            question = Question(record.name, record.image, record.query, (answer,), entry.get("words"))
+            question = vqa.Question(record.name, record.image, record.query, (answer,), entry.get("words"))
             found.setdefault(record.source, []).append(SourceQuestion(record.source, question))
     if not found:
         raise InputError(f"{folder} has no record whose answer is a text to be read; --ask needs some")
@@ -799,20 +785,23 @@ def reading_questions(
 
 
 def tables_of(
-    asked: Sequence[SourceQuestion], answers: AnswerStore, conditions: Sequence[Condition], facts: dict[str, str]
+    asked: Sequence[SourceQuestion],
+    answers: vqa.AnswerStore,
+    conditions: Sequence[vqa.Condition],
+    facts: dict[str, str],
 ) -> list[Table]:
     """ANLS and exact match of each source."""
     tables = []
     for source in dict.fromkeys(one.source for one in asked):
         names = [one.question.name for one in asked if one.source == source]
-        for measure, metric in (("ANLS", anls), ("exact match", exact)):
-            tables.append(score_table(f"{source}: {measure}", rescored(answers, metric), names, conditions, facts))
+        for measure, metric in (("ANLS", vqa.anls), ("exact match", vqa.exact)):
+            tables.append(vqa.score_table(f"{source}: {measure}", rescored(answers, metric), names, conditions, facts))
     return tables
 
 
-def rescored(answers: AnswerStore, metric: Callable[[str, Sequence[str]], float]) -> AnswerStore:
+def rescored(answers: vqa.AnswerStore, metric: Callable[[str, Sequence[str]], float]) -> vqa.AnswerStore:
     """The same answers, counted another way."""
-    made = object.__new__(AnswerStore)
+    made = object.__new__(vqa.AnswerStore)
     made.path = answers.path
     made.rows = {
         key: row if "said" not in row else {**row, "score": metric(row["said"], row["true"])}

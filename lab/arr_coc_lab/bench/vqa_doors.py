@@ -27,25 +27,12 @@ from arr_coc.packing.packed import encode
 from arr_coc.pictures.load import load_picture
 from arr_coc.pricing.tables import TokenTable, load_tables, table_for
 
+from . import vqa
 from .machine import machine_facts
 from .options import VqaOptions
 from .report import Report
 from .run import BenchRun
 from .suite import parse_shares
-from .vqa import (
-    OURS,
-    SMALLER,
-    TASKS,
-    AnswerStore,
-    Condition,
-    Question,
-    VqaTask,
-    conditions_at,
-    narrow,
-    questions_of,
-    score_table,
-    verdict,
-)
 from .vqa import measure as measure_attached
 
 DOORS = ("attach", "pack", "proxy")
@@ -63,15 +50,15 @@ def measure(options: VqaOptions, run: BenchRun) -> Report:
 def measure_door(options: VqaOptions, run: BenchRun) -> Report:
     """Ask what is not answered yet, and tell the table."""
     shares, table = checked_door(options)
-    task = TASKS[options.task]
-    conditions = conditions_at(shares, (OURS, SMALLER))
+    task = vqa.TASKS[options.task]
+    conditions = vqa.conditions_at(shares, (vqa.OURS, vqa.SMALLER))
     prompt = options.prompt if options.prompt is not None else "" if options.model == MINI else task.prompt
-    questions = list(questions_of(options.data, options.limit, options.seed))
+    questions = list(vqa.questions_of(options.data, options.limit, options.seed))
     ask = at_address(options, task) if options.upstream else by_the_bundled(task)
     with writing(options.out):
         settings = {"task": options.task, "model": options.model, "door": options.door, "upstream": options.upstream}
         same_settings(options.out / "door_settings.json", {**settings, "data": options.data, "seed": options.seed})
-        answers = AnswerStore(options.out / "door_answers.jsonl")
+        answers = vqa.AnswerStore(options.out / "door_answers.jsonl")
         with run.progress(len(questions), "asking") as advance:
             for question in questions:
                 waiting = [one for one in conditions if (question.name, one.name) not in answers.rows]
@@ -81,17 +68,19 @@ def measure_door(options: VqaOptions, run: BenchRun) -> Report:
     names = [question.name for question in questions]
     facts = {"model": options.model, "door": options.door, "tokens": f"{table.name}, {table.as_told}"}
     facts |= {"measure": task.measure, "seed": str(options.seed), **machine_facts(())}
-    made = score_table(f"{options.task}: {options.model} by the door {options.door}", answers, names, conditions, facts)
-    better = verdict(answers, names, conditions, SMALLER)
+    made = vqa.score_table(
+        f"{options.task}: {options.model} by the door {options.door}", answers, names, conditions, facts
+    )
+    better = vqa.verdict(answers, names, conditions, vqa.SMALLER)
     lines = [f"ours above the smaller picture at {keep}: {holds}" for keep, holds in better.items()]
-    return Report({**made.to_json(), "better": better}, (narrow(made),), lines=lines, page=(made,), name="vqa_door")
+    return Report({**made.to_json(), "better": better}, (vqa.narrow(made),), lines=lines, page=(made,), name="vqa_door")
 
 
 def checked_door(options: VqaOptions) -> tuple[tuple[float, ...], TokenTable]:
     if options.door not in DOORS:
         raise InputError(f"unknown --door {options.door!r}; choose from {', '.join(DOORS)}")
-    if options.task not in TASKS:
-        raise InputError(f"unknown --task {options.task!r}; choose from {', '.join(TASKS)}")
+    if options.task not in vqa.TASKS:
+        raise InputError(f"unknown --task {options.task!r}; choose from {', '.join(vqa.TASKS)}")
     if options.door == "proxy" and not options.upstream:
         raise InputError("--door proxy needs --upstream, the address of a running arr-coc proxy")
     if not options.upstream and options.model != MINI:
@@ -103,9 +92,9 @@ def checked_door(options: VqaOptions) -> tuple[tuple[float, ...], TokenTable]:
 
 def asked_at(
     ask: Ask,
-    question: Question,
-    conditions: list[Condition],
-    task: VqaTask,
+    question: vqa.Question,
+    conditions: list[vqa.Condition],
+    task: vqa.VqaTask,
     prompt: str,
     table: TokenTable,
     options: VqaOptions,
@@ -116,14 +105,14 @@ def asked_at(
     for condition in conditions:
         started, budget = perf_counter(), max(1, int(condition.keep * full + 1e-9))
         pictures, text, headers, tokens = [picture.pixels], "", {"x-arr-coc": "off"}, full
-        if condition.way == SMALLER:
+        if condition.way == vqa.SMALLER:
             shown = pack(picture, "?", budget, model=table, layout="overview")
             pictures, tokens = [one.pixels for one in shown.pictures], shown.tokens
-        elif condition.way == OURS and options.door == "pack":
+        elif condition.way == vqa.OURS and options.door == "pack":
             how: dict[str, Any] = {"relevance": options.relevance, "marks": options.model != MINI}
             shown = pack(picture, question.bare, budget, model=table, **how)
             pictures, text, tokens = [one.pixels for one in shown.pictures], shown.text, shown.tokens
-        elif condition.way == OURS:
+        elif condition.way == vqa.OURS:
             headers, tokens = {"x-arr-coc-budget": str(budget)}, budget
         said = ask(pictures, "" if options.model == MINI else text, question.text + prompt, headers)
         score = round(task.metric(said, question.answers), 5)
@@ -131,7 +120,7 @@ def asked_at(
         yield {**own, "score": score, "tokens": tokens, "full": full, "seconds": round(perf_counter() - started, 4)}
 
 
-def by_the_bundled(task: VqaTask) -> Ask:
+def by_the_bundled(task: vqa.VqaTask) -> Ask:
     """The bundled model by its stock class."""
 
     @cache
@@ -143,7 +132,7 @@ def by_the_bundled(task: VqaTask) -> Ask:
     return lambda pictures, text, question, headers: reader().say(pictures, question, task.new_tokens)[0]
 
 
-def at_address(options: VqaOptions, task: VqaTask) -> Ask:
+def at_address(options: VqaOptions, task: vqa.VqaTask) -> Ask:
     """Any OpenAI-compatible server; the key is that of the variable OPENAI_API_KEY, and is kept nowhere."""
     base = str(options.upstream).rstrip("/").removesuffix("/v1")
 

@@ -17,7 +17,7 @@ from arr_coc.sensing import backend_torch as ops
 from arr_coc.sensing.pyramid import unit
 from arr_coc.sensing.texture import SEMANTIC_DIMENSIONS, SEMANTIC_NAMES, Layout, Texture
 
-from .selectors import PATCH_WIDTH, Grid, Selector, Views, shares_of
+from .selectors import PATCH_WIDTH, Grid, PatchViews, Selector, shares_of
 
 # Semantic channels are enlarged from a few dozen cells; nothing is lost by comparing at this size.
 VIEW = 128
@@ -141,12 +141,12 @@ class SemanticCoupling(Pretrained):
         return participatory(self.semantic(patches, grid), tokens, ~padding)
 
 
-def coupled(module: SemanticCoupling, views: Views) -> Tensor:
+def coupled(module: SemanticCoupling, views: PatchViews) -> Tensor:
     """What the words of the question couple to: (B, rows, columns) in [0, 1]."""
     return module(views.patches, views.words, views.padding, views.grid)
 
 
-def coupled_loss(module: SemanticCoupling, views: Views, truth: Tensor) -> Tensor:
+def coupled_loss(module: SemanticCoupling, views: PatchViews, truth: Tensor) -> Tensor:
     """How much of the sharpened map lies where something is needed."""
     from ..train.outcomes import share_loss
 

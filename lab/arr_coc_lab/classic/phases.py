@@ -4,8 +4,8 @@ All see the same patches (thirteen channels of the texture, sixteen patches alon
 words. Pictures are drawn and sensed once, at the start; a step takes some of one shape, and every system adds its own
 loss. On a processor, in minutes, all together or one with the words as they are shipped:
 
-    python -m arr_coc_lab.classic.phases --seconds 480 --device cpu --out src/arr_coc/weights/classic
-    python -m arr_coc_lab.classic.phases --only patch_trunk --device cpu --out src/arr_coc/weights/classic
+    python -m arr_coc_lab.classic.phases --seconds 480 --device cpu --out lab/arr_coc_lab/weights/classic
+    python -m arr_coc_lab.classic.phases --only patch_trunk --device cpu --out lab/arr_coc_lab/weights/classic
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ..train.rivals import covered
 from ..train.run import Moment, Notes, Schedule, command, door
 from ..worlds.needle import FAMILIES
 from . import edge_lod, participatory, patch_trunk, query_aware_lod, realizer
-from .selectors import SENSE_SIDE, SUB, Grid, QuestionWords, Selector, Views, as_patches, load_words, patch_grid
+from .selectors import SENSE_SIDE, SUB, Grid, PatchViews, QuestionWords, Selector, as_patches, load_words, patch_grid
 
 TAUGHT: tuple[Selector, ...] = (query_aware_lod.SYSTEM, realizer.SYSTEM, patch_trunk.SYSTEM, participatory.SYSTEM)
 # What `bench classic` calls them, phase by phase.
@@ -55,7 +55,7 @@ def picture_maps(names: Sequence[str], pictures: Tensor, questions: Sequence[str
     """Those of the names that are selectors, on a batch (B, 3, H, W), on its device → (B, rows, columns) each."""
     found = {"edge_lod": edge_lod.edge_maps(pictures)} if "edge_lod" in names else {}
     taught = [one for one in TAUGHT if one.name in names]
-    views = Views.of(pictures, questions) if taught else None
+    views = PatchViews.of(pictures, questions) if taught else None
     return found | {one.name: one.maps(views) for one in taught if views is not None}
 
 
@@ -83,10 +83,10 @@ class ClassicBatch:
             parts.append((as_patches(cells).half(), words.rows(batch.questions), truth, edges))
         return cls(*(torch.cat(items) for items in zip(*parts, strict=True)), grid)
 
-    def views(self, chosen: Tensor | slice, words: QuestionWords, device: torch.device) -> Views:
+    def views(self, chosen: Tensor | slice, words: QuestionWords, device: torch.device) -> PatchViews:
         """Some of the pictures, as the systems read them."""
         patches = self.patches[chosen].to(device).float()
-        return Views(patches, *words(self.words[chosen].to(device)), self.grid)
+        return PatchViews(patches, *words(self.words[chosen].to(device)), self.grid)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from arr_coc.core.pretrained import Pretrained
 
 from .patch_trunk import PatchTrunk, TrunkConfig, trunk_shape
 from .scale import CLASSIC_TOKENS, LEAST, MOST, check_classic_budget
-from .selectors import Selector, Views
+from .selectors import PatchViews, Selector
 
 # The five classic levels of detail, coarse to fine; `classic.scale` lays them out.
 LEVELS = len(CLASSIC_TOKENS)
@@ -204,13 +204,13 @@ def _ladder(like: Tensor) -> Tensor:
     return like.new_tensor(CLASSIC_TOKENS)
 
 
-def tokens_map(module: QueryAwareLOD, views: Views) -> Tensor:
+def tokens_map(module: QueryAwareLOD, views: PatchViews) -> Tensor:
     """The tokens expected of each patch, from 64 (0) to 400 (1)."""
     tokens = expected_tokens(views.read(module))
     return ((tokens - LEAST) / (MOST - LEAST)).clamp(0, 1).unflatten(1, views.grid)
 
 
-def levels_loss(module: QueryAwareLOD, views: Views, truth: Tensor) -> Tensor:
+def levels_loss(module: QueryAwareLOD, views: PatchViews, truth: Tensor) -> Tensor:
     """The finest level where something is needed, a middle one beside it, the coarsest elsewhere."""
     levels = views.read(module)
     near = F.max_pool2d(truth[:, None], 3, stride=1, padding=1)[:, 0]

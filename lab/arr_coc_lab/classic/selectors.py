@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from arr_coc.core.folders import CLASSIC_WEIGHTS
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.core.values import Relevance
 from arr_coc.relevance.language.tables import MOST_WORDS, word_rows
@@ -29,10 +28,12 @@ from arr_coc.sensing.one_picture import sense_one
 from arr_coc.sensing.pyramid import to_cells
 from arr_coc.sensing.texture import MVP13, Texture
 
+from .. import LAB_WEIGHTS
+
 if TYPE_CHECKING:
     from arr_coc.relevance.scene import Scene
 
-SHIPPED = CLASSIC_WEIGHTS
+SHIPPED = LAB_WEIGHTS / "classic"
 # Pictures are sensed at this longer side, and seen as so many patches along it, each of SUB × SUB cells.
 SENSE_SIDE, PATCHES, SUB = 384, 16, 2
 PATCH_WIDTH = len(MVP13) * SUB * SUB
@@ -141,7 +142,7 @@ def load_words(device: str = "cpu") -> QuestionWords:
 
 
 @dataclass(frozen=True)
-class Views:
+class PatchViews:
     """A batch as the selectors see it: patches (B, P, 52), words (B, L, Q) and their padding (B, L), the grid."""
 
     patches: Tensor
@@ -150,7 +151,7 @@ class Views:
     grid: Grid
 
     @classmethod
-    def of(cls, pixels: Pixels, questions: Sequence[str]) -> Views:
+    def of(cls, pixels: Pixels, questions: Sequence[str]) -> PatchViews:
         """One picture or a batch, with its questions, by the shipped table of words."""
         device = str(pixels.device) if isinstance(pixels, Tensor) else "cpu"
         (patches, grid), table = see_patches(pixels), load_words(device)
@@ -166,9 +167,9 @@ class Selector:
     """One system of the first phases: how it is called, taught and read.
 
     name, summary: of the source of relevance. note: what its relevance says of itself. row: of `bench classic`. part:
-    its folder of weights. make: an untrained network, by the width of a word. reading: the network's map (B, rows,
-    columns) in [0, 1]. loss: of a batch, given the truth (B, rows, columns) in {0, 1}. ways: what the map (rows,
-    columns) of a picture says of the three ways of knowing.
+    its folder of weights. make: an untrained network, by the width of a word. reading: (network, views) → a map (B,
+    rows, columns) in [0, 1]. loss: (network, views, truth (B, rows, columns) in {0, 1}) → of a batch. ways: what a map
+    (rows, columns) says of the three ways of knowing.
     """
 
     name: str
@@ -178,18 +179,18 @@ class Selector:
     part: str
     kind: type[Pretrained]
     make: Callable[[int], Pretrained]
-    reading: Callable[[Any, Views], Tensor]
-    loss: Callable[[Any, Views, Tensor], Tensor]
+    reading: Callable[..., Tensor]
+    loss: Callable[..., Tensor]
     ways: Callable[[np.ndarray], dict[str, Any]] = lambda found: {}
 
     @torch.no_grad()
-    def maps(self, views: Views) -> Tensor:
+    def maps(self, views: PatchViews) -> Tensor:
         """(B, rows, columns) in [0, 1], as it was taught."""
         return self.reading(load_part(self.kind, self.part, str(views.patches.device)), views)
 
     def relevance(self, scene: Scene, query: str) -> Relevance:
         """The source of this name."""
-        found = self.maps(Views.of(scene.pixels, [query]))[0].numpy()
+        found = self.maps(PatchViews.of(scene.pixels, [query]))[0].numpy()
         return Relevance(found, query=query, notes=(self.note,), **self.ways(found))
 
     def missing(self, offers: frozenset[str] = frozenset()) -> str | None:
@@ -208,12 +209,12 @@ def shares_of(truth: Tensor) -> Tensor:
     return truth / truth.sum((1, 2), keepdim=True).clamp_min(1)
 
 
-def logits_map(module: Any, views: Views) -> Tensor:
+def logits_map(module: nn.Module, views: PatchViews) -> Tensor:
     """Logits of the patches as a map."""
     return views.read(module).float().sigmoid().unflatten(1, views.grid)
 
 
-def logits_loss(module: Any, views: Views, truth: Tensor) -> Tensor:
+def logits_loss(module: nn.Module, views: PatchViews, truth: Tensor) -> Tensor:
     """Logits of the patches: where most mass should lie, and which patches matter."""
     from ..train.outcomes import share_loss
 

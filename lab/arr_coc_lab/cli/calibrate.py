@@ -73,7 +73,8 @@ def command(
     name = (getattr(eye.model.config, "_name_or_path", "") or model) if hasattr(eye, "model") else model
     found: dict[str, Any] = {}
     if only != "grip":
-        found = calibrate_glance(eye, model, name, n, shape, seed, batch, out, as_json)
+        how = {"number": n, "size": shape, "seed": seed, "batch_size": batch}
+        found = calibrate_glance(eye, model, name, out, as_json, **how)
     if only != "glance":
         grip = calibrate_grip(eye, model, name, texts, seed, out, as_json)
         found = {**found, "grip": grip} if found else grip
@@ -93,30 +94,24 @@ def reader_of(model: str, device: str, only: str | None) -> Any:
 
 
 def calibrate_glance(
-    eye: Any,
-    model: str,
-    name: str,
-    n: int,
-    shape: tuple[int, int],
-    seed: int,
-    batch: int | None,
-    out: Path | None,
-    as_json: bool,
+    eye: Any, model: str, name: str, out: Path | None, as_json: bool, number: int, **how: Any
 ) -> dict[str, Any]:
-    """Find the heads that point, write them where glances look for them, and tell how well they do."""
+    """Find the heads that point, write them where glances look for them, and tell how well they do.
+
+    number: of pictures. how: of `pointing.look`."""
     from arr_coc.core.files import write_json
     from arr_coc.core.manifest import changing
     from arr_coc.models.glance import glance_path
 
     from ..bench.pointing import measure
 
-    with progress(n, "looking", hidden=as_json) as advance:
+    with progress(number, "looking", hidden=as_json) as advance:
 
         def done(pictures: int) -> None:
             for _ in range(pictures):
                 advance()
 
-        found = measure(eye.model, eye.processor, number=n, size=shape, seed=seed, batch_size=batch, advance=done)
+        found = measure(eye.model, eye.processor, number=number, advance=done, **how)
     place = out or glance_path(name)
     if found["points"]:
         with writing(place):

@@ -11,6 +11,7 @@ import typer
 
 from arr_coc.app.cli.options import OnlyJson, with_options
 from arr_coc.core.errors import InputError
+from arr_coc.core.files import writing
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def command(options: PagesCommand) -> None:
     names = tuple(name.strip() for name in options.families.split(",") if name.strip())
     order = Order(options.n, options.seed, options.split, names, options.pdf)
     check_order(order)
-    try:
+    with writing(options.out):
         if options.as_json:
             written = write_dataset(order, options.out, options.workers, options.resume, options.pack, options.wear)
         else:
@@ -91,10 +92,6 @@ def command(options: PagesCommand) -> None:
                     options.wear,
                     lambda done, total: bar.update(task, completed=done),
                 )
-    except OSError as error:
-        raise InputError(
-            f"cannot write to {options.out} ({error.strerror or error}); choose another folder with --out"
-        ) from error
     if options.as_json:
         print(json.dumps(written | {"seed": options.seed, "split": options.split}))
     else:
@@ -117,12 +114,8 @@ def draw_documents(options: PagesCommand) -> None:
     from ..worlds.documents.export import write_documents
 
     out = options.out
-    try:
+    with writing(out):
         written = write_documents(out, options.n, options.seed, words=not options.scanned)
-    except OSError as error:
-        raise InputError(
-            f"cannot write to {out} ({error.strerror or error}); choose another folder with --out"
-        ) from error
     if options.as_json:
         print(json.dumps(written | {"seed": options.seed, "scanned": options.scanned}))
     else:

@@ -11,22 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from arr_coc.app.microscope import markup
 from arr_coc.app.microscope.desk import Desk
 from arr_coc.app.microscope.kit import PRIVATE, QUICK, MicroscopePage, SheetContent, TabSheet, program
 from arr_coc.app.microscope.linking import PageState
-from arr_coc.app.microscope.markup import (
-    BAD,
-    COLOURS,
-    GOOD,
-    INK,
-    OPEN,
-    as_picture,
-    as_svg,
-    dress,
-    new_figure,
-    sentence,
-    table,
-)
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import WEIGHTS
 
@@ -53,13 +41,13 @@ def show_numbers(desk: Desk, state: PageState) -> SheetContent:
     for name, show in ((NEEDLE, show_needle), (HYPOTHESES, show_hypotheses)):
         path = find_numbers(name, desk.numbers)
         if path is None:
-            parts.append(sentence(f"No {name}.json yet: `arr-coc bench {name} --out DIR` measures it, and "
+            parts.append(markup.sentence(f"No {name}.json yet: `arr-coc bench {name} --out DIR` measures it, and "
                                   f"`arr-coc microscope --numbers DIR` shows it."))  # fmt: skip
             continue
         try:
             html, graphs, data = show(path)
         except (InputError, KeyError, TypeError, ValueError) as error:
-            parts.append(sentence(f"{path.name} cannot be shown: {error}", alarm=True))
+            parts.append(markup.sentence(f"{path.name} cannot be shown: {error}", alarm=True))
             continue
         parts.append(html)
         plots += graphs
@@ -67,7 +55,7 @@ def show_numbers(desk: Desk, state: PageState) -> SheetContent:
     return SheetContent(
         "numbers",
         "".join(parts),
-        lambda: stacked([as_picture(plot) for plot in plots]),
+        lambda: stacked([markup.as_picture(plot) for plot in plots]),
         lambda: document,
         number_lines(paths),
         state.link(),
@@ -96,10 +84,10 @@ def show_needle(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
         for row in document["bars"]
     ]
     columns = {"what": "what was promised", "value": "measured, % [95 %]", "bar": "bar", "kept": "verdict"}
-    graphs = "".join(as_svg(plot, f"needle plot {number}") for number, plot in enumerate(plots))
+    graphs = "".join(markup.as_svg(plot, f"needle plot {number}") for number, plot in enumerate(plots))
     html = (
         f'<h3>Needle World</h3><div class="plots">{graphs}</div>'
-        f"{table(columns, rows, 'What was promised on Needle World')}{facts_list(document['facts'])}"
+        f"{markup.table(columns, rows, 'What was promised on Needle World')}{facts_list(document['facts'])}"
     )
     return html, plots, document
 
@@ -132,8 +120,8 @@ def show_hypotheses(path: Path) -> tuple[str, list[Any], Mapping[str, Any]]:
         }
         for row in rows
     ]
-    graphs = "".join(as_svg(plot, "differences of the hypotheses") for plot in plots)
-    rivals = table(COLUMNS, shown, "Each claim against its rival")
+    graphs = "".join(markup.as_svg(plot, "differences of the hypotheses") for plot in plots)
+    rivals = markup.table(COLUMNS, shown, "Each claim against its rival")
     html = f'<h3>Hypotheses</h3><div class="plots wide">{graphs}</div>{rivals}'
     return html + facts_list(document["facts"]), plots, document
 
@@ -203,14 +191,14 @@ def _place(path: Path, imports: list[str]) -> str:
 
 def interval_lines(rows: Sequence[dict[str, Any]], title: str) -> Plot:
     """Accuracy against tokens, one line for each way to allocate, 95 % intervals as bars. rows: `means` of needle."""
-    figure = new_figure()
+    figure = markup.new_figure()
     axes = figure.subplots()
     strategies = list(dict.fromkeys(row["strategy"] for row in rows))
     for strategy in strategies:
         chosen = sorted((row for row in rows if row["strategy"] == strategy), key=lambda row: row["tokens"])
         tokens = [row["tokens"] for row in chosen]
         value, low, high = (np.array([100 * row[name] for row in chosen]) for name in ("value", "low", "high"))
-        colour = COLOURS.get(strategy, OPEN)
+        colour = markup.COLOURS.get(strategy, markup.OPEN)
         if strategy == "full":
             axes.axhline(value[0], color=colour, linewidth=1, linestyle=":")
         axes.errorbar(
@@ -223,13 +211,13 @@ def interval_lines(rows: Sequence[dict[str, Any]], title: str) -> Plot:
     axes.minorticks_off()
     axes.set(xlabel="visual tokens", ylabel="exact match, %", title=title, ylim=(0, 102))
     axes.legend(frameon=False, ncols=3, loc="lower right")
-    dress(axes)
+    markup.dress(axes)
     return figure
 
 
 def dots(groups: Sequence[str], series: dict[str, list[dict[str, Any]]], title: str, xlabel: str) -> Plot:
     """Groups down, one dot with its interval for each series. series: name → one row (value, low, high) a group."""
-    figure = new_figure(height=1.3 + 0.5 * len(groups))
+    figure = markup.new_figure(height=1.3 + 0.5 * len(groups))
     axes = figure.subplots()
     place = np.arange(len(groups))[::-1]
     offsets = np.linspace(0.28, -0.28, max(len(series), 2))
@@ -237,36 +225,36 @@ def dots(groups: Sequence[str], series: dict[str, list[dict[str, Any]]], title: 
         value, low, high = (np.array([100 * row[key] for row in rows]) for key in ("value", "low", "high"))
         axes.errorbar(
             value, place + offset, xerr=[value - low, high - value], fmt="o", markersize=4, capsize=2, label=name,
-            color=COLOURS.get(name, OPEN), linewidth=1.3,
+            color=markup.COLOURS.get(name, markup.OPEN), linewidth=1.3,
         )  # fmt: skip
     axes.set_yticks(place, groups)
     axes.set(xlabel=xlabel, title=title, ylim=(-0.6, len(groups) - 0.4))
-    dress(axes)
+    markup.dress(axes)
     legend = figure.legend(*axes.get_legend_handles_labels(), frameon=False, ncols=3, loc="outside lower center")
     for text in legend.get_texts():
-        text.set_color(INK)
+        text.set_color(markup.INK)
         text.set_fontsize(9.5)
     return figure
 
 
 def forest(labels: Sequence[str], rows: Sequence[dict[str, Any]], verdicts: Sequence[str], title: str) -> Plot:
     """Differences with their intervals around zero, coloured by verdict. rows: value, low, high, in points."""
-    figure = new_figure(height=1.0 + 0.42 * len(labels))
+    figure = markup.new_figure(height=1.0 + 0.42 * len(labels))
     axes = figure.subplots()
     place = np.arange(len(labels))[::-1]
-    colours = {"holds": GOOD, "fails": BAD}
+    colours = {"holds": markup.GOOD, "fails": markup.BAD}
     for y, row, verdict in zip(place, rows, verdicts, strict=True):
         value, low, high = (row.get(name, row["value"]) for name in ("value", "low", "high"))
-        colour = colours.get(verdict, OPEN)
+        colour = colours.get(verdict, markup.OPEN)
         axes.errorbar(
             [value], [y], xerr=[[value - low], [high - value]], fmt="o", color=colour, capsize=3, markersize=5
         )
-    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.axvline(0, color=markup.INK, linewidth=0.8)
     axes.set_yticks(place, labels)
     axes.set(title=title, ylim=(-0.7, len(labels) - 0.3))
     # Long claims leave the axes little room: what does not fit under them goes to the left.
     axes.set_xlabel("difference, points (95 % interval)", loc="right")
-    dress(axes)
+    markup.dress(axes)
     return figure
 
 

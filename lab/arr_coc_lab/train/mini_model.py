@@ -44,6 +44,14 @@ CHAT_TEMPLATE = (
 )
 
 
+NAMED_TOKENS = {
+    "image_token": "<|image_pad|>",
+    "video_token": "<|video_pad|>",
+    "vision_start_token": "<|vision_start|>",
+    "vision_end_token": "<|vision_end|>",
+}
+
+
 @dataclass(frozen=True)
 class MiniConfig:
     """The shape of `mini`: about 19 M parameters at the defaults."""
@@ -129,12 +137,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
         padding_side="left",
         clean_up_tokenization_spaces=False,
         chat_template=CHAT_TEMPLATE,
-        extra_special_tokens={
-            "image_token": "<|image_pad|>",
-            "video_token": "<|video_pad|>",
-            "vision_start_token": "<|vision_start|>",
-            "vision_end_token": "<|vision_end|>",
-        },
+        extra_special_tokens=NAMED_TOKENS,
     )
 
 

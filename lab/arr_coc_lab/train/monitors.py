@@ -19,7 +19,7 @@ from arr_coc.core.files import read_text, write_json
 from .allocations import Kind, make_leaves, tree_of
 from .evaluate import FAMILIES
 from .outcomes import judge
-from .pictures import TrainingBatch, join, render_family
+from .pictures import TrainingBatch, family_batches, join
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -150,8 +150,7 @@ class Probe:
     @classmethod
     def render(cls, number: int, size: tuple[int, int], keep: float, device: torch.device) -> Probe:
         each = max(1, number // len(FAMILIES))
-        parts = [render_family(family, each, size, 7, 0, device, None, "validation") for family in FAMILIES]
-        return cls(join(parts), keep)
+        return cls(join([batch for _, batch in family_batches(each, size, 7, "validation", device=device)]), keep)
 
     @torch.no_grad()
     def accuracy(self, model: PreTrainedModel, scorer: Scorer | None, most: int) -> float:

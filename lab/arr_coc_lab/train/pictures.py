@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -90,42 +91,7 @@ def render_family(
     difficulty: Difficulty | str | None = None,
     split: str = "train",
 ) -> TrainingBatch:
-    """Pictures `start` … of one family, with every glyph."""
-    return TrainingBatch.of(*render_with_glyphs(family, number, size, seed, start, device, difficulty, split))
-
-
-def every_family(
-    number: int,
-    size: tuple[int, int],
-    seed: int,
-    split: str,
-    *,
-    device: torch.device | str = "cpu",
-    at_once: int = 0,
-    families: Iterable[str] = FAMILIES,
-) -> Iterator[TrainingBatch]:
-    """`number` pictures in equal parts of every family, a few more where they do not divide; each family as one batch,
-    or as batches of at most `at_once`."""
-    families = tuple(families)
-    each = -(-number // len(families))
-    for family in families:
-        for start in range(0, each, at_once or each):
-            count = min(at_once or each, each - start)
-            yield render_family(family, count, size, seed, start, device, None, split)
-
-
-@torch.no_grad()
-def render_with_glyphs(
-    family: str,
-    number: int,
-    size: tuple[int, int],
-    seed: int,
-    start: int,
-    device: torch.device | str,
-    difficulty: Difficulty | str | None = None,
-    split: str = "train",
-) -> tuple[NeedleBatch, Glyphs]:
-    """`needle.render`, and where every glyph stands."""
+    """`needle.render`: pictures `start` … of one family, and where every glyph stands."""
     knobs = as_difficulty(difficulty, size)
     device = torch.device(device)
     with torch.autocast(device.type, enabled=False):
@@ -133,7 +99,29 @@ def render_with_glyphs(
         draws = Draws.of(seed, split, family, index, plan=plan_of(family, (size[0], size[1]), knobs, False))
         scene = lay_out(family, draws, size, split, knobs)
         batch = finish_batch(scene, draws, index, family, split, seed, size)
-    return batch, glyphs_of(scene, size)
+    return TrainingBatch.of(batch, glyphs_of(scene, size))
+
+
+def family_batches(
+    each: int,
+    size: tuple[int, int],
+    seed: int,
+    split: str,
+    *,
+    device: torch.device | str = "cpu",
+    at_once: int = 0,
+    families: Iterable[str] = FAMILIES,
+) -> Iterator[tuple[str, TrainingBatch]]:
+    """`each` pictures of every family with its name: a family as one batch, or as batches of at most `at_once`."""
+    for family in families:
+        for start in range(0, each, at_once or each):
+            count = min(at_once or each, each - start)
+            yield family, render_family(family, count, size, seed, start, device, None, split)
+
+
+def every_family(number: int, *what: Any, **how: Any) -> Iterator[TrainingBatch]:
+    """`number` pictures in equal parts of every family, a few more where they do not divide; see `family_batches`."""
+    return (batch for _, batch in family_batches(-(-number // len(FAMILIES)), *what, **how))
 
 
 def glyphs_of(scene: NeedleScene, size: tuple[int, int]) -> Glyphs:

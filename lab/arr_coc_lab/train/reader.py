@@ -15,6 +15,7 @@ from arr_coc.models.qwen3_vl.encode import VisualTokens, foveate, leaf_positions
 from arr_coc.models.tokens.patches import LeafBatch
 
 from ..worlds.needle.batch import CELL_CLASSES, FIRST_COLOUR
+from . import swift
 from .mini_model import IMAGE
 from .pictures import (
     IGNORE,
@@ -30,17 +31,6 @@ from .pictures import (
 )
 from .prompts import HEAD, build_prompt
 from .reader_examples import ReaderBatch
-from .swift import (
-    CompiledPiece,
-    Seen,
-    Thought,
-    cut_patches,
-    cut_whole,
-    each_question,
-    run_language,
-    run_tower,
-    together,
-)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -235,8 +225,8 @@ def cut_blocks(
     """The patches of every look. levels: mip levels, one more than that of the coarsest leaf. whole: every look is all
     leaves of level 0 in raster order."""
     if whole:
-        return [cut_whole(batch.pictures, dtype) for _ in blocks]
-    return [cut_patches(batch.pictures, each.expand(len(batch), -1, -1), levels, dtype) for each in blocks]
+        return [swift.cut_whole(batch.pictures, dtype) for _ in blocks]
+    return [swift.cut_patches(batch.pictures, each.expand(len(batch), -1, -1), levels, dtype) for each in blocks]
 
 
 def reader_losses(
@@ -261,7 +251,7 @@ def reader_losses(
     if kept is not None:
         leaves, seen = (
             take_tokens(leaves.expand(batch_size, -1, -1), kept),
-            Seen(
+            swift.Seen(
                 take_tokens(seen.embeds, kept),
                 [take_tokens(plane, kept) for plane in seen.planes],
                 take_tokens(seen.patches.unflatten(1, (-1, 4)).flatten(2), kept).unflatten(2, (4, -1)).flatten(1, 2),
@@ -274,7 +264,7 @@ def reader_losses(
     # The token before the answer's first: it has read the whole question and nothing of the answer.
     last_read = said.to(torch.uint8).argmax(1)
     asking = thought.half_way[torch.arange(len(last_read), device=last_read.device), last_read]
-    places = each_question(thought.before[:, len(HEAD) : len(HEAD) + leaves.shape[1]], batch.tails.shape[1])
+    places = swift.each_question(thought.before[:, len(HEAD) : len(HEAD) + leaves.shape[1]], batch.tails.shape[1])
     pointing = pointing_loss(reader.heads.point(asking, places), leaves_meant(batch.targets, leaves))
     reading = Reading(answer, right, dense.glyph, dense.thing, dense.right)
     copying = copying_loss(reader, thought.half_way[:, :-1], places, batch, leaves)
@@ -287,23 +277,24 @@ def side_by_side(blocks: Sequence[Tensor]) -> Tensor:
     return torch.cat([each.expand(most, -1, -1) for each in blocks], 1)
 
 
-def see_blocks(core: Any, blocks: Sequence[Tensor], patches: Sequence[Tensor], window: PictureWindow) -> Seen:
+def see_blocks(core: Any, blocks: Sequence[Tensor], patches: Sequence[Tensor], window: PictureWindow) -> swift.Seen:
     """All looks through the tower, one behind the other."""
     grid = window.rows, window.cols
     looks = [
-        run_tower(core.visual, each, window.moved(leaves), grid) for each, leaves in zip(patches, blocks, strict=True)
+        swift.run_tower(core.visual, each, window.moved(leaves), grid)
+        for each, leaves in zip(patches, blocks, strict=True)
     ]
-    return together(looks) if len(looks) > 1 else looks[0]
+    return swift.together(looks) if len(looks) > 1 else looks[0]
 
 
-def dense_losses(reader: Reader, batch: ReaderBatch, leaves: Tensor, seen: Seen) -> DenseLosses:
+def dense_losses(reader: Reader, batch: ReaderBatch, leaves: Tensor, seen: swift.Seen) -> DenseLosses:
     target = board_targets(batch.boards(), leaves).flatten(0, 1)
     found, may = thing_targets(batch.things, leaves)
     tokens, patches = seen.embeds.flatten(0, 1), seen.patches.flatten(0, 1)
     return DenseLosses(*dense_part(reader.heads, tokens, patches, target, found.flatten(0, 1), may.flatten()))
 
 
-@CompiledPiece
+@swift.CompiledPiece
 def dense_part(
     heads: DenseHeads, embeds: Tensor, patches: Tensor, target: Tensor, found: Tensor, may: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -337,7 +328,7 @@ def named_letters(reader: Reader, pictures: Tensor, dtype: torch.dtype) -> tuple
     cells = torch.arange(rows * cols, device=pictures.device)
     leaves = torch.stack([cells // cols, cells % cols, torch.zeros_like(cells)], -1)[None]
     # With gradients, though nobody wants them: what was compiled for the training serves here too.
-    seen = see_blocks(reader.mini.model, [leaves], [cut_whole(pictures, dtype)], PictureWindow(0, 0, rows, cols))
+    seen = see_blocks(reader.mini.model, [leaves], [swift.cut_whole(pictures, dtype)], PictureWindow(0, 0, rows, cols))
     with torch.no_grad():
         return reader.heads(seen.embeds)[0].argmax(-1), leaves.expand(len(pictures), -1, -1)
 
@@ -348,10 +339,10 @@ def take_tokens(values: Tensor, which: Tensor) -> Tensor:
 
 
 def answer_loss(
-    core: Any, seen: Seen, batch: ReaderBatch, leaves: Tensor, window: PictureWindow
-) -> tuple[Tensor, Tensor, Thought]:
+    core: Any, seen: swift.Seen, batch: ReaderBatch, leaves: Tensor, window: PictureWindow
+) -> tuple[Tensor, Tensor, swift.Thought]:
     """Cross entropy of the answers, which are right (B·K,), and what the language model made of it all."""
-    thought = run_language(core, seen, batch.heard, window.moved(leaves), (window.rows, window.cols))
+    thought = swift.run_language(core, seen, batch.heard, window.moved(leaves), (window.rows, window.cols))
     logits = F.linear(thought.said[:, :-1], core.language_model.embed_tokens.weight).float()
     tails, said = batch.tails.flatten(0, 1)[:, 1:], batch.said.flatten(0, 1)[:, 1:]
     wanted = torch.where(said, tails.long(), IGNORE)

@@ -120,9 +120,9 @@ def render_reader_batch(
     device: torch.device | str,
     difficulty: Difficulty | str | None = None,
     questions: int = 2,
-    split: str = "train",
 ) -> ReaderBatch:
-    """Pictures `start` … of one family with their first `questions` questions."""
+    """Training pictures `start` … of one family with their first `questions` questions."""
+    split = "train"
     knobs = as_difficulty(difficulty, size)
     device = torch.device(device)
     plan = plan_of(family, (size[0], size[1]), knobs, False)

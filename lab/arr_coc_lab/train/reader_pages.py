@@ -24,20 +24,10 @@ from ..worlds.needle.renderer import Asked
 from ..worlds.pages.neighbours import neighbour_questions
 from ..worlds.pages.pack import read_pack
 from ..worlds.pages.page import DrawnPage, DrawnQuestion
+from . import scorer_worlds
 from .pictures import UNKNOWN, Glyphs
 from .prompts import TURN_LENGTH, reword
 from .reader_examples import QUESTIONS, TAIL, ReaderBatch, reader_batch
-from .scorer_worlds import (
-    MOST_BOXES,
-    MOST_CHARACTERS,
-    MOST_CONTEXTS,
-    crop_origin,
-    crops,
-    extent_of,
-    fixed_number,
-    laid_up,
-    wear,
-)
 
 ANSWER = 40
 # A line of type is so much higher than its letters' size says.
@@ -94,12 +84,14 @@ class PageBook:
         if not asked:
             raise InputError(f"the pages of {pattern!r} have no question that fits into {TAIL} characters")
         pages = [page for page, _ in asked]
-        self.pictures = laid_up(pages, self.device)
+        self.pictures = scorer_worlds.laid_up(pages, self.device)
         self.letters = torch.from_numpy(np.stack([letters_of(page) for page in pages])).to(self.device)
         every = [(number, question) for number, (_, own) in enumerate(asked) for question in own]
         boxes, contexts = (
-            torch.from_numpy(np.stack([fixed_number(getattr(q, name), most) for _, q in every])).to(self.device)
-            for name, most in (("boxes", MOST_BOXES), ("context", MOST_CONTEXTS))
+            torch.from_numpy(np.stack([scorer_worlds.fixed_number(getattr(q, name), most) for _, q in every])).to(
+                self.device
+            )
+            for name, most in (("boxes", scorer_worlds.MOST_BOXES), ("context", scorer_worlds.MOST_CONTEXTS))
         )
         self.asked = PageQuestions(
             self._tensor([number for number, _ in every], torch.int64),
@@ -138,7 +130,7 @@ class PageBook:
         first = torch.randint(len(self), (number,), generator=generator, device=self.device) if which is None else which
         page = self.asked.page[first]
         others = [self.first[page] + (uniform(number) * self.count[page]).long() for _ in range(QUESTIONS - 1)]
-        extent = extent_of(self.asked.boxes[first], self.asked.contexts[first])
+        extent = scorer_worlds.extent_of(self.asked.boxes[first], self.asked.contexts[first])
         low, high = (1.0, 1.0) if as_drawn else ZOOM
         scale = torch.exp(math.log(low) + uniform(number) * math.log(high / low))
         canvas = torch.tensor(size, device=self.device, dtype=torch.float32)
@@ -146,17 +138,17 @@ class PageBook:
         scale = torch.minimum(scale, (canvas * 0.97 / span).amin(1)).clamp_min(low * 0.75)
         sides = self.pictures.sizes[page] * scale[:, None]
         top, left = (
-            crop_origin(
+            scorer_worlds.crop_origin(
                 extent[:, axis] * scale, extent[:, axis + 2] * scale, sides[:, 1 - axis], size[1 - axis], uniform
             )
             for axis in (1, 0)
         )
         shift = torch.stack([left, top], 1)
         others = [torch.where(self.shown(one, scale, shift, canvas.flip(0)), one, first) for one in others]
-        pictures = crops(self.pictures, page, (left, top), scale, size, uniform, False, low)
+        pictures = scorer_worlds.crops(self.pictures, page, (left, top), scale, size, uniform, False, low)
         if not as_drawn:
             worn = (uniform(number, 1, 1, 1) < WORN_SHARE).float()
-            pictures = torch.lerp(pictures, wear(pictures, uniform, 0.45), worn)
+            pictures = torch.lerp(pictures, scorer_worlds.wear(pictures, uniform, 0.45), worn)
             dark = uniform(number, 1, 1, 1) < DARK_SHARE
             pictures = torch.where(dark, 1 - pictures, pictures)
         asked = [self.ask(one, scale, shift, canvas.flip(0)) for one in (first, *others)]
@@ -170,7 +162,7 @@ class PageBook:
 
     def shown(self, which: Tensor, scale: Tensor, shift: Tensor, sides: Tensor) -> Tensor:
         """(B,) bool: whether the crops hold all that these questions need. shift: (B, 2), sides: (2,) x, y."""
-        extent = extent_of(self.asked.boxes[which], self.asked.contexts[which])
+        extent = scorer_worlds.extent_of(self.asked.boxes[which], self.asked.contexts[which])
         inside = (extent.view(-1, 2, 2) * scale[:, None, None] - shift[:, None]) / sides
         return ((inside >= 0) & (inside <= 1)).flatten(1).all(1)
 
@@ -201,9 +193,9 @@ def letters_of(page: DrawnPage) -> np.ndarray:
     """(most, 4) float32: x and y of the middle of every character, its identifier and its height; nothing is far away.
 
     Of a page with too many the last ones are left out."""
-    result = np.full((MOST_CHARACTERS, 4), -1e6, np.float32)
+    result = np.full((scorer_worlds.MOST_CHARACTERS, 4), -1e6, np.float32)
     result[:, 2:] = 0
-    written = "".join(page.words)[:MOST_CHARACTERS]
+    written = "".join(page.words)[: scorer_worlds.MOST_CHARACTERS]
     box = page.char_boxes[: len(written)].astype(np.float32)
     result[: len(written), :2] = (box[:, :2] + box[:, 2:]) / 2
     result[: len(written), 2] = [_identifier(letter) for letter in written]

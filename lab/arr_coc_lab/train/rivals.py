@@ -27,7 +27,6 @@ from arr_coc.allocation.quadtree import quadtree
 from arr_coc.allocation.tree import Tree
 from arr_coc.core.alphabet import QUESTION, lower_case
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import WEIGHTS
 from arr_coc.core.pretrained import Pretrained
 from arr_coc.relevance.look.learned import AdaptiveTensionBalancer, TensionBalancer
 from arr_coc.relevance.look.tension import balance, normalise
@@ -36,6 +35,7 @@ from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 from arr_coc.sensing.batch import sense
 from arr_coc.sensing.texture import Layout
 
+from .. import LAB_WEIGHTS
 from ..classic.scorer import Scorer
 from .allocations import fine_cells, target_cells
 from .pictures import TrainingBatch
@@ -55,7 +55,7 @@ KINDS: dict[str, type[Pretrained]] = {
 }
 SCORERS = tuple(name for name, kind in KINDS.items() if kind is Scorer)
 RECORD = "record.json"
-TRAINED = WEIGHTS / "hypotheses"
+TRAINED = LAB_WEIGHTS / "hypotheses"
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,10 @@ from arr_coc.core.alphabet import QUESTION, lower_case, question_row
 from arr_coc.core.errors import InputError
 from arr_coc.relevance.scorer.reading_scorer import CELL
 
-from ..worlds.needle import FAMILIES
 from ..worlds.pages.pack import decoded, read_pack
 from ..worlds.pages.page import DrawnPage
 from .allocations import box_cover
-from .pictures import render_with_glyphs
+from .pictures import every_family
 from .prompts import ADDITIONS
 
 Uniform = Callable[..., Tensor]  # shape → numbers in [0, 1)
@@ -137,20 +136,17 @@ def extent_of(boxes: Tensor, contexts: Tensor) -> Tensor:
 def needle_shelf(size: int, number: int, seed: int, device: torch.device | str, split: str = "train") -> Shelf:
     """`number` Needle pictures of size² in equal parts of every family, with one question each."""
     parts = []
-    each, chunk = -(-number // len(FAMILIES)), max(1, min(256, 256 * 512 * 512 // size**2))
-    for family in FAMILIES:
-        for start in range(0, each, chunk):
-            count = min(chunk, each - start)
-            batch, glyphs = render_with_glyphs(family, count, (size, size), seed, start, device, None, split)
-            character = lower_case(glyphs.character)
-            place = torch.stack([glyphs.x, glyphs.y, character], -1).float()
-            place = torch.where((character > 0)[..., None], place, -1e6)
-            questions = F.pad(lower_case(batch.question_ids), (0, QUESTION - batch.question_ids.shape[1]))
-            boxes, contexts = (
-                value * mask[..., None] * size
-                for value, mask in ((batch.boxes, batch.box_mask), (batch.ctx_boxes, batch.ctx_mask))
-            )
-            parts.append((batch.pictures, place, questions.to(torch.uint8), boxes, contexts))
+    at_once = max(1, min(256, 256 * 512 * 512 // size**2))
+    for batch in every_family(number, (size, size), seed, split, device=device, at_once=at_once):
+        character = lower_case(batch.glyphs.character)
+        place = torch.stack([batch.glyphs.x, batch.glyphs.y, character], -1).float()
+        place = torch.where((character > 0)[..., None], place, -1e6)
+        questions = F.pad(lower_case(batch.question_ids), (0, QUESTION - batch.question_ids.shape[1]))
+        boxes, contexts = (
+            value * mask[..., None] * size
+            for value, mask in ((batch.boxes, batch.box_mask), (batch.ctx_boxes, batch.ctx_mask))
+        )
+        parts.append((batch.pictures, place, questions.to(torch.uint8), boxes, contexts))
     most = max(part[1].shape[1] for part in parts)
     characters = torch.cat([F.pad(part[1], (0, 0, 0, most - part[1].shape[1]), value=-1e6) for part in parts])
     pixels, questions, boxes, contexts = (torch.cat([part[index] for part in parts]) for index in (0, 2, 3, 4))
@@ -227,13 +223,13 @@ def draw_lessons(
     zoom: tuple[float, float],
     generator: torch.Generator,
     *,
-    worn: bool = True,
-    grey: float = 0.45,
+    grey: float | None = 0.45,
     each: bool = False,
 ) -> Lessons:
     """`number` questions of `pool` on crops of canvas², each page zoomed by a factor between the two of `zoom`.
 
-    each: every question of the pool once, in its order, instead of any by chance."""
+    grey: the share that loses its colours; None: no picture is worn. each: every question of the pool once, in
+    its order, instead of any by chance."""
     device = shelf.page.device
 
     def uniform(*shape: int) -> Tensor:
@@ -250,7 +246,7 @@ def draw_lessons(
         crop_origin(extent[:, axis] * scale, extent[:, axis + 2] * scale, size[:, 1 - axis], canvas, uniform)
         for axis in (0, 1)
     )
-    pictures = crops(shelf.pictures, page, (left, top), scale, (canvas, canvas), uniform, worn, zoom[0])
+    pictures = crops(shelf.pictures, page, (left, top), scale, (canvas, canvas), uniform, grey is not None, zoom[0])
     letters = letter_blocks(shelf.characters[page], left, top, scale, canvas)
     shift = torch.stack([left, top, left, top], -1)[:, None]
     rows = canvas // CELL
@@ -261,7 +257,7 @@ def draw_lessons(
         cells.append((box_cover(placed, there, rows, rows) > 0.02).float())
     answer, context = cells
     questions = with_additions(shelf.questions[asked].long(), generator)
-    if worn:
+    if grey is not None:
         pictures = wear(pictures, uniform, grey)
     return Lessons(pictures, questions, answer, context * (1 - answer), letters, (answer.sum((1, 2)) > 0).float())
 

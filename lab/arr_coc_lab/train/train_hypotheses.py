@@ -1,6 +1,6 @@
 """One resumable run that trains every rival the hypotheses need, exports them small, and measures them.
 
-    python -m arr_coc_lab.train.train_hypotheses --reader MINI --scorer SCORER --out weights/hypotheses
+    python -m arr_coc_lab.train.train_hypotheses --reader MINI --scorer SCORER --out lab/arr_coc_lab/weights/hypotheses
 
 Four phases, each with its own checkpoint; a phase that is done is not done again:
 
@@ -42,7 +42,7 @@ from .measure import Measuring, Round, document_of, measure
 from .monitors import Monitors, run_scorer
 from .options import RunOptions, option, parse, plain
 from .outcomes import load_reader, share_loss
-from .pictures import TrainingBatch, join, render_family
+from .pictures import TrainingBatch, family_batches, join
 from .reader_examples import SHARES
 from .rivals import RECORD, Rivals, Ways, three_ways
 from .run import Moment, Notes, Training, door, torch_scope, train
@@ -83,25 +83,11 @@ class HypothesesOptions(RunOptions):
         """The options of one phase."""
         # Steps, where they are counted, are not cut short by the time.
         seconds = 1e9 if self.steps else self.seconds * PHASES[name]
-        phase = ScorerOptions(
-            source="boxes",
-            reader=self.reader,
-            seconds=seconds,
-            total=seconds,
-            steps=self.steps,
-            batch=self.batch,
-            size=self.size,
-            learning_rate=self.learning_rate,
-            seed=self.seed + 1000 * list(PHASES).index(name),
-            device=self.device,
-            folder=self.folder / name,
-            checkpoint_every=self.checkpoint_every,
-            say_every=2.0,
-            log=self.log,
-            probe=0,
-            warm_up=30,
-        )
-        return replace(phase, **changes)
+        same = ("reader", "steps", "batch", "size", "learning_rate", "device", "checkpoint_every", "log")
+        given: dict[str, Any] = {one: getattr(self, one) for one in same}
+        given |= {"seconds": seconds, "total": seconds, "folder": self.folder / name, "source": "boxes"}
+        given |= {"seed": self.seed + 1000 * list(PHASES).index(name), "say_every": 2.0, "probe": 0, "warm_up": 30}
+        return ScorerOptions(**given | changes)
 
 
 Losses = Callable[[TrainingBatch, Tensor], Notes]
@@ -344,7 +330,7 @@ def _run(plan: HypothesesOptions, device: torch.device) -> dict[str, Any]:
     parts["outcomes"] = scorer["scorer"]
     rivals = Rivals(shipped.eval(), {name: part.to(device) for name, part in parts.items()})
     each = max(1, plan.chosen_on // len(FAMILIES))
-    chosen_on = join([render_family(one, each, plan.size, 3, 0, device, None, "validation") for one in FAMILIES])
+    chosen_on = join([batch for _, batch in family_batches(each, plan.size, 3, "validation", device=device)])
     tree = tree_of(plan.size)
     record: dict[str, Any] = {"plan": plain(plan), "device": str(device), "torch": torch.__version__, "phases": phases}
     record["powers"] = rivals.choose_powers(chosen_on, tree, max(tree.floor, round(tree.full / 4)))

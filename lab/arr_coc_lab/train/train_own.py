@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,12 @@ from torch import Tensor, nn
 
 from arr_coc.core.alphabet import question_row
 from arr_coc.core.errors import InputError
-from arr_coc.core.files import write_json
+from arr_coc.core.files import write_json, write_text
 from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.relevance.scorer.reading_scorer import CELL, ReadingScorer
 
 from .devices import Devices
 from .options import RunOptions, option
-from .own_card import write_card
 from .own_credit import Creditor, creditor_of
 from .own_data import OwnRecord, read_own, split_by_picture, write_records
 from .run import Moment, Notes, Schedule, Training, command, door
@@ -263,12 +262,12 @@ class OwnTraining(Training[OwnOptions]):
         found: dict[str, list[Tensor]] = {"needle": [], "held out": []}
         shelf = self.validation()
         for part in torch.arange(len(shelf.page), device=self.device).split(8):
-            lessons = draw_lessons(shelf, part, len(part), JUDGED_CANVAS, (1, 1), generator, worn=False, each=True)
+            lessons = draw_lessons(shelf, part, len(part), JUDGED_CANVAS, (1, 1), generator, grey=None, each=True)
             found["needle"].append(coverage(self.mean, lessons))
         for record in self.chosen():
             lone = own_shelf(self.album, [record], self.device)
             canvas = lone.pictures.side
-            lessons = draw_lessons(lone, lone.page, 1, canvas, (1, 1), generator, worn=False, each=True)
+            lessons = draw_lessons(lone, lone.page, 1, canvas, (1, 1), generator, grey=None, each=True)
             found["held out"].append(coverage(self.mean, lessons))
         for name, values in found.items():
             for keep, value in zip(KEEPS, torch.cat(values).mean(0).tolist() if values else (), strict=bool(values)):
@@ -305,6 +304,60 @@ class OwnTraining(Training[OwnOptions]):
         print(f"{self.options.target}: take it by path, relevance={str(self.options.target)!r}", flush=True)
         if self.options.push:
             self.mean.push_to_hub(self.options.push, folder=self.options.target)
+
+
+# ---- its model card --------------------------------------------------------------------------------------------------
+
+CARD = """---
+library_name: arr-coc
+tags: [arr-coc, relevance, visual-tokens]
+---
+# {name}
+
+Where does the answer to a question stand in a picture? A scorer of
+[arr-coc](https://pypi.org/project/arr-coc/) (`ReadingScorer`), taught further on {records} records of {pictures}
+pictures, from {source}.
+
+```python
+from arr_coc import look
+
+look("picture.png", "a question", keep=1 / 8, relevance="{folder}")
+```
+
+| coverage of the answers | before | after |
+|---|---|---|
+{rows}
+
+Share of the answers' cells among the best of a budget: on {judged} held-out questions (pictures that it never learned
+from) and on as many of Needle World, which is drawn, to see what it forgot. `held_out.jsonl` lists what was held out;
+`arr-coc bench real --data held_out.jsonl` measures with intervals.
+
+Began from {start}; {steps} steps in {seconds:.0f} s, seed {seed}, learning rate {rate:g}, {mix:.0%} of every batch
+drawn. {skipped} records could not be used. record.json has every option and the curve.
+"""
+
+
+def write_card(folder: Path, record: Mapping[str, Any]) -> None:
+    """README.md beside the weights."""
+    plan, before, after = record["plan"], record.get("before", {}), record.get("after", {})
+    rows = [f"| {name} | {100 * before[name]:.1f} % | {100 * after[name]:.1f} % |" for name in before if name in after]
+    text = CARD.format(
+        name=folder.name,
+        folder=folder.name,
+        records=record["records"],
+        pictures=record["pictures"],
+        source=plan["source"],
+        rows="\n".join(rows),
+        judged=min(plan["judged"], record["held_out"]),
+        start="the scorer that comes with the library" if plan["start"] == "bundled" else Path(plan["start"]).name,
+        steps=record["step"],
+        seconds=record["seconds"],
+        seed=plan["seed"],
+        rate=plan["learning_rate"],
+        mix=plan["mix"],
+        skipped=record["skipped"],
+    )
+    write_text(folder / "README.md", text)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -220,7 +220,7 @@ class ReadingTraining(Training[ReadingOptions]):
             found = [
                 coverage(
                     self.mean,
-                    draw_lessons(shelf, part, len(part), canvas, (zoom, zoom), generator, worn=False, each=True),
+                    draw_lessons(shelf, part, len(part), canvas, (zoom, zoom), generator, grey=None, each=True),
                 )
                 for part in asked.split(8)
             ]

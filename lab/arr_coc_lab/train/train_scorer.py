@@ -39,6 +39,7 @@ from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 
 from ..classic.scorer import Scorer, ScorerConfig
+from . import rewards
 from .actor_critic import ACTIONS, DAYS, STATES, HierarchicalActorCritic, critic_step, look_through, pass_budgets
 from .allocations import box_cover, target_cells, tree_of
 from .checkpoints import load_shipped
@@ -50,16 +51,6 @@ from .outcomes import credit_marks, judge, load_reader, marked_loss, proven_cred
 from .pictures import TrainingBatch, cut
 from .policy_gradient import PolicySettings, Sampled, balance_penalty, draw_noise, map_entropy, outcome_step
 from .reader_examples import SHARES
-from .rewards import (
-    PRESETS,
-    Passes,
-    RewardPlan,
-    answer_worth,
-    asymmetric_loss,
-    expected_tokens,
-    scale_rewards,
-    total_reward,
-)
 from .run import Moment, Notes, Schedule, Training, command, door
 from .scorer_examples import STATIC_ONLY, CreditReplay, Curriculum, Judged, Sources, follows
 from .train_reading import CONTEXT, READING, make_optimizers
@@ -85,7 +76,7 @@ class ScorerOptions(RunOptions):
     source: str = option("outcomes", "what is learned from", flag="--from", choices=("outcomes", "boxes"))
     credit: str = option("both", "with outcomes: what is followed", choices=(*CREDITS, "both"))
     reader: Path = option(help="the frozen reader: an export of `train mini`, or a checkpoint folder")
-    stakes: str = option("cross_entropy", "with boxes: cross_entropy or " + ", ".join(PRESETS))
+    stakes: str = option("cross_entropy", "with boxes: cross_entropy or " + ", ".join(rewards.PRESETS))
     folder: Path = option(Path("runs/scorer"), "where the checkpoint and the curve are kept")
     start_from: Path | None = option(None, "an export with a scorer to go on from")
     batch: int = option(64, "pictures a step, all processes together")
@@ -115,8 +106,9 @@ class ScorerOptions(RunOptions):
     def __post_init__(self) -> None:
         if self.source not in ("outcomes", "boxes"):
             raise InputError(f"a scorer can learn from outcomes or from boxes, not from {self.source!r}")
-        if self.stakes != "cross_entropy" and self.stakes not in PRESETS:
-            raise InputError(f"unknown stakes {self.stakes!r}; choose cross_entropy or one of {', '.join(PRESETS)}")
+        if self.stakes != "cross_entropy" and self.stakes not in rewards.PRESETS:
+            known = ", ".join(rewards.PRESETS)
+            raise InputError(f"unknown stakes {self.stakes!r}; choose cross_entropy or one of {known}")
 
     def canvas(self, progress: float, chance: random.Random) -> tuple[tuple[int, int], int]:
         """Size and number of pictures of a step."""
@@ -162,8 +154,8 @@ def box_loss(cell_logits: Tensor, batch: TrainingBatch, stakes: str, weights: Te
             cell_logits.float(), truth, pos_weight=truth.new_tensor(3.0), reduction="none"
         )
         return (each.mean((1, 2)) * weights).mean()
-    tokens = expected_tokens(cell_logits.float())
-    return asymmetric_loss(tokens, truth, PRESETS[stakes], importance=weights[:, None, None]).loss
+    tokens = rewards.expected_tokens(cell_logits.float())
+    return rewards.asymmetric_loss(tokens, truth, rewards.PRESETS[stakes], importance=weights[:, None, None]).loss
 
 
 def credited_loss(cell_logits: Tensor, judged: Judged) -> Tensor:
@@ -187,7 +179,7 @@ class ScorerTraining(Training[ScorerOptions]):
             load_shipped(options.start_from, {"scorer": self.scorer})
         self.running_scorer, *self.optimizers = devices.prepare(self.scorer, *optimizers)
         self.modules["scorer"], self.schedule = self.scorer, options.schedule
-        self.plan = RewardPlan.named(options.reward)
+        self.plan = rewards.RewardPlan.named(options.reward)
         self.actor: HierarchicalActorCritic | None = None
         if options.source == "outcomes" and options.credit == "critic":
             self.take_on_actor(devices)
@@ -288,7 +280,7 @@ class ScorerTraining(Training[ScorerOptions]):
         budgets, relevance = pass_budgets(tree, budget, plan.passes), cell_logits.detach().sigmoid()
         notes: Notes = {"budget share": cell_logits.new_tensor(tree.reach(budget) / budget)}
 
-        def look(order: Tensor) -> Passes:
+        def look(order: Tensor) -> rewards.Passes:
             how: Any = {"relevance": relevance, "follows": after, "most": options.readings_at_once}
             return look_through(self.reader, batch, order, tree, budgets, plan, days=self.done["days"], **how)
 
@@ -296,9 +288,9 @@ class ScorerTraining(Training[ScorerOptions]):
             seen = look(sampled.order)
             ends = torch.zeros_like(seen.outcome, dtype=torch.bool)
             ends[..., -1] = True
-            worth = answer_worth(plan, seen)[..., -1]
+            worth = rewards.answer_worth(plan, seen)[..., -1]
             notes.update({"right": (seen.outcome[..., -1] == 2).float().mean(), "worth": worth.mean()})
-            return total_reward(plan, scale_rewards(plan, seen, ends))
+            return rewards.total_reward(plan, rewards.scale_rewards(plan, seen, ends))
 
         if self.actor is not None:
             how: Any = {"generator": self.actions, "weights": weights}

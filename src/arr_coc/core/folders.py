@@ -11,7 +11,7 @@ from .errors import InputError
 PACKAGE = Path(__file__).parents[1]
 EXAMPLES = PACKAGE / "examples"
 WEIGHTS = PACKAGE / "weights"
-# The parts of the source material: selectors, learned mips, tensions by the words of a question.
+# The parts of the source material that looking takes: learned mips, tensions by the words of a question.
 CLASSIC_WEIGHTS = WEIGHTS / "classic"
 # The two parts that come with the library: what answers, and what says where to look.
 MINI, SCORER = "mini", "scorer"

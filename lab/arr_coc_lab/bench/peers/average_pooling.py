@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from .model import PeerScene, PrunableMini, Told
-from .way import Way
+from .model import PeerScene, PrunableMini, Told, Way
 
 
 def average_pooling(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:

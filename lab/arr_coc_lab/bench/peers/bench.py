@@ -29,9 +29,8 @@ from ..report import Report, Table, TableCell, read_document
 from ..run import BenchRun, program
 from ..suite import chosen_families, suite
 from .cost import Cost, counted_cost, model_cost, prompt_length
-from .model import PeerScene, PrunableMini
+from .model import PeerScene, PrunableMini, Way
 from .registry import FULL, chosen_ways
-from .way import Way
 
 SUITE = suite("peers")
 OURS: str = SUITE["ours"]

@@ -18,8 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .maths import cosines, greedy_determinant
-from .model import PeerScene, PrunableMini, Told
-from .way import Way
+from .model import PeerScene, PrunableMini, Told, Way
 
 PAPER = "arXiv 2506.10967"
 

@@ -11,9 +11,8 @@ from arr_coc.allocation.tree import build_tree
 
 from ...train.allocations import target_cells
 from .maths import best
-from .model import LEVELS, PeerScene, PrunableMini, Told
+from .model import LEVELS, PeerScene, PrunableMini, Told, Way
 from .ours import overlaid, tiled
-from .way import Way
 
 # So that each control draws its own chance from a scene.
 OVERLAY, DROP, SHUFFLE = range(3)

@@ -15,8 +15,7 @@ from typing import Any
 import torch
 
 from ...train.pictures import TrainingBatch
-from .model import BEFORE, PeerScene, PrunableMini
-from .way import Way
+from .model import BEFORE, PeerScene, PrunableMini, Way
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from ...train.swift import rms_norm
 from .maths import best, cosines, gather
-from .model import Flow, Inside, PeerScene, PrunableMini, Told
-from .way import Way
+from .model import Flow, Inside, PeerScene, PrunableMini, Told, Way
 
 LAYER, PIVOTS = 2, 4
 

@@ -8,8 +8,7 @@ Differs: nothing but the model.
 from __future__ import annotations
 
 from .maths import cosines, max_min
-from .model import PeerScene, PrunableMini, Told
-from .way import Way
+from .model import PeerScene, PrunableMini, Told, Way
 
 
 def divprune(mini: PrunableMini, scene: PeerScene, tokens: int) -> Told:

@@ -15,8 +15,7 @@ from functools import partial
 from torch import Tensor
 
 from .maths import best
-from .model import Flow, Inside, PeerScene, PrunableMini, Told
-from .way import Way
+from .model import Flow, Inside, PeerScene, PrunableMini, Told, Way
 
 PAPER = "arXiv 2403.06764"
 

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from .maths import cosines
-from .model import PeerScene, PrunableMini, Told
-from .way import Way
+from .model import PeerScene, PrunableMini, Told, Way
 
 CROPS, VARIANCE = 16, 0.09
 

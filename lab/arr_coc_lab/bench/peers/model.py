@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -414,3 +414,31 @@ class PrunableMini:
         hidden, counts = self.language(scene, told)
         likeliest = self.model.lm_head(hidden[:, :-1]).argmax(-1)
         return ((likeliest == scene.tails[:, 1:]) | ~scene.said[:, 1:]).all(1), counts
+
+
+# ---- a way of spending fewer visual tokens, as the comparison knows it -----------------------------------------------
+
+Make = Callable[[PrunableMini, PeerScene, int], Told]
+# before: the tower reads less. tower: it reads less as it goes. after: tokens go behind it. inside: in the language
+# model. Only the first two spare the tower anything.
+Where = Literal["before", "tower", "after", "inside"]
+Group = Literal["ours", "peer", "control", "oracle"]
+
+
+@dataclass(frozen=True)
+class Way:
+    """make: (mini, scene, tokens) → what the language model is told, with that many visual tokens in its last layer.
+    asks: does it know the question? paper: where it was published. more: is it also read at larger budgets, so that
+    there is something to set beside what others spend on the whole tower?"""
+
+    name: str
+    group: Group
+    where: Where
+    asks: bool
+    make: Make
+    paper: str = ""
+    more: bool = False
+
+    @property
+    def spares_tower(self) -> bool:
+        return self.where in ("before", "tower")

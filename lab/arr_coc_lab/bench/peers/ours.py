@@ -17,8 +17,7 @@ from arr_coc.allocation.tree import build_tree
 from arr_coc.core.alphabet import CHARACTERS
 from arr_coc.models.glance import find_glance
 
-from .model import LEVELS, Flow, PeerScene, PrunableMini, Told
-from .way import Way
+from .model import LEVELS, Flow, PeerScene, PrunableMini, Told, Way
 
 # As `backbones.glance` does it where no heads were measured: at least so many tokens, layers from this share on.
 GLANCE_TOKENS, GLANCE_FROM = 64, 1 / 4

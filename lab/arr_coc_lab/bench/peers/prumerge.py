@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from .maths import best, cosines, gather, others
-from .model import PeerScene, PrunableMini, Told
-from .way import Way
+from .model import PeerScene, PrunableMini, Told, Way
 
 IMPORTANT, NEIGHBOURS = 1 / 4, 32
 

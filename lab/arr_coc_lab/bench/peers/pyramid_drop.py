@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .maths import best, stages
-from .model import Flow, Inside, PeerScene, PrunableMini, Told
-from .way import Way
+from .model import Flow, Inside, PeerScene, PrunableMini, Told, Way
 
 DOORS = (1 / 4, 1 / 2, 3 / 4)
 

@@ -22,8 +22,7 @@ from . import (
     visionzip,
     vispruner,
 )
-from .model import Told
-from .way import Way
+from .model import Told, Way
 
 FULL = Way("full", "control", "after", True, lambda mini, scene, tokens: Told(mini.full(scene)))
 PEERS = (fastv, pyramid_drop, sparse_vlm, dart, visionzip, divprune, cdpruner, vispruner, holov, prumerge)

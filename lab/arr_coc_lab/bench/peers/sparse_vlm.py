@@ -19,8 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .maths import best, density_clusters, gather, others, pool, stages
-from .model import Flow, Inside, PeerScene, PrunableMini, Told, Visual, rows_of
-from .way import Way
+from .model import Flow, Inside, PeerScene, PrunableMini, Told, Visual, Way, rows_of
 
 RECYCLED, A_CLUSTER = 0.3, 10
 

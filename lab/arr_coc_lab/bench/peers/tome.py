@@ -10,8 +10,7 @@ number after the last block; no block merges more than half.
 
 from __future__ import annotations
 
-from .model import PeerScene, PrunableMini, Told
-from .way import Way
+from .model import PeerScene, PrunableMini, Told, Way
 
 
 def merge_plan(full: int, tokens: int, blocks: int) -> list[int]:

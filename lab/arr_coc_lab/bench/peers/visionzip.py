@@ -13,8 +13,7 @@ from __future__ import annotations
 import torch
 
 from .maths import best, cosines, gather, others
-from .model import PeerScene, PrunableMini, Told
-from .way import Way
+from .model import PeerScene, PrunableMini, Told, Way
 
 DOMINANT = 54 / 64
 

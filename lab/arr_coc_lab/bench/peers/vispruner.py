@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from .maths import best, cosines, gather
-from .model import PeerScene, PrunableMini, Told
-from .way import Way
+from .model import PeerScene, PrunableMini, Told, Way
 
 AT_ONCE = 8
 

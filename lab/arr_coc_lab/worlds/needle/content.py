@@ -10,7 +10,7 @@ from arr_coc.core.alphabet import IDS, PADDING, string_table
 
 from . import words
 from .batch import ANSWER_LENGTH
-from .scene import Stage, Text
+from .scene import Stage
 
 DIGIT_ZERO = IDS["0"]
 
@@ -231,12 +231,6 @@ def union(*boxes: torch.Tensor) -> torch.Tensor:
     """The smallest box around all: (…, 4) each."""
     stacked = torch.stack(boxes)
     return torch.cat([stacked[..., :2].amin(0), stacked[..., 2:].amax(0)], -1)
-
-
-def no_text(stage: Stage) -> Text:
-    """A text layer with nothing in it."""
-    zeros = torch.zeros(stage.number, 1, dtype=torch.int64, device=stage.device)
-    return Text(zeros[..., None], zeros, zeros, zeros, zeros, zeros[..., None].expand(-1, -1, 3))
 
 
 def answer_word(words: tuple[str, ...], index: torch.Tensor) -> torch.Tensor:

@@ -207,3 +207,20 @@ class FloatDraws(Draws):
 
     def chance(self, name: str, percent: int, slots: int = 1) -> torch.Tensor:
         return self.unit(name, slots) < percent / 100
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """What the layout of a batch begins with: its chance, and the size of its pictures."""
+
+    draws: Draws
+    height: int
+    width: int
+
+    @property
+    def device(self) -> torch.device:
+        return self.draws.device
+
+    @property
+    def number(self) -> int:
+        return len(self.draws)

@@ -14,7 +14,7 @@ import torch
 
 from .atlas import GlyphAtlas, glyphs, sprite_numbers
 from .difficulty import Difficulty
-from .draws import Draws
+from .draws import Canvas
 
 COLOURS: dict[str, tuple[int, int, int]] = {
     "red": (208, 44, 44),
@@ -46,23 +46,12 @@ def _constant(values: tuple[Any, ...], device: torch.device) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(Canvas):
     """What every family is given: chance, canvas, knobs and the typefaces it may use."""
 
-    draws: Draws
-    height: int
-    width: int
     difficulty: Difficulty
     faces: torch.Tensor
     moving: bool = False
-
-    @property
-    def device(self) -> torch.device:
-        return self.draws.device
-
-    @property
-    def number(self) -> int:
-        return len(self.draws)
 
     @property
     def atlas(self) -> GlyphAtlas:
@@ -105,6 +94,23 @@ class Stage:
         spread = self.draws.integers(f"{name}/spread", -8, 9, slots)[..., None]
         strength = (self.difficulty.contrast + spread).clamp(20, 100)
         return (paper * (100 - strength) + target * strength) // 100
+
+    def palette(self, index: torch.Tensor) -> torch.Tensor:
+        """(B, K) colour numbers → (B, K, 3)."""
+        return self.constant(list(COLOURS.values()))[index]
+
+    def sprite(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        """(B, K) of one sprite's number."""
+        return torch.full_like(like, sprite_numbers()[name])
+
+    def sprite_table(self, names: tuple[str, ...]) -> torch.Tensor:
+        """(n,) sprite numbers of several names, to be indexed."""
+        return self.constant([sprite_numbers()[name] for name in names])
+
+    def no_text(self) -> Text:
+        """A text layer with nothing in it."""
+        zeros = torch.zeros(self.number, 1, dtype=torch.int64, device=self.device)
+        return Text(zeros[..., None], zeros, zeros, zeros, zeros, zeros[..., None].expand(-1, -1, 3))
 
 
 @dataclass(frozen=True)
@@ -245,11 +251,6 @@ class NeedleScene:
     marks: list[Marks] = field(default_factory=list)
 
 
-def palette(stage: Stage, index: torch.Tensor) -> torch.Tensor:
-    """(B, K) colour numbers → (B, K, 3)."""
-    return stage.constant(list(COLOURS.values()))[index]
-
-
 def paints(*slots: torch.Tensor | None, opacity: tuple[int, int, int] = (255, 255, 255)) -> torch.Tensor:
     """(B, K, 3) per mask → (B, K, 3, 4); None leaves a mask out."""
     first = next(slot for slot in slots if slot is not None)
@@ -259,16 +260,6 @@ def paints(*slots: torch.Tensor | None, opacity: tuple[int, int, int] = (255, 25
             result[:, :, index, :3] = slot
             result[:, :, index, 3] = opacity[index]
     return result
-
-
-def sprite(stage: Stage, name: str, like: torch.Tensor) -> torch.Tensor:
-    """(B, K) of one sprite's number."""
-    return torch.full_like(like, sprite_numbers()[name])
-
-
-def sprite_table(stage: Stage, names: tuple[str, ...]) -> torch.Tensor:
-    """(n,) sprite numbers of several names, to be indexed."""
-    return stage.constant([sprite_numbers()[name] for name in names])
 
 
 def take(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:

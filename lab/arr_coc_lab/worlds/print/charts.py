@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from . import paint, setting
 from .bank import KIND
 from .constants import constant
-from .paint import rects_of
+from .paint import Rects, rects_of
 from .questions import GROUP
+from .setting import Slots
 from .sheets import FRAMED, Sheet, SheetStage, distinct_rows, empty_facts, frame_facts, join_facts
 
 TICKS, LEGEND = 6, 2
@@ -54,60 +56,55 @@ def charts(stage: SheetStage, name: str = "charts") -> Sheet:
         draws.integers(f"{name}/kind", 0, 5)
     ]
     values = stage.slots(
-        most * LEGEND,
-        row=stage.row(f"{name}/value", value_kind.expand(-1, most * LEGEND), most * LEGEND),
-        x=torch.where(flat, x0 + long + 0.3 * em, middle),
-        align=torch.where(flat, 0.0, 0.5),
+        most * LEGEND, row=stage.row(f"{name}/value", value_kind.expand(-1, most * LEGEND), most * LEGEND),
+        x=torch.where(flat, x0 + long + 0.3 * em, middle), align=torch.where(flat, 0.0, 0.5),
         limit=torch.where(flat, 4.2 * em, size * 1.02),
         baseline=torch.where(flat, middle + rise, y1 - long - atlas.descent[face] * em - 1.5),
-        em=em * draws.uniform(f"{name}/value_em", 0.75, 1.0),
-        face=face,
-        ink=stage.ink(f"{name}/ink"),
-        there=there,
-    )
+        em=em * draws.uniform(f"{name}/value_em", 0.75, 1.0), face=face, ink=stage.ink(f"{name}/ink"), there=there,
+    )  # fmt: skip
     bar = torch.arange(most, device=device)
     centre = torch.where(flat, y0, x0) + (bar + 0.5) * span
     names = stage.slots(
-        most,
-        row=stage.row(f"{name}/name", "category", most),
-        scramble=stage.scramble(f"{name}/name", most, 25),
-        x=torch.where(flat, x0 - 0.4 * em, centre),
-        align=torch.where(flat, 1.0, 0.5),
+        most, row=stage.row(f"{name}/name", "category", most), scramble=stage.scramble(f"{name}/name", most, 25),
+        x=torch.where(flat, x0 - 0.4 * em, centre), align=torch.where(flat, 1.0, 0.5),
         limit=torch.where(flat, axis - 0.5 * em, span * 0.95),
-        baseline=torch.where(flat, centre + rise, y1 + atlas.ascent[face] * em + 2.5),
-        em=em,
-        face=face,
-        ink=stage.ink(f"{name}/ink"),
-        there=there[:, ::LEGEND],
-    )
+        baseline=torch.where(flat, centre + rise, y1 + atlas.ascent[face] * em + 2.5), em=em, face=face,
+        ink=stage.ink(f"{name}/ink"), there=there[:, ::LEGEND],
+    )  # fmt: skip
     tick = torch.arange(TICKS, device=device) / (TICKS - 1)
     ticks = stage.slots(
-        TICKS,
-        row=stage.row(f"{name}/tick", "tick", TICKS),
-        x=torch.where(flat, x0 + tick * (x1 - x0), x0 - 0.5 * em),
-        align=torch.where(flat, 0.5, 1.0),
+        TICKS, row=stage.row(f"{name}/tick", "tick", TICKS),
+        x=torch.where(flat, x0 + tick * (x1 - x0), x0 - 0.5 * em), align=torch.where(flat, 0.5, 1.0),
         limit=torch.where(flat, (x1 - x0) / TICKS * 0.8, axis - 0.6 * em),
-        baseline=torch.where(flat, y1 + atlas.ascent[face] * em + 2.5, y1 - tick * (y1 - y0) + rise),
-        em=em * 0.9,
-        face=face,
-        ink=stage.ink(f"{name}/tick_ink"),
-        there=draws.chance(f"{name}/ticked", 70),
-    )
-    at = torch.arange(LEGEND, device=device)
-    legend_x = around.left + wide * (0.04 + 0.48 * at)
-    legend_base = around.top + atlas.ascent[face] * em
+        baseline=torch.where(flat, y1 + atlas.ascent[face] * em + 2.5, y1 - tick * (y1 - y0) + rise), em=em * 0.9,
+        face=face, ink=stage.ink(f"{name}/tick_ink"), there=draws.chance(f"{name}/ticked", 70),
+    )  # fmt: skip
+    keys, square = legend(stage, name, (series > 1) & there[:, :1])
+    fills = paint.joined([fills_bars, rects_of(square, keys.there.float(), hues)])
+    rules = axes_and_grid(stage, name, (x0, y0, x1, y1), flat, there[:, :1])
+    first_name = FRAMED + most * LEGEND
+    two = (series > 1).expand_as(each + 0 * series)
+    facts = empty_facts(
+        stage, most * LEGEND, group=torch.where(two, GROUP["series"], GROUP["value"]),
+        label=torch.where(two, first_name + most + TICKS + which, first_name + each),
+        second=torch.where(two, first_name + each, -1), answer=FRAMED + torch.arange(most * LEGEND, device=device),
+        valid=there,
+    )  # fmt: skip
+    slots = setting.joined([around.slots, values, names, ticks, keys])
+    return Sheet(slots, fills, rules, join_facts([facts, frame_facts(stage)]))
+
+
+def legend(stage: SheetStage, name: str, there: Tensor) -> tuple[Slots, Tensor]:
+    """The names of the series above the plot, and (B, 2, 4) the squares beside them."""
+    around, face, em = stage.frame, stage.frame.face, stage.frame.em
+    at = torch.arange(LEGEND, device=stage.device)
+    legend_x = around.left + (around.right - around.left) * (0.04 + 0.48 * at)
+    legend_base = around.top + stage.atlas.ascent[face] * em
     keys = stage.slots(
-        LEGEND,
-        row=distinct_rows(stage, f"{name}/series", "category", LEGEND),
-        x=legend_x + 1.3 * em,
-        limit=0.38 * wide,
-        scramble=stage.scramble(f"{name}/key", LEGEND, 25),
-        baseline=legend_base,
-        em=em,
-        face=face,
-        ink=stage.ink(f"{name}/ink"),
-        there=(series > 1) & there[:, :1],
-    )
+        LEGEND, row=distinct_rows(stage, f"{name}/series", "category", LEGEND), x=legend_x + 1.3 * em,
+        limit=0.38 * (around.right - around.left), scramble=stage.scramble(f"{name}/key", LEGEND, 25),
+        baseline=legend_base, em=em, face=face, ink=stage.ink(f"{name}/ink"), there=there,
+    )  # fmt: skip
     square = torch.stack(
         [
             legend_x,
@@ -117,7 +114,15 @@ def charts(stage: SheetStage, name: str = "charts") -> Sheet:
         ],
         -1,
     )
-    fills = paint.joined([fills_bars, rects_of(square, keys.there.float(), hues)])
+    return keys, square
+
+
+def axes_and_grid(
+    stage: SheetStage, name: str, plot: tuple[Tensor, Tensor, Tensor, Tensor], flat: Tensor, there: Tensor
+) -> Rects:
+    """The two axes, and lines at the ticks. plot: x0, y0, x1, y1, (B, 1) each. flat: (B, 1), bars lie."""
+    draws, (x0, y0, x1, y1) = stage.draws, plot
+    tick = torch.arange(TICKS, device=stage.device) / (TICKS - 1)
     thick, rule = draws.uniform(f"{name}/thick", 0.5, 1.5), stage.ink(f"{name}/rule")
     axes = torch.stack(
         [
@@ -131,17 +136,4 @@ def charts(stage: SheetStage, name: str = "charts") -> Sheet:
     down = torch.stack([grid_x, y0.expand_as(grid_x), grid_x + 0.7, y1.expand_as(grid_x)], -1)
     gridded = draws.chance(f"{name}/grid", 55).float() * 0.22
     fills_grid = rects_of(torch.where(flat[..., None], down, across), gridded, rule)
-    rules = paint.joined([rects_of(axes, there[:, :1].float(), rule), fills_grid])
-    first_name = FRAMED + most * LEGEND
-    two = (series > 1).expand_as(each + 0 * series)
-    facts = empty_facts(
-        stage,
-        most * LEGEND,
-        group=torch.where(two, GROUP["series"], GROUP["value"]),
-        label=torch.where(two, first_name + most + TICKS + which, first_name + each),
-        second=torch.where(two, first_name + each, -1),
-        answer=FRAMED + torch.arange(most * LEGEND, device=device),
-        valid=there,
-    )
-    slots = setting.joined([around.slots, values, names, ticks, keys])
-    return Sheet(slots, fills, rules, join_facts([facts, frame_facts(stage)]))
+    return paint.joined([rects_of(axes, there.float(), rule), fills_grid])

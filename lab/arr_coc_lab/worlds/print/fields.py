@@ -8,7 +8,7 @@ from torch import Tensor
 from . import paint, setting
 from .bank import KIND
 from .constants import constant
-from .paint import rects_of
+from .paint import Rects, rects_of
 from .questions import GROUP
 from .setting import TAILS, UPPER
 from .sheets import (
@@ -54,18 +54,9 @@ def forms(stage: SheetStage, name: str = "forms") -> Sheet:
     top = around.top + row * pitch
     inner = 0.35 * around.em + 1
     atlas = stage.atlas
-    label_first = top + inner * 0.5 + atlas.ascent[label_face] * label_em + 0.8
-    level = (
-        top
-        + inner * 0.5
-        + torch.maximum(atlas.ascent[label_face] * label_em, atlas.ascent[value_face] * value_em)
-        + 0.8
+    label_base, value_base = field_baselines(
+        stage, top + inner * 0.5, (label_face, label_em), (value_face, value_em), tight, (above, below)
     )
-    under = label_first + atlas.descent[label_face] * label_em + 1.7 + tight + atlas.ascent[value_face] * value_em
-    value_first = top + inner * 0.5 + atlas.ascent[value_face] * value_em + 0.8
-    over = value_first + atlas.descent[value_face] * value_em + 1.7 + tight + atlas.ascent[label_face] * label_em
-    label_base = torch.where(above, label_first, torch.where(below, over, level))
-    value_base = torch.where(above, under, torch.where(below, value_first, level))
     split = draws.uniform(f"{name}/split", 0.32, 0.6)
     label_limit = torch.where(stacked, wide - 2 * inner, wide * split - inner * 1.5)
     value_left = torch.where(stacked, left + inner, left + wide * split + inner * 0.5)
@@ -80,36 +71,18 @@ def forms(stage: SheetStage, name: str = "forms") -> Sheet:
     tail = draws.integers(f"{name}/tail", 0, len(TAILS) + 4)
     tail = torch.where(tail >= len(TAILS), 1, tail)
     bold = draws.chance(f"{name}/capital", 22)
-    label_ink, value_ink = stage.ink(f"{name}/label_ink"), stage.ink(f"{name}/value_ink")
     labels = stage.slots(
-        count,
-        row=stage.bank.first[KIND["label"]] + label,
-        scramble=strange,
-        tail=tail,
-        case=bold.long() * UPPER,
-        x=left + inner,
-        limit=label_limit,
-        baseline=label_base,
-        em=label_em,
-        face=label_face,
-        ink=label_ink,
-        there=there,
-    )
+        count, row=stage.bank.first[KIND["label"]] + label, scramble=strange, tail=tail, case=bold.long() * UPPER,
+        x=left + inner, limit=label_limit, baseline=label_base, em=label_em, face=label_face,
+        ink=stage.ink(f"{name}/label_ink"), there=there,
+    )  # fmt: skip
     values = stage.slots(
-        count,
-        row=stage.row(f"{name}/value", kind, count),
-        scramble=stage.scramble(f"{name}/value", count, 30),
+        count, row=stage.row(f"{name}/value", kind, count), scramble=stage.scramble(f"{name}/value", count, 30),
         case=draws.chance(f"{name}/shout", 20).long() * UPPER,
-        x=torch.where(right, value_left + value_limit, value_left),
-        align=right.float(),
-        limit=value_limit,
-        baseline=value_base,
-        em=value_em,
-        face=value_face,
-        ink=value_ink,
-        there=filled,
+        x=torch.where(right, value_left + value_limit, value_left), align=right.float(), limit=value_limit,
+        baseline=value_base, em=value_em, face=value_face, ink=stage.ink(f"{name}/value_ink"), there=filled,
         slant=draws.uniform(f"{name}/slant", 0.05, 0.22) * draws.chance(f"{name}/slanted", 8),
-    )
+    )  # fmt: skip
     drawn = draws.integers(f"{name}/drawn", 0, 10)
     boxed, lined, ruled = drawn < 3, (drawn >= 3) & (drawn < 6), drawn == 6
     thick = draws.uniform(f"{name}/thick", 0.6, 1.8)
@@ -133,12 +106,29 @@ def forms(stage: SheetStage, name: str = "forms") -> Sheet:
     group = torch.where(stacked, torch.where(below, GROUP["above"], GROUP["below"]), GROUP["right"])
     asked = torch.where(draws.chance(f"{name}/place", 15, count), group, GROUP["field"])
     facts = empty_facts(stage, count, group=asked, label=index, answer=index + count, valid=filled)
-    return Sheet(
-        setting.joined([around.slots, labels, values, filler(stage, name, around, last)]),
-        fills,
-        rules,
-        join_facts([facts, frame_facts(stage)]),
-    )
+    slots = setting.joined([around.slots, labels, values, filler(stage, name, around, last)])
+    return Sheet(slots, fills, rules, join_facts([facts, frame_facts(stage)]))
+
+
+def field_baselines(
+    stage: SheetStage,
+    start: Tensor,
+    label: tuple[Tensor, Tensor],
+    value: tuple[Tensor, Tensor],
+    tight: Tensor,
+    manner: tuple[Tensor, Tensor],
+) -> tuple[Tensor, Tensor]:
+    """Where a label and its value stand. label, value: face and em of each. manner: (B, 1) bool, the label above its
+    value, or below it; else both on one line."""
+    label_ascent, value_ascent = (stage.atlas.ascent[face] * em for face, em in (label, value))
+    label_descent, value_descent = (stage.atlas.descent[face] * em for face, em in (label, value))
+    above, below = manner
+    label_first, value_first = start + label_ascent + 0.8, start + value_ascent + 0.8
+    level = start + torch.maximum(label_ascent, value_ascent) + 0.8
+    under = label_first + label_descent + 1.7 + tight + value_ascent
+    over = value_first + value_descent + 1.7 + tight + label_ascent
+    label_base = torch.where(above, label_first, torch.where(below, over, level))
+    return label_base, torch.where(above, under, torch.where(below, value_first, level))
 
 
 # ---- Tables ----------------------------------------------------------------------------------------------------------
@@ -196,39 +186,16 @@ def tables(stage: SheetStage, name: str = "tables") -> Sheet:
     ink = stage.ink(f"{name}/ink")
     ink = torch.where((header & dark)[..., None], 0.97, ink)
     cells = stage.slots(
-        count,
-        row=stage.row(name, kind, count),
-        scramble=stage.scramble(name, count, 25),
-        case=(header & draws.chance(f"{name}/shout", 25)).long() * UPPER,
-        x=spread(anchor, 1),
-        align=spread(align, 1),
-        limit=spread(wide - 2 * inner, 1),
-        baseline=spread(base, 0),
-        em=around.em,
-        face=torch.where(header, head_face, around.face),
-        ink=ink,
+        count, row=stage.row(name, kind, count), scramble=stage.scramble(name, count, 25),
+        case=(header & draws.chance(f"{name}/shout", 25)).long() * UPPER, x=spread(anchor, 1), align=spread(align, 1),
+        limit=spread(wide - 2 * inner, 1), baseline=spread(base, 0), em=around.em,
+        face=torch.where(header, head_face, around.face), ink=ink,
         there=spread(which < several, 1) & spread(fits, 0) & ~(draws.chance(f"{name}/blank", 5, count) & ~header),
-    )
+    )  # fmt: skip
     shown = fits.sum(1, keepdim=True)
     bottom = around.top + shown * pitch
-    drawn = draws.integers(f"{name}/drawn", 0, 10)
-    thick, colour = draws.uniform(f"{name}/thick", 0.5, 1.8), stage.ink(f"{name}/rule")
+    rules = table_rules(stage, name, top, bottom, left, fits, which < several)
     end = around.left + body_wide
-    half = thick / 2
-    across = torch.stack([around.left.expand_as(top), top - half, end.expand_as(top), top + half], -1)
-    last = torch.stack([around.left, bottom - half, end, bottom + half], -1)
-    grid, lines = drawn < 4, (drawn >= 4) & (drawn < 6)
-    kept = fits & (grid | lines | ((drawn < 8) & (torch.arange(rows + 1, device=device) == 1)))
-    side = torch.stack([left - half, around.top.expand_as(left), left + half, bottom.expand_as(left)], -1)
-    close = torch.stack([end - half, around.top, end + half, bottom], -1)
-    rules = paint.joined(
-        [
-            rects_of(across, kept.float(), colour),
-            rects_of(last, (drawn < 7).float(), colour),
-            rects_of(side, (grid & (which < several)).float(), colour),
-            rects_of(close, grid.float(), colour),
-        ]
-    )
     band = torch.stack([around.left.expand_as(top), top, end.expand_as(top), top + pitch], -1)
     even = (torch.arange(rows + 1, device=device) % 2 == 0) & draws.chance(f"{name}/zebra", 22)
     head = (torch.arange(rows + 1, device=device) == 0) & (dark | draws.chance(f"{name}/head_band", 25))
@@ -240,16 +207,37 @@ def tables(stage: SheetStage, name: str = "tables") -> Sheet:
     row = 1 + draws.below(f"{name}/row", shown - 1, TABLE_FACTS)
     column = 1 + draws.below(f"{name}/column", (several - 1).long(), TABLE_FACTS)
     facts = empty_facts(
-        stage,
-        TABLE_FACTS,
-        group=GROUP["cell"],
-        label=FRAMED + column,
-        second=FRAMED + row * columns,
+        stage, TABLE_FACTS, group=GROUP["cell"], label=FRAMED + column, second=FRAMED + row * columns,
         answer=FRAMED + row * columns + column,
-    )
+    )  # fmt: skip
     return Sheet(
         setting.joined([around.slots, cells, filler(stage, name, around, bottom)]),
         fills,
         rules,
         join_facts([facts, frame_facts(stage)]),
+    )
+
+
+def table_rules(
+    stage: SheetStage, name: str, top: Tensor, bottom: Tensor, left: Tensor, fits: Tensor, seen: Tensor
+) -> Rects:
+    """Lines between rows and columns, some of them or none. top, left: of rows and columns. fits, seen: which of them
+    are there."""
+    draws, around, end = stage.draws, stage.frame, stage.frame.left + (stage.frame.right - stage.frame.left)
+    drawn = draws.integers(f"{name}/drawn", 0, 10)
+    thick, colour = draws.uniform(f"{name}/thick", 0.5, 1.8), stage.ink(f"{name}/rule")
+    half = thick / 2
+    across = torch.stack([around.left.expand_as(top), top - half, end.expand_as(top), top + half], -1)
+    last = torch.stack([around.left, bottom - half, end, bottom + half], -1)
+    grid, lines = drawn < 4, (drawn >= 4) & (drawn < 6)
+    kept = fits & (grid | lines | ((drawn < 8) & (torch.arange(top.shape[1], device=stage.device) == 1)))
+    side = torch.stack([left - half, around.top.expand_as(left), left + half, bottom.expand_as(left)], -1)
+    close = torch.stack([end - half, around.top, end + half, bottom], -1)
+    return paint.joined(
+        [
+            rects_of(across, kept.float(), colour),
+            rects_of(last, (drawn < 7).float(), colour),
+            rects_of(side, (grid & seen).float(), colour),
+            rects_of(close, grid.float(), colour),
+        ]
     )

@@ -132,13 +132,13 @@ def paint_runs(
     column = x.floor().clamp(0, width - 1).to(torch.int32)
     letter = table.index_select(0, entry * width + column).to(torch.int32)
     own = entry * letters + letter
-    ink = _ink(atlas, glyph, first, own, x, y, base, down, across)
+    ink = _ink(atlas, glyph, first, own, (x, y, base, down, across))
     # What hangs over from the letter in front or behind, whichever is nearer.
     origin = glyph.index_select(0, own)
     middle = origin[:, 0] + (origin[:, 1] + 0.5 * origin[:, 3]) / across
     step = torch.where(x < middle, -1, 1).to(torch.int32)
     beside = own + torch.where((letter + step >= 0) & (letter + step < letters), step, 0)
-    other = _ink(atlas, glyph, first, beside, x, y, base, down, across)
+    other = _ink(atlas, glyph, first, beside, (x, y, base, down, across))
     ink = torch.where(beside == own, ink, ink + other).clamp_(0, 1)
     ink = ink.pow_(weight.index_select(0, picture)) * (line > 0)
     colour = colours.index_select(0, entry)
@@ -176,13 +176,11 @@ def _ink(
     glyph: Tensor,
     first: Tensor,
     letter: Tensor,
-    x: Tensor,
-    y: Tensor,
-    base: Tensor,
-    down: Tensor,
-    across: Tensor,
+    place: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
 ) -> Tensor:
-    """(N,) float32: the share of each pixel's square that the letter's ink covers."""
+    """(N,) float32: the share of each pixel's square that the letter's ink covers. place: x and y of the pixel, the
+    baseline, and how far down and across a texel goes."""
+    x, y, base, down, across = place
     origin, left, top, wide, high = glyph.index_select(0, letter).unbind(-1)
     start, stride = first.index_select(0, letter), wide.to(torch.int32) + 1
     # Type above the atlas's own size is read through a window of a texel: blurred a little, not blocky.

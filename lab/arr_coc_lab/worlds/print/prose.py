@@ -9,10 +9,11 @@ from . import setting
 from .bank import KIND
 from .paint import rects_of
 from .questions import GROUP
-from .setting import UPPER
+from .setting import UPPER, Slots
 from .sheets import (
     FRAMED,
     LARGEST,
+    Facts,
     Sheet,
     SheetStage,
     distinct_labels,
@@ -90,51 +91,13 @@ def dense(stage: SheetStage, name: str = "dense", tight: bool = False) -> Sheet:
         return values.expand(number, columns, lines).reshape(number, count)
 
     slots = stage.slots(
-        count,
-        row=rows,
-        scramble=flat(by_paragraph(draws.chance(f"{name}/scramble", 22, count))),
-        case=flat(capital.long() * UPPER),
-        x=flat(anchor),
-        align=flat(align),
-        limit=flat(wide - indent),
-        baseline=flat(baseline),
-        em=flat(em),
-        face=flat(face),
-        stretch=draws.uniform(f"{name}/stretch", 0.9, 1.12),
-        slant=draws.uniform(f"{name}/slant", 0.0, 0.22) * draws.chance(f"{name}/slanted", 6),
-        cut=True,
-        justify=draws.chance(f"{name}/justify", 35),
-        ink=ink,
+        count, row=rows, scramble=flat(by_paragraph(draws.chance(f"{name}/scramble", 22, count))),
+        case=flat(capital.long() * UPPER), x=flat(anchor), align=flat(align), limit=flat(wide - indent),
+        baseline=flat(baseline), em=flat(em), face=flat(face), stretch=draws.uniform(f"{name}/stretch", 0.9, 1.12),
+        slant=draws.uniform(f"{name}/slant", 0.0, 0.22) * draws.chance(f"{name}/slanted", 6), cut=True,
+        justify=draws.chance(f"{name}/justify", 35), ink=ink,
         there=flat((which < several) & (baseline < height + 4) & (bottom > 0)),
-    )
-    # A few lines are asked about: what they say whole, or which word comes next.
-    shown = slots.there.view(number, columns, lines).sum(2).sum(1, keepdim=True)
-    order = (~slots.there).to(torch.uint8).argsort(dim=1, stable=True)
-    chosen = order.gather(1, draws.below(f"{name}/asked", shown, DENSE_FACTS))
-    whole = draws.chance(f"{name}/whole", 50, DENSE_FACTS)
-    # One word may stand in many places, two hardly.
-    words = torch.where(whole, draws.integers(f"{name}/words", 1, 3, DENSE_FACTS), 2)
-    said = empty_facts(
-        stage,
-        DENSE_FACTS,
-        group=torch.where(whole, GROUP["line"], GROUP["next"]),
-        label=chosen,
-        label_words=words,
-        answer=chosen,
-        answer_from=torch.where(whole, 0, words),
-        answer_words=torch.where(whole, 0, 1),
-    )
-    # In narrow columns lines are short: what stands below one, in the same column.
-    line, follower = chosen[:, : DENSE_FACTS // 2], chosen[:, : DENSE_FACTS // 2] + 1
-    below = empty_facts(
-        stage,
-        DENSE_FACTS // 2,
-        group=GROUP["below"],
-        label=line,
-        answer=follower % count,
-        valid=follower % lines > 0,
-    )
-    facts = join_facts([said, below])
+    )  # fmt: skip
     # A line of larger type above or below another paragraph's rule.
     thick = draws.uniform(f"{name}/thick", 0.6, 2.0)
     rule = (starts & grid(draws.chance(f"{name}/rule", 10, count)))[..., :24] & (which < several)
@@ -144,7 +107,29 @@ def dense(stage: SheetStage, name: str = "dense", tight: bool = False) -> Sheet:
         [left.expand_as(y), y - thick[..., None] / 2, (left + wide).expand_as(y), y + thick[..., None] / 2], -1
     )
     rules = rects_of(ends.reshape(number, -1, 4), room.reshape(number, -1).float(), stage.ink(f"{name}/rules"))
-    return Sheet(slots, no_rects(stage), rules, facts)
+    return Sheet(slots, no_rects(stage), rules, dense_facts(stage, slots, columns, lines, name))
+
+
+def dense_facts(stage: SheetStage, slots: Slots, columns: int, lines: int, name: str) -> Facts:
+    """A few lines are asked about: what they say whole, or which word comes next; and what stands below one."""
+    draws = stage.draws
+    shown = slots.there.view(stage.number, columns, lines).sum(2).sum(1, keepdim=True)
+    order = (~slots.there).to(torch.uint8).argsort(dim=1, stable=True)
+    chosen = order.gather(1, draws.below(f"{name}/asked", shown, DENSE_FACTS))
+    whole = draws.chance(f"{name}/whole", 50, DENSE_FACTS)
+    # One word may stand in many places, two hardly.
+    words = torch.where(whole, draws.integers(f"{name}/words", 1, 3, DENSE_FACTS), 2)
+    said = empty_facts(
+        stage, DENSE_FACTS, group=torch.where(whole, GROUP["line"], GROUP["next"]), label=chosen, label_words=words,
+        answer=chosen, answer_from=torch.where(whole, 0, words), answer_words=torch.where(whole, 0, 1),
+    )  # fmt: skip
+    # In narrow columns lines are short: what stands below one, in the same column.
+    line, follower = chosen[:, : DENSE_FACTS // 2], chosen[:, : DENSE_FACTS // 2] + 1
+    below = empty_facts(
+        stage, DENSE_FACTS // 2, group=GROUP["below"], label=line, answer=follower % (columns * lines),
+        valid=follower % lines > 0,
+    )  # fmt: skip
+    return join_facts([said, below])
 
 
 # ---- Letters, memos, faxes -------------------------------------------------------------------------------------------
@@ -168,31 +153,16 @@ def letters(stage: SheetStage, name: str = "letters") -> Sheet:
     ink = stage.ink(f"{name}/ink")
     fits = (row < several) & (base + pitch < around.bottom)
     labels = stage.slots(
-        FIELDS,
-        row=stage.bank.first[KIND["label"]] + label,
+        FIELDS, row=stage.bank.first[KIND["label"]] + label,
         tail=torch.where(draws.chance(f"{name}/colon", 85), 1, 0),
-        case=draws.chance(f"{name}/shout", 40).long() * UPPER,
-        scramble=stage.scramble(f"{name}/label", FIELDS, 12),
-        x=around.left,
-        limit=wide * tab - 0.4 * em,
-        baseline=base,
-        em=em,
-        face=face,
-        ink=ink,
-        there=fits,
-    )
+        case=draws.chance(f"{name}/shout", 40).long() * UPPER, scramble=stage.scramble(f"{name}/label", FIELDS, 12),
+        x=around.left, limit=wide * tab - 0.4 * em, baseline=base, em=em, face=face, ink=ink, there=fits,
+    )  # fmt: skip
     values = stage.slots(
-        FIELDS,
-        row=stage.row(f"{name}/value", stage.bank.value_kind[label], FIELDS),
-        x=around.left + wide * tab,
-        scramble=stage.scramble(f"{name}/value", FIELDS, 25),
-        limit=wide * (1 - tab),
-        baseline=base,
-        em=em,
-        face=typed,
-        ink=ink,
-        there=fits,
-    )
+        FIELDS, row=stage.row(f"{name}/value", stage.bank.value_kind[label], FIELDS), x=around.left + wide * tab,
+        scramble=stage.scramble(f"{name}/value", FIELDS, 25), limit=wide * (1 - tab), baseline=base, em=em,
+        face=typed, ink=ink, there=fits,
+    )  # fmt: skip
     lines = max(6, stage.height // 9)
     after = around.top + several * pitch + em * draws.uniform(f"{name}/after", 0.4, 1.5)
     starts = draws.chance(f"{name}/paragraph", 18, lines)
@@ -205,32 +175,17 @@ def letters(stage: SheetStage, name: str = "letters") -> Sheet:
     pick = draws.integers(f"{name}/pick", 0, 100, lines)
     kind = torch.where(pick < 8, KIND["nonsense"], torch.where(short, KIND["text"], KIND["sentence"]))
     prose = stage.slots(
-        lines,
-        row=stage.row(f"{name}/prose", kind, lines),
-        scramble=stage.scramble(f"{name}/prose", lines, 22),
-        x=around.left + indent,
-        limit=column - indent,
-        baseline=line_base,
-        em=em,
-        face=face,
-        ink=ink,
-        cut=True,
-        justify=draws.chance(f"{name}/justify", 35),
-        there=(bottom < around.bottom),
-    )
+        lines, row=stage.row(f"{name}/prose", kind, lines), scramble=stage.scramble(f"{name}/prose", lines, 22),
+        x=around.left + indent, limit=column - indent, baseline=line_base, em=em, face=face, ink=ink, cut=True,
+        justify=draws.chance(f"{name}/justify", 35), there=(bottom < around.bottom),
+    )  # fmt: skip
     shown = prose.there.sum(1, keepdim=True)
     chosen_line = FRAMED + 2 * FIELDS + draws.below(f"{name}/asked", shown, LETTER_FACTS)
     words = draws.integers(f"{name}/words", 2, 4, LETTER_FACTS)
     prose_facts = empty_facts(
-        stage,
-        LETTER_FACTS,
-        group=GROUP["next"],
-        label=chosen_line,
-        label_words=words,
-        answer=chosen_line,
-        answer_from=words,
-        answer_words=1,
-    )
+        stage, LETTER_FACTS, group=GROUP["next"], label=chosen_line, label_words=words, answer=chosen_line,
+        answer_from=words, answer_words=1,
+    )  # fmt: skip
     fields_facts = empty_facts(
         stage, FIELDS, group=GROUP["field"], label=FRAMED + row, answer=FRAMED + FIELDS + row, valid=fits
     )

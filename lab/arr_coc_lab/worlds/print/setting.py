@@ -62,31 +62,18 @@ class Slots:
     ink: Tensor
 
 
-DEFAULTS: dict[str, tuple[float | int | bool, torch.dtype]] = {
-    "row": (0, torch.int64),
-    "amount": (-1, torch.int64),
-    "scramble": (False, torch.bool),
-    "case": (0, torch.int64),
-    "tail": (0, torch.int64),
-    "x": (0.0, torch.float32),
-    "align": (0.0, torch.float32),
-    "limit": (1e4, torch.float32),
-    "baseline": (0.0, torch.float32),
-    "em": (12.0, torch.float32),
-    "face": (0, torch.int64),
-    "stretch": (1.0, torch.float32),
-    "slant": (0.0, torch.float32),
-    "cut": (False, torch.bool),
-    "justify": (False, torch.bool),
-    "there": (True, torch.bool),
-    "ink": (0.0, torch.float32),
+# What a slot says where nothing is said, by the kind of the field.
+DEFAULTS: dict[torch.dtype, dict[str, float]] = {
+    torch.int64: {"row": 0, "amount": -1, "case": 0, "tail": 0, "face": 0},
+    torch.bool: {"scramble": False, "cut": False, "justify": False, "there": True},
+    torch.float32: {"x": 0, "align": 0, "limit": 1e4, "baseline": 0, "em": 12, "stretch": 1, "slant": 0, "ink": 0},
 }
 
 
 def slots_of(number: int, slots: int, device: torch.device, **given: Any) -> Slots:
     """Slots with the given fields, of any shape that spreads to (B, R) (ink: to (B, R, 3)); defaults for the rest."""
     made = {}
-    for name, (default, dtype) in DEFAULTS.items():
+    for name, default, dtype in ((*one, dtype) for dtype, some in DEFAULTS.items() for one in some.items()):
         value = given.pop(name, default)
         value = value.to(dtype) if isinstance(value, Tensor) else constant(value, device, dtype)
         made[name] = value.expand(number, slots, 3) if name == "ink" else value.expand(number, slots)

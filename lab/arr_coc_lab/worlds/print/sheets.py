@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..needle.draws import FloatDraws
+from ..needle.draws import Canvas, FloatDraws
 from .atlas import PrintAtlas
 from .bank import KIND, Bank
 from .constants import constant
@@ -72,26 +72,16 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class SheetStage:
+class SheetStage(Canvas):
     """What every family is given. faces, common: (n,) typefaces it may use, and those of offices and books. smallest:
     em in pixels that nothing is set below."""
 
     draws: FloatDraws
-    height: int
-    width: int
     bank: Bank
     atlas: PrintAtlas
     faces: Tensor
     common: Tensor
     smallest: float = SMALLEST
-
-    @property
-    def device(self) -> torch.device:
-        return self.draws.device
-
-    @property
-    def number(self) -> int:
-        return len(self.draws)
 
     @cached_property
     def frame(self) -> SheetFrame:
@@ -238,19 +228,13 @@ def frame_of(stage: SheetStage, name: str = "frame") -> SheetFrame:
     rows = torch.cat([stage.row(f"{name}/{kind}", kind) for kind in ("title", "section", "footer", "page")], 1)
     limit = torch.cat([right - left, right - left, 0.6 * (right - left), 0.3 * (right - left)], 1)
     slots = stage.slots(
-        FRAMED,
-        row=rows,
-        x=x,
-        align=align,
-        limit=limit,
-        baseline=torch.cat([first, second, low, low], 1),
-        em=torch.cat([title_em, em, foot_em, foot_em], 1),
-        face=torch.cat([title_face, face, face, face], 1),
+        FRAMED, row=rows, x=x, align=align, limit=limit, baseline=torch.cat([first, second, low, low], 1),
+        em=torch.cat([title_em, em, foot_em, foot_em], 1), face=torch.cat([title_face, face, face, face], 1),
         case=draws.integers(f"{name}/case", 0, 4, FRAMED).clamp_max(UPPER) % LOWER,
         scramble=stage.scramble(name, FRAMED, 25) & constant([True, True, True, False], device=stage.device),
         ink=stage.ink(f"{name}/ink", FRAMED),
         there=torch.cat([title, below, foot, foot & draws.chance(f"{name}/numbered", 70)], 1),
-    )
+    )  # fmt: skip
     return SheetFrame(slots, left, body, right, bottom, em, face)
 
 

@@ -316,6 +316,12 @@ class TextWriter:
             "sentence": (8192, self.sentence),
             "nonsense": (4096, self.nonsense),
             "leader": (32, self.leader),
+            **self.page_makers(labels),
+        }
+
+    def page_makers(self, labels: Sequence[str]) -> dict[str, tuple[int, Callable[[], str]]]:
+        """The same of what only pages have: titles, columns, items, sums, what stands below."""
+        return {
             "title": (
                 2048,
                 lambda: self.pick((self.pick(vocabulary("documents")), self.words_of(4), self.company())),

@@ -22,21 +22,8 @@ from ...looking import check_request
 from ...pictures.load import Picture
 from ...relevance.registry import find_source
 from ...relevance.scene import VIEW_SIDE, Scene
+from . import kit
 from .desk import Desk, give_back
-from .kit import (
-    MODEL,
-    PRIVATE,
-    QUICK,
-    MicroscopePage,
-    SheetContent,
-    TabSheet,
-    gradio,
-    in_a_sentence,
-    literal,
-    picture_lines,
-    program,
-    tokens_of,
-)
 from .linking import PageState
 from .markup import Figure, budget, figures, meter, notes, sentence, shown_pixels, shown_size, table
 
@@ -56,7 +43,7 @@ SPOKEN_EVERY = 0.25
 MOST_FULL = 2048
 
 
-def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> SheetContent:
+def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> kit.SheetContent:
     """Ask the chosen model, in one pass or several, and show what led to the answer."""
     growing = tell_answer(desk, path, state, tokens)
     while True:
@@ -66,7 +53,7 @@ def show_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
             return ended.value
 
 
-def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> Generator[str, None, SheetContent]:
+def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> Generator[str, None, kit.SheetContent]:
     """`show_answer`, which first yields what has been said so far."""
     check_request([state.q])
     picture = desk.prepared(path).picture
@@ -84,7 +71,7 @@ def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
             notes(list(dict.fromkeys([*picture.notes, *answer.notes, *said]))),
         ]
     )
-    return SheetContent(
+    return kit.SheetContent(
         "ask",
         html,
         lambda: homunculus(picture, answer.allocation, relevance, state.q, answer=answer),
@@ -147,7 +134,7 @@ def show_full(desk: Desk, path: str | None, state: PageState, answer: Answer | N
     return stages(answer, eye.set_image(desk.whole(path)).ask(state.q, keep=1.0))
 
 
-def judge_answer(desk: Desk, shown: SheetContent | None, judged: str, place: str = "", right: str = "") -> str:
+def judge_answer(desk: Desk, shown: kit.SheetContent | None, judged: str, place: str = "", right: str = "") -> str:
     """Say of the answer that is shown whether it was right; into the owner's record, where there is one."""
     record = desk.options.get("record")
     name = "" if shown is None else name_of(shown.kept)
@@ -231,8 +218,8 @@ def _milliseconds(seconds: Mapping[str, float], stage: str) -> str:
 
 
 def answer_lines(state: PageState, tokens: int, file_name: str, desk: Desk) -> str:
-    imports, lines = picture_lines(state.picture, file_name)
-    query = literal(state.q)
+    imports, lines = kit.picture_lines(state.picture, file_name)
+    query = kit.literal(state.q)
     if desk.server is not None and state.model in desk.served:
         imports += ["from arr_coc.app.microscope.remote import Remote"]
         imports += [] if desk.server.key is None else ["import os"]
@@ -259,55 +246,60 @@ def answer_lines(state: PageState, tokens: int, file_name: str, desk: Desk) -> s
         f"homunculus(picture, allocation, query={query}).save('ask.png')",
         "print(answer.text, answer.uncertainty, answer.tokens)",
     ]
-    return program(imports, lines)
+    return kit.program(imports, lines)
 
 
-def ask_tab(page: MicroscopePage) -> None:
-    sheet = TabSheet(page, "ask")
+def ask_tab(page: kit.MicroscopePage) -> None:
+    sheet = kit.TabSheet(page, "ask")
     if page.desk.options.get("record") is not None:
         judge_row(page, sheet)
     sheet.exports()
 
     def answer(*common: Any) -> Any:
         state = page.state("ask", common)
-        for values in sheet.growing(lambda: tell_answer(page.desk, common[0], state, tokens_of(common, page.desk))):
+        for values in sheet.growing(lambda: tell_answer(page.desk, common[0], state, kit.tokens_of(common, page.desk))):
             yield *values, ""
 
-    def remember(shown: SheetContent | None, asked: list[PastQuestion] | None, *common: Any) -> tuple[Any, ...]:
+    def remember(shown: kit.SheetContent | None, asked: list[PastQuestion] | None, *common: Any) -> tuple[Any, ...]:
         kept = remembered(asked or [], of_this(shown, common), common)
-        return kept, gradio().Dataset(samples=[[one.told] for one in kept], visible=bool(kept))
+        return kept, kit.gradio().Dataset(samples=[[one.told] for one in kept], visible=bool(kept))
 
-    def of_this(shown: SheetContent | None, common: tuple[Any, ...]) -> SheetContent | None:
+    def of_this(shown: kit.SheetContent | None, common: tuple[Any, ...]) -> kit.SheetContent | None:
         """What is shown, if it answers what is asked; after a question that was called off it answers another."""
         return shown if shown is not None and shown.link == page.state("ask", common).link() else None
 
-    def against_full(shown: SheetContent | None, *common: Any) -> str:
+    def against_full(shown: kit.SheetContent | None, *common: Any) -> str:
         shown = of_this(shown, common)
         if shown is None:
             return ""
         state = page.state("ask", common)
-        html, trouble = in_a_sentence(lambda: show_full(page.desk, common[0], state, shown.kept))
+        html, trouble = kit.in_a_sentence(lambda: show_full(page.desk, common[0], state, shown.kept))
         return html or trouble
 
-    asked = sheet.runs(answer, page.common, [*sheet.outputs, sheet.below], api_name="ask", **MODEL)
+    asked = sheet.runs(answer, page.common, [*sheet.outputs, sheet.below], api_name="ask", **kit.MODEL)
     asked.then(
         remember,
         [sheet.shown, page.history, *page.common],
         [page.history, page.asked],
         show_progress="hidden",
-        **QUICK,
-        **PRIVATE,
+        **kit.QUICK,
+        **kit.PRIVATE,
     )
     page.running.append(
         asked.then(
-            against_full, [sheet.shown, *page.common], [sheet.below], show_progress="minimal", **MODEL, **PRIVATE
+            against_full,
+            [sheet.shown, *page.common],
+            [sheet.below],
+            show_progress="minimal",
+            **kit.MODEL,
+            **kit.PRIVATE,
         )
     )
 
 
-def judge_row(page: MicroscopePage, sheet: TabSheet) -> None:
+def judge_row(page: kit.MicroscopePage, sheet: kit.TabSheet) -> None:
     """Was it right? Only where the owner of the page keeps a record (`--record`)."""
-    gr = gradio()
+    gr = kit.gradio()
     with gr.Row(elem_classes="export-row", elem_id="judge"):
         place = gr.Textbox(label="A better place: x0,y0,x1,y1 in 0–1", elem_id="judge-place", scale=2)
         right = gr.Textbox(label="The right answer, if you know it", elem_id="judge-answer", scale=2)
@@ -318,11 +310,11 @@ def judge_row(page: MicroscopePage, sheet: TabSheet) -> None:
     told = gr.HTML(elem_id="judged", padding=False)
     for judged, button in buttons.items():
 
-        def judge(shown: SheetContent | None, where: str, words: str, judged: str = judged) -> str:
-            html, trouble = in_a_sentence(lambda: judge_answer(page.desk, shown, judged, where or "", words or ""))
+        def judge(shown: kit.SheetContent | None, where: str, words: str, judged: str = judged) -> str:
+            html, trouble = kit.in_a_sentence(lambda: judge_answer(page.desk, shown, judged, where or "", words or ""))
             return html or trouble
 
-        button.click(judge, [sheet.shown, place, right], [told], show_progress="hidden", **QUICK, **PRIVATE)
+        button.click(judge, [sheet.shown, place, right], [told], show_progress="hidden", **kit.QUICK, **kit.PRIVATE)
 
 
 # Questions of one session that can be asked again with a click.
@@ -337,7 +329,9 @@ class PastQuestion:
     common: tuple[Any, ...]
 
 
-def remembered(asked: list[PastQuestion], shown: SheetContent | None, common: tuple[Any, ...]) -> list[PastQuestion]:
+def remembered(
+    asked: list[PastQuestion], shown: kit.SheetContent | None, common: tuple[Any, ...]
+) -> list[PastQuestion]:
     """The questions of a session, the newest first, each once, no more than `REMEMBERED`."""
     if shown is None:
         return asked

@@ -13,20 +13,8 @@ from ...draw import comparison, difference_map, foveated, overlay
 from ...looking import Look, check_request
 from ...pictures.load import Picture
 from ...relevance.registry import names_for
+from . import kit
 from .desk import Desk
-from .kit import (
-    LIVE,
-    PRIVATE,
-    QUICK,
-    MicroscopePage,
-    SheetContent,
-    TabSheet,
-    gradio,
-    literal,
-    picture_lines,
-    program,
-    tokens_of,
-)
 from .linking import PageState
 from .markup import Figure, figures, notes, shown_pixels, shown_size, table
 
@@ -48,7 +36,7 @@ def pairs_of(state: PageState) -> list[tuple[str, str]]:
     return [(state.q, state.first), (state.q, state.second)]
 
 
-def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int) -> SheetContent:
+def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int) -> kit.SheetContent:
     prepared = desk.prepared(path)
     picture = prepared.picture
     spend = min(tokens, tokens_for(picture.size))
@@ -72,7 +60,7 @@ def show_comparison(desk: Desk, path: str | None, state: PageState, tokens: int)
         + "</div>"
         + notes([note for look in looks for note in look.notes])
     )
-    return SheetContent(
+    return kit.SheetContent(
         "compare",
         html,
         lambda: comparison(picture, [first, second], titles, "" if state.by == "questions" else state.q),
@@ -111,7 +99,7 @@ def difference_figure(picture: Picture, looks: list[Look]) -> Figure:
 
 
 def compare_lines(state: PageState, tokens: int, file_name: str) -> str:
-    imports, lines = picture_lines(state.picture, file_name)
+    imports, lines = kit.picture_lines(state.picture, file_name)
     imports += [
         "from arr_coc.draw import comparison",
         "from arr_coc.looking import prepare",
@@ -119,19 +107,18 @@ def compare_lines(state: PageState, tokens: int, file_name: str) -> str:
     ]
     lines += ["prepared = prepare(picture)"]
     for name, (query, strategy) in zip(("first", "second"), pairs_of(state), strict=True):
-        relevance = "" if state.relevance == "auto" else f", relevance={state.relevance!r}"
-        lines.append(
-            f"{name} = prepared.look({literal(query)}, budget={tokens}, strategy={strategy!r}{relevance}).allocation"
-        )
+        how = f"budget={tokens}, strategy={strategy!r}"
+        how += "" if state.relevance == "auto" else f", relevance={state.relevance!r}"
+        lines.append(f"{name} = prepared.look({kit.literal(query)}, {how}).allocation")
     lines += [
         "print(compare(first, second))",
         "comparison(prepared.picture, [first, second], ['left', 'right']).save('compare.png')",
     ]
-    return program(imports, lines)
+    return kit.program(imports, lines)
 
 
-def compare_tab(page: MicroscopePage) -> None:
-    gr = gradio()
+def compare_tab(page: kit.MicroscopePage) -> None:
+    gr = kit.gradio()
     with gr.Row():
         by = gr.Radio(["strategies", "questions"], value="strategies", label="Compare two", elem_id="by", min_width=200)
         relevance = gr.Radio(
@@ -145,23 +132,23 @@ def compare_tab(page: MicroscopePage) -> None:
             label="Right question", elem_id="other-question", max_length=400, min_width=220, visible=False
         )
     page.settings |= {"by": by, "first": first, "second": second, "q2": other, "relevance": relevance}
-    sheet = TabSheet(page, "compare")
+    sheet = kit.TabSheet(page, "compare")
     sheet.exports()
 
     def beside(*values: Any) -> tuple[Any, ...]:
         *common, how, left, right, query, source = values
         settings = {"by": how, "first": left, "second": right, "q2": (query or "").strip(), "relevance": source}
         state = page.state("compare", common, **settings)
-        return sheet.filled(lambda: show_comparison(page.desk, common[0], state, tokens_of(common, page.desk)))
+        return sheet.filled(lambda: show_comparison(page.desk, common[0], state, kit.tokens_of(common, page.desk)))
 
     inputs = [*page.common, by, first, second, other, relevance]
-    sheet.runs(beside, inputs, sheet.outputs, **QUICK, **PRIVATE)
+    sheet.runs(beside, inputs, sheet.outputs, **kit.QUICK, **kit.PRIVATE)
     by.change(
         lambda how: (gr.Textbox(visible=how == "questions"), gr.Dropdown(visible=how == "strategies")),
         [by],
         [other, second],
-        **LIVE,
+        **kit.LIVE,
     )
     for control in (by, first, second, relevance):
-        control.input(beside, inputs, sheet.outputs, **LIVE)
-    other.submit(beside, inputs, sheet.outputs, **LIVE)
+        control.input(beside, inputs, sheet.outputs, **kit.LIVE)
+    other.submit(beside, inputs, sheet.outputs, **kit.LIVE)

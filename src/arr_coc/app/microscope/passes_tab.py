@@ -8,19 +8,8 @@ from typing import Any
 from ...core.errors import InputError
 from ...draw import foveated, heat, overlay
 from ...looking import check_request
+from . import kit
 from .desk import Desk
-from .kit import (
-    MODEL,
-    PRIVATE,
-    MicroscopePage,
-    SheetContent,
-    TabSheet,
-    gradio,
-    literal,
-    picture_lines,
-    program,
-    tokens_of,
-)
 from .linking import PageState
 from .markup import Figure, budget, figures, meter, notes, shown_pixels, shown_size
 
@@ -29,7 +18,7 @@ PASS_SIDE = 360
 FEWEST_PASSES = 2
 
 
-def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> SheetContent:
+def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> kit.SheetContent:
     try:
         from ...eye.story import place_words
         from ...eye.story_drawing import mark_look, strip
@@ -73,34 +62,34 @@ def show_passes(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
         return {"model": state.model, **story.to_json()}
 
     lines = passes_lines(state, tokens, passes, picture.name)
-    return SheetContent("passes", html, lambda: strip(story), document, lines, state.link(), story)
+    return kit.SheetContent("passes", html, lambda: strip(story), document, lines, state.link(), story)
 
 
 def passes_lines(state: PageState, tokens: int, passes: int, file_name: str) -> str:
-    imports, lines = picture_lines(state.picture, file_name)
+    imports, lines = kit.picture_lines(state.picture, file_name)
     imports += ["from arr_coc.eye.esper import Esper", "from arr_coc.eye.story_drawing import strip"]
     lines += [
         f"esper = Esper.from_pretrained({state.model!r}).set_image(picture)",
-        f"story = esper.examine({literal(state.q)}, budget={tokens}, passes={passes})",
+        f"story = esper.examine({kit.literal(state.q)}, budget={tokens}, passes={passes})",
         "for note in story.passes:",
         "    print(note.step.text, note.step.uncertainty, note.step.tokens, note.step.exploration)",
         "strip(story).save('passes.png')",
     ]
-    return program(imports, lines)
+    return kit.program(imports, lines)
 
 
-def passes_tab(page: MicroscopePage) -> None:
-    gr = gradio()
+def passes_tab(page: kit.MicroscopePage) -> None:
+    gr = kit.gradio()
     gr.HTML(
         '<p class="note">Esper looks, answers, and looks again where it pays. The budget is for all passes together; '
         "set how many there may be on the left.</p>",
         padding=False,
     )
-    sheet = TabSheet(page, "passes")
+    sheet = kit.TabSheet(page, "passes")
     sheet.exports()
 
     def again(*common: Any) -> tuple[Any, ...]:
         state = page.state("passes", common)
-        return sheet.filled(lambda: show_passes(page.desk, common[0], state, tokens_of(common, page.desk)))
+        return sheet.filled(lambda: show_passes(page.desk, common[0], state, kit.tokens_of(common, page.desk)))
 
-    sheet.runs(again, page.common, sheet.outputs, **MODEL, **PRIVATE)
+    sheet.runs(again, page.common, sheet.outputs, **kit.MODEL, **kit.PRIVATE)

@@ -13,40 +13,10 @@ import numpy as np
 from ...core.errors import InputError
 from ...draw import foveated, heat, overlay
 from ...looking import check_request
+from . import kit, markup
 from .ask_tab import truth_words
 from .desk import Desk
-from .kit import (
-    LIVE,
-    MEMORY_SECONDS,
-    MODEL,
-    PRIVATE,
-    QUICK,
-    MicroscopePage,
-    SheetContent,
-    TabSheet,
-    gradio,
-    in_a_sentence,
-    literal,
-    only_uploads,
-    program,
-)
 from .linking import PageState
-from .markup import (
-    BAD,
-    COLOURS,
-    FAINT,
-    INK,
-    Figure,
-    as_picture,
-    as_svg,
-    dress,
-    figures,
-    meter,
-    new_figure,
-    notes,
-    shown_pixels,
-    shown_size,
-)
 from .worlds import check_family, families, needle
 
 if TYPE_CHECKING:
@@ -156,7 +126,7 @@ def show_clip(clip: Clip, truth: str | None) -> str:
     said = ""
     if answer is not None:
         known = "" if truth is None else truth_words(answer.text, truth)
-        bar = meter(answer.uncertainty, f"{answer.uncertainty:.2f}", "uncertainty")
+        bar = markup.meter(answer.uncertainty, f"{answer.uncertainty:.2f}", "uncertainty")
         said = (
             f'<section class="card"><div><p class="label">Answer</p>'
             f'<p class="answer">{escape(answer.text) or "(nothing)"}</p>{known}</div>'
@@ -166,20 +136,22 @@ def show_clip(clip: Clip, truth: str | None) -> str:
         f'<video controls muted playsinline preload="auto" aria-label="homunculus of the clip" '
         f'src="gradio_api/file={escape(clip.address)}"></video>'
     )
-    return f'{said}<p class="summary">{escape("; ".join(facts))}</p>{film}{notes(watched.notes)}'
+    return f'{said}<p class="summary">{escape("; ".join(facts))}</p>{film}{markup.notes(watched.notes)}'
 
 
-def show_frame(clip: Clip, number: int, state: PageState, query: str, keep: float) -> SheetContent:
+def show_frame(clip: Clip, number: int, state: PageState, query: str, keep: float) -> kit.SheetContent:
     """One frame under the scrubber, and the coherence plot with a mark at it."""
     watched = clip.watched
     number = min(max(int(number), 0), len(watched.frames) - 1)
     seen, pixels = watched.frames[number], clip.frames[number]
-    size = shown_size(watched.size, SIDE)
-    shown = shown_pixels(pixels, size)
+    size = markup.shown_size(watched.size, SIDE)
+    shown = markup.shown_pixels(pixels, size)
     panes = [
-        Figure(overlay(shown, seen.allocation), "What is paid for", f"{seen.tokens} tokens in this frame."),
-        Figure(foveated(pixels, seen.allocation, size), "What the model sees"),
-        Figure(heat(seen.relevance, size, shown), "Relevance", "Carried along the motion, looked at again where weak."),
+        markup.Figure(overlay(shown, seen.allocation), "What is paid for", f"{seen.tokens} tokens in this frame."),
+        markup.Figure(foveated(pixels, seen.allocation, size), "What the model sees"),
+        markup.Figure(
+            heat(seen.relevance, size, shown), "Relevance", "Carried along the motion, looked at again where weak."
+        ),
     ]
     words = [
         f"frame {number + 1} of {len(watched.frames)}",
@@ -195,12 +167,12 @@ def show_frame(clip: Clip, number: int, state: PageState, query: str, keep: floa
         watched.cuts,
         number,
     )
-    drawn = as_svg(plot, "coherence of the clip")
-    html = f'<p class="summary">{escape(", ".join(words))}</p>{figures(panes, "thirds")}{drawn}'
-    return SheetContent(
+    drawn = markup.as_svg(plot, "coherence of the clip")
+    html = f'<p class="summary">{escape(", ".join(words))}</p>{markup.figures(panes, "thirds")}{drawn}'
+    return kit.SheetContent(
         "video",
         html,
-        lambda: as_picture(plot),
+        lambda: markup.as_picture(plot),
         lambda: {
             "query": query,
             "tokens": watched.tokens,
@@ -215,7 +187,7 @@ def show_frame(clip: Clip, number: int, state: PageState, query: str, keep: floa
 
 
 def video_lines(clip: Clip, query: str, keep: float) -> str:
-    return program(
+    return kit.program(
         [
             "from arr_coc.video.decode import read_clip",
             "from arr_coc.video.watching import watch",
@@ -223,7 +195,7 @@ def video_lines(clip: Clip, query: str, keep: float) -> str:
         ],
         [
             f"frames, seconds, _ = read_clip({clip.name!r}, every={clip.every}, limit={MOST_FRAMES})  # your file",
-            f"watched = watch(frames, {literal(query)}, keep={keep:g}, seconds=seconds)",
+            f"watched = watch(frames, {kit.literal(query)}, keep={keep:g}, seconds=seconds)",
             "print(watched.tokens, watched.cuts, watched.coherence)",
             "coherence_plot('video.png', watched)",
         ],
@@ -234,30 +206,32 @@ def coherence(
     times: Sequence[float], similarity: Sequence[float | None], tokens: Sequence[int], cuts: Sequence[int], at: int
 ) -> Plot:
     """Similarity to the frame before, tokens of each frame, the cuts in red, and a mark at the frame that is shown."""
-    figure = new_figure(height=3.2)
+    figure = markup.new_figure(height=3.2)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     known = [(time, value) for time, value in zip(times, similarity, strict=True) if value is not None]
-    top.plot([time for time, _ in known], [value for _, value in known], color=COLOURS["scorer"], marker=".")
-    top.axhline(0.8, color=FAINT, linewidth=1, linestyle=":")
+    top.plot([time for time, _ in known], [value for _, value in known], color=markup.COLOURS["scorer"], marker=".")
+    top.axhline(0.8, color=markup.FAINT, linewidth=1, linestyle=":")
     top.set(ylim=(-0.02, 1.06), ylabel="similarity to the\nframe before")
     spacing = (times[-1] - times[0]) / max(1, len(times) - 1) if len(times) > 1 else 1.0
-    bottom.bar(times, tokens, width=0.85 * spacing, color=COLOURS["uniform"])
+    bottom.bar(times, tokens, width=0.85 * spacing, color=markup.COLOURS["uniform"])
     bottom.set(ylabel="tokens", xlabel="seconds")
     for number in cuts:
-        top.axvline(times[number], color=BAD, linewidth=1.2)
-        bottom.axvline(times[number], color=BAD, linewidth=1.2)
-        top.annotate("cut", (times[number], 1.0), color=BAD, fontsize=9.5, xytext=(3, 0), textcoords="offset points")
+        top.axvline(times[number], color=markup.BAD, linewidth=1.2)
+        bottom.axvline(times[number], color=markup.BAD, linewidth=1.2)
+        top.annotate(
+            "cut", (times[number], 1.0), color=markup.BAD, fontsize=9.5, xytext=(3, 0), textcoords="offset points"
+        )
     for axes in (top, bottom):
-        axes.axvline(times[at], color=INK, linewidth=0.8, linestyle="--")
-        dress(axes)
+        axes.axvline(times[at], color=markup.INK, linewidth=0.8, linestyle="--")
+        markup.dress(axes)
     return figure
 
 
-def video_tab(page: MicroscopePage) -> None:
-    gr = gradio()
+def video_tab(page: kit.MicroscopePage) -> None:
+    gr = kit.gradio()
     with gr.Row():
         with gr.Column(min_width=280):
-            clip = only_uploads(gr.File(label="Clip", file_types=["video"], height=120, elem_id="clip"))
+            clip = kit.only_uploads(gr.File(label="Clip", file_types=["video"], height=120, elem_id="clip"))
             with gr.Row():
                 family = gr.Dropdown(list(families()), value="cards", label="Or draw one", min_width=110)
                 seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=80)
@@ -267,20 +241,20 @@ def video_tab(page: MicroscopePage) -> None:
             keep = gr.Slider(1, 100, 25, step=0.5, label="Budget, % of all tokens of the clip", elem_id="clip-share")
             go = gr.Button("Watch", variant="primary", elem_id="watch")
     page.settings |= {"family": family, "seed": seed}
-    truth, held = gr.State(None), gr.State(None, time_to_live=MEMORY_SECONDS)
+    truth, held = gr.State(None), gr.State(None, time_to_live=kit.MEMORY_SECONDS)
     trouble = gr.HTML(padding=False, elem_id="video-trouble")
     film = gr.HTML(padding=False, elem_id="film")
     scrubber = gr.Slider(0, 1, 0, step=1, label="Frame", elem_id="scrubber", visible=False)
-    sheet = TabSheet(page, "video")
+    sheet = kit.TabSheet(page, "video")
     sheet.exports()
 
     def example(name: str, number: float) -> tuple[Any, ...]:
-        example, words = in_a_sentence(lambda: draw_example(page.desk, name, int(number or 0)))
+        example, words = kit.in_a_sentence(lambda: draw_example(page.desk, name, int(number or 0)))
         return (*example, "") if example is not None else (gr.skip(), gr.skip(), None, words)
 
     def watched(path: str | None, words: str, share: float, known: str | None, progress: Any) -> tuple[Any, ...]:
         model = page.desk.local[0] if page.desk.local else None  # a server answers about pictures
-        clip_seen, complaint = in_a_sentence(
+        clip_seen, complaint = kit.in_a_sentence(
             lambda: watch_clip(page.desk, path, (words or "").strip(), float(share) / 100, model, progress)
         )
         if clip_seen is None:
@@ -296,8 +270,10 @@ def video_tab(page: MicroscopePage) -> None:
 
     # A default of this kind is how Gradio hands over its progress bar.
     watched.__defaults__ = (gr.Progress(),)
-    draw.click(example, [family, seed], [clip, query, truth, trouble], show_progress="minimal", **QUICK, **PRIVATE)
-    clip.upload(lambda: None, None, [truth], **LIVE)
+    draw.click(
+        example, [family, seed], [clip, query, truth, trouble], show_progress="minimal", **kit.QUICK, **kit.PRIVATE
+    )
+    clip.upload(lambda: None, None, [truth], **kit.LIVE)
     scrubbed = [held, scrubber, query, keep, family, seed]
     done = gr.on(
         [go.click, query.submit],
@@ -305,8 +281,8 @@ def video_tab(page: MicroscopePage) -> None:
         [clip, query, keep, truth],
         [held, film, scrubber, trouble],
         show_progress="minimal",
-        **MODEL,
-        **PRIVATE,
+        **kit.MODEL,
+        **kit.PRIVATE,
     )
-    done.then(frame, scrubbed, sheet.outputs, **LIVE)
-    scrubber.input(frame, scrubbed, sheet.outputs, **LIVE)
+    done.then(frame, scrubbed, sheet.outputs, **kit.LIVE)
+    scrubber.input(frame, scrubbed, sheet.outputs, **kit.LIVE)

@@ -16,22 +16,8 @@ from ...looking import Look
 from ...pictures.load import Picture
 from ...relevance.look.explain import POLES, explain_tensions
 from ...relevance.look.tension import balance, sharpen
+from . import kit
 from .desk import Desk
-from .kit import (
-    LIVE,
-    PRIVATE,
-    QUICK,
-    RUN_BY_ITSELF,
-    MicroscopePage,
-    SheetContent,
-    TabSheet,
-    gradio,
-    in_a_sentence,
-    literal,
-    picture_lines,
-    program,
-    tokens_of,
-)
 from .linking import PageState
 from .markup import Figure, budget, figures, notes, shown_pixels, shown_size
 
@@ -59,7 +45,7 @@ def balanced(look: Look, state: PageState, tokens: int) -> tuple[Relevance, Allo
     return tuned, allocate(tuned, spend, image_size=look.picture.size)
 
 
-def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> tuple[str, SheetContent]:
+def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> tuple[str, kit.SheetContent]:
     """The three ways, which no slider moves, and the balanced map."""
     look = looked(desk, path, state.q)
     size = shown_size(look.picture.size, WAY_SIDE)
@@ -71,14 +57,14 @@ def show_ways(desk: Desk, path: str | None, state: PageState, tokens: int) -> tu
     return figures(panes, "thirds") + notes(look.notes), show_balance(desk, path, state, tokens)
 
 
-def show_balance(desk: Desk, path: str | None, state: PageState, tokens: int) -> SheetContent:
+def show_balance(desk: Desk, path: str | None, state: PageState, tokens: int) -> kit.SheetContent:
     """What the tensions make of the three ways: quick enough to follow a slider."""
     look = looked(desk, path, state.q)
     relevance, allocation = balanced(look, state, tokens)
     panes = balance_figures(look.picture, relevance, allocation)
     words = "".join(f"<li>{sentence}</li>" for sentence in explain_tensions(state.tensions))
     html = figures(panes, "pairs") + f'<ul class="words">{words}</ul>' + budget(allocation)
-    return SheetContent(
+    return kit.SheetContent(
         "three-ways",
         html,
         lambda: ways_page(look.picture, relevance, allocation),
@@ -109,25 +95,25 @@ def ways_page(picture: Picture, relevance: Relevance, allocation: Allocation) ->
 
 
 def ways_lines(state: PageState, tokens: int, file_name: str) -> str:
-    imports, lines = picture_lines(state.picture, file_name)
+    imports, lines = kit.picture_lines(state.picture, file_name)
     imports += [
         "from arr_coc.allocation.allocate import allocate",
         "from arr_coc.relevance.look.tension import balance, sharpen",
         "from arr_coc.looking import examine",
     ]
     lines += [
-        f'look = examine(picture, {literal(state.q)}, keep=1.0, relevance="look")',
+        f'look = examine(picture, {kit.literal(state.q)}, keep=1.0, relevance="look")',
         "ways = look.relevance.propositional, look.relevance.perspectival, look.relevance.participatory",
-        f"tensions = {literal(state.tensions)}",
+        f"tensions = {kit.literal(state.tensions)}",
         "relevance = sharpen(balance(*(way[None] for way in ways), tensions)[0])",
         f"allocation = allocate(relevance, {tokens}, image_size=look.picture.size)",
         "print(allocation.tokens, allocation.tokens_by_level())",
     ]
-    return program(imports, lines)
+    return kit.program(imports, lines)
 
 
-def ways_tab(page: MicroscopePage) -> None:
-    gr = gradio()
+def ways_tab(page: kit.MicroscopePage) -> None:
+    gr = kit.gradio()
     gr.HTML(
         '<p class="note">Three maps of the same picture, and three tensions that weigh them. Move a slider.</p>',
         padding=False,
@@ -151,7 +137,7 @@ def ways_tab(page: MicroscopePage) -> None:
             )
     reset = gr.Button("Set the tensions back", size="sm", elem_id="tension-reset", variant="secondary")
     page.settings |= dict(zip(keys, sliders, strict=True))
-    sheet = TabSheet(page, "ways")
+    sheet = kit.TabSheet(page, "ways")
     three = gr.HTML(elem_id="ways-three", padding=False)
     sheet.exports()
 
@@ -160,22 +146,22 @@ def ways_tab(page: MicroscopePage) -> None:
         return page.state("ways", common, **dict(zip(keys, map(float, tensions), strict=True)))
 
     def everything(*values: Any) -> tuple[Any, ...]:
-        def make() -> tuple[str, SheetContent]:
-            return show_ways(page.desk, values[0], state(values), tokens_of(values, page.desk))
+        def make() -> tuple[str, kit.SheetContent]:
+            return show_ways(page.desk, values[0], state(values), kit.tokens_of(values, page.desk))
 
-        both, trouble = in_a_sentence(make)
+        both, trouble = kit.in_a_sentence(make)
         if both is None:
             return trouble, "", None, gr.skip(), ""
         html, shown = both
         return shown.html, shown.lines, shown, shown.link, html
 
     def balance(*values: Any) -> tuple[Any, ...]:
-        return sheet.filled(lambda: show_balance(page.desk, values[0], state(values), tokens_of(values, page.desk)))
+        return sheet.filled(lambda: show_balance(page.desk, values[0], state(values), kit.tokens_of(values, page.desk)))
 
     inputs = [*page.common, *sliders]
-    sheet.runs(everything, inputs, [*sheet.outputs, three], **QUICK, **PRIVATE)
+    sheet.runs(everything, inputs, [*sheet.outputs, three], **kit.QUICK, **kit.PRIVATE)
     for slider in sliders:
-        slider.input(balance, inputs, sheet.outputs, **LIVE)
-    reset.click(lambda: [getattr(default, key) for key in keys], None, sliders, **LIVE).then(
-        None, None, None, js=RUN_BY_ITSELF
+        slider.input(balance, inputs, sheet.outputs, **kit.LIVE)
+    reset.click(lambda: [getattr(default, key) for key in keys], None, sliders, **kit.LIVE).then(
+        None, None, None, js=kit.RUN_BY_ITSELF
     )

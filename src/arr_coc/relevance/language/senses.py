@@ -2,7 +2,7 @@
 
 Small tables and a handful of rules over neighbouring words, English most of all; words inside quotes never couple. It
 leans to silence: a place or a colour that is missed costs a little relevance, one that was never meant sends the eye
-away. `tests/knowing/test_senses.py` has its sentences and how often it is wrong.
+away. `tests/relevance/test_senses.py` has its sentences and how often it is wrong.
 """
 
 from __future__ import annotations

@@ -6,20 +6,7 @@ import torch
 
 from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
 from ..content import ask, choose, digits, join, literal
-from ..scene import (
-    COLOUR_NAMES,
-    SHAPES,
-    Layer,
-    Marks,
-    NeedleScene,
-    Stage,
-    Text,
-    paints,
-    palette,
-    sprite,
-    sprite_table,
-    take,
-)
+from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, NeedleScene, Stage, Text, paints, take
 from ..surfaces import table
 
 SLOT_HEIGHT, SLOT_WIDTH = 64, 128
@@ -62,14 +49,14 @@ def cards(stage: Stage) -> NeedleScene:
     white = stage.colour("card", 244 - draws.integers("card/white", 0, 22)[:, :, None].expand(-1, items, 3), 6)
     black = torch.zeros_like(white)
     cards_layer = Layer(
-        y, x, height * there, width, sprite(stage, "panel", y), paints(black, white, black, opacity=(120, 255, 46)),
+        y, x, height * there, width, stage.sprite("panel", y), paints(black, white, black, opacity=(120, 255, 46)),
         extent=(56, 124),
     )  # fmt: skip
     side = draws.integers("shape/side", 24, 37, items)
     shape_y, shape_x = y - 1 + ((height - side) >> 1), x + 7 + draws.integers("shape/x", 0, 4, items)
-    body = stage.colour("shape/colour", palette(stage, colour), 12)
+    body = stage.colour("shape/colour", stage.palette(colour), 12)
     shapes_layer = Layer(
-        shape_y, shape_x, side * there, side, sprite_table(stage, SHAPES)[shape],
+        shape_y, shape_x, side * there, side, stage.sprite_table(SHAPES)[shape],
         paints(black, body, torch.full_like(body, 255), opacity=(70, 255, 255)), extent=(36, 36),
     )  # fmt: skip
 

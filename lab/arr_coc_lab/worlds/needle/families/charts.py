@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
 from .. import words
 from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
 from ..content import ask, choose, digits, join, pick_task
-from ..scene import COLOUR_NAMES, Layer, Marks, NeedleScene, Stage, Text, paints, palette, sprite, stack_text, take
+from ..scene import COLOUR_NAMES, Layer, Marks, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import paper_colour, table
 
 TASKS = ("value", "highest", "lowest", "colour", "count", "title", "label")
@@ -27,7 +28,29 @@ AXIS_TOPS = (50, 100, 200, 500, 1000, 2000)
 TICKS = 6
 
 
-def charts(stage: Stage) -> NeedleScene:
+class ChartDrawing(NamedTuple):
+    """A chart before anything is asked. count: (B, 1) bars. many: (B, 1), every bar in a colour of its own."""
+
+    items: int
+    count: torch.Tensor
+    bar: torch.Tensor
+    there: torch.Tensor
+    sheet: Layer
+    title: Text
+    ticks: Text
+    grid: Layer
+    value: torch.Tensor
+    many: torch.Tensor
+    colour: torch.Tensor
+    bars: Layer
+    label_ids: torch.Tensor
+    labels: Text
+    value_ids: torch.Tensor
+    values: Text
+
+
+def _chart(stage: Stage) -> ChartDrawing:
+    """The sheet with its title, the axis, and the bars with their labels and values."""
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     tiny = stage.width < 192
     items = max(1, min((stage.width - 60) // 44, 12, knobs.items or 12))
@@ -44,7 +67,7 @@ def charts(stage: Stage) -> NeedleScene:
     paper = paper_colour(stage, "paper")
     black = torch.zeros_like(paper)
     sheet = Layer(
-        sheet_y, sheet_x, one * sheet_height, one * sheet_width, sprite(stage, "panel", one),
+        sheet_y, sheet_x, one * sheet_height, one * sheet_width, stage.sprite("panel", one),
         paints(black, paper, black, opacity=(140, 255, 30)),
     )  # fmt: skip
     pad = 6 if tiny else 12
@@ -60,14 +83,11 @@ def charts(stage: Stage) -> NeedleScene:
     label_size = stage.type_sizes("label", 1, largest=18).expand(-1, items)
     value_size = stage.type_sizes("value", 1, largest=18).expand(-1, items)
 
-    top_choice = draws.integers("axis", 0, len(AXIS_TOPS))
-    axis_top = stage.constant(AXIS_TOPS)[top_choice]
+    axis_top = stage.constant(AXIS_TOPS)[draws.integers("axis", 0, len(AXIS_TOPS))]
     step = torch.div(axis_top, TICKS - 1, rounding_mode="floor")
     tick_value = step * torch.arange(TICKS, device=device)
-    tick_ids = digits(tick_value, 4)
-    tick_ids = join([tick_ids], 4)
     ticks = Text(
-        tick_ids, tick_value, tick_value, face.expand(-1, TICKS), tick_size.expand(-1, TICKS),
+        join([digits(tick_value, 4)], 4), tick_value, tick_value, face.expand(-1, TICKS), tick_size.expand(-1, TICKS),
         stage.ink("tick/ink", paper).expand(-1, TICKS, 3),
     )  # fmt: skip
     axis_x = sheet_x + pad + ticks.width().amax(1, keepdim=True) + 5
@@ -88,7 +108,7 @@ def charts(stage: Stage) -> NeedleScene:
     rules = torch.arange(TICKS, device=device) == 0
     grid = Layer(
         tick_y, axis_x.expand_as(tick_y), keep.long().expand_as(tick_y), field_width.expand_as(tick_y),
-        sprite(stage, "solid", tick_y),
+        stage.sprite("solid", tick_y),
         torch.where(rules[None, :, None, None], paints(grid_colour, opacity=(255, 0, 0)),
                     paints(grid_colour, opacity=(60, 0, 0))), masks=(0,), extent=(1, stage.width),
     )  # fmt: skip
@@ -106,15 +126,14 @@ def charts(stage: Stage) -> NeedleScene:
     shades = draws.order("colour", len(COLOUR_NAMES) - 1)[:, :items]
     shades = torch.nn.functional.pad(shades, (0, max(0, items - shades.shape[1])))
     colour = torch.where(many, shades, shades[:, :1])
-    body = stage.colour("body", palette(stage, colour), 8)
+    body = stage.colour("body", stage.palette(colour), 8)
     bars = Layer(
-        floor_y - tall, left, tall * there, thick.expand_as(left), sprite(stage, "bar", left),
+        floor_y - tall, left, tall * there, thick.expand_as(left), stage.sprite("bar", left),
         paints(body, torch.full_like(body, 255), None, opacity=(255, 255, 0)), masks=(0, 1), extent=(stage.height, 90),
     )  # fmt: skip
 
-    which_set = draws.integers("set", 0, len(words.CHART_SETS))
     first = draws.integers("set/first", 0, 12)
-    label_index = which_set * 12 + (first + bar) % 12
+    label_index = draws.integers("set", 0, len(words.CHART_SETS)) * 12 + (first + bar) % 12
     label_ids = choose(tuple(label for group in words.CHART_SETS for label in group), label_index)
     middle = left + (thick >> 1)
     faces, inks = face.expand(-1, items), ink.expand(-1, items, 3)
@@ -125,7 +144,18 @@ def charts(stage: Stage) -> NeedleScene:
     values = Text(value_ids, left, left, faces, value_size, inks).fitted(pitch - 3, steps=9)
     values = values.aligned(centre=middle).only(there)
     values = replace(values, baseline=floor_y - tall - 1 - (values.height() - values.atlas.ascent[faces, values.size]))
+    return ChartDrawing(
+        items, count, bar, there, sheet, title, ticks, grid, value, many, colour, bars, label_ids, labels,
+        value_ids, values,
+    )  # fmt: skip
 
+
+def charts(stage: Stage) -> NeedleScene:
+    draws, knobs = stage.draws, stage.difficulty
+    (
+        items, count, bar, there, sheet, title, ticks, grid, value, many, colour, bars, label_ids, labels,
+        value_ids, values,
+    ) = _chart(stage)  # fmt: skip
     # The question.
     wanted = there
     if knobs.edge:

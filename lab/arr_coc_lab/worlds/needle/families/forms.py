@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
 from .. import words
 from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
 from ..content import FIELD_KINDS, FIELD_NAMES, ask, choose, field_values, join, label_style
-from ..scene import Layer, NeedleScene, Stage, Text, paints, sprite, stack_text, take
+from ..scene import Layer, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import paper_colour, table
 
 TASKS = ("value", "field", "title")
@@ -26,13 +27,28 @@ FIELD_WORDINGS = ("Which field says {0}?", "Where is {0} written?", "What is {0}
 TITLE_WORDINGS = ("What is the title?", "What is the form called?", "What is this form?")
 
 
-def forms(stage: Stage) -> NeedleScene:
+class FormDrawing(NamedTuple):
+    """A form before anything is asked. baseline, there: (B, fields)."""
+
+    columns: int
+    sheet: Layer
+    title: Text
+    plain_names: torch.Tensor
+    value_ids: torch.Tensor
+    column: torch.Tensor
+    label: Text
+    value: Text
+    there: torch.Tensor
+    baseline: torch.Tensor
+    rules: Layer
+
+
+def _form(stage: Stage) -> FormDrawing:
+    """The sheet with its title, and the fields, each a name and what is written for it."""
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     nursery = stage.width < 192
     columns = max(1, stage.width // 256) if stage.height >= 256 else 1
-    sheet_height, sheet_width = stage.height - 8, stage.width - 8
-    if stage.width >= 384:
-        sheet_width = stage.width - 24
+    sheet_height, sheet_width = stage.height - 8, stage.width - (24 if stage.width >= 384 else 8)
     lines = max(1, (sheet_height - 40) // 26)
     items = min(columns * lines, len(FIELD_NAMES), 48, knobs.items or 48)
     columns = min(columns, items)
@@ -45,32 +61,29 @@ def forms(stage: Stage) -> NeedleScene:
     black = torch.zeros_like(paper)
     tall = torch.full_like(sheet_y, sheet_height)
     sheet = Layer(
-        sheet_y, sheet_x, tall, torch.full_like(tall, sheet_width), sprite(stage, "sheet", sheet_y),
+        sheet_y, sheet_x, tall, torch.full_like(tall, sheet_width), stage.sprite("sheet", sheet_y),
         paints(black, paper, None, opacity=(150, 255, 0)), masks=(0, 1),
     )  # fmt: skip
 
     # Heading: title, a rule under it.
     margin = 6 if nursery else 12 if stage.width < 384 else 24
-    title_index = draws.integers("title", 0, len(words.FORM_TITLES))
     title_pixels = draws.integers("title/size", 13, 15) if nursery else draws.integers("title/size", 18, 29)
     title = Text(
-        choose(words.FORM_TITLES, title_index), sheet_x + margin, sheet_y, stage.face("title/face"),
-        stage.size_index(title_pixels), stage.ink("title/ink", paper),
+        choose(words.FORM_TITLES, draws.integers("title", 0, len(words.FORM_TITLES))), sheet_x + margin, sheet_y,
+        stage.face("title/face"), stage.size_index(title_pixels), stage.ink("title/ink", paper),
     ).fitted(sheet_width - 2 * margin)  # fmt: skip
     top = sheet_y + (6 if nursery else 10)
     title = replace(title, baseline=top + title.atlas.ascent[title.face, title.size])
     centred = draws.chance("title/centred", 35)
-    middle = title.aligned(centre=sheet_x + sheet_width // 2)
-    title = replace(title, x=torch.where(centred, middle.x, title.x))
+    title = replace(title, x=torch.where(centred, title.aligned(centre=sheet_x + sheet_width // 2).x, title.x))
     rule_y = title.top() + title.height() + 3
 
     # Fields: name and value beside one another, or the name in small type above the value.
     stacked = torch.ones_like(centred) if nursery else draws.chance("stacked", 35)
     order = draws.order("fields", len(FIELD_NAMES))[:, :items]
-    kind = stage.constant(FIELD_KINDS)[order]
     plain_names = choose(FIELD_NAMES, order)
     label_ids = label_style(stage, "label/style", plain_names, 14)
-    value_ids = field_values(stage, "value", kind)
+    value_ids = field_values(stage, "value", stage.constant(FIELD_KINDS)[order])
     cell_width = (sheet_width - 2 * margin) // columns
     column = torch.arange(items, device=device) % columns
     left = sheet_x + margin + column * cell_width
@@ -117,17 +130,25 @@ def forms(stage: Stage) -> NeedleScene:
     label_base = torch.where(stacked, baseline - value_ascent - 1 - (label_height - label_ascent), baseline)
     label = replace(label, baseline=label_base).only(there)
 
-    ruled = draws.chance("ruled", 60)
     rule_colour = stage.ink("rule", paper, 1 + items)
     rules = Layer(
         torch.cat([rule_y, baseline + below + 1], 1),
         torch.cat([sheet_x + margin, torch.where(stacked, left, value_left) - 1], 1),
-        torch.cat([torch.ones_like(rule_y) * (1 if nursery else 2), (there & ruled).long()], 1),
+        torch.cat([torch.ones_like(rule_y) * (1 if nursery else 2), (there & draws.chance("ruled", 60)).long()], 1),
         torch.cat([torch.full_like(rule_y, sheet_width - 2 * margin), left + cell_width - 8 - value_left], 1),
-        sprite(stage, "solid", torch.cat([rule_y, left], 1)),
+        stage.sprite("solid", torch.cat([rule_y, left], 1)),
         paints(rule_colour, opacity=(150, 0, 0)), masks=(0,), extent=(2, sheet_width),
     )  # fmt: skip
+    return FormDrawing(
+        columns, sheet, title, plain_names, value_ids, column, label, value, there, baseline, rules,
+    )  # fmt: skip
 
+
+def forms(stage: Stage) -> NeedleScene:
+    draws, knobs, device = stage.draws, stage.difficulty, stage.device
+    (
+        columns, sheet, title, plain_names, value_ids, column, label, value, there, baseline, rules,
+    ) = _form(stage)  # fmt: skip
     wanted = there
     if knobs.edge:
         near = there & ((baseline > stage.height * 3 // 4) | (column == columns - 1))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
 from .. import words
 from ..batch import ANSWER_LENGTH, QUESTION_LENGTH
 from ..content import VALUE_LENGTH, amount, ask, capitalise, choose, clock, currency, date, join, pick_task, upper
-from ..scene import Layer, NeedleScene, Stage, Text, paints, sprite, stack_text, take
+from ..scene import Layer, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import paper_colour, table
 
 TASKS = ("price", "sum", "detail", "item", "shop")
@@ -25,14 +26,61 @@ ITEM_WORDINGS = ("Which item costs {0}?", "What costs {0}?", "What was bought fo
 SHOP_WORDINGS = ("What is the shop called?", "Which shop is this?", "What is the name of the shop?")
 
 
-def receipts(stage: Stage) -> NeedleScene:
+def _written(stage: Stage, bought: torch.Tensor, nursery: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What stands on the receipt: (B, most, …) the prices; (B, rows, …) what is on the right, and on the left."""
+    draws, most, above = stage.draws, bought.shape[1], 0 if nursery else len(HEAD)
+    fixed_names = ("total",) if nursery else (*HEAD, *FOOT)
+    item = draws.order("items", len(words.ITEMS))[:, :most]
+    cents = draws.integers("cents", 8, 200, most) * 5 + draws.integers("cents/nine", 0, 2, most) * 4
+    subtotal = (cents * bought).sum(1, keepdim=True)
+    tax = torch.div(subtotal * draws.integers("tax", 4, 20) + 50, 100, rounding_mode="floor")
+    total = subtotal if nursery else subtotal + tax
+    cash = torch.div(total + 499, 500, rounding_mode="floor") * 500 + draws.integers("cash", 0, 2) * 500
+    sign = currency(stage, "sign")
+    prices = amount(cents, sign)
+    sums = [amount(value, sign) for value in (subtotal, tax, total, cash, cash - total)]
+    day, hour = (join([value], VALUE_LENGTH) for value in (date(stage, "date", 1), clock(stage, "time", 1)))
+    heads = [] if nursery else [day, hour]
+    feet = [sums[2]] if nursery else sums
+    right_ids = torch.cat([*heads, prices, *feet], 1)
+    names = choose(words.ITEMS, item)
+    fixed = torch.arange(len(fixed_names), device=stage.device).expand(stage.number, -1)
+    fixed_ids = choose(fixed_names, fixed)
+    width = max(names.shape[-1], fixed_ids.shape[-1])
+    names, fixed_ids = join([names], width), join([fixed_ids], width)
+    return prices, right_ids, torch.cat([fixed_ids[:, :above], names, fixed_ids[:, above:]], 1)
+
+
+class ReceiptDrawing(NamedTuple):
+    """A receipt before anything is asked. above, below, most: rows beside the items, and of them. base: (B, rows)."""
+
+    most: int
+    above: int
+    below: int
+    shop_ids: torch.Tensor
+    shop: Text
+    bought: torch.Tensor
+    prices: torch.Tensor
+    right_ids: torch.Tensor
+    plain: torch.Tensor
+    yes: torch.Tensor
+    there: torch.Tensor
+    rows: int
+    base: torch.Tensor
+    right: Text
+    left: Text
+    sheet: Layer
+    rules: Layer
+
+
+def _receipt(stage: Stage) -> ReceiptDrawing:
+    """The paper with the shop's name, what was bought, and what it comes to."""
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     nursery = stage.width < 192 or stage.height < 192 or knobs.items == 1
     paper_width = stage.width - 8 if stage.width < 384 else max(280, stage.width * 11 // 20)
     margin = 6 if stage.width < 192 else 14
     most = min(24, knobs.items or 24, max(1, stage.height // 20))
     above, below = (0, 1) if nursery else (len(HEAD), len(FOOT))
-    fixed_names = ("total",) if nursery else (*HEAD, *FOOT)
 
     # Type: one body size for the whole receipt; the total and the shop's name are larger.
     body = stage.type_sizes("type", 1, largest=20 if stage.width >= 256 else 16)
@@ -61,28 +109,8 @@ def receipts(stage: Stage) -> NeedleScene:
     rest = header_end + 12 + line * (above + below - 1) + total_line + 30
     room = torch.div(stage.height - 8 - rest, line, rounding_mode="floor").clamp(1, most)
     count = torch.minimum(room, draws.integers("count", (most + 1) // 2, most + 1)).clamp(min=1)
-    slot = torch.arange(most, device=device)
-    bought = slot < count
-
-    item = draws.order("items", len(words.ITEMS))[:, :most]
-    cents = draws.integers("cents", 8, 200, most) * 5 + draws.integers("cents/nine", 0, 2, most) * 4
-    subtotal = (cents * bought).sum(1, keepdim=True)
-    tax = torch.div(subtotal * draws.integers("tax", 4, 20) + 50, 100, rounding_mode="floor")
-    total = subtotal if nursery else subtotal + tax
-    cash = torch.div(total + 499, 500, rounding_mode="floor") * 500 + draws.integers("cash", 0, 2) * 500
-    sign = currency(stage, "sign")
-    prices = amount(cents, sign)
-    sums = [amount(value, sign) for value in (subtotal, tax, total, cash, cash - total)]
-    day, hour = (join([value], VALUE_LENGTH) for value in (date(stage, "date", 1), clock(stage, "time", 1)))
-    heads = [] if nursery else [day, hour]
-    feet = [sums[2]] if nursery else sums
-    right_ids = torch.cat([*heads, prices, *feet], 1)
-    names = choose(words.ITEMS, item)
-    fixed = torch.arange(len(fixed_names), device=device).expand(stage.number, -1)
-    fixed_ids = choose(fixed_names, fixed)
-    width = max(names.shape[-1], fixed_ids.shape[-1])
-    names, fixed_ids = join([names], width), join([fixed_ids], width)
-    plain = torch.cat([fixed_ids[:, :above], names, fixed_ids[:, above:]], 1)
+    bought = torch.arange(most, device=device) < count
+    prices, right_ids, plain = _written(stage, bought, nursery)
     style = draws.chance("capitals", 40)[..., None]
     left_ids = torch.where(style, upper(plain), capitalise(plain))
 
@@ -115,7 +143,7 @@ def receipts(stage: Stage) -> NeedleScene:
 
     black = torch.zeros_like(paper)
     sheet = Layer(
-        top, x0, tall, torch.full_like(x0, paper_width), sprite(stage, "sheet", x0),
+        top, x0, tall, torch.full_like(x0, paper_width), stage.sprite("sheet", x0),
         paints(black, paper, None, opacity=(150, 255, 0)), masks=(0, 1), extent=(stage.height, paper_width),
     )  # fmt: skip
     lines = header_end + down + 4 + torch.stack([end[:, at] - height[:, at] - 5 for at in (0, above, above + most)], 1)
@@ -123,10 +151,21 @@ def receipts(stage: Stage) -> NeedleScene:
     shown_rules = torch.ones_like(lines) * stage.constant([1, 1 if above else 0, 1])
     rules = Layer(
         lines, (x0 + margin).expand(-1, 3), shown_rules, torch.full_like(lines, paper_width - 2 * margin),
-        sprite(stage, "solid", lines), paints(ink.expand(-1, 3, 3), opacity=(150, 0, 0)), masks=(0,),
+        stage.sprite("solid", lines), paints(ink.expand(-1, 3, 3), opacity=(150, 0, 0)), masks=(0,),
         extent=(1, paper_width),
     )  # fmt: skip
+    return ReceiptDrawing(
+        most, above, below, shop_ids, shop, bought, prices, right_ids, plain, yes, there, rows, base, right, left,
+        sheet, rules,
+    )  # fmt: skip
 
+
+def receipts(stage: Stage) -> NeedleScene:
+    draws, knobs, device = stage.draws, stage.difficulty, stage.device
+    (
+        most, above, below, shop_ids, shop, bought, prices, right_ids, plain, yes, there, rows, base, right, left,
+        sheet, rules,
+    ) = _receipt(stage)  # fmt: skip
     # The question.
     is_item = torch.zeros(rows, dtype=torch.bool, device=device)
     is_item[above : above + most] = True

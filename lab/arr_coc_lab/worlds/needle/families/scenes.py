@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 
 from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
@@ -16,11 +18,10 @@ from ..content import (
     fill,
     join,
     literal,
-    no_text,
     pick_task,
     places,
 )
-from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, NeedleScene, Stage, paints, palette, sprite_table, take
+from ..scene import COLOUR_NAMES, SHAPES, Layer, Marks, NeedleScene, Stage, paints, take
 from ..surfaces import table
 
 TASKS = ("colour", "shape", "count", "where", "relation", "exists")
@@ -38,7 +39,25 @@ EXISTS_WORDINGS = ("Is there a {0}?", "Do you see a {0}?", "Can you find a {0}?"
 PLURALS = tuple("crosse" if shape == "cross" else shape for shape in SHAPES)
 
 
-def scenes(stage: Stage) -> NeedleScene:
+class ShapesDrawing(NamedTuple):
+    """Shapes before anything is asked. row, col: (B, items), where on a grid."""
+
+    rows: int
+    cols: int
+    items: int
+    there: torch.Tensor
+    row: torch.Tensor
+    col: torch.Tensor
+    colours: torch.Tensor
+    kinds: torch.Tensor
+    colour: torch.Tensor
+    shape: torch.Tensor
+    layer: Layer
+    boxes: torch.Tensor
+
+
+def _shapes(stage: Stage) -> ShapesDrawing:
+    """Coloured shapes, one to a slot of a grid."""
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     pitch = 64 if min(stage.height, stage.width) < 512 else 96
     rows, cols = stage.height // pitch, stage.width // pitch
@@ -60,19 +79,28 @@ def scenes(stage: Stage) -> NeedleScene:
     kinds = draws.order("shapes", len(SHAPES))[:, :4]
     colour = colours.gather(1, draws.integers("colour", 0, 5, items))
     shape = kinds.gather(1, draws.integers("shape", 0, 4, items))
-    body = stage.colour("body", palette(stage, colour), 12)
+    body = stage.colour("body", stage.palette(colour), 12)
     black, white = torch.zeros_like(body), torch.full_like(body, 255)
     layer = Layer(
         y,
         x,
         side * there,
         side,
-        sprite_table(stage, SHAPES)[shape],
+        stage.sprite_table(SHAPES)[shape],
         paints(black, body, white, opacity=(110, 255, 255)),
         extent=(pitch, pitch),
     )
     boxes = layer.boxes
+    return ShapesDrawing(
+        rows, cols, items, there, row, col, colours, kinds, colour, shape, layer, boxes,
+    )  # fmt: skip
 
+
+def scenes(stage: Stage) -> NeedleScene:
+    draws, knobs = stage.draws, stage.difficulty
+    (
+        rows, cols, items, there, row, col, colours, kinds, colour, shape, layer, boxes,
+    ) = _shapes(stage)  # fmt: skip
     both = there[:, :, None] & there[:, None, :]
     same_colour = (colour[:, :, None] == colour[:, None]) & both
     same_shape = (shape[:, :, None] == shape[:, None]) & both
@@ -152,7 +180,7 @@ def scenes(stage: Stage) -> NeedleScene:
     return NeedleScene(
         background=table(stage, pale=45),  # coloured things must stand out from it
         layers=[layer],
-        text=no_text(stage),
+        text=stage.no_text(),
         question=take(torch.stack(questions, 1), task),
         answer=take(torch.stack(answers, 1), task),
         boxes=boxes,

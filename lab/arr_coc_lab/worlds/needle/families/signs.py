@@ -9,20 +9,7 @@ import torch
 from .. import words
 from ..batch import ANSWER_LENGTH, FIRST_COLOUR, QUESTION_LENGTH, thing
 from ..content import PLACES, WHERE_WORDINGS, answer_word, ask, choose, digits, join, literal, pick_task, places, union
-from ..scene import (
-    COLOUR_NAMES,
-    Background,
-    Layer,
-    Marks,
-    NeedleScene,
-    Stage,
-    Text,
-    paints,
-    palette,
-    sprite,
-    stack_text,
-    take,
-)
+from ..scene import COLOUR_NAMES, Background, Layer, Marks, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import STONE
 
 TASKS = ("text", "colour", "where")
@@ -60,7 +47,7 @@ def _street(stage: Stage) -> tuple[Background, list[Layer], torch.Tensor]:
     wall = stage.colour("wall/colour", wall, 12)
     house = Layer(
         roof, (column * wide).expand(number, -1), ground - roof, torch.full_like(roof, wide),
-        sprite(stage, "bar", roof), paints(wall, (wall + 40).clamp(max=255), None, opacity=(255, 130, 0)), masks=(0, 1),
+        stage.sprite("bar", roof), paints(wall, (wall + 40).clamp(max=255), None, opacity=(255, 130, 0)), masks=(0, 1),
     )  # fmt: skip
     # Windows: two to a house, in storeys.
     pitch = 11 * scale
@@ -74,7 +61,7 @@ def _street(stage: Stage) -> tuple[Background, list[Layer], torch.Tensor]:
     dark = stage.colour("glass", stage.constant([[86, 104, 122]]).expand(number, left.shape[1], 3), 16)
     frame = torch.full_like(dark, 226)
     windows = Layer(
-        y, left, window_height * seen, torch.full_like(y, wide // 4), sprite(stage, "window", y),
+        y, left, window_height * seen, torch.full_like(y, wide // 4), stage.sprite("window", y),
         paints(frame, dark, torch.full_like(dark, 255), opacity=(255, 255, 150)), extent=(8 * scale, wide // 4),
     )  # fmt: skip
     grey = 172 + draws.integers("pavement", -14, 15)[:, :, None]
@@ -84,7 +71,7 @@ def _street(stage: Stage) -> tuple[Background, list[Layer], torch.Tensor]:
     tones = torch.cat([grey, grey + 40, grey - 78], 1).clamp(0, 255).expand(-1, 3, 3)
     floor = Layer(
         strips_y, torch.zeros_like(strips_y), ends - strips_y, torch.full_like(strips_y, stage.width),
-        sprite(stage, "solid", strips_y), paints(tones), masks=(0,), extent=(stage.height // 3, stage.width),
+        stage.sprite("solid", strips_y), paints(tones), masks=(0,), extent=(stage.height // 3, stage.width),
     )  # fmt: skip
     # Trees on the pavement, cars on the road: clutter.
     room = 24 * scale
@@ -96,18 +83,16 @@ def _street(stage: Stage) -> tuple[Background, list[Layer], torch.Tensor]:
     green = stage.colour("tree/green", stage.constant([[74, 122, 62]]).expand(number, places_along, 3), 16)
     brown = torch.zeros_like(green) + stage.constant([94, 70, 50])
     wood = Layer(
-        kerb - tree_side - 2, tree_x, tree_side * trees, tree_side, sprite(stage, "tree", tree_x),
+        kerb - tree_side - 2, tree_x, tree_side * trees, tree_side, stage.sprite("tree", tree_x),
         paints(brown, green, torch.full_like(green, 255)), extent=(23 * scale, 23 * scale),
     )  # fmt: skip
     cars = draws.chance("car", stage.difficulty.clutter, places_along).long()
     car_side = draws.integers("car/side", 48, 76, places_along) * scale // 4
     car_x = along * room + draws.drift("car/x", room - 1 - car_side, places_along)
-    tint = stage.colour(
-        "car/colour", palette(stage, draws.integers("car/tint", 0, len(COLOUR_NAMES), places_along)), 20
-    )
+    tint = stage.colour("car/colour", stage.palette(draws.integers("car/tint", 0, len(COLOUR_NAMES), places_along)), 20)
     tint = (tint + 130) // 2  # duller than any sign
     traffic = Layer(
-        kerb + 8 - car_side // 2, car_x, car_side * cars, car_side, sprite(stage, "car", car_x),
+        kerb + 8 - car_side // 2, car_x, car_side * cars, car_side, stage.sprite("car", car_x),
         paints(tint, torch.full_like(tint, 30), torch.full_like(tint, 200)), extent=(19 * scale, 19 * scale),
     )  # fmt: skip
     return background, [house, windows, floor, wood, traffic], ground
@@ -126,7 +111,7 @@ def signs(stage: Stage) -> NeedleScene:
     slot = draws.order("slots", slots, place=True)[:, :items]
     row, col = torch.div(slot, cols, rounding_mode="floor"), slot % cols
     colour = draws.order("colours", len(COLOUR_NAMES))[:, :items]
-    body = stage.colour("body", palette(stage, colour), 10)
+    body = stage.colour("body", stage.palette(colour), 10)
 
     # A word, and on half of the signs a number under it.
     word = choose(words.SIGN_WORDS, draws.order("words", len(words.SIGN_WORDS))[:, :items])
@@ -155,13 +140,13 @@ def signs(stage: Stage) -> NeedleScene:
     metal = torch.full_like(body, 96)
     poles = Layer(
         pole_top, middle - 2, (ground + 14 - pole_top).clamp(min=0) * standing, torch.full_like(y, 4),
-        sprite(stage, "bar", y), paints(metal, torch.full_like(body, 220), None, opacity=(255, 255, 0)), masks=(0, 1),
+        stage.sprite("bar", y), paints(metal, torch.full_like(body, 220), None, opacity=(255, 255, 0)), masks=(0, 1),
         extent=(stage.height, 4),
     )  # fmt: skip
     dark = body.sum(-1, keepdim=True) < 430
     rim = torch.where(dark, torch.full_like(body, 244), torch.full_like(body, 40))
     boards = Layer(
-        y, x, height * there, width, sprite(stage, "sign_panel", y),
+        y, x, height * there, width, stage.sprite("sign_panel", y),
         paints(torch.zeros_like(body), body, rim, opacity=(150, 255, 230)), extent=(SLOT_HEIGHT, SLOT_WIDTH),
     )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
@@ -22,22 +23,7 @@ from ..content import (
     places,
     union,
 )
-from ..scene import (
-    ANIMALS,
-    COLOUR_NAMES,
-    Background,
-    Layer,
-    Marks,
-    NeedleScene,
-    Stage,
-    Text,
-    paints,
-    palette,
-    sprite,
-    sprite_table,
-    stack_text,
-    take,
-)
+from ..scene import ANIMALS, COLOUR_NAMES, Background, Layer, Marks, NeedleScene, Stage, Text, paints, stack_text, take
 from ..surfaces import STONE
 
 TASKS = ("ingredients", "snack", "weight", "packet", "where", "exists", "bars", "count")
@@ -75,7 +61,7 @@ def _grounds(stage: Stage) -> tuple[Background, list[Layer]]:
     horizon = stage.height * 12 // 100 + draws.drift("horizon", one * (stage.height // 24))
     blue = (stage.constant([[[172, 206, 236]]]) + draws.integers("sky", -16, 12, 3)[:, None]).clamp(0, 255)
     sky = Layer(
-        one * 0, one * 0, horizon, one * stage.width, sprite(stage, "solid", one), paints(blue), masks=(0,),
+        one * 0, one * 0, horizon, one * stage.width, stage.sprite("solid", one), paints(blue), masks=(0,),
         extent=(stage.height // 5, stage.width),
     )  # fmt: skip
     along = max(2, stage.width // 64)
@@ -89,7 +75,7 @@ def _grounds(stage: Stage) -> tuple[Background, list[Layer]]:
         x,
         side * there,
         side,
-        sprite(stage, "tree", x),
+        stage.sprite("tree", x),
         paints(brown, leaf, torch.full_like(leaf, 255)),
         extent=(62, 62),
     )
@@ -112,11 +98,41 @@ def _decoration(stage: Stage, slot_y: torch.Tensor, slot_x: torch.Tensor) -> Lay
     colours = torch.where(
         pond[..., None, None], paints(bark, water, white, opacity=(120, 255, 255)), paints(bark, leaf, white)
     )
-    sprites = torch.where(pond, sprite(stage, "circle", y), sprite(stage, "tree", y))
+    sprites = torch.where(pond, stage.sprite("circle", y), stage.sprite("tree", y))
     return Layer(y, x, height * there, side, sprites, colours, extent=(106, 106))
 
 
-def zoo(stage: Stage) -> NeedleScene:
+class ZooDrawing(NamedTuple):
+    """A zoo before anything is asked. kind, there, caged: (B, animals). tint, packet_there: (B, 1) of the packet."""
+
+    background: Background
+    layers: list[Layer]
+    animals: int
+    packet_there: torch.Tensor
+    there: torch.Tensor
+    kind: torch.Tensor
+    beasts: Layer
+    shadows: Layer
+    ground: Layer
+    decoration: list[Layer]
+    caged: torch.Tensor
+    cages: Layer
+    tint: torch.Tensor
+    packet: Layer
+    snack_ids: torch.Tensor
+    snack: Text
+    one: torch.Tensor
+    two: torch.Tensor
+    three: torch.Tensor
+    comma: torch.Tensor
+    blank: torch.Tensor
+    weight_ids: torch.Tensor
+    print_lines: Text
+    label: Layer
+
+
+def _zoo(stage: Stage) -> ZooDrawing:
+    """Animals on the grass, some behind bars, and the packet with its print."""
     draws, knobs, device = stage.draws, stage.difficulty, stage.device
     background, layers = _grounds(stage)
     rows, cols = stage.height // SLOT, stage.width // SLOT
@@ -142,23 +158,23 @@ def zoo(stage: Stage) -> NeedleScene:
     fur = stage.constant(FUR)[kind].view(stage.number, animals, 3, 3)
     fur = (fur + draws.integers("fur", -8, 9, animals)[..., None, None]).clamp(0, 255)
     colours = torch.cat([fur, torch.full_like(fur[..., :1], 255)], -1)
-    beasts = Layer(y, x, side * there, side, sprite_table(stage, ANIMALS)[kind], colours, extent=(108, 108))
+    beasts = Layer(y, x, side * there, side, stage.sprite_table(ANIMALS)[kind], colours, extent=(108, 108))
     black = torch.zeros_like(fur[:, :, 0])
     shadows = Layer(
-        y + side * 7 // 8 - 2, x, (side // 5) * there, side, sprite(stage, "glow", x),
+        y + side * 7 // 8 - 2, x, (side // 5) * there, side, stage.sprite("glow", x),
         paints(black, opacity=(90, 0, 0)), masks=(0,), extent=(22, 108),
     )  # fmt: skip
     sand = stage.colour("sand", stage.constant([206, 188, 138]).expand(stage.number, animals, 3), 10)
     sandy = there & draws.chance("sandy", 60, animals)
     ground = Layer(
-        slot_y + SLOT // 2, slot_x - 2, (SLOT // 2) * sandy, torch.full_like(x, SLOT), sprite(stage, "glow", x),
+        slot_y + SLOT // 2, slot_x - 2, (SLOT // 2) * sandy, torch.full_like(x, SLOT), stage.sprite("glow", x),
         paints(sand, opacity=(200, 0, 0)), masks=(0,), extent=(SLOT // 2, SLOT),
     )  # fmt: skip
     decoration = [] if slots <= animals + 1 else [_decoration(stage, *corner(order[:, animals + 1 :]))]
     caged = there & draws.chance("caged", 40, animals)
     iron = torch.full_like(black, 74)
     cages = Layer(
-        slot_y + 1, slot_x + 2, (SLOT - 3) * caged, torch.full_like(x, SLOT - 4), sprite(stage, "bars", x),
+        slot_y + 1, slot_x + 2, (SLOT - 3) * caged, torch.full_like(x, SLOT - 4), stage.sprite("bars", x),
         paints(iron, torch.full_like(black, 200), None, opacity=(255, 255, 0)), masks=(0, 1), extent=(SLOT, SLOT),
     )  # fmt: skip
 
@@ -168,10 +184,10 @@ def zoo(stage: Stage) -> NeedleScene:
     packet_y = packet_y + draws.drift("packet/y", 127 - height)
     packet_x = packet_x + draws.drift("packet/x", 127 - width)
     tint = draws.integers("packet/colour", 0, len(COLOUR_NAMES))
-    body = stage.colour("packet/body", palette(stage, tint), 8)
+    body = stage.colour("packet/body", stage.palette(tint), 8)
     foil = torch.full_like(body, 255)
     packet = Layer(
-        packet_y, packet_x, height * packet_there, width, sprite(stage, "packet", tint),
+        packet_y, packet_x, height * packet_there, width, stage.sprite("packet", tint),
         paints(torch.zeros_like(body), body, foil, opacity=(110, 255, 120)), extent=(SLOT, SLOT),
     )  # fmt: skip
     label_paper = torch.full_like(body, 246) - draws.integers("label/paper", 0, 14)[..., None]
@@ -207,10 +223,21 @@ def zoo(stage: Stage) -> NeedleScene:
     print_lines = replace(print_lines, size=print_lines.size.amin(1, keepdim=True).expand(-1, 4)).only(packet_there)
     label_height = torch.minimum(bases[:, 3:] + 5 - label_top, bottom + 3 - label_top)
     label = Layer(
-        label_top, label_left, label_height * packet_there, width - 14, sprite(stage, "solid", tint),
+        label_top, label_left, label_height * packet_there, width - 14, stage.sprite("solid", tint),
         paints(label_paper, opacity=(250, 0, 0)), masks=(0,), extent=(SLOT, SLOT),
     )  # fmt: skip
+    return ZooDrawing(
+        background, layers, animals, packet_there, there, kind, beasts, shadows, ground, decoration, caged, cages,
+        tint, packet, snack_ids, snack, one, two, three, comma, blank, weight_ids, print_lines, label,
+    )  # fmt: skip
 
+
+def zoo(stage: Stage) -> NeedleScene:
+    draws, device = stage.draws, stage.device
+    (
+        background, layers, animals, packet_there, there, kind, beasts, shadows, ground, decoration, caged, cages,
+        tint, packet, snack_ids, snack, one, two, three, comma, blank, weight_ids, print_lines, label,
+    ) = _zoo(stage)  # fmt: skip
     # The question.
     truth = draws.chance("truth", 50)[:, 0]
     boxes = beasts.boxes

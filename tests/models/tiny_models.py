@@ -21,15 +21,10 @@ from transformers import (
     Qwen3VLProcessor,
 )
 
-SPECIAL = (
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-)
+from arr_coc.core.alphabet import encode
+from arr_coc_lab.train.mini_model import NAMED_TOKENS, SPECIAL_TOKENS
+
+SPECIAL = ("<|endoftext|>", *SPECIAL_TOKENS)
 CHAT = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% if m['content'] is string %}{{ m['content'] }}{% else %}"
     "{% for c in m['content'] %}{% if c['type']=='image' %}<|vision_start|><|image_pad|><|vision_end|>"
@@ -63,12 +58,7 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         padding_side="left",
-        extra_special_tokens={
-            "image_token": "<|image_pad|>",
-            "video_token": "<|video_pad|>",
-            "vision_start_token": "<|vision_start|>",
-            "vision_end_token": "<|vision_end|>",
-        },
+        extra_special_tokens=NAMED_TOKENS,
     )
 
 
@@ -84,6 +74,12 @@ def tiny_processor() -> PictureProcessor:
     return PictureProcessor(
         image_processor=images, tokenizer=tiny_tokenizer(), video_processor=None, chat_template=CHAT
     )
+
+
+def characters(*texts: str) -> torch.Tensor:
+    """(B, L) of `mini`'s alphabet, 0 = padding."""
+    length = max(map(len, texts))
+    return torch.tensor([encode(text) + [0] * (length - len(text)) for text in texts])
 
 
 def tiny_model(seed: int = 0, attention: str = "sdpa", moe: bool = False, layers: int = 4) -> Any:

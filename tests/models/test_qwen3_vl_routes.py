@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from qwen3_vl_rows import ROWS, allocations
-from tiny_models import picture, prompt, tiny_model, tiny_processor
+from tiny_models import picture, prompt
 
 from arr_coc import InputError
 from arr_coc.allocation.allocate import allocate
@@ -18,16 +18,6 @@ from arr_coc.models.base import backbone_for
 from arr_coc.models.qwen3_vl.encode import encode_leaves
 from arr_coc.models.tokens.depth import DepthRouting, HierarchicalRelevance
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
-
-
-@pytest.fixture(scope="module")
-def processor() -> Any:
-    return tiny_processor()
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return tiny_model()
 
 
 @torch.no_grad()

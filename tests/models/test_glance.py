@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import picture, prompt, tiny_model, tiny_processor
+from tiny_models import picture, prompt, tiny_model
 from torch.nn.functional import interpolate
 
 from arr_coc import InputError, Relevance, attach
@@ -34,11 +34,6 @@ ROWS = [
     ([picture(256, 256)], "what colour is the square"),
     ([picture(128, 192, 1), picture(160, 96, 2)], "where is the red square on the left"),
 ]
-
-
-@pytest.fixture(scope="module")
-def processor() -> Any:
-    return tiny_processor()
 
 
 @pytest.mark.parametrize("moe", [False, True], ids=["dense", "moe"])

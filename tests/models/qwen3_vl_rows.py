@@ -18,7 +18,9 @@ ROWS = (
 )
 
 
-def allocations(model: Any, inputs: dict[str, Any], keep: float = 1.0, **how: Any) -> list[Allocation]:
+def allocations(
+    model: Any, inputs: dict[str, Any], keep: float = 1.0, backbone: Any = None, **how: Any
+) -> list[Allocation]:
     random = np.random.default_rng(5)
     return [
         allocate(
@@ -28,5 +30,5 @@ def allocations(model: Any, inputs: dict[str, Any], keep: float = 1.0, **how: An
             cell=grid.cell,
             **how,
         )
-        for grid in backbone_for(model).grids(model, inputs)
+        for grid in (backbone or backbone_for(model)).grids(model, inputs)
     ]
