@@ -35,7 +35,7 @@ NARROW = 64  # features of a row for which `_norm_of_many` pays
 
 
 @dataclass(frozen=True, eq=False)
-class SeenPicture:
+class PictureFeatures:
     """What the scorer reads of a picture before a question. features: (N, C) at a stride of 8. asking: (1, N, C'), what
     each place looks for its own characters with. height, width: of the canvas."""
 
@@ -72,13 +72,13 @@ class OnnxScorer:
         """(1, 3, H, W) float32 in [−1, 1], H and W multiples of 32; (1, L) characters → logits (H / 32, W / 32)."""
         return self.find(self.see(canvas), ids)
 
-    def see(self, canvas: np.ndarray) -> SeenPicture:
+    def see(self, canvas: np.ndarray) -> PictureFeatures:
         """What is read of a canvas before anything is asked."""
         height, width = canvas.shape[2:]
         features, asking = self.seeing.run(None, {"pictures": canvas, **self._shapes(height, width, (4, 8))})
-        return SeenPicture(features, asking, height, width)
+        return PictureFeatures(features, asking, height, width)
 
-    def find(self, seen: SeenPicture, ids: np.ndarray) -> np.ndarray:
+    def find(self, seen: PictureFeatures, ids: np.ndarray) -> np.ndarray:
         """The logits (H / 32, W / 32) of a question (1, L) about what was seen."""
         # Padding is behind the characters, and nothing of it is read.
         row = ids[0, : max(1, int((ids[0] > 0).sum()))]
@@ -90,7 +90,7 @@ class OnnxScorer:
         shapes = self._shapes(seen.height, seen.width, (8, 16, 32))
         return self.finding.run(None, feed | shapes)[0].reshape(rows, cols)
 
-    def letters(self, seen: SeenPicture) -> np.ndarray:
+    def letters(self, seen: PictureFeatures) -> np.ndarray:
         """(H / 8, W / 8, alphabet) logits: which characters stand at every place of what was seen."""
         logits = seen.features @ self.weights["glyphs.weight"].T + self.weights["glyphs.bias"]
         return logits.reshape(seen.height // FINE, seen.width // FINE, -1)
@@ -277,7 +277,7 @@ def score_picture(folder: Path, pixels: np.ndarray, query: str, kept: PictureSto
     """
     scorer = load(folder)
 
-    def see() -> SeenPicture:
+    def see() -> PictureFeatures:
         return scorer.see(canvas_of(pixels))
 
     seen = see() if kept is None else kept.made(("scorer", str(folder), pixels.shape), see)
