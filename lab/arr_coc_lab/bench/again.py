@@ -195,8 +195,15 @@ def measure(options: AgainOptions, run: BenchRun) -> Report:
         eyes = AgainEyes(options.device, options.weights)
         with run.progress(len(asked), "asking") as advance:
             for questions in asked:
-                waiting = [way for way in ways if any((one.name, way) not in answers.rows for one in questions)]
-                for row in rows_of(eyes, questions, waiting, keep, options.weights) if waiting else ():
+                waiting = [
+                    way
+                    for way in ways
+                    if any(
+                        (questions[number - 1].name, way) not in answers.rows
+                        for number in numbers_of(way, ways, questions)
+                    )
+                ]
+                for row in rows_of(eyes, questions, waiting, keep, options.weights, ways) if waiting else ():
                     answers.add(row)
                 advance()
     facts = {
@@ -230,10 +237,25 @@ def by_picture(options: AgainOptions) -> list[list[Question]]:
     return [several[: options.questions] for several in ordered[: options.pictures]]
 
 
+def costly_of(questions: Sequence[Question]) -> list[int]:
+    """The questions whose cost is told."""
+    return [number for number in SUITE["numbers"] if number <= len(questions)]
+
+
+def numbers_of(way: str, ways: Sequence[str], questions: Sequence[Question]) -> Sequence[int]:
+    """The questions that a way is asked: what answers as another does is asked only where its cost is told."""
+    return costly_of(questions)[:2] if SAME.get(way) in ways else range(1, len(questions) + 1)
+
+
 def rows_of(
-    eyes: AgainEyes, questions: Sequence[Question], ways: Sequence[str], keep: float, weights: Path | None
+    eyes: AgainEyes,
+    questions: Sequence[Question],
+    ways: Sequence[str],
+    keep: float,
+    weights: Path | None,
+    every: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
-    """One row for each question and way; cost and seconds where they are told."""
+    """One row for each question and way; cost and seconds where they are told. every: all ways of the run."""
     picture, scorer = load_picture(questions[0].image), part_folder(SCORER, weights)
     mapping = eyes.light.view(picture.pixels)
     # As the model sees it, so that its letters are measured before the first way is asked, and for all of them.
@@ -241,11 +263,10 @@ def rows_of(
     scene = Scene(shown, scorer=eyes.light.scorer, device=eyes.device, kept=mapping.kept)
     config = eyes.stock.model.config
     maps = {one.name: relevance_for("auto", scene, one.text) for one in questions}
-    costly = [number for number in SUITE["numbers"] if number <= len(questions)]
+    costly = costly_of(questions)
     for name in ways:
         way = WAYS[name]
-        # What never changes is asked only where its cost is told.
-        only = costly[:2] if name in SAME and SAME[name] in ways else range(1, len(questions) + 1)
+        only = numbers_of(name, every, questions)
         eye = eyes.of(way).set_image(picture.pixels)
         cost = AskedCost(config, scorer, reading_size(picture.pixels), way)
         for number, question in enumerate(questions, 1):

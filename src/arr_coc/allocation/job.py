@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,7 @@ class AllocationJob:
         """Leaves of every picture → one `Allocation` each. fixated: where the eye rested, for each picture."""
         frame = self.frame
         cells, scores = leaves.cells.cpu().numpy(), leaves.scores.cpu().numpy()
-        return [
+        made = [
             frame.allocation(
                 cells[picture, :length],
                 scores[picture, :length],
@@ -127,10 +127,12 @@ class AllocationJob:
                 strategy,
                 sparse=frame.leaves_gaps(cells[picture, :length]),
                 fixated=() if fixated is None else fixated[picture],
-                overview=leaves.overviews[picture] if leaves.overviews else 0,
             )
             for picture, length in enumerate(leaves.lengths.tolist())
         ]
+        if not leaves.overviews:
+            return made
+        return [replace(one, overview=first) for one, first in zip(made, leaves.overviews, strict=True)]
 
 
 def overlay_leaves(job: AllocationJob) -> Leaves:

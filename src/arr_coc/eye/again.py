@@ -5,7 +5,7 @@ its last token is read once; the question's own leaves follow as a part of their
 the picture (`core.kept`), so an answer is the same with a store, with a full one, and without.
 
 Screens that hardly change (`Eye.see`) share more: a leaf whose own pixels are those of an earlier frame keeps its
-features (`ScreenStore`), and the prompt is read from the first tile of the overview on that changed.
+features (`ScreenStore`), and the prompt is read from the first leaf on that is another.
 
 `encoded` serves every engine, with numpy or torch: features are tuples of arrays (N, …), one row for each leaf.
 """
@@ -122,10 +122,16 @@ def keep_pieces(
     return found
 
 
-def read_before(old: Sequence[Features], new: Sequence[Features]) -> int:
-    """How many tiles of an overview are those of one that was read: the very same features, one after the other."""
-    same = [one is other for one, other in zip(old, new, strict=False)]
-    return len(same) if all(same) else same.index(False)
+def longest_read(kept: PictureStore, names: Sequence[Hashable], pieces: Sequence[Features]) -> tuple[int, Any]:
+    """How many pieces of a prompt were read, the very same features one after the other, and what was made of them;
+    (0, None) where none were. names: where prompts that begin so may be kept, as (pieces, what was made of them)."""
+    best: tuple[int, Any] = (0, None)
+    for name in names:
+        old, made = kept.get(name) or ((), None)
+        same = [one is other for one, other in zip(old, pieces, strict=False)]
+        length = len(same) if all(same) else same.index(False)
+        best = (length, made) if length > best[0] else best
+    return best
 
 
 def encoded(

@@ -260,12 +260,12 @@ class StockSpeaker:
 
 @dataclass(frozen=True, eq=False)
 class PromptStart:
-    """The beginning that prompts share, up to the overview of their picture. kept, name: where its keys and values are
+    """The beginning that prompts share, up to the overview of their picture. kept, names: where its keys and values are
     found again. length: its tokens. visual: those of them that are visual, which stand last. tiles: the features of
     these, in as many pieces as can be used again by themselves."""
 
     kept: PictureStore
-    name: Hashable
+    names: tuple[Hashable, ...]
     length: int
     visual: int
     tiles: tuple[Any, ...]
@@ -336,24 +336,25 @@ def _keys_of_start(model: PreTrainedModel, prompt: LeafPrompt, start: PromptStar
     import torch
     from transformers import DynamicCache
 
-    from .again import read_before
+    from .again import longest_read
 
-    known, keys = start.kept.get(start.name) or ((), None)
-    tiles = read_before(known, start.tiles)
-    if keys is not None and tiles == len(start.tiles):
-        return keys
-    cache = DynamicCache(config=model.config.get_text_config())
-    have = start.length - start.visual + tiles if keys is not None and tiles else 0
-    for number, both in enumerate(keys if keys is not None and have else ()):
+    tiles, keys = longest_read(start.kept, start.names, start.tiles)
+    have = 0 if keys is None else start.length - start.visual + (start.visual if len(start.tiles) == 1 else tiles)
+    cache: Any = DynamicCache(config=model.config.get_text_config())
+    for number, both in enumerate(keys or ()):
         cache.update(*(one[:, :, :have] for one in both), number)
-    seen = prompt.tokens.split((start.visual, len(prompt.tokens.embeds) - start.visual))[0]
-    seen = seen.split((tiles if have else 0, start.visual - (tiles if have else 0)))[1]
-    new = slice(padding + have, padding + start.length)
-    ids, positions = prompt.input_ids[:1, new], prompt.position_ids[:, :1, new]
-    _, cache = read_on(model, ids, seen, positions, torch.ones(1, start.length, device=ids.device).long(), cache)
-    keys = tuple((layer.keys, layer.values) for layer in cache.layers)
-    start.kept.put(start.name, (start.tiles, keys))
-    return keys
+    if have < start.length:
+        skipped = 0 if keys is None else tiles
+        rest = len(prompt.tokens.embeds) - start.visual
+        seen = prompt.tokens.split((skipped, start.visual - skipped, rest))[1]
+        new = slice(padding + have, padding + start.length)
+        ids, positions = prompt.input_ids[:1, new], prompt.position_ids[:, :1, new]
+        _, cache = read_on(model, ids, seen, positions, torch.ones(1, start.length, device=ids.device).long(), cache)
+    read = tuple((layer.keys, layer.values) for layer in cache.layers)
+    if have < start.length:
+        for name in start.names:
+            start.kept.put(name, (start.tiles, read))
+    return read
 
 
 def generate_greedily(

@@ -35,7 +35,7 @@ from ..pictures.load import resized
 from ..pictures.pdf import load_page
 from ..relevance.registry import find_source, relevances_for
 from ..relevance.scene import Scene
-from .again import PARTS, Features, ScreenStore, encoded, joined, read_before
+from .again import PARTS, Features, ScreenStore, encoded, joined, longest_read
 from .chat import ChatLook, Turn, View, timed
 from .decoding import DecodingStep, Generated, greedy_steps
 from .eye import Eye, beside
@@ -157,14 +157,19 @@ class LightEngine:
         if kept is None or not overview:
             return OnnxSpeaker(*given)
         begins = ids.index(self.reader.config["image_token_id"])
-        length, tiles = begins + overview, pieces[: overview if view.screen is not None else 1]
-        name = ("prompt", self._place(view), tuple(ids[:length]), leaves[:overview].tobytes())
-        known, before = kept.get(name) or ((), None)
-        read = read_before(known, tiles)
-        if read == len(tiles) and before is not None:
-            return OnnxSpeaker(*given, before)
-        speaker = OnnxSpeaker(*given, before.first(begins + read) if before is not None and read else None)
-        kept.put(name, (tuple(tiles), speaker.prefix(length)))
+        if view.screen is None:
+            length, tiles = begins + overview, pieces[:1]
+            names = [("prompt", self._place(view), tuple(ids[:length]), leaves[:overview].tobytes())]
+        else:  # the same question about an earlier frame has read more than the overview
+            length, tiles = begins + len(leaves), pieces
+            names = [("prompt", self._place(view), tuple(ids[:begins]), after) for after in (tuple(ids[length:]), ())]
+        known, before = longest_read(kept, names, tiles)
+        if before is not None and known == len(tiles):
+            return OnnxSpeaker(*given, before.first(length))
+        speaker = OnnxSpeaker(*given, before.first(begins + known) if before is not None else None)
+        read = tuple(tiles), speaker.prefix(length)
+        for name in names:
+            kept.put(name, read)
         return speaker
 
     def _plan(self, view: View, settings: Settings) -> tuple[PromptPlan, View]:

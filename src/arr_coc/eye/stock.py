@@ -233,18 +233,22 @@ class StockEngine:
         ids, mask = realized.inputs["input_ids"], realized.inputs["attention_mask"]
         if len(ids) > 1 and len(looked.views) != len(ids):
             return None
-        found: dict[tuple[PictureStore, Hashable, int, int], tuple[Features, ...]] = {}
+        found: dict[tuple[PictureStore, tuple[Hashable, ...], int, int], tuple[Features, ...]] = {}
         for number, (row, there) in enumerate(zip(ids, mask, strict=True)):
             view, allocation = looked.views[number], looked.plan.allocations[number]
             tokens, overview = row[there > 0].tolist(), allocation.overview
             kept = view.kept if view.screen is None else view.screen
             if not overview or kept is None:
                 return None
-            length = tokens.index(self.backbone.image_token_id(self.model)) + overview
+            begins, place = tokens.index(self.backbone.image_token_id(self.model)), self._place(view, allocation)
+            # The same question about an earlier frame of a screen has read more than the overview.
+            shown = overview if view.screen is None else allocation.tokens
+            head, rest = tuple(tokens[:begins]), tuple(tokens[begins + shown :])
             first = leaves_of(allocation)[:overview].tobytes()
-            name = ("prompt", self._place(view, allocation), tuple(tokens[:length]), first)
-            tiles = tuple(pieces[number][: 1 if view.screen is None else overview])
-            found.setdefault((kept, name, length, overview), tiles)
+            after: tuple[Hashable, ...] = (first,) if view.screen is None else (rest, ())
+            names = tuple(("prompt", place, head, one) for one in after)
+            tiles = tuple(pieces[number][: 1 if view.screen is None else shown])
+            found.setdefault((kept, names, begins + shown, shown), tiles)
         if len(found) != 1:
             return None
         ((shared, tiles),) = found.items()
