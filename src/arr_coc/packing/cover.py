@@ -7,7 +7,7 @@ first that their tokens pay for; several share the budget in a few fixed ways, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -131,36 +131,37 @@ def cover(
     Returns:
         The rectangles, the one of the most gain first.
     """
-    tried = [chosen for chosen in covers(gains, fits, tokens, budget, most) if chosen]
-    if not tried:
-        return []
-    total = max(float(gains[0].sum()), 1e-9)
-    best = max(tried, key=lambda chosen: sum(one.gain for one in chosen) - WORTH * total * (len(chosen) - 1))
+    total, best, most_worth = max(float(gains[0].sum()), 1e-9), [], 0.0
+    for shares in SHARES:
+        dearer = WORTH * total * (len(shares) - 1)
+        if len(shares) > most or total - dearer <= most_worth:  # even all that there is would not be worth it
+            continue
+        chosen = shared_cover(gains, fits, tokens, budget, shares)
+        worth = sum(one.gain for one in chosen) - WORTH * total * (len(chosen) - 1)
+        if chosen and worth > most_worth:
+            best, most_worth = chosen, worth
     return sorted(best, key=lambda one: -one.gain)
 
 
-def covers(
+def shared_cover(
     gains: Sequence[np.ndarray],
     fits: Fits,
     tokens: Callable[[int, int], int],
     budget: int,
-    most: int,
-) -> Iterator[list[Rectangle]]:
-    """One cover for each way to share the budget; what a rectangle leaves over goes to the next."""
-    for shares in SHARES:
-        if len(shares) > most:
-            continue
-        left, spent, chosen = [gain.copy() for gain in gains], 0, []
-        for number, share in enumerate(shares):
-            own = budget - spent if number == len(shares) - 1 else int(budget * share)
-            found = best_rectangle(left, fits, own)
-            if found is None or found.gain <= 0:
-                break
-            spent += tokens(found.rows, found.cols)
-            chosen.append(found)
-            for gain in left:
-                gain[found.row : found.row + found.height, found.col : found.col + found.width] = 0
-        yield chosen
+    shares: Sequence[float],
+) -> list[Rectangle]:
+    """One rectangle for each share of the budget; what one leaves over goes to the next."""
+    left, spent, chosen = [gain.copy() for gain in gains], 0, []
+    for number, share in enumerate(shares):
+        own = budget - spent if number == len(shares) - 1 else int(budget * share)
+        found = best_rectangle(left, fits, own)
+        if found is None or found.gain <= 0:
+            break
+        spent += tokens(found.rows, found.cols)
+        chosen.append(found)
+        for gain in left:
+            gain[found.row : found.row + found.height, found.col : found.col + found.width] = 0
+    return chosen
 
 
 def uncut(
