@@ -12,14 +12,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import measure_house as house
 
 # What the house may be at most. The aims of the plan stand in docs/architecture.md; these only ever go down, but for
-# what a new feature adds: documents, packing and the proxy, the reading distance, hints.
+# what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again.
 MOST = {
-    "library": {"lines": 30_500, "files": 191},
-    "together": {"lines": 78_925, "files": 461},
-    "doors": {"allocate": 2_975, "look": 14_720, "attach": 16_080, "ask": 21_075, "Esper": 22_210},
+    "library": {"lines": 32_200, "files": 196},
+    "together": {"lines": 81_950, "files": 471},
+    "doors": {"allocate": 3_110, "look": 15_650, "attach": 16_800, "ask": 22_600, "Esper": 23_710},
     "long_functions": 1,
     "wide_functions": 28,
-    "lines_with_any": 1_665,
+    "lines_with_any": 1_740,
     "class_names_twice": 0,
     "circles": 0,
 }
