@@ -49,7 +49,8 @@ def test_every_command_has_help_with_examples(arr_coc: ArrCoc, name: str) -> Non
 
 def test_version_and_no_arguments(arr_coc: ArrCoc) -> None:
     assert arr_coc("--version").out.strip() == f"arr-coc {library.__version__}"
-    assert "Commands:" in arr_coc().out
+    assert "Commands:" in arr_coc("--help").out
+    assert arr_coc().out.count("\n  arr-coc ") == 5, "five things to try"
 
 
 def test_look_writes_both_files_and_a_table(arr_coc: ArrCoc, photo: Path, tmp_path: Path) -> None:
