@@ -85,7 +85,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(examples / "chart.png", folder / "b.png")
     Image.open(examples / "street.png").convert("RGB").save(folder / "plan.jpg")
     Image.open(examples / "street.png").convert("RGB").save(folder / "street.jpg")
-    sheets = [Image.open(examples / f"{name}.png").convert("RGB") for name in ("form", "receipt", "chart")]
+    sheets = [Image.open(examples / f"{name}.png").convert("RGB").reduce(2) for name in ("form", "receipt", "chart")]
     for name in ("report", "invoice"):
         sheets[0].save(folder / f"{name}.pdf", save_all=True, append_images=sheets[1:])
     (folder / "scans").mkdir()

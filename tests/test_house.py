@@ -14,10 +14,10 @@ import measure_house as house
 # What the house may be at most. The aims of the plan stand in docs/architecture.md; these only ever go down, but for
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again.
 MOST = {
-    "library": {"lines": 32_200, "files": 196},
-    "together": {"lines": 81_950, "files": 471},
-    "doors": {"allocate": 3_110, "look": 15_650, "attach": 16_800, "ask": 22_600, "Esper": 23_710},
-    "long_functions": 1,
+    "library": {"lines": 32_223, "files": 196},
+    "together": {"lines": 81_981, "files": 471},
+    "doors": {"allocate": 3_102, "look": 15_692, "attach": 16_782, "ask": 22_592, "Esper": 23_700},
+    "long_functions": 0,
     "wide_functions": 28,
     "lines_with_any": 1_740,
     "class_names_twice": 0,

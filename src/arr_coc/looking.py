@@ -34,8 +34,8 @@ from .pictures.load import Picture, load_picture
 from .pictures.pdf import PdfPage, PdfPlace, is_pdf, load_page
 from .pictures.words import Words
 from .pictures.words_files import as_words, words_beside
-from .relevance.large import FINE_SIDE, LARGE_SIDE, read_tiles
-from .relevance.registry import Source, as_relevance, resolve
+from .relevance.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
+from .relevance.registry import as_relevance, resolve
 from .relevance.registry import check_relevance as check_relevance
 from .relevance.scene import VIEW_SIDE, Scene
 from .sensing.type_height import letters_of
@@ -232,7 +232,8 @@ class Prepared:
         with clock.stage("know"):
             known = as_relevance(source.maps([scene], [query]).relevance[0], query, note)
             if self.fine is not None and source.name == "scorer":
-                known = read_tiles(known, self.fine().pixels, partial(_tile_map, source, scene, query))
+                reader = TileReader(source.maps, scene, query)
+                known = read_tiles(known, self.fine().pixels, reader.score, reader.spell)
         with clock.stage("attend"):
             needed, told = self.scene.strategy_inputs(request.strategy, request.options)
             distance = choose_distance(
@@ -265,10 +266,6 @@ class Prepared:
             said = (*self.picture.notes, *known.notes, *allocation.notes, *told)
             allocation = replace(allocation, notes=tuple(dict.fromkeys(said)))
         return Look(allocation, known, self.picture, clock.seconds)
-
-
-def _tile_map(source: Source, scene: Scene, query: str, pixels: np.ndarray) -> np.ndarray:
-    return source.maps([replace(scene, picture=pixels)], [query]).relevance[0].map
 
 
 @dataclass(eq=False)

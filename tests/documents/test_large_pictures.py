@@ -5,13 +5,15 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc import InputError, Relevance, look
 from arr_coc.looking import prepare
 from arr_coc.pictures import load, regions
 from arr_coc.pictures.load import load_picture
-from arr_coc.relevance.large import FINE_SIDE, TILE, read_tiles, tile_worth
+from arr_coc.relevance.large import FINE_SIDE, TILE, TileReader, read_tiles, tile_worth
+from arr_coc.relevance.registry import find_source
+from arr_coc.relevance.scene import Scene
 
 
 def test_tiles_are_chosen_by_the_coarse_look_and_by_fine_structure():
@@ -36,6 +38,23 @@ def test_tiles_are_chosen_by_the_coarse_look_and_by_fine_structure():
     assert (found.map[cells:, :cells] == np.float32(0.9)).all()
     assert not found.map[cells:, cells:].any()
     assert "2 of 6 parts" in found.notes[-1]
+
+
+def test_parts_that_look_alike_are_told_apart_by_the_words_of_the_question():
+    sheet = Image.new("RGB", (2 * TILE, 2 * TILE), "white")
+    pen, letters = ImageDraw.Draw(sheet), ImageFont.load_default(26)
+    for number, name in enumerate(("pump", "motor", "valve", "filter")):
+        down, across = divmod(number, 2)
+        pen.text((across * TILE + 300, down * TILE + 400), f"{name} pressure: {number}45 bar", "black", letters)
+    pixels = np.asarray(sheet)
+    reader = TileReader(find_source("scorer").maps, Scene(pixels), "What is the valve pressure?")
+    found = read_tiles(Relevance(np.zeros((8, 8), np.float32)), pixels, reader.score, reader.spell, tiles=1)
+    assert "the words of the question" in found.notes[-1]
+    row, col = np.unravel_index(found.map.argmax(), found.map.shape)
+    assert (row // (TILE // 32), col // (TILE // 32)) == (1, 0), "the part with the valve"
+    assert found.map.max() > 0.5
+    assert reader.store.hits == 1, "what was seen for the letters is asked"
+    assert reader.spell([pixels[:64, :64]] * 2) is None, "no word, no choice"
 
 
 def test_a_large_picture_is_held_small_and_read_again_where_it_pays(tmp_path):

@@ -24,7 +24,7 @@ from ..pictures.words import MOST_WORDS
 from .registry import find_source, is_map, relevances_for, resolve
 from .scene import VIEW_SIDE, Scene
 from .scorer.source import ScorerRelevance
-from .scorer.spelling import asked_words, letter_board, spelled, spelled_scores
+from .scorer.spelling import LEAST_FOUND, asked_words, letter_board, spelled, spelled_scores
 from .words.joint import joint_shares, text_scores
 from .words.source import map_of
 
@@ -41,8 +41,8 @@ COARSE_PIXELS, LEAST_PIXELS, MOST_PIXELS, AGAIN = 12_000_000, 360_000, 1_310_720
 LETTER_PIXELS, MOST_LETTER_PIXELS = 20_000_000, 660_000
 # Pages whose letters are kept for the next question about them.
 KEPT_BOARDS = 40
-# Of pages that were searched by their letters: so many are asked in full, and below so much nothing was found at all.
-ASKED, LEAST_FOUND = 3, 0.4
+# Of pages that were searched by their letters: so many are asked in full.
+ASKED = 3
 # By how much less a page is found that is believed a third as much, and what one is believed at the least. Twice as
 # humble as what fits drawn documents best.
 SHARP, LEAST_SPELLED = 0.2, 0.01

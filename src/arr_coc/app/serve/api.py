@@ -231,7 +231,6 @@ def build_api(
         await asyncio.to_thread(engine.close, GRACE)
 
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=life)
-    since = int(time.time())
 
     @api.post(CHAT)
     async def chat(request: Request) -> Response:
@@ -293,7 +292,14 @@ def build_api(
     async def judge(request: Request) -> Response:
         return await judged(engine, request)
 
-    served = {"id": name, "object": "model", "created": since, "owned_by": "arr-coc"}
+    add_status(api, engine, metrics)
+    return Guard(api, host, key, limits, metrics, web.Origins(origins))
+
+
+def add_status(api: FastAPI, engine: Engine, metrics: Metrics) -> None:
+    """What is served, whether it is alive, its numbers, and the answer to any other address."""
+    name = engine.eye.name
+    served = {"id": name, "object": "model", "created": int(time.time()), "owned_by": "arr-coc"}
 
     @api.get("/v1/models")
     async def models() -> Response:
@@ -315,8 +321,6 @@ def build_api(
     @api.get("/metrics")
     async def numbers() -> Response:
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
-
-    return Guard(api, host, key, limits, metrics, web.Origins(origins))
 
 
 def serve(

@@ -275,13 +275,17 @@ def score_picture(folder: Path, pixels: np.ndarray, query: str, kept: PictureSto
     A picture that is read reduced (`reduced`) has as many cells as the reduced one. kept: where what is read of the
     picture is found by the next question.
     """
-    scorer = load(folder)
+    logits = load(folder).find(seen_picture(folder, pixels, kept), question_of(query))
+    return (1 / (1 + np.exp(-logits))).astype(np.float32)
+
+
+def seen_picture(folder: Path, pixels: np.ndarray, kept: PictureStore | None = None) -> PictureFeatures:
+    """What the scorer reads of a picture before it is asked; found in `kept` where it was read before."""
 
     def see() -> PictureFeatures:
-        return scorer.see(canvas_of(pixels))
+        return load(folder).see(canvas_of(pixels))
 
-    seen = see() if kept is None else kept.made(("scorer", str(folder), pixels.shape), see)
-    return (1 / (1 + np.exp(-scorer.find(seen, question_of(query))))).astype(np.float32)
+    return see() if kept is None else kept.made(("scorer", str(folder), pixels.shape), see)
 
 
 def canvas_of(pixels: np.ndarray) -> np.ndarray:

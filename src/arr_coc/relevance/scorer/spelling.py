@@ -17,10 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.alphabet import IDS, SPACE, text_row
+from ...core.kept import PictureStore
 from ..words.joint import KINDRED
 from ..words.kinds import GROUPS, parts_of, stem
 from ..words.source import asked
-from .onnx_scorer import canvas_of, load
+from .onnx_scorer import canvas_of, load, seen_picture
 
 # Blocks of 8 pixels from one letter to the next, and more of them from one word to the next.
 REACH, GAP = 3, 4
@@ -31,6 +32,8 @@ LEAST = -5.0
 THERE, SOON = -0.5, 0.25
 # Levels by which ink differs from paper, and pixels that are kept around it.
 INK, MARGIN = 48, 24
+# Below so much, nothing was found that tells pages or parts apart.
+LEAST_FOUND = 0.4
 # Words of the question below this weight are not looked for, but as part of a pair, where they are as long as this.
 NAMING, PAIRED = 0.5, 4
 
@@ -62,11 +65,13 @@ def asked_words(query: str) -> tuple[AskedWord, ...]:
     return tuple(found.values())
 
 
-def letter_board(folder: Path, pixels: np.ndarray) -> np.ndarray:
+def letter_board(folder: Path, pixels: np.ndarray, kept: PictureStore | None = None) -> np.ndarray:
     """(H, W, 3) uint8 → (h / 8, w / 8, alphabet) float16: the logarithm of how surely each character stands there or
-    just below, small letters and capitals as one. Empty margins are not read."""
+    just below, small letters and capitals as one. Empty margins are not read. kept: where the score of the same picture
+    will find what was read; then all of it is."""
     scorer = load(folder)
-    logits = scorer.letters(scorer.see(canvas_of(written(pixels))))
+    seen = scorer.see(canvas_of(written(pixels))) if kept is None else seen_picture(folder, pixels, kept)
+    logits = scorer.letters(seen)
     board = -np.logaddexp(0, -logits, dtype=np.float32)
     small, large = (slice(IDS[first], IDS[first] + 26) for first in "aA")
     board[..., small] = np.maximum(board[..., small], board[..., large])
