@@ -44,6 +44,13 @@ def desk() -> Iterator[Any]:
     desk.close()
 
 
+@pytest.fixture(autouse=True)
+def the_folder_of_this_page(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradio has one folder for uploads in a process; a page that another module has built since must not keep it."""
+    if "server" in request.fixturenames:
+        monkeypatch.setenv("GRADIO_TEMP_DIR", str(request.getfixturevalue("server").desk.folder))
+
+
 @pytest.fixture(scope="session")
 def application(desk: Any, outgoing: list[str]) -> Any:
     pytest.importorskip("gradio", reason="gradio is not installed: pip install 'arr-coc[microscope]'")
