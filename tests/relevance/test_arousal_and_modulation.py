@@ -155,7 +155,9 @@ def test_regions_are_apart_whatever_the_ties_and_fewer_where_there_are_fewer():
 @pytest.mark.parametrize("word", ["gun", "tumor", "danger", "bomb"])
 def test_fear_is_reached_by_one_look(word: str):
     question = f"Is there a {word}?"
-    ways = [np.random.default_rng(seed).random((8, 8)) for seed in range(3)]
+    shared, *own = (np.random.default_rng(seed).random((32, 32)) for seed in range(4))
+    ways = [shared + one for one in own]
+    assert 0.2 < contradiction(ways) < 0.3, "as on the example pictures, they agree in part"
     assert first_arousal(question, ways).mood == "fear"
     assert first_arousal("What is the title?", ways).mood == "calm"
     agreed = [ways[0]] * 3

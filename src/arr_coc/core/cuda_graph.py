@@ -48,19 +48,16 @@ class CudaGraph:
     next call.
     """
 
-    def __init__(
-        self, work: Callable[[], Any], device: torch.device, pool: Any = None, *, recorded: bool = True
-    ) -> None:
-        """pool: of `torch.cuda.graph_pool_handle`, where several graphs that never run at once share their memory.
-        recorded: False calls the function on a CUDA device too."""
+    def __init__(self, work: Callable[[], Any], device: torch.device, *, recorded: bool = True) -> None:
+        """recorded: False calls the function on a CUDA device too."""
         self.work = work
         self.graph: torch.cuda.CUDAGraph | None = None
         self.result: Any = None
         if recorded and device.type == "cuda":
             with undisturbed(), torch.cuda.device(device):
-                self._record(pool)
+                self._record()
 
-    def _record(self, pool: Any) -> None:
+    def _record(self) -> None:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream), torch.no_grad():
@@ -68,7 +65,7 @@ class CudaGraph:
                 self.work()
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"), torch.no_grad():
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"), torch.no_grad():
             result = self.work()
         self.graph, self.result = graph, result
 
