@@ -11,7 +11,17 @@ from tiny_models import characters
 
 from arr_coc.allocation.quadtree import quadtree
 from arr_coc.core.alphabet import encode
-from arr_coc_lab.train.allocations import KINDS, LOOK_AGAIN, LeafTable, box_cover, make_leaves, target_cells, tree_of
+from arr_coc_lab.train.allocations import (
+    APART,
+    KINDS,
+    LOOK_AGAIN,
+    SEGMENTS,
+    LeafTable,
+    box_cover,
+    make_leaves,
+    target_cells,
+    tree_of,
+)
 from arr_coc_lab.train.evaluate import format_table, wilson
 from arr_coc_lab.train.mini_model import CHAT_TEMPLATE, IMAGE, VOCABULARY, MiniConfig, build_mini, build_tokenizer
 from arr_coc_lab.train.pictures import IGNORE, TrainingBatch, cut, glyph_targets, join, render_family, thing_targets
@@ -113,7 +123,7 @@ def lessons(number: int) -> TrainingBatch:
     return sources.take(number, (256, 256), 0.0, random.Random(0))[0]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, LOOK_AGAIN], ids=lambda kind: f"{kind.name}-{kind.keep}")
+@pytest.mark.parametrize("kind", [*KINDS, LOOK_AGAIN, SEGMENTS, APART], ids=lambda kind: f"{kind.name}-{kind.keep}")
 def test_every_kind_of_look_is_on_its_budget(kind):
     """Tilings reach what a tiling can, overlays every budget; what is dropped is dropped after the tower."""
     batch = lessons(3)
@@ -124,6 +134,16 @@ def test_every_kind_of_look_is_on_its_budget(kind):
         first, second = (set(map(tuple, block[0].tolist())) for block in blocks)
         assert [len(first), len(second)] == [budget, 4]
         assert not first & second, "nothing is looked at twice"
+    elif kind.name in ("segments", "apart"):
+        overview, *fine = blocks
+        assert overview.shape[1] == table.tree.full // 16
+        assert sum(part.shape[1] for part in fine) == budget
+        if kept is not None:  # two looks, told apart by the tower alone: the reader finds them in raster order
+            assert len(fine) == 2
+            read = torch.cat([overview.expand(3, -1, -1), *fine], 1).gather(1, kept[..., None].expand(-1, -1, 3))
+            places = read[:, overview.shape[1] :, 0] * 8 + read[:, overview.shape[1] :, 1]
+            assert (places.diff(dim=1) > 0).all()
+            assert (read[:, : overview.shape[1], 2] > 0).all()
     elif kind.name == "dropped":
         assert blocks[0].shape[1] == table.tree.full
         assert kept.shape == (3, budget)

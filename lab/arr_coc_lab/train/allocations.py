@@ -35,7 +35,8 @@ class Kind:
 
     full, uniform: what they say. overlay: overlapping leaves around the answer and distractions; scorer: around what a
     scorer finds; scattered: around noise. oracle, random: the same as tilings. again: a second look. segments: an
-    overview first, the fine leaves behind it. dropped: tokens taken away after the tower.
+    overview first, the fine leaves behind it. apart: the same, where the fine leaves come from two looks. dropped:
+    tokens taken away after the tower.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Kind:
     @property
     def lays_over(self) -> bool:
         """Whether its leaves may overlap, so that every budget from 1 on is met."""
-        return self.name in ("overlay", "scorer", "scattered", "again", "segments")
+        return self.name in ("overlay", "scorer", "scattered", "again", "segments", "apart")
 
     @property
     def whole(self) -> bool:
@@ -86,6 +87,8 @@ SCORER_KINDS = (Kind("scorer", 1 / 8, 0.01), Kind("scorer", 1 / 16, 0.01), Kind(
 LOOK_AGAIN = Kind("again", 1 / 8, 0.10)
 # The overview of a picture is the same for every question, so that it can be kept; what a question needs follows it.
 SEGMENTS = Kind("segments", 1 / 8, 0.12)
+# Who asks again has some of the fine leaves from an earlier question: they did not see the others in the tower.
+APART = Kind("apart", 1 / 8, 0.08)
 OVERVIEW = Kind("uniform", 1 / 16, 1.0)
 
 
@@ -204,6 +207,8 @@ class LeafTable:
         """
         if kind.name == "segments":
             return self.segments(kind, truth, generator), None
+        if kind.name == "apart":
+            return self.apart(kind, truth, generator)
         if kind.name == "again":
             return self.again(truth, generator, scores, max(1, self.tree.full // 16)), None
         some = truth[:1] if kind.shared else truth
@@ -242,6 +247,16 @@ class LeafTable:
         wanted = distracted(truth, generator).flatten(1)
         best = wanted.topk(max(1, round(kind.keep * self.tree.full)), dim=1).indices.sort(1).values
         return [overview, torch.stack([best // self.tree.cols, best % self.tree.cols, torch.zeros_like(best)], -1)]
+
+    def apart(self, kind: Kind, truth: Tensor, generator: torch.Generator) -> tuple[list[Tensor], Tensor]:
+        """`segments`, the fine leaves dealt by chance to two looks; (B, N) puts them back into raster order."""
+        overview, fine = self.segments(kind, truth, generator)
+        count = fine.shape[1]
+        dealt = torch.rand(len(fine), count, generator=generator, device=fine.device).argsort(1)
+        parts = [part.sort(1).values for part in dealt.split([count - count // 2, count // 2], 1)]
+        looks = [fine.gather(1, part[..., None].expand(-1, -1, 3)) for part in parts]
+        first = torch.arange(overview.shape[1], device=fine.device).expand(len(fine), -1)
+        return [overview, *looks], torch.cat([first, overview.shape[1] + torch.cat(parts, 1).argsort(1)], 1)
 
     def gather(self, selected: Tensor, count: int) -> Tensor:
         """(B, M) bool splits that leave `count` leaves each → (B, count, 3) in raster order."""

@@ -28,6 +28,7 @@ from ..worlds.needle.renderer import Asked, asked_of, finish_batch, lay_out, pla
 from ..worlds.print.constants import constant
 from .acceleration import Captured, RecordingRoom
 from .allocations import (
+    APART,
     KINDS,
     LOOK_AGAIN,
     NURSERY_KINDS,
@@ -403,8 +404,8 @@ STAGES = (
 )
 # A step reads about so many patches, and its language model about so many tokens: small enough for many steps, large
 # enough that the device never waits for the processor.
-PATCHES_A_STEP = 120 * 1024
-TOKENS_A_STEP = 100_000
+PATCHES_A_STEP = 152 * 1024
+TOKENS_A_STEP = 120_000
 # Pixels rendered at once, and kept in a buffer.
 PIXELS_A_RENDERING = 256 * 512 * 512
 PIXELS_A_BUFFER = 6_144 * 512 * 512
@@ -434,7 +435,7 @@ def draw_step(
 def kind_at(size: tuple[int, int], progress: float, chance: random.Random, guided: bool = True) -> Kind:
     kinds: tuple[Kind, ...] = NURSERY_KINDS if min(size) <= 128 else KINDS
     if min(size) >= 256 and progress > 0.4:
-        kinds = (*kinds, *(SCORER_KINDS if guided else ()), LOOK_AGAIN, SEGMENTS)
+        kinds = (*kinds, *(SCORER_KINDS if guided else ()), LOOK_AGAIN, SEGMENTS, APART)
     return chance.choices(kinds, [kind.weight for kind in kinds])[0]
 
 

@@ -84,6 +84,8 @@ LETTER_KINDS = (KINDS[0], KINDS[1])
 LETTER_WEIGHTS = (0.85, 0.15)
 # A canvas may be a part of a picture of up to so many cells on a side, and begins at a multiple of so many.
 LARGEST_GRID, GRID_STEP = 64, 8
+# How much of a training comes before `letters_late`: letters are learned soon, finding and copying them is not.
+LETTERS_FIRST = 0.25
 # Pictures that letters are judged on.
 JUDGED = 96
 
@@ -116,6 +118,7 @@ class MiniOptions(RunOptions):
     print_share: float = option(0.6, "of the pictures, those set from type")
     smallest_type: float = option(SMALLEST, "em in pixels of the smallest type that is set; judged is all from 6 on")
     letter_share: float = option(0.0, "of the steps, those that only name the letters in every token")
+    letters_late: float = option(-1.0, "the same from a quarter of the training on; -1: as before")
     text_share: float = option(0.6, "of those steps, the ones on pictures of nothing but text, where there are any")
     window_share: float = option(0.3, "of the steps, those that see a part of a larger picture")
     eager: bool = option(False, "do not compile the reader, which takes a minute and makes a GPU twice as fast")
@@ -276,7 +279,8 @@ class MiniTraining(Training[MiniOptions]):
     def step(self, at: Moment) -> Notes:
         if self.chance["chance"].random() < self.plan.clip_share:
             return self.learn_clips()
-        if self.chance["chance"].random() < self.plan.letter_share:
+        late = at.progress >= LETTERS_FIRST and self.plan.letters_late >= 0
+        if self.chance["chance"].random() < (self.plan.letters_late if late else self.plan.letter_share):
             return self.learn_letters(at)
         return self.learn(*self.next_batch(at))
 
