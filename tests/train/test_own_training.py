@@ -187,7 +187,7 @@ def test_answers_alone_teach_too_and_boxes_are_never_looked_at(folder, tmp_path,
             (data / "records.jsonl").write_text("\n".join(map(json.dumps, lines)))
         with torch_scope(threads=1):
             options = parse(OwnOptions, arguments(folder, tmp_path / name, *given), None)
-            train(OwnTraining, replace(options, data=data), export=False)
+            train(OwnTraining, replace(options, data=data), ships=False)
     one, two = (torch.load(tmp_path / name / "state.pt", weights_only=True) for name in ("as it is", "spoilt"))
     for key, value in one["modules"]["scorer"].items():
         assert torch.equal(value, two["modules"]["scorer"][key]), key

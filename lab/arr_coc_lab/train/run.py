@@ -197,7 +197,8 @@ def torch_scope(seed: int | None = None, matmul: str | None = None, threads: int
 class Loop:
     """Runs one training; see the module."""
 
-    def __init__(self, training: Training[Any]) -> None:
+    def __init__(self, training: Training[Any], ships: bool = True) -> None:
+        self.ships = ships
         self.training, self.options, self.devices = training, training.options, training.devices
         self.highest = [[group["lr"] for group in optimizer.param_groups] for optimizer in training.optimizers]
         self.recent: dict[str, list[Tensor]] = {}
@@ -235,6 +236,8 @@ class Loop:
             save_state(self.options.folder, self.state())
             with writing(self.options.folder, "--folder"):
                 write_json(self.options.folder / "curve.json", self.training.done["curve"])
+            if self.ships and not self.options.steps:
+                export(self.training)  # a machine may be taken away a minute before the end
 
     def resume(self) -> None:
         """Go on where the checkpoint stands, if there is one."""
@@ -329,25 +332,32 @@ class Loop:
 Made = TypeVar("Made", bound=Training[Any])
 
 
+def export(training: Training[Any]) -> None:
+    """Write what was trained so far where its options say."""
+    with writing(training.options.target):
+        try:
+            training.export()
+        except SafetensorError as error:  # its own writer says so of a disk that takes no more
+            raise OSError(str(error)) from error
+
+
 def train(
-    kind: Callable[[Any, Devices], Made], options: RunOptions, export: bool = True, matmul: str | None = "high"
+    kind: Callable[[Any, Devices], Made], options: RunOptions, ships: bool = True, matmul: str | None = "high"
 ) -> Made:
     """Build a training, run it to its end (from its checkpoint where there is one), and write what it made.
 
-    matmul: precision of matrix products meanwhile; None leaves it.
+    ships: whether what was trained is written, at the end and (in a run by the clock) beside every checkpoint. matmul:
+    precision of matrix products meanwhile; None leaves it.
     """
     with torch_scope(options.seed, matmul):
         devices = Devices(options.device)
         training = kind(options, devices)
-        Loop(training).run()
+        Loop(training, ships).run()
         for module in training.modules.values():
             module.eval()
-        if export and devices.is_main:
+        if ships and devices.is_main:
+            export(training)
             with writing(options.target):
-                try:
-                    training.export()
-                except SafetensorError as error:  # its own writer says so of a disk that takes no more
-                    raise OSError(str(error)) from error
                 training.finish()
         devices.close()
     return training

@@ -141,7 +141,7 @@ class PairTraining(Training[ScorerOptions]):
 
 def train_pair(options: ScorerOptions, modules: dict[str, nn.Module], losses: Losses, watch: Any = None) -> Any:
     """The trained modules and the record of their phase; goes on where a checkpoint stands."""
-    training = train(partial(PairTraining, modules=modules, losses=losses, watch=watch), options, export=False)
+    training = train(partial(PairTraining, modules=modules, losses=losses, watch=watch), options, ships=False)
     return training.modules, training.done
 
 
@@ -226,7 +226,7 @@ def train_outcomes(plan: HypothesesOptions, shape: ScorerConfig) -> Any:
         say_every=3.0,
         probe=plan.probe,
     )
-    training = train(partial(ScorerTraining, config=shape), phase, export=False)
+    training = train(partial(ScorerTraining, config=shape), phase, ships=False)
     return training.modules, {**training.done, "plan": plain(phase)}
 
 

@@ -57,7 +57,7 @@ Inputs = Mapping[str, Any]
 # What a prompt with ready-made visual tokens consists of.
 PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
 # The release that brought `mm_encoder_outputs`, the argument through which ready-made visual tokens enter a model.
-MINIMUM_TRANSFORMERS = "5.18.0"
+MINIMUM_TRANSFORMERS = "5.17.0"
 
 
 @dataclass(frozen=True)
