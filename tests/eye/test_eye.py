@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -166,3 +167,14 @@ def test_a_picture_in_several_views_is_refused_rather_than_undercounted(tmp_path
     eye = Eye.from_pretrained(str(save_family(tmp_path, "llava_next"))).set_image(picture(60, 90))
     with pytest.raises(InputError, match="2 tiles or views"):
         eye.ask("w20 w21", keep=0.25)
+
+
+@pytest.mark.parametrize(("version", "refused"), [("5.16.2", True), ("5.17.0", False)])
+def test_an_eye_says_which_transformers_it_needs(stock, monkeypatch, version, refused):
+    """`Eye` needs no more than 5.17, where `attach` needs the release after it."""
+    monkeypatch.setattr(sys.modules["transformers"], "__version__", version)
+    if refused:
+        with pytest.raises(InputError, match=r"needs transformers >= 5.17.0, found 5.16.2"):
+            Eye.from_pretrained(str(stock))
+    else:
+        assert Eye.from_pretrained(str(stock)).set_image(picture(64, 64)).ask("what", budget=4, max_new_tokens=2).tokens

@@ -25,7 +25,16 @@ from ..core.kept import PictureStore
 from ..core.values import Allocation
 from ..models.attachment import adapter_options
 from ..models.attachment_plan import plan_prompt
-from ..models.base import Inputs, PromptPlan, Settings, backbone_for, check_processor, unwrapped
+from ..models.base import (
+    EYE_TRANSFORMERS,
+    Inputs,
+    PromptPlan,
+    Settings,
+    backbone_for,
+    check_processor,
+    require_transformers,
+    unwrapped,
+)
 from ..models.bundled import as_trained
 from ..models.query import PLACE, tokenize_prompt, without_markers
 from ..models.qwen3_vl.encode import VisualTokens
@@ -70,6 +79,7 @@ class StockEngine:
         self.name = of_kind(name, str, "name") or type(model).__name__
         self.backbone = backbone_for(self.model)
         check_processor(processor)
+        require_transformers(f"an Eye on {self.model.config.model_type}", EYE_TRANSFORMERS)
         self.backbone.check(self.model, processor)
         self.depth = DepthRouting.named(depth) if isinstance(depth, str) else depth
         if self.depth is not None and "depth" not in adapter_options(self.backbone):

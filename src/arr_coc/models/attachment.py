@@ -27,6 +27,7 @@ from ..core.values import Allocation
 from ..relevance.registry import check_relevance
 from .attachment_plan import plan_prompt
 from .base import (
+    ATTACH_TRANSFORMERS,
     OVERRIDES,
     Backbone,
     PromptPlan,
@@ -36,6 +37,7 @@ from .base import (
     check_merge,
     check_processor,
     require_pictures,
+    require_transformers,
     unwrapped,
     wrappers,
 )
@@ -436,6 +438,7 @@ def attach(
         from .qwen3_vl.video import video_backbone
 
         backbone = video_backbone(model)
+    require_transformers(f"attaching to {model.config.model_type}", ATTACH_TRANSFORMERS)
     backbone.check(model, processor)
     if hasattr(model, NAME):
         raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")

@@ -56,8 +56,9 @@ MERGING = "arr_coc.merging"
 Inputs = Mapping[str, Any]
 # What a prompt with ready-made visual tokens consists of.
 PROMPT_KEYS = ("input_ids", "attention_mask", "position_ids", "token_type_ids", "mm_encoder_outputs")
-# The release that brought `mm_encoder_outputs`, the argument through which ready-made visual tokens enter a model.
-MINIMUM_TRANSFORMERS = "5.17.0"
+# `attach` hands ready-made visual tokens to a model by `mm_encoder_outputs`, which came with this release; `Eye` walks
+# through the layers itself, which works with an older one.
+ATTACH_TRANSFORMERS, EYE_TRANSFORMERS = "5.18.0", "5.17.0"
 
 
 @dataclass(frozen=True)
@@ -190,8 +191,8 @@ class Backbone(ABC):
     turn_ends: ClassVar[tuple[str, ...]] = ("<|im_end|>",)
 
     def check(self, model: PreTrainedModel, processor: ProcessorMixin) -> None:
-        """Raise `InputError` if this model, processor or library version cannot be served."""
-        require_transformers(model.config.model_type)
+        """Raise `InputError` if this model or processor cannot be served."""
+        return
 
     @abstractmethod
     def grids(self, model: PreTrainedModel, inputs: Inputs) -> list[VisualGrid]:
@@ -228,15 +229,20 @@ class Backbone(ABC):
         return int(model.config.image_token_id)
 
 
-def require_transformers(model_type: str, minimum: str = MINIMUM_TRANSFORMERS) -> None:
-    """One clear line for a transformers release without `mm_encoder_outputs`."""
+def require_transformers(what: str, minimum: str) -> None:
+    """One clear line for a transformers release that is too old.
+
+    Args:
+        what: What is wanted of it, like "attaching to qwen3_vl".
+        minimum: The oldest release that can do it.
+    """
     import transformers
     from packaging.version import Version
 
     if Version(transformers.__version__) < Version(minimum):
         raise InputError(
-            f"attaching to {model_type} needs transformers >= {minimum}, found {transformers.__version__}: upgrade it, "
-            "or call arr_coc.models.qwen3_vl.encode.foveated_logits, which works from 5.17 on"
+            f"{what} needs transformers >= {minimum}, found {transformers.__version__}: upgrade it, "
+            f"pip install -U 'transformers>={minimum}'"
         )
 
 
