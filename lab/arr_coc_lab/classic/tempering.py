@@ -223,7 +223,7 @@ def train_tempering(
     """A learned policy and the mean reward of every step; goes on from a checkpoint where there is one."""
     options = replace(options, device=str(next(task.model.parameters()).device))
     training = train(
-        partial(TemperingTraining, task=task, policy=policy, watch=watch), options, export=False, matmul=None
+        partial(TemperingTraining, task=task, policy=policy, watch=watch), options, ships=False, matmul=None
     )
     return training.policy, training.done["rewards"]
 
