@@ -163,7 +163,7 @@ def test_the_layers_that_read_stay_unless_all_are_asked_for(folder, tmp_path):
         made = train(
             OwnTraining,
             OwnOptions(**options, steps=2, folder=where, out=where, all_layers=every, device="cpu"),
-            export=False,
+            ships=False,
         )
         moved = {
             key.split(".")[0] for key, value in made.scorer.state_dict().items() if not torch.equal(value, begun[key])
