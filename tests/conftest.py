@@ -25,8 +25,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 ZYGOTE = pytest.StashKey[Zygote]()
-# Names of tests that take long, one a line, as FILE.py::test_name: `pytest -m "not slow"` leaves them out. Chosen by
-# `pytest --durations=0`.
+# Names of tests that take long, one a line, as FILE.py::test_name or FILE.py::test_name[case]: `pytest -m "not slow"`
+# leaves them out. Chosen by `pytest --durations=0`.
 SLOW = Path(__file__).parent / "slow.txt"
 
 
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """First of all hooks that choose: whoever deselects by the marker must find it."""
     named = {line.strip() for line in SLOW.read_text(encoding="utf-8").splitlines() if line.strip()}
     for item in items:
-        if f"{item.path.name}::{getattr(item, 'originalname', item.name)}" in named:
+        if {f"{item.path.name}::{name}" for name in (item.name, getattr(item, "originalname", item.name))} & named:
             item.add_marker(pytest.mark.slow)
 
 

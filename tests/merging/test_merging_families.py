@@ -345,13 +345,13 @@ def test_errors_are_one_clear_line():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_half_precision_runs_with_exact_positions(name: str):
-    model, inputs = copy.deepcopy(build_model(name)).bfloat16(), build_prompts(name, 3)
+    model, inputs = copy.deepcopy(build_model(name)).bfloat16(), build_prompts(name, 1)
     inputs = {key: value.bfloat16() if value.is_floating_point() else value for key, value in inputs.items()}
     result = family_adapter(name).realize(model, inputs, allocations_for(name, inputs, 0.25))
     assert result.inputs["position_ids"].dtype in (torch.float32, torch.int64)
-    assert torch.equal(result.inputs["position_ids"], realized(name, 3, 0.25).inputs["position_ids"])
+    assert torch.equal(result.inputs["position_ids"], realized(name, 1, 0.25).inputs["position_ids"])
     assert torch.isfinite(model(**fresh(result)).logits).all()
-    assert greedy(model, fresh(result), steps=2).shape == (3, 2)
+    assert greedy(model, fresh(result), steps=2).shape == (1, 2)
 
 
 def test_pixels_that_fill_no_patch_are_left_out():
