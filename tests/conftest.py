@@ -19,7 +19,7 @@ import pytest
 from forked import Run, Zygote
 from hypothesis import settings
 
-settings.register_profile("same", derandomize=True, deadline=None, database=None)
+settings.register_profile("same", derandomize=True, max_examples=60, deadline=None, database=None)
 settings.register_profile("search", max_examples=1000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 

@@ -165,7 +165,7 @@ def test_a_share_is_a_budget_too():
         tokens_for((256, 256), "16")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(grids, st.floats(0, 1), st.integers(0, 80), st.integers(1, 512))
 @example((3, 7, 7), 0.4375, 0, 2)  # the leaf around it had become its quarter, and does no longer
 def test_more_relevance_never_means_less_detail_but_where_a_leaf_had_shrunk(grid, share, place, more):
