@@ -92,7 +92,7 @@ def test_pictures_matter_to_the_tiny_model(name: str):
     assert (model(**inputs).logits - model(**changed).logits)[:, -1].abs().max() > 0.1
 
 
-@pytest.mark.parametrize(("batch", "attention"), [(1, "sdpa"), (3, "sdpa"), (3, "eager")])
+@pytest.mark.parametrize(("batch", "attention"), [(1, "sdpa"), (3, "eager")])
 @pytest.mark.parametrize("name", NAMES)
 def test_keeping_everything_changes_nothing(name: str, batch: int, attention: str):
     model, inputs = build_model(name, attention), build_prompts(name, batch)
