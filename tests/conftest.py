@@ -18,10 +18,16 @@ from typing import Any
 import pytest
 from forked import Run, Zygote
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 settings.register_profile("same", derandomize=True, max_examples=60, deadline=None, database=None)
 settings.register_profile("search", max_examples=1000, deadline=None, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "same")
+settings.load_profile(PROFILE)
+# Hypothesis also draws numbers and texts that it finds in the modules imported so far: which these are depends on the
+# tests that ran before.
+if PROFILE == "same" and hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 ZYGOTE = pytest.StashKey[Zygote]()
