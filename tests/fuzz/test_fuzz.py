@@ -28,7 +28,7 @@ CASES = {
     "functions": 150,
     "commands": 40,
     "server": 30,
-    "page": 12,
+    "page": 6,
 }
 NEEDS = {"pdfs": ("pypdfium2",), "server": ("fastapi", "prometheus_client", "httpx"), "page": ("gradio", "httpx")}
 
