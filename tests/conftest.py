@@ -18,15 +18,21 @@ from typing import Any
 import pytest
 from forked import Run, Zygote
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
-settings.register_profile("same", derandomize=True, deadline=None, database=None)
+settings.register_profile("same", derandomize=True, max_examples=60, deadline=None, database=None)
 settings.register_profile("search", max_examples=1000, deadline=None, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "same")
+settings.load_profile(PROFILE)
+# Hypothesis also draws numbers and texts that it finds in the modules imported so far: which these are depends on the
+# tests that ran before.
+if PROFILE == "same" and hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 ZYGOTE = pytest.StashKey[Zygote]()
-# Names of tests that take long, one a line, as FILE.py::test_name: `pytest -m "not slow"` leaves them out. Chosen by
-# `pytest --durations=0`.
+# Names of tests that take long, one a line, as FILE.py::test_name or FILE.py::test_name[case]: `pytest -m "not slow"`
+# leaves them out. Chosen by `pytest --durations=0`.
 SLOW = Path(__file__).parent / "slow.txt"
 
 
@@ -39,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """First of all hooks that choose: whoever deselects by the marker must find it."""
     named = {line.strip() for line in SLOW.read_text(encoding="utf-8").splitlines() if line.strip()}
     for item in items:
-        if f"{item.path.name}::{getattr(item, 'originalname', item.name)}" in named:
+        if {f"{item.path.name}::{name}" for name in (item.name, getattr(item, "originalname", item.name))} & named:
             item.add_marker(pytest.mark.slow)
 
 

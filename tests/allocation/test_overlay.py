@@ -155,18 +155,33 @@ def test_a_budget_above_the_full_count_means_all_of_it_and_says_so():
     assert tokens_for((256, 256), 9000) == 64
 
 
-@settings(max_examples=200, deadline=None)
-@given(grids, st.floats(0, 1), st.data())
-def test_more_relevance_never_means_less_detail(grid, share, data):
+def test_a_share_is_a_budget_too():
+    assert tokens_for((256, 256), "25%") == allocate(np.eye(8), "25%").tokens == 16
+    assert tokens_for([(256, 256), (32, 32)], "25%") == 17
+    assert tokens_for([(256, 256), (32, 64)], "25%", total=True) == 16
+    with pytest.raises(InputError, match="'0%' is not a percentage"):
+        tokens_for((256, 256), "0%")
+    with pytest.raises(InputError, match="costs 64 tokens in full, for a share of that give for example 25%"):
+        tokens_for((256, 256), "16")
+
+
+@settings(max_examples=100, deadline=None)
+@given(grids, st.floats(0, 1), st.integers(0, 80), st.integers(1, 512))
+@example((3, 7, 7), 0.4375, 0, 2)  # the leaf around it had become its quarter, and does no longer
+def test_more_relevance_never_means_less_detail_but_where_a_leaf_had_shrunk(grid, share, place, more):
     rows, cols, seed = grid
     relevance = quiet_map(rows, cols, seed)
     budget = max(1, round(share * rows * cols))
-    row, col = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, cols - 1))
+    row, col = divmod(place % (rows * cols), cols)
     raised = relevance.copy()
-    raised[row, col] += data.draw(st.integers(1, 512)) / 256
-    before, after = (allocate(one, budget).level_map()[row, col] for one in (relevance, raised))
-    unseen = 99
-    assert (unseen if after < 0 else after) <= (unseen if before < 0 else before)
+    raised[row, col] += more / 256
+    before, after = (allocate(one, budget).level_map() for one in (relevance, raised))
+    had, has = before[row, col], after[row, col]
+    assert has >= 0 or had < 0
+    if has > had >= 0:
+        side = 1 << has
+        top, left = row // side * side, col // side * side
+        assert (before[top : top + side, left : left + side] < has).all()
 
 
 @pytest.mark.parametrize("level_of_flat", [0.0, 0.3, 1.0])

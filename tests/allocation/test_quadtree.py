@@ -37,7 +37,7 @@ def level_map(leaves, rows: int, cols: int) -> np.ndarray:
 grids = st.tuples(st.integers(1, 20), st.integers(1, 20), st.integers(0, 4), st.integers(0, 10_000))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(grids, st.floats(0, 1))
 def test_tiles_exactly_and_costs_what_was_announced(grid, share):
     rows, cols, levels, seed = grid
@@ -49,7 +49,7 @@ def test_tiles_exactly_and_costs_what_was_announced(grid, share):
     assert budget - tree.reach(budget) <= 2 or tree.full - budget < 3 * 2**tree.levels
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.integers(0, 10_000), st.floats(0, 1), st.data())
 def test_more_relevance_never_means_less_detail(block_rows, block_cols, levels, seed, share, data):
     """On grids without an odd edge this holds to the letter."""

@@ -25,7 +25,7 @@ def random_map(rows: int, cols: int, seed: int, steps: int | None) -> np.ndarray
     return values if steps is None else np.round(values * steps) / np.float32(steps)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.tuples(st.integers(1, 33), st.integers(1, 33), st.integers(0, 5), st.integers(0, 10_000)),
     st.floats(0, 1),
@@ -55,7 +55,7 @@ def test_every_count_of_an_odd_grid_is_settled_alike(grid):
         assert np.array_equal(one.cells, quadtree(torch.from_numpy(relevance)[None], tree, budget).cells[0].numpy())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.tuples(st.integers(1, 700), st.integers(1, 700)),
     st.tuples(st.integers(1, 40), st.integers(1, 40)),

@@ -24,6 +24,7 @@ from batch_runs import (
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from tiny_weights import signs
 
 from arr_coc import look
 from arr_coc.app.batch.local import look_locally
@@ -63,12 +64,14 @@ def test_a_killed_worker_and_a_killed_driver_lose_and_double_nothing(
 
 def test_parquet_and_lines_hold_the_same_rows(tmp_path: Path) -> None:
     parquet: Any = pytest.importorskip("pyarrow.parquet")
-    store = Store(tmp_path, {})
-    street = Path(__file__).parents[2] / "src" / "arr_coc" / "examples" / "street.png"
+    out = tmp_path / "out"
+    store = Store(out, {})
+    street = tmp_path / "signs.png"
+    Image.fromarray(signs()).save(street)
     looker = Looker(LookerOptions(budget=64))
     store.add(looker({"path": [str(street), "nowhere.png"], "query": ["the red sign", "what?"]}))
     store.close()
-    (good, bad), lines = parquet.read_table(tmp_path / "part-000001.parquet").to_pylist(), written(tmp_path)
+    (good, bad), lines = parquet.read_table(out / "part-000001.parquet").to_pylist(), written(out)
     assert list(good) == list(lines[0]) == list(COLUMNS)
     leaves = np.frombuffer(good["leaves"], "<i2").reshape(-1, 3)
     assert leaves.tolist() == lines[0]["leaves"]
@@ -87,10 +90,11 @@ def test_parquet_and_lines_hold_the_same_rows(tmp_path: Path) -> None:
 def test_asking_answers_as_ask_does(tmp_path: Path) -> None:
     from arr_coc import ask
 
-    street = Path(__file__).parents[2] / "src" / "arr_coc" / "examples" / "street.png"
+    street = tmp_path / "signs.png"
+    Image.fromarray(signs()).save(street)
     query = "What does the pink sign say?"
-    found = Looker(LookerOptions(ask=True, budget=192))({"path": [str(street)], "query": [query]})
-    alone = ask(street, query, 192)
+    found = Looker(LookerOptions(ask=True, budget=24))({"path": [str(street)], "query": [query]})
+    alone = ask(street, query, 24)
     assert found["text"][0] == alone.text
     assert found["tokens"][0] == alone.tokens
     assert found["uncertainty"][0] == pytest.approx(alone.uncertainty, abs=1e-5)

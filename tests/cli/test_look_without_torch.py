@@ -70,7 +70,7 @@ PICTURES = {
     "odd": street(333, 517),
     "cloudy": cloudy(401, 613),
     "tall": cloudy(900, 211),
-    "large": cloudy(1111, 1733),
+    "large": cloudy(511, 1733),
     "tiny": cloudy(7, 5),
     "blank": np.full((300, 400, 3), 200, dtype=np.uint8),
     "point": np.full((1, 1, 3), 7, dtype=np.uint8),

@@ -10,7 +10,7 @@ from arr_coc.models.bundled import Calibration
 
 
 def test_train_mini_trains_and_draws_its_curve(arr_coc, tmp_path):
-    options = ["--scale", 0.004, "--width", 64, "--evaluate", 0, "--largest", 256, "--steps", 2]
+    options = ["--scale", 0.004, "--width", 64, "--evaluate", 0, "--largest", 128, "--steps", 2]
     places = ["--folder", tmp_path / "run", "--out", tmp_path / "export"]
     outcome = arr_coc("train", "mini", *options, *places)
     assert outcome.code == 0, outcome.err

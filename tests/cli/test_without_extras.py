@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
+from tiny_weights import signs
 
-import arr_coc
-
-STREET = str(Path(arr_coc.__file__).parent / "examples" / "street.png")
+SIGNS = "signs.png"  # a part of the example street, which the fixture makes
 ABSENT = """
 import sys
 class Absent:
@@ -49,17 +49,17 @@ print(json.dumps(found))
 """
 )
 COMMANDS = [
-    ["look", STREET, "red", "--budget", "8", "--no-draw"],
-    ["ask", STREET, "What does the pink sign say?", "--budget", "24", "--quiet"],
-    ["ask", STREET, "red", "--passes", "2"],
-    ["look", STREET, "red", "--strategy", "random", "--no-draw"],
+    ["look", SIGNS, "red", "--budget", "8", "--no-draw"],
+    ["ask", SIGNS, "What does the pink sign say?", "--budget", "24", "--quiet"],
+    ["ask", SIGNS, "red", "--passes", "2"],
+    ["look", SIGNS, "red", "--strategy", "random", "--no-draw"],
     ["train", "scorer", "--steps", "1"],
     ["serve", "--port", "0"],
 ]
 LINES = [
-    f"import arr_coc; arr_coc.look({STREET!r}, 'red', budget=8)",
-    f"import arr_coc; arr_coc.ask({STREET!r}, 'What does the pink sign say?', budget=24)",
-    f"import arr_coc; arr_coc.ask({STREET!r}, 'red', keep=1.0)",
+    f"import arr_coc; arr_coc.look({SIGNS!r}, 'red', budget=8)",
+    f"import arr_coc; arr_coc.ask({SIGNS!r}, 'What does the pink sign say?', budget=24)",
+    f"import arr_coc; arr_coc.ask({SIGNS!r}, 'red', keep=1.0)",
     "from arr_coc import attach",
     "import arr_coc; arr_coc.Eye.from_pretrained('mini')",
     "from arr_coc.app.serve import serve; serve('mini')",
@@ -70,10 +70,11 @@ WORKS = (0, 1)  # of the commands
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     head = f"ABSENT = {{'torch', 'transformers'}}\nCOMMANDS = {COMMANDS!r}\nLINES = {LINES!r}\n"
+    folder = tmp_path_factory.mktemp("without")
+    Image.fromarray(signs()).save(folder / SIGNS)
     done = subprocess.run(
-        [sys.executable, "-c", head + PROGRAM],
-        capture_output=True, text=True, cwd=tmp_path_factory.mktemp("without"), timeout=1200,
-    )  # fmt: skip
+        [sys.executable, "-c", head + PROGRAM], capture_output=True, text=True, cwd=folder, timeout=1200
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -11,6 +11,7 @@ from arr_coc import InputError, Relevance, look
 from arr_coc.looking import prepare
 from arr_coc.pictures import load, regions
 from arr_coc.pictures.load import load_picture
+from arr_coc.relevance import large
 from arr_coc.relevance.large import FINE_SIDE, TILE, TileReader, read_tiles, tile_worth
 from arr_coc.relevance.registry import find_source
 from arr_coc.relevance.scene import Scene
@@ -40,18 +41,20 @@ def test_tiles_are_chosen_by_the_coarse_look_and_by_fine_structure():
     assert "2 of 6 parts" in found.notes[-1]
 
 
-def test_parts_that_look_alike_are_told_apart_by_the_words_of_the_question():
-    sheet = Image.new("RGB", (2 * TILE, 2 * TILE), "white")
+def test_parts_that_look_alike_are_told_apart_by_the_words_of_the_question(monkeypatch):
+    side = 512
+    monkeypatch.setattr(large, "TILE", side)
+    sheet = Image.new("RGB", (2 * side, 2 * side), "white")
     pen, letters = ImageDraw.Draw(sheet), ImageFont.load_default(26)
     for number, name in enumerate(("pump", "motor", "valve", "filter")):
         down, across = divmod(number, 2)
-        pen.text((across * TILE + 300, down * TILE + 400), f"{name} pressure: {number}45 bar", "black", letters)
+        pen.text((across * side + 60, down * side + 200), f"{name} pressure: {number}45 bar", "black", letters)
     pixels = np.asarray(sheet)
     reader = TileReader(find_source("scorer").maps, Scene(pixels), "What is the valve pressure?")
     found = read_tiles(Relevance(np.zeros((8, 8), np.float32)), pixels, reader.score, reader.spell, tiles=1)
     assert "the words of the question" in found.notes[-1]
     row, col = np.unravel_index(found.map.argmax(), found.map.shape)
-    assert (row // (TILE // 32), col // (TILE // 32)) == (1, 0), "the part with the valve"
+    assert (row // (side // 32), col // (side // 32)) == (1, 0), "the part with the valve"
     assert found.map.max() > 0.5
     assert reader.store.hits == 1, "what was seen for the letters is asked"
     assert reader.spell([pixels[:64, :64]] * 2) is None, "no word, no choice"

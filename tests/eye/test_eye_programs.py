@@ -213,8 +213,8 @@ def test_many_at_once_are_one_by_one(eye: Eye) -> None:
 def test_a_batch_of_glances_and_of_lengths_is_one_by_one() -> None:
     """Rows of which each brings its own glance's tokens: a batch that takes one row's for all says something else."""
     eye = Eye.from_pretrained("mini")
-    images = [picture(192, 256), signs(), picture(320, 256, 2), picture(128, 256)]
-    queries, budgets = [PINK, PINK, GRAY, GRAY], [24, 48, 30, 4]
+    images = [picture(128, 160), signs()[:160, :224], picture(160, 128, 2), picture(64, 128)]
+    queries, budgets = [PINK, PINK, GRAY, GRAY], [10, 20, 12, 2]
     together = eye.ask_many(images, queries, budgets, relevance="glance", max_new_tokens=8)
     for found, image, query, budget in zip(together, images, queries, budgets, strict=True):
         equal(found, eye.set_image(image).ask(query, budget, relevance="glance", max_new_tokens=8))

@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from tiny_weights import needs_weights, signs
 
 import arr_coc
@@ -26,8 +27,6 @@ from arr_coc.models.qwen3_vl.onnx import OnnxQwen3VL, OnnxSpeaker, leaf_patches
 from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
 from arr_coc.models.tokens.positions import language_positions, prompt_positions, vision_positions
 
-EXAMPLES = Path(arr_coc.__file__).parent / "examples"
-STREET = EXAMPLES / "street.png"
 QUERY = "What does the pink sign say?"
 
 
@@ -56,10 +55,10 @@ def test_the_answer_is_that_of_the_stock_class(eye: Eye, quick: Eye, budget: int
 @needs_weights
 def test_a_picture_that_is_read_larger_costs_as_much_and_is_told_in_its_own_pixels(eye: Eye) -> None:
     plain, got, stock = (
-        arr_coc.ask(STREET, QUERY, 48, magnify=times, model=model)
+        arr_coc.ask(signs(), QUERY, 24, magnify=times, model=model)
         for times, model in ((1, MINI), (1.5, MINI), (1.5, copy(eye)))
     )
-    assert got.tokens == plain.tokens == 48
+    assert got.tokens == plain.tokens == 24
     assert got.full == plain.full
     assert got.allocation.scale == stock.allocation.scale == 1.5
     assert got.text == stock.text
@@ -162,10 +161,11 @@ def test_it_is_taken_only_where_it_will_do() -> None:
 
 
 @needs_weights
-def test_an_answer_imports_nothing_heavy() -> None:
+def test_an_answer_imports_nothing_heavy(tmp_path: Path) -> None:
+    Image.fromarray(signs()).save(tmp_path / "signs.png")
     code = (
         "import sys, arr_coc\n"
-        f"answer = arr_coc.ask({str(STREET)!r}, {QUERY!r}, budget=192)\n"
+        f"answer = arr_coc.ask({str(tmp_path / 'signs.png')!r}, {QUERY!r}, budget=24)\n"
         "print(answer.text, [name for name in ('torch', 'transformers') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

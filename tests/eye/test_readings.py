@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_weights import signs
 
 import arr_coc
 from arr_coc.core.errors import InputError
-from arr_coc.core.folders import EXAMPLES
 from arr_coc.core.unsure import comparable
 from arr_coc.core.values import Allocation, Answer, Pass
 from arr_coc.eye.light import quick_eye
 from arr_coc.eye.readings import joined_answer, read_several
 
-STREET, QUERY = EXAMPLES / "street.png", "What does the pink sign say?"
+SIGNS, QUERY = signs(), "What does the pink sign say?"
 
 
 def answer(text: str, uncertainty: float, tokens: int = 4, scale: float = 1.0) -> Answer:
@@ -78,7 +78,7 @@ def test_readings_go_on_while_unsure_from_distance_to_distance_and_share_the_bud
 
 
 def test_ask_reads_again_within_the_budget_and_says_so():
-    eye = quick_eye().set_image(STREET)
+    eye = quick_eye().set_image(SIGNS)
     found = eye.ask(QUERY, 48, readings=3)
     assert found.tokens <= 48
     assert all(step.tokens == 16 for step in found.passes)
@@ -90,10 +90,10 @@ def test_ask_reads_again_within_the_budget_and_says_so():
 @pytest.mark.parametrize("wrong", [0, 9, 1.5, "three"])
 def test_a_number_of_readings_that_cannot_be_is_told(wrong):
     with pytest.raises(InputError, match="readings must be"):
-        arr_coc.ask(STREET, QUERY, 48, readings=wrong)
+        arr_coc.ask(SIGNS, QUERY, 48, readings=wrong)
 
 
 def test_an_allocation_says_where_to_look_and_is_read_once():
-    laid = arr_coc.ask(STREET, QUERY, 32).allocation
+    laid = arr_coc.ask(SIGNS, QUERY, 32).allocation
     with pytest.raises(InputError, match="leave out readings="):
-        arr_coc.ask(STREET, QUERY, allocation=laid, readings=2)
+        arr_coc.ask(SIGNS, QUERY, allocation=laid, readings=2)

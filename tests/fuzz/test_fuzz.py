@@ -17,18 +17,18 @@ from fuzzing import HUNTERS, hunt
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="cases are weighed by /proc, which Linux has")
 SECONDS = float(os.environ.get("ARR_COC_FUZZ_SECONDS", "0"))
 SEED = int(os.environ.get("ARR_COC_FUZZ_SEED", str(secrets.randbelow(10**6) if SECONDS else 0)))
-# Cases of a plain run: about half a minute of the processor in all.
+# Cases of a plain run: about ten seconds of the processor in all.
 CASES = {
-    "pictures": 250,
-    "documents": 800,
-    "words": 150,
-    "pdfs": 150,
-    "records": 100,
-    "batch": 100,
-    "functions": 150,
-    "commands": 40,
-    "server": 30,
-    "page": 12,
+    "pictures": 125,
+    "documents": 400,
+    "words": 75,
+    "pdfs": 75,
+    "records": 50,
+    "batch": 50,
+    "functions": 75,
+    "commands": 20,
+    "server": 15,
+    "page": 6,
 }
 NEEDS = {"pdfs": ("pypdfium2",), "server": ("fastapi", "prometheus_client", "httpx"), "page": ("gradio", "httpx")}
 

@@ -7,12 +7,16 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from microscope_visits import PATIENCE
+
+with suppress(ImportError):  # before processes are forked, which then need not import it again
+    import gradio  # noqa: F401
 
 from arr_coc.core.folders import MINI, WEIGHTS
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import GREEDY, ROWS, new_part, prompt, save_stock, tiny_model
+from tiny_models import GREEDY, ROWS, new_part, picture, prompt, save_stock, tiny_model
 from transformers import Qwen3VLForConditionalGeneration, TextStreamer
 
 from arr_coc import InputError, Relevance, attach, detach
@@ -200,17 +200,22 @@ def test_training_with_labels(model: Any, processor: Any, inputs: dict[str, Any]
     torch.testing.assert_close(bare, masked, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_folder_saved_by_the_stock_class(tmp_path: Path, processor: Any, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "rows", "tokens"),
+    [(torch.float32, ROWS, 16), (torch.bfloat16, [([picture(128, 128)], "where")], 4)],  # which has slow kernels here
+)
+def test_a_folder_saved_by_the_stock_class(
+    tmp_path: Path, processor: Any, dtype: torch.dtype, rows: Any, tokens: int
+) -> None:
     model = Qwen3VLForConditionalGeneration.from_pretrained(save_stock(tmp_path, dtype), dtype="auto").eval()
     assert model.dtype == dtype
-    inputs = prompt(processor, ROWS)
+    inputs = prompt(processor, rows)
     expected = model.generate(**inputs, **GREEDY)
     with attach(model, processor, keep=1.0):
         assert torch.equal(model.generate(**inputs, **GREEDY), expected)
     with attach(model, processor, keep=0.25) as foveation:
         assert model.generate(**inputs, **GREEDY).shape[1] <= expected.shape[1]
-        assert foveation.last[0].tokens == 16
+        assert foveation.last[0].tokens == tokens
         model.save_pretrained(tmp_path / "again")
     again = Qwen3VLForConditionalGeneration.from_pretrained(tmp_path / "again", dtype="auto")
     assert all(torch.equal(value, again.state_dict()[name]) for name, value in model.state_dict().items())

@@ -129,7 +129,7 @@ def test_threads_share_one_model(model: Any, processor: Any) -> None:
 
         def work(number: int) -> None:
             start.wait()
-            for turn in range(3):
+            for turn in range(2):
                 results[number, turn] = model.generate(**prompts[number], **GREEDY)
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(len(prompts))]
@@ -137,6 +137,6 @@ def test_threads_share_one_model(model: Any, processor: Any) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert len(results) == 12
+    assert len(results) == 8
     assert all(torch.equal(output, expected[number]) for (number, _), output in results.items())
     assert model.model.rope_deltas is None, "positions travel with the call, not in the module"

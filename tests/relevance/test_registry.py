@@ -23,6 +23,7 @@ from arr_coc.relevance.photos.source import photos_installed
 from arr_coc.relevance.registry import (
     BUILT_IN,
     Source,
+    names_for,
     relevance_for,
     relevance_source,
     relevances_for,
@@ -105,17 +106,21 @@ def test_another_package_serves_look_and_attach(tmp_path: Path, monkeypatch: pyt
         "    found[7, 7] = 1\n"
         "    return found\n"
         "wrong = 3\n"
+        "from arr_coc.relevance.registry import Source\n"
+        "reader = Source('reader', corner, frozenset({'pixels', 'words'}))\n"
     )
     about = tmp_path / "corner_seeker-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: corner-seeker\nVersion: 1\n")
-    points = "seek = corner_seeker:corner\nwrong = corner_seeker:wrong\ngone = corner_seeker:gone\n"
-    (about / "entry_points.txt").write_text(f"[arr_coc.relevance]\n{points}")
+    points = [f"{name} = corner_seeker:{name}" for name in ("corner", "reader", "wrong", "gone")]
+    (about / "entry_points.txt").write_text("\n".join(["[arr_coc.relevance]", *points]))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(registry, "plugins", plugins.__wrapped__)  # asked anew, not once in a process
-    assert {"seek", "wrong", "gone"} <= set(source_names())
-    assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="seek"))
-    assert sees_the_corner(attached_look("seek")[0])
+    assert {"corner", "reader", "wrong", "gone"} <= set(source_names())
+    assert {"corner", "reader", "wrong", "gone"} & set(names_for()) == {"corner"}
+    assert "reader" in names_for(("pixels", "words"))
+    assert sees_the_corner(look(PIXELS, QUERY, 16, relevance="corner"))
+    assert sees_the_corner(attached_look("corner")[0])
     with pytest.raises(InputError, match="neither a Source nor a function"):
         look(PIXELS, QUERY, relevance="wrong")
     with pytest.raises(InputError, match="cannot be loaded"):

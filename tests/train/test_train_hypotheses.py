@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from arr_coc.core.errors import InputError
+from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
 from arr_coc_lab.bench.hypotheses import HypothesisMeasurement, hypotheses_table
 from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
 from arr_coc_lab.train import train_hypotheses
@@ -24,13 +25,20 @@ NUMBER = 7
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
+def made(tmp_path_factory) -> Path:
+    """A folder with a reader and a scorer that nobody trained."""
     folder = tmp_path_factory.mktemp("hypotheses")
     torch.manual_seed(0)
     ship({"mini": build_mini(MiniConfig(**TINY))}, folder / "reader")
     Scorer(ScorerConfig(width=32)).save_pretrained(folder / "scorer")
-    train_hypotheses.main(arguments(folder))
     return folder
+
+
+@pytest.fixture(scope="module")
+def run(made) -> Path:
+    """The same with every rival, trained for two steps."""
+    train_hypotheses.main(arguments(made))
+    return made
 
 
 def arguments(folder: Path) -> list[str]:
@@ -101,9 +109,17 @@ def test_the_steps_that_are_announced_are_those_that_come(joined):
 
 
 @pytest.fixture(scope="module")
-def parts(run) -> tuple[Any, Any]:
-    scorer = Scorer.from_pretrained(run / "scorer")
-    return load_reader(run / "reader", torch.device("cpu")), Rivals.load(scorer, run / "out")
+def parts(made) -> tuple[Any, Any]:
+    """A reader and all rivals, as they are before their training."""
+    scorer = Scorer.from_pretrained(made / "scorer")
+    torch.manual_seed(1)
+    found: dict[str, Any] = {name: Scorer(ScorerConfig(width=32)).eval() for name in SCORERS}
+    found["rgb"] = Scorer(ScorerConfig(width=32, channels=RGB)).eval()
+    found["tension"] = TensionBalancer()
+    found["adaptive"] = AdaptiveTensionBalancer(AdaptiveConfig(query_width=scorer.config.query_width))
+    assert found.keys() == KINDS.keys()
+    rivals = Rivals(scorer.eval(), found, dict.fromkeys((*found, "scorer"), 1.0))
+    return load_reader(made / "reader", torch.device("cpu")), rivals
 
 
 def measured(parts: tuple[Any, Any], plan: Measuring, **how: Any) -> dict[str, Any]:
@@ -159,9 +175,11 @@ def test_an_interrupted_measurement_goes_on_where_it_stood(parts, joined, tmp_pa
     assert train_hypotheses.RoundsKept.of(tmp_path, plan, parts[1], "other weights").load() == []
 
 
-def test_a_folder_stays_with_the_reader_it_began_with(run):
-    Scorer(ScorerConfig(width=32)).save_pretrained(run / "another")
-    given = arguments(run)
-    given[given.index("--scorer") + 1] = str(run / "another")
+def test_a_folder_stays_with_the_reader_it_began_with(made):
+    train_hypotheses.check_begun(made / "run", made / "reader", made / "scorer")
+    train_hypotheses.check_begun(made / "run", made / "reader", made / "scorer")
+    Scorer(ScorerConfig(width=32)).save_pretrained(made / "another")
+    given = arguments(made)
+    given[given.index("--scorer") + 1] = str(made / "another")
     with pytest.raises(InputError, match="another scorer; give a new --folder"):
         train_hypotheses.main(given)

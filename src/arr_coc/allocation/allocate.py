@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def allocate(
-    relevance: Relevance | np.ndarray | Tensor, budget: int, *, strategy: str = DEFAULT_STRATEGY, **how: Any
+    relevance: Relevance | np.ndarray | Tensor, budget: int | str, *, strategy: str = DEFAULT_STRATEGY, **how: Any
 ) -> Allocation:
     """Spend a budget on one relevance map.
 
     Args:
         relevance: (h, w) in [0, 1], an array, a tensor or a `Relevance`.
-        budget: Tokens that may be spent.
+        budget: Tokens that may be spent, or a share such as "25%".
         strategy: How relevance becomes regions.
         **how: The other arguments of `allocate_batch`: image_size, cell, canvas, levels, seed, and what a strategy
             takes.
@@ -57,7 +57,7 @@ def allocate(
 
 def _one_in_numpy(
     relevance: Relevance | np.ndarray,
-    budget: int,
+    budget: int | str,
     strategy: str,
     *,
     image_size: tuple[int, int] | None = None,

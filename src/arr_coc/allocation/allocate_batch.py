@@ -22,7 +22,7 @@ RelevanceLike = Relevance | np.ndarray | Tensor | Sequence[Relevance]
 
 def allocate_batch(
     relevance: RelevanceLike,
-    budget: int | Sequence[int],
+    budget: int | str | Sequence[int | str],
     *,
     image_size: tuple[int, int] | None = None,
     strategy: str = DEFAULT_STRATEGY,
@@ -34,9 +34,9 @@ def allocate_batch(
 ) -> list[Allocation]:
     """A batch of relevance maps (B, h, w) of pictures of one size → one `Allocation` each.
 
-    budget: one for all or one for each. image_size: (height, width) of the pictures as given; without it the maps are
-    taken to have one value for each cell. canvas: the size the backbone resizes the picture to. levels: the coarsest
-    level; by default 3, or coarser where the budget needs it. options: what a strategy takes by name
+    budget: one for all or one for each, tokens or "25%". image_size: (height, width) of the pictures as given; without
+    it the maps are taken to have one value for each cell. canvas: the size the backbone resizes the picture to. levels:
+    the coarsest level; by default 3, or coarser where the budget needs it. options: what a strategy takes by name
     (`Strategy.options`): `overview` (overlay: the most tokens of its overview), `criterion` (quadtree: mass,
     variance, peak), `shape` (controls: overlay or quadtree), `boxes` (oracle), `edges` (edge), `level` (top_k),
     `labels`, `saliency`, `parents`, `gaze` (clusters), `curve`, `steepness` (classic), `fovea` (saccades).
@@ -45,7 +45,7 @@ def allocate_batch(
     check_options(strategy, options)
     maps = as_maps(relevance)
     frame = Frame.of(maps, image_size, cell, canvas)
-    budgets = list(budget) if isinstance(budget, Sequence) else [budget]
+    budgets = list(budget) if isinstance(budget, Sequence) and not isinstance(budget, str) else [budget]
     if len(budgets) not in (1, len(maps)):
         raise InputError(f"got {len(budgets)} budgets for {len(maps)} relevance maps; give one, or one for each map")
     budgets = budgets * (len(maps) if len(budgets) == 1 else 1)

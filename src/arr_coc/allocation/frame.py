@@ -107,7 +107,7 @@ class Frame:
     def check_budget(self, budget: Any) -> tuple[int, tuple[str, ...]]:
         """The tokens that may be spent, and a note where more were allowed than the picture has."""
         count = check_budget(budget, self.full)
-        if budget <= self.full:
+        if isinstance(budget, str) or budget <= self.full:
             return count, ()
         return count, (f"budget {budget} is above the {self.full} tokens of the whole picture: all of it is seen",)
 

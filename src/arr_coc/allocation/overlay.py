@@ -14,9 +14,10 @@ The order in which leaves are wanted is a sort, not a loop:
 A leaf whose ground is wholly covered by finer ones would be a wasted token: it counts nothing, and where only one of
 its quarters can still be seen it becomes that quarter. That makes the tokens of a set of nodes the rank of their
 indicator functions: the longest beginning of the order whose rank is within the budget has exactly the budget's rank,
-and with the budget of the full picture nothing but all the cells is left. More relevance never means less detail:
-raising a cell moves it forward at least as far as any leaf around it, and among leaves of level 1 and more the coarser
-always come before those inside them.
+and with the budget of the full picture nothing but all the cells is left. More relevance never takes a
+leaf away from a place: raising a cell moves it forward at least as far as any leaf around it, and among leaves of level
+1 and more the coarser always come before those inside them. But a leaf that had become the one quarter still seen of it
+may be whole again, where its neighbours, which rise with the mean around them, took the token of another quarter.
 
 With `order="overview_first"` the overview stands first and whole, also where finer leaves hide it: it is then the same
 for every question about a picture, and what a model made of it can be kept. The finer leaves come behind it, for what

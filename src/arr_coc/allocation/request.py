@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..core.checks import of_kind, shown, whole, whole_size
+from ..core.checks import as_number, of_kind, percentage, share_of, shown, whole, whole_size
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, MOST_CELLS
 from .distance import check_scale
@@ -135,7 +135,7 @@ class Request:
         """Tokens that may be spent on a picture that costs `full` at level 0 everywhere; it may be above that."""
         if self.budget is not None and not isinstance(self.budget, Sequence):
             return self.budget
-        return max(1, math.floor((DEFAULT_KEEP if self.keep is None else self.keep) * full + 1e-9))
+        return share_of(full, DEFAULT_KEEP if self.keep is None else self.keep)
 
     def tokens(self, full: int) -> int:
         """Tokens to spend on such a picture: a budget above its full count means all of it."""
@@ -160,13 +160,13 @@ def check_amount(budget: Any = None, keep: Any = None) -> tuple[Any, float | Non
     if budget is not None and keep is not None:
         raise InputError(f"both budget={budget} and keep={keep} were given; give one of them")
     if isinstance(budget, str) and budget.strip().endswith("%"):
-        budget, keep = None, _percentage(budget, "budget")
+        budget, keep = None, percentage(budget, "budget")
     if isinstance(keep, str):
-        keep = _percentage(keep, "keep") if keep.strip().endswith("%") else _number(keep)
+        keep = percentage(keep, "keep") if keep.strip().endswith("%") else as_number(keep)
     if keep is not None and not (isinstance(keep, int | float) and not isinstance(keep, bool) and 0 < keep <= 1):
         raise InputError(f"keep {keep!r} is not a share above 0 and up to 1; give for example 0.25 or 25%")
     if isinstance(budget, str):
-        budget = _number(budget)
+        budget = as_number(budget)
     if isinstance(budget, Sequence) and not isinstance(budget, str):
         budget = [whole(one, "budget", 1) for one in budget]
     elif budget is not None:
@@ -215,17 +215,3 @@ def check_device(device: str) -> None:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"device {device!r} cannot be used ({reason}); use cpu") from error
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _percentage(text: str, name: str) -> float:
-    share = _number(text.strip().removesuffix("%"))
-    if isinstance(share, str) or not 0 < share <= 100:
-        raise InputError(f"{name} {text!r} is not a percentage above 0 and up to 100; give for example 25%")
-    return share / 100

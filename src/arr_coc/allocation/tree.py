@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import Array
-from ..core.checks import whole, whole_size
+from ..core.checks import percentage, share_of, whole, whole_size
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL
 from ..pricing.tables import table_for
@@ -283,16 +283,20 @@ def tree_for(
 
 
 def check_budget(budget: object, full: int) -> int:
-    """A whole number of tokens, at least 1. A budget above `full` is a ceiling, no mistake: it means `full`."""
+    """A whole number of tokens, at least 1, or a share such as "25%". A budget above `full` is a ceiling, no mistake:
+    it means `full`."""
+    if isinstance(budget, str) and budget.strip().endswith("%"):
+        return share_of(full, percentage(budget, "budget"))
     try:
         return min(whole(budget, "budget", 1), full)
     except InputError as error:
-        raise InputError(f"{error}; this picture costs {full} tokens in full, for a share of that use keep=") from None
+        told = f"{error}; this picture costs {full} tokens in full, for a share of that give for example 25%"
+        raise InputError(told) from None
 
 
 def tokens_for(
     image_size: Any,
-    budget: int | None = None,
+    budget: int | str | None = None,
     *,
     strategy: str = "overlay",
     cell: int = DEFAULT_CELL,
@@ -305,7 +309,8 @@ def tokens_for(
 
     Args:
         image_size: (height, width), or a list of them: what all of these pictures cost together.
-        budget: Tokens that may be spent; None is the full count. Of a list, that of each, or with `total` that of all.
+        budget: Tokens that may be spent, or a share such as "25%"; None is the full count. Of a list, that of each, or
+            with `total` that of all.
         strategy: "quadtree" reaches only some counts: the largest one at or below the budget.
         cell: Pixels of one token at level 0.
         canvas: (height, width) to which the model resizes the picture.
@@ -321,6 +326,8 @@ def tokens_for(
         1024
         >>> tokens_for((1024, 1024), 251)
         251
+        >>> tokens_for((1024, 1024), "25%")
+        256
         >>> tokens_for((1024, 1024), 251, strategy="quadtree")
         250
         >>> tokens_for((1024, 1024), model="gpt-4o")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -38,6 +39,27 @@ def positive(value: Any, name: str) -> float:
     if not number or not 0 < value <= sys.float_info.max:
         raise InputError(f"{name} must be a number above 0, got {shown(value)}")
     return float(value)
+
+
+def as_number(text: str) -> float | str:
+    """A number that was given as text; the text where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def percentage(text: str, name: str) -> float:
+    """The share that "25%" means, or one clear line."""
+    share = as_number(text.strip().removesuffix("%"))
+    if isinstance(share, str) or not 0 < share <= 100:
+        raise InputError(f"{name} {text!r} is not a percentage above 0 and up to 100; give for example 25%")
+    return share / 100
+
+
+def share_of(full: int, share: float) -> int:
+    """Tokens of a share of `full`: at least one, and never more than the share."""
+    return max(1, math.floor(share * full + 1e-9))
 
 
 def of_kind(value: Any, kind: type, name: str) -> Any:

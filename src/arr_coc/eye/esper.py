@@ -25,6 +25,7 @@ from ..allocation.gains import node_sums
 from ..allocation.request import Budget, Request, Share, check_question, check_request
 from ..allocation.tree import check_budget, tree_for
 from ..core import arrays
+from ..core.checks import share_of
 from ..core.errors import InputError
 from ..core.folders import MINI, WEIGHTS
 from ..core.kept import PictureStore, pixels_key
@@ -369,7 +370,7 @@ class Examination:
         """Visual tokens that all passes together may spend on a picture that costs `full`."""
         if self.request.budget is not None:
             return check_budget(self.request.budget, full)
-        return max(1, int((self.request.keep or DEFAULT_TOTAL) * full + 1e-9))
+        return share_of(full, self.request.keep or DEFAULT_TOTAL)
 
 
 @dataclass

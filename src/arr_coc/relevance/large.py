@@ -115,7 +115,7 @@ def read_tiles(
     down = np.minimum(np.arange(rows) * coarse.map.shape[0] // rows, coarse.map.shape[0] - 1)
     across = np.minimum(np.arange(cols) * coarse.map.shape[1] // cols, coarse.map.shape[1] - 1)
     found = UNREAD * coarse.map[np.ix_(down, across)]
-    worth = tile_worth(coarse.map, pixels)
+    worth = tile_worth(coarse.map, pixels, TILE)
     places = [divmod(place, worth.shape[1]) for place in range(worth.size)]
     parts = [np.ascontiguousarray(pixels[row * TILE : (row + 1) * TILE, col * TILE : (col + 1) * TILE])
              for row, col in places]  # fmt: skip

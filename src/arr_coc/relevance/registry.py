@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
@@ -262,10 +263,13 @@ def source_names() -> tuple[str, ...]:
 
 def names_for(offers: Iterable[str] = ("pixels", "texture")) -> tuple[str, ...]:
     """Names of sources that need no more than this, for a page or a menu to choose from. Those of other packages are
-    named without being loaded; one that needs more says so when it is asked."""
-    sources = (*BUILT_IN.values(), *_ADDED.values())
-    own = [source.name for source in sources if source.needs <= set(offers) and not source.option_needed]
-    return tuple(dict.fromkeys((*own, *plugins(GROUP))))
+    loaded to know; one that cannot be is left out."""
+    sources = [*BUILT_IN.values(), *_ADDED.values()]
+    for name in plugins(GROUP):
+        with suppress(InputError):
+            sources.append(_of_entry_point(name))
+    fitting = [source.name for source in sources if source.needs <= set(offers) and not source.option_needed]
+    return tuple(dict.fromkeys(fitting))
 
 
 def find_source(relevance: Any) -> Source:

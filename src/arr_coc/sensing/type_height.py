@@ -7,17 +7,15 @@ photograph seldom do. What is left of a row is its letters; two in three of them
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock
 from typing import NamedTuple
-from zlib import crc32
 
 import numpy as np
 
 from ..core.checks import shown
 from ..core.errors import InputError
+from ..core.kept import ByteStore, PictureStore, pixels_key
 from ..pictures.words import Words, chains
 
 CELL = 16  # pixels of one value of the map
@@ -40,9 +38,7 @@ SHORTEST, SURE = 2, 3  # letters of a row, and of one that is hardly anything el
 FEWEST, SHARE = 12, 0.3  # pieces in such rows, in all and of all pieces: below, what stands out is not type
 TALLER, CAPITAL = 75, 1.06  # percentile of the pieces' heights, and times that for a capital
 KNOWN, SENSED, NONE = "words", "sensed", "none"
-KEPT = 8  # pictures whose letters are remembered
-_letters: OrderedDict[tuple[int, ...], TypeHeight] = OrderedDict()
-_lock = Lock()
+_letters = ByteStore(1 << 20)  # some dozens of pages
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,20 +242,10 @@ def _placed(boxes: np.ndarray, heights: np.ndarray, size: tuple[int, int], sourc
 
 
 def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, int] | None = None) -> TypeHeight:
-    """`type_height`, remembered for the last few pictures: the scorer and several questions are about one."""
+    """`type_height`, remembered for the last pictures: the scorer and several questions are about one."""
     if words is not None and len(words):
         return type_height(pixels, words, size)
-    key = (*pixels.shape, *(size or ()), crc32(np.ascontiguousarray(pixels).data))
-    with _lock:
-        if key in _letters:
-            _letters.move_to_end(key)
-            return _letters[key]
-    found = type_height(pixels, size=size)
-    with _lock:
-        _letters[key] = found
-        while len(_letters) > KEPT:
-            _letters.popitem(last=False)
-    return found
+    return PictureStore(_letters, pixels_key(pixels)).made(size, lambda: type_height(pixels, size=size))
 
 
 def height_channel(array: np.ndarray) -> np.ndarray:
