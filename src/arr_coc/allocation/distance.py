@@ -190,7 +190,7 @@ def choose_distance(
     if scale is None:
         scale = 1.0 if grip is None else AUTO
     if not isinstance(scale, str):
-        return Distance(scale, notes=() if scale == 1 else (f"read {scale:g} times as large",))
+        return Distance(scale, notes=() if scale == 1 else (f"read {scale:.3g} times as large",))
     if tokens >= full:
         return Distance()
     grip = grip or Grip.cautious()
@@ -212,7 +212,7 @@ def choose_distance(
     tall = weighted_quantile(heights, weights, 0.5)
     notes = () if grip.measured else (grip.note(),)
     if times != 1:
-        how = f"read {times:g} times as large" if finest == 0 else f"level −1 reads {times:g} times as large"
+        how = f"read {times:.3g} times as large" if finest == 0 else f"level −1 reads {times:.3g} times as large"
         notes = (
             f"{how}: letters of {tall:.0f} pixels, and {_whose(grip)} of {grip.low:.0f} to {grip.high:.0f}",
             *notes,
