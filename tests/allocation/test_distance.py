@@ -16,11 +16,11 @@ from arr_coc.allocation.allocate_batch import allocate_batch
 from arr_coc.allocation.distance import (
     Distance,
     at_distance,
-    best_scale,
     cell_heights,
     check_scale,
     choose_distance,
     finely_seen,
+    scale_choice,
     scale_limits,
     scale_of,
 )
@@ -196,7 +196,7 @@ def test_heights_of_cells_are_the_lowest_in_each():
 def test_a_chosen_scale_reads_at_least_as_well_and_has_a_cell_for_every_token(height, tokens):
     limits = scale_limits((640, 640), 400, tokens, MINI)
     heights, weights = np.array([height]), np.array([1.0])
-    times = best_scale(MINI, heights, weights, limits)
+    times = scale_choice(MINI, heights, weights, limits).best()
     assert limits[0] <= times <= limits[1]
     assert MINI.reading(height * times) >= MINI.reading(height) - 1e-9
     assert times == 1 or 400 * times**2 >= tokens
