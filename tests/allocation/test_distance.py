@@ -31,6 +31,7 @@ from arr_coc.core.folders import part_folder
 from arr_coc.core.values import Allocation
 from arr_coc.draw import homunculus
 from arr_coc.draw.grip import grip_picture
+from arr_coc.draw.legend import level_rows
 from arr_coc.sensing.type_height import type_height
 
 MINI = Grip.known("mini")
@@ -164,6 +165,10 @@ def test_level_minus_one_is_a_cell_of_half_the_side_and_is_told():
     found = at_distance(plain, Distance(1.0, -1), plain.full)
     assert found.told_levels.min() == -1
     assert found.levels.min() == 0
+    assert sum(found.tokens_by_level().values()) == found.tokens
+    assert min(found.tokens_by_level()) == -1
+    assert [row.told for row in level_rows(found)] == sorted(found.tokens_by_level())
+    assert [row.level for row in level_rows(found)] == sorted(plain.tokens_by_level())
     document = found.to_json()
     assert document["schema"] == 3
     assert min(region["level"] for region in document["regions"]) == -1

@@ -220,7 +220,7 @@ def document(watched: Watched, answer: Answer | None, clip: str) -> dict[str, An
             "similarity": seen.similarity,
             **({} if seen.foreseen is None else {"foreseen": seen.foreseen}),
             "looked": seen.looked,
-            "finest": int(seen.allocation.told_levels.min()),
+            "finest": min(seen.allocation.tokens_by_level()),
             **seen.features,
         }
         for seen, time in zip(watched.frames, watched.seconds, strict=True)
