@@ -328,6 +328,10 @@ def test_documents_are_opened_for_vllm_at_the_pages_that_get_tokens(server, tmp_
     assert [wish["budget"] for wish in server.wishes(json.loads(json.dumps(wishes)), 8)] == [
         wish["budget"] for wish in wishes
     ]
+    # The page in question is seen from where the caller says, what is shown small as it is.
+    nearer = open_documents(chat, {"budget": 40, "total": True, "scale": 1.5})[1]["arr_coc"]
+    assert nearer[marks.index("Page 3 of 12:")]["scale"] == 1.5
+    assert {wish["scale"] for wish in nearer} == {1.0, 1.5}
     each = open_documents(chat, {"budget": 12})[1]["arr_coc"]
     assert sum(wish["budget"] for wish in each) == 24
     for wish, line in (({"leaves": []}, "leaves is not for documents"), ({"budget": 0}, "at least 1")):
