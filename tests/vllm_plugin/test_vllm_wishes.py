@@ -220,6 +220,12 @@ def test_a_server_does_not_start_on_bad_defaults(given):
         VllmServer.of(given)
 
 
+def test_a_server_does_not_start_beside_a_damaged_grip(tmp_path):
+    (tmp_path / "grip.json").write_text("{")
+    with pytest.raises(InputError, match=r"^[^\n]+is not the grip of a model[^\n]+$"):
+        VllmServer.of(None, str(tmp_path))
+
+
 def test_a_picture_with_its_overview_first_is_two_items_and_only_the_second_hangs_on_the_question(server, street, eye):
     given = {"order": "overview_first", "budget": 64, **ANY}
     pink, blue = (
