@@ -16,11 +16,11 @@ from arr_coc.allocation.allocate_batch import allocate_batch
 from arr_coc.allocation.distance import (
     Distance,
     at_distance,
-    best_scale,
     cell_heights,
     check_scale,
     choose_distance,
     finely_seen,
+    scale_choice,
     scale_limits,
     scale_of,
 )
@@ -31,6 +31,7 @@ from arr_coc.core.folders import part_folder
 from arr_coc.core.values import Allocation
 from arr_coc.draw import homunculus
 from arr_coc.draw.grip import grip_picture
+from arr_coc.draw.legend import level_rows
 from arr_coc.sensing.type_height import type_height
 
 MINI = Grip.known("mini")
@@ -164,6 +165,10 @@ def test_level_minus_one_is_a_cell_of_half_the_side_and_is_told():
     found = at_distance(plain, Distance(1.0, -1), plain.full)
     assert found.told_levels.min() == -1
     assert found.levels.min() == 0
+    assert sum(found.tokens_by_level().values()) == found.tokens
+    assert min(found.tokens_by_level()) == -1
+    assert [row.told for row in level_rows(found)] == sorted(found.tokens_by_level())
+    assert [row.level for row in level_rows(found)] == sorted(plain.tokens_by_level())
     document = found.to_json()
     assert document["schema"] == 3
     assert min(region["level"] for region in document["regions"]) == -1
@@ -196,7 +201,7 @@ def test_heights_of_cells_are_the_lowest_in_each():
 def test_a_chosen_scale_reads_at_least_as_well_and_has_a_cell_for_every_token(height, tokens):
     limits = scale_limits((640, 640), 400, tokens, MINI)
     heights, weights = np.array([height]), np.array([1.0])
-    times = best_scale(MINI, heights, weights, limits)
+    times = scale_choice(MINI, heights, weights, limits).best()
     assert limits[0] <= times <= limits[1]
     assert MINI.reading(height * times) >= MINI.reading(height) - 1e-9
     assert times == 1 or 400 * times**2 >= tokens

@@ -101,6 +101,34 @@ def test_asking_answers_as_ask_does(tmp_path: Path) -> None:
     assert found["source"][0] == "scorer"
 
 
+@pytest.mark.parametrize("asking", [False, True])
+def test_rows_are_read_from_where_they_are_told_and_say_so(asking: bool) -> None:
+    street = Path(__file__).parents[2] / "src" / "arr_coc" / "examples" / "street.png"
+    looker = Looker(LookerOptions(ask=asking, budget=24, scale=0.5, relevance="detail"))
+    found = looker({"path": [str(street)], "query": ["Who signed it?"]})
+    assert (found["error"][0], found["scale"][0], found["tokens"][0], found["full"][0]) == ("", 0.5, 24, 768)
+    leaves = np.frombuffer(found["leaves"][0], dtype="<i2").reshape(-1, 3)
+    assert len(leaves) == 24
+    assert leaves[:, :2].max() < 16  # of the 12 × 16 cells of half a picture
+
+
+def test_rows_are_read_several_times_within_their_budget() -> None:
+    from arr_coc import ask
+
+    street = Path(__file__).parents[2] / "src" / "arr_coc" / "examples" / "street.png"
+    found = Looker(LookerOptions(ask=True, budget=24, readings=3))({"path": [str(street)], "query": ["Who signed it?"]})
+    alone = ask(street, "Who signed it?", 24, readings=3)
+    assert len(alone.passes) == 3
+    assert (found["text"][0], found["tokens"][0]) == (alone.text, alone.tokens)
+    assert found["uncertainty"][0] == pytest.approx(alone.uncertainty, abs=1e-4)
+
+
+def test_settings_name_the_distance_only_where_it_was_given() -> None:
+    """A folder of rows from before there was one goes on."""
+    assert not {"scale", "readings"} & LookerOptions().settings().keys()
+    assert LookerOptions(scale=2.0, readings=3).settings().items() >= {"scale": 2.0, "readings": 3}.items()
+
+
 def test_rows_are_made_on_the_threads_that_were_asked_for_and_the_others_come_back(monkeypatch) -> None:
     import torch
 
@@ -230,6 +258,10 @@ def test_a_row_that_comes_twice_is_written_once_also_after_a_restart(tmp_path: P
         (("--every", "-1"), "every"),
         (("--budget", "0"), "budget"),
         (("--model", "mini"), "--ask"),
+        (("--readings", "3"), "--ask"),
+        (("--ask", "--readings", "9"), "readings must be"),
+        (("--scale", "0"), "is not possible; give auto"),
+        (("--scale", "nan"), "is not possible; give auto"),
         (("--address", "auto"), "--engine ray"),
         (("--strategy", "classic"), "leaves"),
         (("--relevance", "glance"), "glance"),

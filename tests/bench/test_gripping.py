@@ -7,10 +7,12 @@ import json
 import numpy as np
 import pytest
 
+from arr_coc.allocation.distance import ScaleChoice
 from arr_coc.allocation.grip import Grip
+from arr_coc.app.cli import main
 from arr_coc.core.values import Answer
 from arr_coc.sensing.type_height import type_height
-from arr_coc_lab.bench import gripping
+from arr_coc_lab.bench import grip_constants, gripping
 from arr_coc_lab.bench.grip import AUTO, LARGER_AUTO, NEEDLE, ONE, SCALES, SEVERAL, bars_of, enlarged, ways_at
 from arr_coc_lab.bench.gripping import TextCell, measure, sample
 
@@ -95,6 +97,76 @@ def test_the_bars_are_told_with_what_was_measured():
     assert found["needle: auto minus ×1"][1] == "kept"
     assert len([name for name in found if "best size" in name]) == 2
     assert {f"×{scale:g}" for scale in SCALES} | {ONE, AUTO, SEVERAL} <= {way.name for way in ways_at(0.125)}
+
+
+# ---- the numbers of the rule -----------------------------------------------------------------------------------------
+
+
+def read(source: str, gain: float, fine: float, right: bool) -> grip_constants.ReadQuestion:
+    """A question of which twice the size reads `gain` times as much, with `fine` of what is needed under fine tokens;
+    right: whether it is answered there, and not as it is given, or the other way round."""
+    choice = ScaleChoice(np.array([1.0, 2.0]), np.array([1.0, gain]), np.array([1.0, fine]))
+    return grip_constants.ReadQuestion(source, {1.0: float(not right), 2.0: float(right)}, choice)
+
+
+@pytest.mark.parametrize("limit", [1.05, 1.2, 1.4])
+def test_the_number_that_tells_gains_from_losses_is_found(limit):
+    gains = np.linspace(1.01, 1.6, 60)
+    found = [read(source, gain, 1.0, gain >= limit) for gain in gains for source in ("needle", "printed pages")]
+    document = grip_constants.report_of(found, {}).document
+    assert document["worth"] == limit
+    assert document["coarsely"] == 0.8, "what decides nothing stays as it is"
+    assert document["n"] == 120
+
+
+def test_how_much_coverage_counts_is_found():
+    """All letters gain, and it is wrong to take it where the tokens do not cover what is needed."""
+    found = [read("needle", 1.5, fine, fine > 0.5) for fine in np.linspace(0.02, 1, 50)]
+    worth, coarsely = (grip_constants.report_of(found, {}).document[name] for name in ("worth", "coarsely"))
+    assert coarsely < 0.8
+    assert (1.5 * (coarsely + (1 - coarsely) * 0.5)) == pytest.approx(worth, abs=0.12)
+
+
+def test_both_sources_count_alike_and_nothing_is_derived_from_what_it_is_judged_by():
+    found = [read("needle", 1.3, 1.0, False)] * 3 + [read("printed pages", 1.3, 1.0, True)] * 1
+    assert grip_constants.weights_of(found).tolist() == pytest.approx([2 / 3] * 3 + [2.0])
+    scores = {(1.0, 0.8): np.array([1.0, 0.0, 1.0, 0.0]), (1.5, 0.8): np.array([0.0, 1.0, 0.0, 1.0])}
+    # What is best for even questions is worst for the odd ones: derived crosswise it gains nothing.
+    assert grip_constants.crossed(scores, np.zeros(4)).value == 0
+
+
+def test_drawn_questions_are_about_what_stands_there_and_again_alike():
+    first, again = (list(grip_constants.drawn_pages(2, 3, None)) for _ in range(2))
+    for one, other in zip(first, again, strict=True):
+        assert (one.text, one.answer) == (other.text, other.answer)
+        np.testing.assert_array_equal(one.pixels, other.pixels)
+        assert one.answer
+        assert one.pixels.shape == (768, 1024, 3)
+        assert one.score(one.answer) == 1
+    names = [one.name for one in grip_constants.drawn_needles(9, 3)]
+    assert len(set(names)) == 9
+
+
+def test_constants_are_derived_by_one_command_that_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(grip_constants, "SIZES", (0.7, 1.0))
+    run = ["bench", "grip", "--constants", "--n", "2", "--out", str(tmp_path), "--json"]
+    for _ in range(2):
+        with pytest.raises(SystemExit) as ended:
+            main(run)
+        assert not ended.value.code
+        document = json.loads(capsys.readouterr().out)
+        assert document["n"] == 4
+        rows = (tmp_path / "constants_answers.jsonl").read_text().splitlines()
+        assert len(rows) == 8, "the second time nothing is read"
+    for more, line in ((["--data", "x"], "draws its own pictures"), (["--keeps", "1/4 1/8"], "one share")):
+        with pytest.raises(SystemExit) as ended:
+            main([*run, *more])
+        assert ended.value.code == 2
+        assert line in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "grip", "--n", "2"])
+    assert ended.value.code == 2
+    assert "give --data FOLDER, or --constants" in capsys.readouterr().err
 
 
 def test_an_enlarged_picture_is_as_if_given_so():

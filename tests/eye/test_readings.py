@@ -12,6 +12,7 @@ import arr_coc
 from arr_coc.core.errors import InputError
 from arr_coc.core.unsure import comparable
 from arr_coc.core.values import Allocation, Answer, Pass
+from arr_coc.eye.chat import Turn
 from arr_coc.eye.light import quick_eye
 from arr_coc.eye.readings import joined_answer, read_several
 
@@ -85,6 +86,45 @@ def test_ask_reads_again_within_the_budget_and_says_so():
     if len(found.passes) > 1:
         assert any("readings" in note for note in found.notes)
         assert len({step.allocation.scale for step in found.passes}) == len(found.passes)
+
+
+def test_a_stream_says_the_surest_of_several_readings_at_once():
+    eye = quick_eye().set_image(STREET)
+    speaking = eye.stream(QUERY, 12, readings=3)
+    pieces = []
+    while True:
+        try:
+            pieces.append(next(speaking))
+        except StopIteration as ended:
+            answer = ended.value
+            break
+    assert pieces == [answer.text]
+    assert answer.tokens <= 12
+    assert [step.tokens for step in answer.passes] == [4] * len(answer.passes)
+
+
+def test_readings_share_a_budget_that_is_given_as_a_list_and_a_ceiling_holds_for_all_of_them():
+    asked = []
+
+    def ask(query, budget, scale=None, **how):
+        asked.append(budget)
+        return answer("x", 0.9, budget)
+
+    read_several(ask, 2, "what?", [50], None, None, 400, {})
+    assert asked == [25, 25]
+    asked.clear()
+    found = read_several(ask, 3, "what?", 90, None, None, 400, {"ceiling": 30})
+    assert asked == [10, 10, 10]
+    assert any("more than 30 tokens" in note for note in found.notes)
+    with pytest.raises(InputError, match="got 2 budgets"):
+        read_several(ask, 2, "what?", [50, 60], None, None, 400, {})
+
+
+def test_several_readings_are_of_one_picture():
+    eye = quick_eye().set_image(STREET)
+    two = [Turn("user", (STREET, STREET, QUERY))]
+    with pytest.raises(InputError, match="one picture, and 2 are shown"):
+        eye.ask(two, 48, readings=2)
 
 
 @pytest.mark.parametrize("wrong", [0, 9, 1.5, "three"])

@@ -7,20 +7,32 @@ import contextlib
 import io
 import json
 from dataclasses import replace
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from arr_coc.app.microscope.ask_tab import REMEMBERED, PastQuestion, remembered, show_answer, tell_answer
+from arr_coc import look
+from arr_coc.allocation.grip import Grip
+from arr_coc.app.microscope.ask_tab import (
+    REMEMBERED,
+    PastQuestion,
+    grip_figures,
+    remembered,
+    show_answer,
+    tell_answer,
+)
 from arr_coc.app.microscope.compare_tab import OFFERED, show_comparison
 from arr_coc.app.microscope.kit import json_file, lines_file, png_file
-from arr_coc.app.microscope.linking import PageState
+from arr_coc.app.microscope.linking import PageState, read_link
 from arr_coc.app.microscope.passes_tab import show_passes
 from arr_coc.app.microscope.textures_tab import show_textures
 from arr_coc.app.microscope.ways_tab import show_balance, show_ways
 from arr_coc.core.errors import InputError
+from arr_coc.core.folders import EXAMPLES
 from arr_coc.core.values import Allocation, compare
+from arr_coc.pictures.load import load_picture
 from arr_coc_lab.bench.report import Quantity
 from arr_coc_lab.microscope.numbers_tab import show_hypotheses, show_numbers
 
@@ -61,6 +73,35 @@ def test_ask_exports_what_it_shows(desk, drawn, tmp_path, monkeypatch):
     assert Allocation.from_json(json.loads(data)) == shown.kept.allocation
     assert Image.open(io.BytesIO(opened(png_file(shown))[1])).width == 1280
     assert opened(lines_file(shown))[1].decode() == shown.lines
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_ask_from_another_distance_is_told_and_runs_again(desk, drawn, tmp_path, monkeypatch, passes):
+    path, state = drawn
+    state = replace(state, scale=0.5, passes=passes)
+    shown = show_answer(desk, path, state, 16)
+    assert shown.kept.allocation.scale == 0.5
+    assert shown.kept.tokens == 16
+    assert read_link(dict(parse_qsl(shown.link))) == (state, [])
+    names, _ = run_lines(shown.lines, tmp_path, monkeypatch)
+    assert names["allocation"] == shown.kept.allocation
+    with pytest.raises(InputError, match="is not possible"):
+        show_answer(desk, path, replace(state, scale=0.1), 16)
+
+
+def test_the_grip_of_the_model_stands_beside_the_answer_where_there_are_letters():
+    picture, blank = load_picture(EXAMPLES / "form.png"), load_picture(np.full((256, 256, 3), 250, np.uint8))
+    grip = Grip.known("mini")
+    (plain,), (nearer,) = (
+        grip_figures(picture, look(picture, "What is the date?", 64, relevance="detail", scale=scale), grip)
+        for scale in (1, 2)
+    )
+    assert (plain.pixels != nearer.pixels).any()
+    heights = [int(one.caption.split(" as the model")[0].split()[-1]) for one in (plain, nearer)]
+    assert heights[1] == pytest.approx(2 * heights[0], abs=1)
+    laid = look(blank, "What is the date?", 16, relevance="detail")
+    assert grip_figures(blank, laid, grip) == grip_figures(picture, laid, None) == []
+    assert Grip.of(grip.to_json()) == grip
 
 
 def test_ask_with_passes_and_the_strip_run_again(desk, drawn, tmp_path, monkeypatch):

@@ -63,7 +63,7 @@ def test_the_queue_has_a_limit():
         small = build_app(desk, limits=PageLimits(queue=2))
         blocks = small.application.routes[-1].app.get_blocks()  # type: ignore[attr-defined]
         number = next(one["id"] for one in blocks.config["dependencies"] if one["api_name"] == "ask")
-        data = [None, None, "What is it?", 4, 25, "mini", 1]
+        data = [None, None, "What is it?", 4, 25, "mini", 1, 0]
 
         async def crowd() -> list[int]:
             # Nobody serves this queue, so that everything put into it waits.

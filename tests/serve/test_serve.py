@@ -100,6 +100,42 @@ def test_a_caller_may_say_where_to_look(server: Served, wanted: Callable[..., An
     assert server.ask(own={"budget": 24, "words": words}).arr_coc["relevance"].startswith("relevance 'words'")
 
 
+def test_a_picture_is_read_from_where_the_request_says(server: Served, wanted: Callable[..., Any]) -> None:
+    for scale in ("auto", 0.5, 1, 2):
+        said = server.ask(own={"budget": 24, "scale": scale, "want": ["allocation"]})
+        assert said.arr_coc["allocation"] == wanted(PINK, budget=24, scale=scale).allocation.to_json()
+        assert said.arr_coc["allocation"].get("scale", 1) == (1 if scale == "auto" else scale)
+
+
+def test_several_readings_are_those_of_ask_within_one_budget(server: Served, wanted: Callable[..., Any]) -> None:
+    """Nobody signed it, so no reading is sure."""
+    query = "Who signed it?"
+    answer = wanted(query, budget=9, readings=3)
+    assert len(answer.passes) == 3
+    own = {"budget": 9, "readings": 3, "want": ["allocation"]}
+    said = server.ask(query, own=own)
+    assert said.choices[0].message.content == answer.text
+    assert said.arr_coc["tokens"] == answer.tokens == 9
+    assert said.arr_coc["uncertainty"] == pytest.approx(answer.uncertainty, abs=1e-4)
+    assert said.arr_coc["allocation"] == [one.allocation.to_json() for one in answer.passes]
+    assert any("3 readings" in note for note in said.arr_coc["notes"])
+    assert said.usage.prompt_tokens > 3 * len(query)
+    chunks = list(server.ask(query, own=own, stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == answer.text
+    assert chunks[0].arr_coc["tokens"] == 9
+    sure = server.ask(own={"budget": 90, "readings": 3})
+    assert (sure.choices[0].message.content, sure.arr_coc["tokens"]) == ("COFFEE", 30)
+
+
+def test_readings_are_no_way_around_the_servers_limits(serving: Callable[..., Any]) -> None:
+    with serving(max_budget=12) as served:
+        said = served.ask(own={"budget": 90, "readings": 3})
+        assert said.arr_coc["tokens"] <= 12
+        assert any("no picture may cost more than 12" in note for note in said.arr_coc["notes"])
+        two = refusal(served, PINK, data_url(SIGNS), data_url(SIGNS), own={"readings": 2})
+        assert two == (400, "arr_coc.readings is of one picture, and this request shows 2; leave it out")
+
+
 def test_what_cannot_be_answered_is_one_line(server: Served) -> None:
     address = "http://127.0.0.1:9/x.png"
     for own, part in (
@@ -113,6 +149,8 @@ def test_what_cannot_be_answered_is_one_line(server: Served) -> None:
         ({"allocation": {"schema": 1}}, "allocation"),
         ({"want": ["weights"]}, "want"),
         ({"tokens": 9}, "arr_coc.tokens"),
+        *(({"scale": wrong}, "give auto") for wrong in (0, 1000, "near", True)),
+        *(({"readings": wrong}, "readings must be") for wrong in (0, 9, 1.5, "three")),
     ):
         status, words = refusal(server, own=own)
         assert (status, part in words) == (400, True), words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -14,6 +15,35 @@ from arr_coc.allocation.overlay import overlay, token_gains
 from arr_coc.video.answering import group_allocations
 from arr_coc.video.spending import demand_of, grow_forest, share_tokens
 from arr_coc.video.watching import watch
+
+
+@pytest.mark.parametrize("scale", [0.5, 1, 1.5, 2])
+def test_a_clip_seen_from_another_distance_costs_as_much(scale: float) -> None:
+    frames = scene(1, 3, step=4)
+    watched = watch(frames, "What number is on the red card?", budget=41, scale=scale)
+    side = 32 * round(8 * scale)
+    assert watched.tokens == 41
+    assert watched.full == 3 * 64
+    assert {one.scale for one in watched.allocations} == {scale}
+    assert {one.canvas or (one.height, one.width) for one in watched.allocations} == {(side, side)}
+    assert [one.tokens for one in group_allocations(watched, 2)] != []
+    assert {one.scale for one in group_allocations(watched, 2)} == {scale}
+
+
+def test_auto_enlarges_a_clip_whose_letters_are_small_and_by_default_none() -> None:
+    page = np.full((256, 256, 3), 250, np.uint8)
+    for number, line in enumerate(("Invoice 4821 of March", "Total amount due", "Reference HX 20391") * 3):
+        cv2.putText(page, line, (8, 24 + 24 * number), cv2.FONT_HERSHEY_SIMPLEX, 0.3, (20, 20, 20))
+    frames = [page, np.roll(page, 4, axis=0), np.roll(page, 8, axis=0)]
+    plain, nearer = (
+        watch(frames, "What is the total?", budget=60, grip="mini", **how) for how in ({}, {"scale": "auto"})
+    )
+    assert plain.distance.scale == 1
+    assert nearer.distance.scale > 1.2
+    assert nearer.tokens == plain.tokens == 60
+    assert any("times as large" in note for note in nearer.notes)
+    with pytest.raises(InputError, match="is not possible"):
+        watch(frames, "What is the total?", scale=0)
 
 
 @given(

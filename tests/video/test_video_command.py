@@ -76,6 +76,20 @@ def test_a_model_answers(clip, tmp_path, tiny, capsys, monkeypatch, reading: str
     assert (spent == found["tokens"]) if reading == "video" else (spent in one_frame and spent > min(one_frame))
 
 
+@pytest.mark.parametrize(("reading", "scale"), [("clearest", "2"), ("video", "0.5"), ("video", "2")])
+def test_frames_are_read_from_where_they_are_told_to_be(
+    clip, tmp_path, tiny, capsys, monkeypatch, reading, scale
+) -> None:
+    """As many tokens, on a grid of frames of another size, which the model then sees."""
+    monkeypatch.setattr("arr_coc.app.cli.video.write_files", lambda *_: {})
+    how = ("--model", tiny, "--reading", reading, "--scale", scale, "--frames", "3", "--budget", "40", "--json")
+    assert run(clip, QUERY, *how, "--out", str(tmp_path)) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["tokens"], found["full"], found["scale"]) == (40, 3 * 64, float(scale))
+    assert any(f"read {scale} times as large" in note for note in found["notes"])
+    assert isinstance(found["answer"]["text"], str)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -85,6 +99,7 @@ def test_a_model_answers(clip, tmp_path, tiny, capsys, monkeypatch, reading: str
         (("CLIP", QUERY, "--relevance", "taste"), "relevance='taste' is unknown"),
         (("CLIP", QUERY, "--budget", "2"), "does not fit 7 frames"),
         (("CLIP", QUERY, "--every", "0"), "every=0"),
+        *((("CLIP", QUERY, "--scale", wrong), "is not possible; give auto") for wrong in ("0", "nan", "1000", "near")),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(clip, capsys, tmp_path, arguments, words) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import io
 import json
+from copy import copy
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from small_pdf import small_pdf
 
 from arr_coc import Eye, look
+from arr_coc.allocation.distance import scaled_size
+from arr_coc.allocation.frame import in_picture
 from arr_coc.app.vllm.documents import open_documents
 from arr_coc.app.vllm.wishes import NO_QUESTION, VllmServer
 from arr_coc.core.errors import InputError
@@ -46,7 +49,19 @@ def street() -> torch.Tensor:
 
 def leaves(server: VllmServer, street: torch.Tensor, given=None, question=QUESTION, size=SIZE) -> np.ndarray:
     (wish,) = server.wishes(given, 1, question)
-    return server.leaves(json.loads(json.dumps(wish)), street, GRID, size)
+    return laid(server, wish, street, size=size)
+
+
+def laid(server: VllmServer, wish, picture: torch.Tensor, grid=GRID, size=SIZE) -> np.ndarray:
+    """The leaves of a wish as it comes out of vLLM's caches, on the grid of the distance that was chosen."""
+    wish = json.loads(json.dumps(wish))
+
+    def given() -> np.ndarray:
+        return (picture.permute(1, 2, 0) * 255).round().to(torch.uint8).numpy()
+
+    plan = server.plan(wish, picture, grid, size, given)
+    high, wide = scaled_size((grid.height, grid.width), plan.distance.times, grid.cell)
+    return server.leaves(wish, plan, VisualGrid(high // grid.cell, wide // grid.cell, high, wide), size)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +78,9 @@ def test_budget_is_exact_and_held_to_the_servers(server, street):
     assert len(leaves(server, street, {"budget": 400, **ANY})) == 400
     assert len(leaves(server, street, {"keep": 1.0, **ANY})) == 400
     (largest,) = server.wishes(server.largest, 1)
-    assert len(server.leaves(largest, street, GRID, SIZE)) == 400
+    assert len(laid(server, largest, street)) == 400
     free = VllmServer.of(None)
-    assert len(free.leaves(free.wishes(free.largest, 1)[0], street, GRID, SIZE)) == GRID.tokens
+    assert len(laid(free, free.wishes(free.largest, 1)[0], street)) == GRID.tokens
 
 
 def test_without_any_default_a_quarter_is_kept(street):
@@ -84,14 +99,16 @@ def test_another_question_is_another_wish_and_other_leaves(server, street):
 
 def test_words_of_the_caller_steer(server, street):
     words = [{"text": "Total", "box": [0.1, 0.8, 0.2, 0.85]}, {"text": "$9.10", "box": [0.8, 0.8, 0.9, 0.85]}]
-    found = leaves(server, street, {"words": words, "budget": 40}, "What is the total?")
+    found = leaves(server, street, {"words": words, "budget": 40, "scale": 1}, "What is the total?")
     finest = found[found[:, 2] == 0]
     assert len(finest)
     assert (np.abs(finest[:, 0] + 0.5 - 0.825 * 24) < 3).mean() > 0.8
     pixels = [
         {"text": one["text"], "box": [x * s for x, s in zip(one["box"], (1024, 768) * 2, strict=True)]} for one in words
     ]
-    assert np.array_equal(leaves(server, street, {"words": pixels, "budget": 40}, "What is the total?"), found)
+    assert np.array_equal(
+        leaves(server, street, {"words": pixels, "budget": 40, "scale": 1}, "What is the total?"), found
+    )
 
 
 def test_a_map_of_the_caller_steers(server, street):
@@ -146,12 +163,49 @@ def test_leaves_and_allocations_of_the_caller_are_taken(server, street, eye):
         ({"allocation": {"schema": 99}}, "schema"),
         (7, "must be an object"),
         ([{}, {}], "2 entries for 1 pictures"),
+        *(({"scale": wrong}, "is not possible; give auto") for wrong in (0, float("nan"), 1000, "near", True)),
+        ({"scale": 2, "leaves": [[0, 0, 0]]}, "leave it out"),
+        ({"scale": "auto", "order": "overview_first"}, "give a number"),
+        ({"readings": 3}, "reads a prompt once"),
     ],
 )
 def test_bad_wishes_are_one_line(server, street, given, line):
     with pytest.raises(InputError, match=r"^[^\n]+$") as error:
         leaves(server, street, given)
     assert line in str(error.value)
+
+
+def small_print() -> Image.Image:
+    """A page with letters of half the height that mini reads."""
+    picture = Image.new("RGB", SIZE[::-1], (250, 250, 246))
+    pen, font = ImageDraw.Draw(picture), ImageFont.load_default(8)
+    for number, line in enumerate(("Invoice 4821 of March", "Total amount due 91.20", "Reference HX 20391") * 8):
+        pen.text((40, 40 + number * 16), line, (20, 20, 20), font)
+    return picture
+
+
+@pytest.mark.parametrize("scale", [None, "auto", 0.5, 1, 2])
+def test_a_picture_is_read_from_the_distance_of_ask_and_the_budget_stays(server, eye, scale):
+    page, own = small_print(), {} if scale is None else {"scale": scale}
+    pixels = torch.from_numpy(np.asarray(page).copy()).permute(2, 0, 1) / 255
+    (planned,) = copy(eye).set_image(page).prepare("What is the total?", 64, **own, **ANY).plan.allocations
+    found = leaves(server, pixels, {"budget": 64, **own, **ANY}, "What is the total?")
+    assert np.array_equal(found, leaves_of(planned))
+    assert len(found) == 64
+    times = planned.scale * 2.0**-planned.finest
+    assert times == (scale if isinstance(scale, int | float) else pytest.approx(1.6, 0.2))
+    # Decided before and sent as it was told, it is seen from the same distance.
+    given = in_picture(planned, SIZE).to_json()
+    assert np.array_equal(leaves(server, pixels, {"allocation": given}), leaves_of(planned))
+
+
+def test_the_servers_scale_holds_until_a_request_says_otherwise(street):
+    fixed = VllmServer.of({"budget": 96, "scale": 2, **ANY}, str(part_folder(MINI)))
+    assert leaves(fixed, street)[:, :2].max() > 32
+    assert leaves(fixed, street, {"scale": 1})[:, :2].max() < 32
+    assert len(leaves(fixed, street, {"leaves": [[0, 0, 0]]})) == 1
+    with pytest.raises(InputError, match="is not possible"):
+        VllmServer.of({"scale": 9})
 
 
 def test_an_allocation_of_another_picture_is_refused(server, street):
@@ -166,6 +220,12 @@ def test_a_server_does_not_start_on_bad_defaults(given):
         VllmServer.of(given)
 
 
+def test_a_server_does_not_start_beside_a_damaged_grip(tmp_path):
+    (tmp_path / "grip.json").write_text("{")
+    with pytest.raises(InputError, match=r"^[^\n]+is not the grip of a model[^\n]+$"):
+        VllmServer.of(None, str(tmp_path))
+
+
 def test_a_picture_with_its_overview_first_is_two_items_and_only_the_second_hangs_on_the_question(server, street, eye):
     given = {"order": "overview_first", "budget": 64, **ANY}
     pink, blue = (
@@ -175,7 +235,7 @@ def test_a_picture_with_its_overview_first_is_two_items_and_only_the_second_hang
     assert pink[0] == blue[0]
     assert pink[1] != blue[1]
     assert "query" not in json.dumps(pink[0])
-    first, second = (server.leaves(json.loads(json.dumps(wish)), street, GRID, SIZE) for wish in pink)
+    first, second = (laid(server, wish, street) for wish in pink)
     asked = eye.prepare(QUESTION, 64, relevance="look", order="overview_first").plan.allocations[0]
     assert np.concatenate([first, second]).tolist() == leaves_of(asked).tolist()
     assert len(first) == asked.overview
@@ -190,13 +250,13 @@ def test_other_wishes_are_one_item(server):
 def test_all_tokens_in_two_items_leave_one_for_the_second(street):
     free = VllmServer.of({"keep": 1.0, "order": "overview_first", **ANY})
     parts = VllmServer.in_parts(free.wishes(None, 1, QUESTION)[0])
-    assert [len(free.leaves(wish, street, GRID, SIZE)) for wish in parts] == [GRID.tokens - 1, 1]
+    assert [len(laid(free, wish, street)) for wish in parts] == [GRID.tokens - 1, 1]
 
 
 def test_too_few_tokens_for_an_overview_are_refused(server, street):
     first, _ = VllmServer.in_parts(server.wishes({"order": "overview_first", "budget": 2}, 1, QUESTION)[0])
     with pytest.raises(InputError, match="overview"):
-        server.leaves(first, street, GRID, SIZE)
+        laid(server, first, street)
     with pytest.raises(InputError, match="order="):
         server.wishes({"order": "backwards"}, 1, QUESTION)
     with pytest.raises(InputError, match="part is unknown"):
@@ -221,8 +281,7 @@ def test_one_budget_for_all_pictures_of_a_prompt_follows_relevance(server):
     assert not any("total" in wish for wish in shared)
     picture = torch.from_numpy(pixels_of(1)).permute(2, 0, 1) / 255
     for wish in shared:  # as vLLM's caches key it
-        again = json.loads(json.dumps(wish))
-        assert len(server.leaves(again, picture, SMALL, (128, 192))) == wish["budget"]
+        assert len(laid(server, wish, picture, SMALL, (128, 192))) == wish["budget"]
     each = server.wishes({"budget": 20, **ANY}, 3, QUESTION)
     assert server.shared(each, [], []) == each
     default = server.wishes({"total": True, **ANY}, 2, QUESTION)
@@ -275,6 +334,10 @@ def test_documents_are_opened_for_vllm_at_the_pages_that_get_tokens(server, tmp_
     assert [wish["budget"] for wish in server.wishes(json.loads(json.dumps(wishes)), 8)] == [
         wish["budget"] for wish in wishes
     ]
+    # The page in question is seen from where the caller says, what is shown small as it is.
+    nearer = open_documents(chat, {"budget": 40, "total": True, "scale": 1.5})[1]["arr_coc"]
+    assert nearer[marks.index("Page 3 of 12:")]["scale"] == 1.5
+    assert {wish["scale"] for wish in nearer} == {1.0, 1.5}
     each = open_documents(chat, {"budget": 12})[1]["arr_coc"]
     assert sum(wish["budget"] for wish in each) == 24
     for wish, line in (({"leaves": []}, "leaves is not for documents"), ({"budget": 0}, "at least 1")):

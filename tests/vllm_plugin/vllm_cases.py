@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from arr_coc import Eye
+from arr_coc.allocation.distance import distance_of
 from arr_coc.core.folders import MINI, part_folder
 from arr_coc.models.tokens.patches import leaves_of
 from arr_coc_lab.worlds import needle
@@ -25,18 +26,20 @@ LONGEST = 64
 
 @dataclass(frozen=True)
 class Case:
-    """One prompt: wish is `arr_coc` of vLLM; text, tokens, logprob are what `ask` says."""
+    """One prompt: wish is `arr_coc` of vLLM; text, tokens, logprob are what `ask` says. nearer: whether it has seen the
+    picture from another distance than it is given."""
 
     picture: Image.Image
     question: str
     text: str
     tokens: int
     logprob: float
+    nearer: bool
     wish: dict[str, Any] = field(default_factory=dict)
 
 
 def shown() -> list[tuple[Image.Image, list[str]]]:
-    """Seven pictures with two questions each."""
+    """Eight pictures with two questions each."""
     asked = json.loads((EXAMPLES / "questions.json").read_text(encoding="utf-8"))
     found = [
         (Image.open(EXAMPLES / name).convert("RGB"), [one["query"] for one in questions[:2]])
@@ -49,25 +52,37 @@ def shown() -> list[tuple[Image.Image, list[str]]]:
         picture = Image.fromarray(pixels.permute(1, 2, 0).numpy())
         found.append((picture, [drawn.questions[0], "What does the pink sign say?"]))
     odd = found[2][0].crop((100, 60, 807, 553))
-    return [*found, (odd, ["What does the pink sign say?", "What does the gray sign say?"])]
+    found.append((odd, ["What does the pink sign say?", "What does the gray sign say?"]))
+    return [*found, (small_print(), ["What is the total amount due?", "What is the reference?"])]
+
+
+def small_print() -> Image.Image:
+    """A page with letters of half the height that mini reads best."""
+    picture = Image.new("RGB", (512, 384), (250, 250, 246))
+    pen, font = ImageDraw.Draw(picture), ImageFont.load_default(8)
+    for number, line in enumerate(("Invoice 4821 of March", "Total amount due 91.20", "Reference HX 20391")):
+        pen.text((40, 40 + number * 16), line, (20, 20, 20), font)
+    return picture
 
 
 def cases() -> list[Case]:
-    """What the scorer chooses at several budgets and strategies, and what the caller decides."""
+    """What the scorer chooses at several budgets, strategies and distances, and what the caller decides."""
     eye = Eye.from_pretrained(temperature=1.0)
     found = []
     for picture, questions in shown():
         eye.set_image(picture)
         for number, question in enumerate(questions):
             hows = [{"budget": 31}, {"budget": 100, "strategy": "quadtree"}, {"budget": 192}]
-            for how in [*hows, {"keep": 1.0}] if number == 0 else hows:
+            distances = [{"budget": 48, "scale": scale} for scale in (0.5, 1, 1.5, 2)]
+            for how in [*hows, {"keep": 1.0}, *distances] if number == 0 else hows:
                 answer = eye.ask(question, **how, max_new_tokens=LONGEST)
                 said = (answer.text, answer.tokens, math.log(max(1 - answer.uncertainty, 1e-30)))
+                said = (*said, distance_of(answer.allocation).times != 1)
                 found.append(Case(picture, question, *said, how))
-                if how == {"budget": 31}:
+                if how == {"budget": 31} and answer.allocation.scale == 1:
                     planned = eye.prepare(question, **how).plan.allocations[0]
                     found.append(Case(picture, question, *said, {"leaves": leaves_of(planned).tolist()}))
-                if how == {"budget": 192}:
+                if how == {"budget": 192} or how.get("scale") == 1.5:
                     found.append(Case(picture, question, *said, {"allocation": answer.allocation.to_json()}))
     return found
 

@@ -23,6 +23,7 @@ from arr_coc.pictures.load import Picture, load_picture, resized
 
 from ..statistics import Estimate, mean, paired, paired_bootstrap
 from ..train.calibration import chance_error, expected_calibration_error
+from .grip_constants import measure as derive_constants
 from .machine import machine_facts
 from .options import GripOptions
 from .real import SourceQuestion, reading_questions
@@ -77,8 +78,14 @@ def measure(options: GripOptions, run: BenchRun) -> Report:
     """Ask what is not answered yet; the table and the bars."""
     from arr_coc.app.cli.inputs import check_model
 
-    shares = SUITE.shares("keeps") if options.keeps is None else parse_shares(options.keeps)
     check_model(options.model)
+    if options.constants:
+        if options.data or options.source:
+            raise InputError("--constants draws its own pictures, so that nothing is tuned on data; leave out --data")
+        return derive_constants(options, run, lambda: reader(options.model, options.device))
+    if not options.data:
+        raise InputError("nothing to read: give --data FOLDER, or --constants, which draws its own pictures")
+    shares = SUITE.shares("keeps") if options.keeps is None else parse_shares(options.keeps)
     asked = questions_of(options.data, options.source, options.n, options.seed)
     ways = [way for keep in shares for way in ways_at(keep)]
     run.out = out = options.out or Path("out/grip")

@@ -286,7 +286,9 @@ class CreditOptions(DeviceOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GripOptions(DeviceOptions):
-    data: tuple[Path, ...] = option(help="A folder with records.jsonl; may be repeated.")
+    data: tuple[Path, ...] = option((), "A folder with records.jsonl; may be repeated.")
+    constants: bool = option(False, "Derive the numbers of the rule from pictures that this draws; needs no --data.")
+    atlas: Path | None = option(None, "For --constants: typefaces of printed pages (docs/print.md); Needle's without.")
     source: tuple[str, ...] = option((), "Only these records; may be repeated.")
     model: str = option(MINI, "mini, a folder, or a name on the hub.", flag=("--model", "-m"))
     n: int = option(100, "Questions of each source, drawn by the seed.", least=2)

@@ -121,23 +121,37 @@ def row_relevance(letters: TypeHeight, relevance: np.ndarray, size: tuple[int, i
     return relevance[y[:, None], np.clip(x.astype(int), 0, wide - 1)].max(1).astype(np.float64)
 
 
-def best_scale(
+@dataclass(frozen=True, eq=False)
+class ScaleChoice:
+    """Scales that may be taken, (S,) each. tried: rising. read: what is read of the letters at each, as far as they are
+    seen finely. fine: what the tokens see finely at each of what is needed, 0 to 1."""
+
+    tried: np.ndarray
+    read: np.ndarray
+    fine: np.ndarray
+
+    def best(self, worth: float = WORTH, coarsely: float = COARSELY) -> float:
+        """The scale that is read best, 1 where no other is worth it."""
+        found = self.read * (coarsely + (1 - coarsely) * self.fine)
+        here = float(found[np.argmin(np.abs(np.log(self.tried)))])
+        if found.max() < worth * here and self.tried[0] <= 1 <= self.tried[-1]:
+            return 1.0
+        good = self.tried[found >= NEARLY * found.max()]
+        return float(good[np.argmin(np.abs(np.log(good)))])
+
+
+def scale_choice(
     grip: Grip,
     heights: np.ndarray,
     weights: np.ndarray,
     limits: tuple[float, float],
     seen: Callable[..., Any] = np.ones_like,
-) -> float:
-    """The scale at which letters of these heights are read best, 1 where no other is worth it. seen: scales → what the
-    tokens see finely of what is needed, 0 to 1."""
+) -> ScaleChoice:
+    """How letters of these heights are read at each scale. seen: scales → what the tokens see finely of what is needed,
+    0 to 1."""
     low, high = limits
     tried = np.unique(np.clip([*STEPS, low, high, 1.0], low, high))
-    found = (grip.reading(heights[:, None] * tried).T @ weights) * (COARSELY + (1 - COARSELY) * seen(tried))
-    here = float(found[np.argmin(np.abs(np.log(tried)))])
-    if found.max() < WORTH * here and low <= 1 <= high:
-        return 1.0
-    good = tried[found >= NEARLY * found.max()]
-    return float(good[np.argmin(np.abs(np.log(good)))])
+    return ScaleChoice(tried, grip.reading(heights[:, None] * tried).T @ weights, seen(tried))
 
 
 def finely_seen(relevance: np.ndarray, share: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -159,6 +173,53 @@ def scale_limits(size: tuple[int, int], full: int, tokens: int, grip: Grip) -> t
     least = max(LEAST, min(1.0, 1.05 * float(np.sqrt(tokens / max(full, 1)))))
     most = MOST if grip.largest is None else float(np.clip(grip.largest / max(size), least, MOST))
     return least, max(least, most)
+
+
+@dataclass(frozen=True, eq=False)
+class LetterDemand:
+    """What a question needs of a picture's letters. letters: in pixels of the canvas. weights, others: (N,) of each
+    row, what is needed of it and what is not. limits: of scales. fine: scales → what the tokens see finely, 0 to 1."""
+
+    letters: TypeHeight
+    weights: np.ndarray
+    others: np.ndarray
+    limits: tuple[float, float]
+    fine: Callable[[np.ndarray], np.ndarray]
+
+    @classmethod
+    def of(
+        cls,
+        found: TypeHeight,
+        relevance: np.ndarray,
+        grip: Grip,
+        *,
+        size: tuple[int, int],
+        canvas: tuple[int, int],
+        full: int,
+        tokens: int,
+    ) -> LetterDemand:
+        """The arguments are those of `choose_distance`."""
+        # The canvas may be a resized picture: letters are counted in its pixels.
+        ratio = float(np.sqrt(canvas[0] * canvas[1] / (size[0] * size[1])))
+        needed = row_relevance(found, relevance, size)
+        needed = needed / needed.max() if needed.max() > 0 else np.ones_like(needed)
+        return cls(
+            TypeHeight(found.map * np.float32(ratio), found.boxes, found.heights * ratio, found.source),
+            found.ground * needed**FOCUS,
+            found.ground * (1 - needed),
+            scale_limits(canvas, full, tokens, grip),
+            finely_seen(relevance, (1 - 1 / OVERVIEW_SHARE) * tokens / full),
+        )
+
+    def choice(self, grip: Grip) -> ScaleChoice:
+        """The scales for what is needed."""
+        return scale_choice(grip, self.letters.heights, self.weights, self.limits, self.fine)
+
+    def rest(self, grip: Grip) -> float | None:
+        """The scale that the others would have; None where all is needed."""
+        if not self.others.sum() > 0:
+            return None
+        return scale_choice(grip, self.letters.heights, self.others, self.limits).best()
 
 
 def choose_distance(
@@ -190,34 +251,25 @@ def choose_distance(
     if scale is None:
         scale = 1.0 if grip is None else AUTO
     if not isinstance(scale, str):
-        return Distance(scale, notes=() if scale == 1 else (f"read {scale:g} times as large",))
+        return Distance(scale, notes=() if scale == 1 else (f"read {scale:.3g} times as large",))
     if tokens >= full:
         return Distance()
     grip = grip or Grip.cautious()
     found: TypeHeight = letters()
     if not found:
         return Distance()
-    # The canvas may be a resized picture: letters are counted in its pixels.
-    ratio = float(np.sqrt(canvas[0] * canvas[1] / (size[0] * size[1])))
-    heights = found.heights * ratio
-    needed = row_relevance(found, relevance, size)
-    needed = needed / needed.max() if needed.max() > 0 else np.ones_like(needed)
-    weights, others = found.ground * needed**FOCUS, found.ground * (1 - needed)
-    limits = scale_limits(canvas, full, tokens, grip)
-    fine = finely_seen(relevance, (1 - 1 / OVERVIEW_SHARE) * tokens / full)
-    times = best_scale(grip, heights, weights, limits, fine)
-    seen = TypeHeight(found.map * np.float32(ratio), found.boxes, heights, found.source)
-    rest = best_scale(grip, heights, others, limits) if others.sum() > 0 else times
-    finest = -1 if times >= APART * rest and times / 2 >= LEAST else 0
-    tall = weighted_quantile(heights, weights, 0.5)
+    need = LetterDemand.of(found, relevance, grip, size=size, canvas=canvas, full=full, tokens=tokens)
+    times, rest = need.choice(grip).best(), need.rest(grip)
+    finest = -1 if rest is not None and times >= APART * rest and times / 2 >= LEAST else 0
+    tall = weighted_quantile(need.letters.heights, need.weights, 0.5)
     notes = () if grip.measured else (grip.note(),)
     if times != 1:
-        how = f"read {times:g} times as large" if finest == 0 else f"level −1 reads {times:g} times as large"
+        how = f"read {times:.3g} times as large" if finest == 0 else f"level −1 reads {times:.3g} times as large"
         notes = (
             f"{how}: letters of {tall:.0f} pixels, and {_whose(grip)} of {grip.low:.0f} to {grip.high:.0f}",
             *notes,
         )
-    return Distance(times * 2.0**finest, finest, seen, grip, notes)
+    return Distance(times * 2.0**finest, finest, need.letters, grip, notes)
 
 
 def _whose(grip: Grip) -> str:

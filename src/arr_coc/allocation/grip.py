@@ -102,6 +102,11 @@ class Grip:
             raise InputError("it names no model")
         return cls(heights, accuracy, best, low, high, None if largest is None else int(largest), model)
 
+    def to_json(self) -> dict[str, Any]:
+        """What `of` reads."""
+        found = {"kind": GRIP, "schema": SCHEMA, "model": self.model, "best": self.best, "largest": self.largest}
+        return {**found, "range": [self.low, self.high], "heights": list(self.heights), "accuracy": list(self.accuracy)}
+
     @classmethod
     def beside(cls, folder: Path, model: str = "") -> Grip | None:
         """What lies in a model's folder; None where nothing was measured."""

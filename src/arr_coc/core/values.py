@@ -229,7 +229,8 @@ class Allocation:
         return (self.canvas or given) / given / self.cell
 
     def tokens_by_level(self) -> dict[int, int]:
-        levels, inverse = np.unique(self.levels, return_inverse=True)
+        """Tokens of each level in use, which are counted as a reader is told them."""
+        levels, inverse = np.unique(self.told_levels, return_inverse=True)
         sums = np.bincount(inverse, weights=self.counts, minlength=len(levels))
         return {int(level): int(total) for level, total in zip(levels, sums, strict=True)}
 

@@ -34,12 +34,11 @@ def level_rows(allocation: Allocation) -> list[LevelRow]:
     tiles = not allocation.sparse and allocation.boxes[:, 2:].astype(np.int64).prod(1).sum() == total
     shown = None if tiles else levels_at(allocation, size)
     rows = []
-    for level, tokens in sorted(allocation.tokens_by_level().items()):
+    for told, tokens in sorted(allocation.tokens_by_level().items()):
+        level = told - allocation.finest
         boxes = allocation.boxes[allocation.levels == level].astype(np.int64)
         area = (boxes[:, 2] * boxes[:, 3]).sum() / total if shown is None else (shown == level).mean()
-        rows.append(
-            LevelRow(level, int(boxes[:, 2:].max()), len(boxes), tokens, float(area), level + allocation.finest)
-        )
+        rows.append(LevelRow(level, int(boxes[:, 2:].max()), len(boxes), tokens, float(area), told))
     return rows
 
 

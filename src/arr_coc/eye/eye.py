@@ -424,19 +424,25 @@ class Eye:
         if check_readings(readings) > 1:
             check_decided(allocation, readings=readings)
             given = {**how, "relevance": relevance, "words": words, "max_new_tokens": max_new_tokens}
-            return read_several(self.ask, readings, query, budget, keep, scale, self.full_of(query), given)
+            query, full = self.one_picture(query)
+            return read_several(self.ask, readings, query, budget, keep, scale, full, given)
         how["scale"] = scale
         if self._pages is not None and allocation is None and self._taught_single_questions and isinstance(query, str):
             return self._page_by_page(self._pages, query, (budget, keep), relevance, max_new_tokens, how)
         looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
         return self._answers([looked], max_new_tokens)[0]
 
-    def full_of(self, query: str | Sequence[Turn]) -> int:
-        """Visual tokens of the untouched prompt of one picture; `InputError` where several are shown."""
-        views = [self._view] if isinstance(query, str) else [view for turn in query for view in turn.views]
-        if len(views) != 1 or views[0] is None:
-            raise InputError(f"several readings are of one picture, and {len(views)} are shown; ask with readings=1")
-        return self.engine.full_of(views[0])
+    def one_picture(self, query: str | Sequence[Turn]) -> tuple[str | list[Turn], int]:
+        """A question about one picture, which is viewed once for all readings of it, and its visual tokens untouched;
+        `InputError` where several are shown."""
+        turns = [Turn(USER, (self._pages or self._view or (), query))] if isinstance(query, str) else list(query)
+        parts = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
+        shown = sum(len(part) if isinstance(part, Document | tuple) else 1 for part in parts)
+        if shown != 1:
+            raise InputError(f"several readings are of one picture, and {shown} are shown; ask with readings=1")
+        turns = [turn.seen_by(self.view) for turn in turns]
+        (view,) = (view for turn in turns for view in turn.views)
+        return query if isinstance(query, str) else turns, self.engine.full_of(view)
 
     def page_offers(self) -> PageOffers:
         """What the pages of a document are asked with."""
@@ -586,13 +592,21 @@ class Eye:
 
         Returns:
             A generator of pieces that are together the answer's text; it returns the `Answer`. A model that merges
-            tokens
-            behind its encoder speaks in one piece.
+            tokens behind its encoder speaks in one piece, and so do several readings.
         """
+        if check_readings(how.get("readings", 1)) > 1:
+            return self._at_once(query, budget, keep, **how)
+        how.pop("readings", None)
         most = whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
         looked = self.prepare(query, budget, keep, **how)
         speaking, spent = self.engine.speak(looked, most)
         return self._spoken(looked, speaking, spent)
+
+    def _at_once(self, query: Any, budget: Any, keep: Any, **how: Unpack[AskOptions]) -> Generator[str, None, Answer]:
+        """Which of several readings is the surest is known after the last."""
+        answer = self.ask(query, budget, keep, **how)
+        yield answer.text
+        return answer
 
     def _spoken(
         self, looked: ChatLook, speaking: Generator[DecodingStep, Any], spent: int

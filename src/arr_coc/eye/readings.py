@@ -14,6 +14,7 @@ from typing import Any
 from ..allocation.distance import LARGEST, LEAST
 from ..allocation.request import Request
 from ..core.checks import whole
+from ..core.errors import InputError
 from ..core.unsure import comparable
 from ..core.values import Answer
 
@@ -53,7 +54,12 @@ def read_several(
     Returns:
         The answer of all readings, each a pass.
     """
-    tokens = Request.of(budget, keep).tokens(full)
+    if isinstance(budget, list | tuple):
+        if len(budget) != 1:
+            raise InputError(f"got {len(budget)} budgets for one picture; give one")
+        budget = budget[0]
+    request = Request.of(budget, keep, ceiling=how.get("ceiling"))
+    tokens = request.tokens(full)
     number = min(readings, tokens)
     share = tokens // number
     # What is left of the budget goes to the first reading.
@@ -64,7 +70,9 @@ def read_several(
             break
         nearer = told.scale * 2.0**-told.finest * step
         found.append(ask(query, share, scale=min(max(nearer, LEAST), LARGEST), **how))
-    return joined_answer(found)
+    answer = joined_answer(found)
+    lowered = request.notes(full) if tokens < min(request.wanted(full), full) else ()
+    return replace(answer, notes=tuple(dict.fromkeys((*answer.notes, *lowered))))
 
 
 def joined_answer(found: Sequence[Answer]) -> Answer:

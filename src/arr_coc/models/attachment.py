@@ -170,6 +170,11 @@ class _LongPrompt:
 
 NAME = "arr_coc"
 DEFAULT_BUDGET = 256
+# What a prompt that somebody else's processor made cannot be asked for, and what can be done instead.
+ELSEWHERE = {
+    "scale": "a prompt shows pictures in the size they have; give the processor attachment.nearer(image, scale)",
+    "readings": "a prompt is read once; Eye(model, processor).ask(…, readings=) reads again where it is unsure",
+}
 
 
 class Attachment:
@@ -250,6 +255,7 @@ class Attachment:
         """
         stock: Any = self._earlier_generate or functools.partial(_class_generate(self.model), self.model)
         kwargs = {**dict(zip(_parameters(_class_generate(self.model)), args, strict=False)), **kwargs}
+        refuse_elsewhere(kwargs)
         if kwargs.get("input_ids") is None and kwargs.get("inputs") is not None:
             kwargs["input_ids"] = kwargs.pop("inputs")
         with torch.no_grad():
@@ -382,6 +388,12 @@ class Attachment:
         return cache is not None and cache.get_seq_length() > 0
 
 
+def refuse_elsewhere(given: Mapping[str, Any]) -> None:
+    """One line for what other doors can do."""
+    for name in given.keys() & ELSEWHERE.keys():
+        raise InputError(f"{name}= is not for attach: {ELSEWHERE[name]}")
+
+
 def attach(
     model: PreTrainedModel,
     processor: ProcessorMixin,
@@ -444,6 +456,7 @@ def attach(
         raise InputError("this model is attached already; call detach(model) first, or give budget= to a single call")
     own = inspect.signature(attach).parameters
     takes = adapter_options(backbone)
+    refuse_elsewhere(realize)
     for name in realize.keys() - takes:
         family = "/".join(backbone.model_types)
         raise InputError(f"{name}= is no option{meant(name, (*own, *takes))}: {family} takes {', '.join(takes)}")

@@ -94,9 +94,10 @@ def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longes
     backbone = video_backbone(eye.model)
     temporal = eye.processor.image_processor.temporal_patch_size
     seconds = watched.seconds or tuple(float(number) for number in range(len(frames)))
-    inputs = video_inputs(eye.processor, np.stack(frames), seconds, watched.query, size=watched.size)
-    inputs = {name: value.to(eye.model.device) for name, value in inputs.items()}
     allocations = group_allocations(watched, temporal)
+    size = allocations[0].canvas or watched.size
+    inputs = video_inputs(eye.processor, np.stack(frames), seconds, watched.query, size=size)
+    inputs = {name: value.to(eye.model.device) for name, value in inputs.items()}
     with torch.inference_mode():
         realized = backbone.realize(eye.model, inputs, allocations)
         encoded = perf_counter()
@@ -127,7 +128,8 @@ def group_allocations(watched: Watched, temporal: int) -> list[Allocation]:
     groups = [grouped(watched.frames[start : start + temporal]) for start in range(0, len(watched.frames), temporal)]
     most = len(groups) * (watched.full // len(watched.frames))
     total = min(watched.budget, most)
-    return [frame.allocation for frame in share_budget(groups, total, None, watched.size, watched.allocations[0].cell)]
+    cell = watched.allocations[0].cell
+    return [one.allocation for one in share_budget(groups, total, None, watched.size, cell, watched.distance)]
 
 
 def grouped(frames: Sequence[SeenFrame]) -> SeenFrame:

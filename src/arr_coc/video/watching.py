@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..allocation.distance import Distance, at_distance, choose_distance, distance_of, scaled_size
 from ..allocation.frame import Frame
+from ..allocation.grip import as_grip
 from ..allocation.request import DEFAULT_KEEP, Request
 from ..allocation.tree import tokens_for
 from ..core.errors import InputError
 from ..core.values import DEFAULT_CELL, Allocation
+from ..sensing.type_height import letters_of
 from .settings import TemporalSettings
 from .spending import cells_of, detail_of
 from .stream import SeenFrame, VideoStream
@@ -47,6 +50,11 @@ class Watched:
     @property
     def allocations(self) -> list[Allocation]:
         return [frame.allocation for frame in self.frames]
+
+    @property
+    def distance(self) -> Distance:
+        """From how far all frames are seen."""
+        return distance_of(self.frames[0].allocation)
 
     @property
     def cuts(self) -> list[int]:
@@ -126,6 +134,8 @@ def watch(
     mips: float | None = None,
     cell: int = DEFAULT_CELL,
     advance: Callable[[SeenFrame], None] | None = None,
+    scale: float | str | None = None,
+    grip: Any = None,
 ) -> Watched:
     """Decide where the tokens of a clip go: one budget over time and space.
 
@@ -146,6 +156,9 @@ def watch(
         mips: How much of earlier frames a pyramid in time keeps.
         cell: Pixels of one token at level 0.
         advance: Called with each frame as it is seen.
+        scale: From how far all frames are read: how many times as large, 1 by default; or "auto", by the letters of the
+            frame that the question needs most, and the grip.
+        grip: Of the model that will read them, as for `look`.
 
     Returns:
         A `Watched`: the allocation of every frame, and what it costs in all.
@@ -154,7 +167,8 @@ def watch(
         >>> watch(frames, "What does the sign say?", keep=0.1).tokens  # doctest: +SKIP
         480
     """
-    request = Request.of(budget, keep, cell=cell)
+    request = Request.of(budget, keep, cell=cell, scale=1.0 if scale is None else scale)
+    grip = as_grip(grip)
     share = DEFAULT_KEEP if request.keep is None else request.keep
     pixels = iter(frames)
     first = next(pixels, None)
@@ -164,9 +178,12 @@ def watch(
     how |= {"clusters": clusters, "cascade": cascade, "foresee": foresee, "mips": mips}
     stream = VideoStream(query, keep=share, settings=settings, **how)
     size = (first.shape[0], first.shape[1])
-    seen = []
+    seen: list[SeenFrame] = []
+    needed, known, most = first, np.ones((1, 1), np.float32), -1.0
     for frame in _of_one_size(first, pixels):
         seen.append(stream.see(frame))
+        if (peak := float(seen[-1].relevance.map.max())) > most:
+            needed, known, most = frame, seen[-1].relevance.map, peak
         if advance is not None:
             advance(seen[-1])
     full = len(seen) * tokens_for(size, cell=cell)
@@ -175,22 +192,41 @@ def watch(
         raise InputError(
             f"a budget of {total} tokens does not fit {len(seen)} frames: give at least {len(seen)}, one a frame"
         )
-    shared = share_budget(seen, total, cap, size, cell)
-    times = tuple(seconds) if seconds is not None else ()
-    return Watched(
-        tuple(shared), total, full, query, size, times, (stream.source.note, *request.notes(full, "the clip"))
+    each = full // len(seen)
+    distance = choose_distance(
+        request.scale,
+        grip,
+        lambda: letters_of(needed),
+        known,
+        size=size,
+        canvas=size,
+        full=each,
+        tokens=min(each, -(-total // len(seen)) if cap is None else cap),
     )
+    # One size for the whole clip, and no level below 0: frames of a prompt have one grid.
+    distance = Distance(distance.times, notes=distance.notes)
+    shared = share_budget(seen, total, cap, size, cell, distance)
+    times = tuple(seconds) if seconds is not None else ()
+    notes = (stream.source.note, *request.notes(full, "the clip"), *distance.notes)
+    return Watched(tuple(shared), total, full, query, size, times, notes)
 
 
 def share_budget(
-    frames: list[SeenFrame], total: int, cap: int | None, size: tuple[int, int], cell: int = DEFAULT_CELL
+    frames: list[SeenFrame],
+    total: int,
+    cap: int | None,
+    size: tuple[int, int],
+    cell: int = DEFAULT_CELL,
+    distance: Distance | None = None,
 ) -> list[SeenFrame]:
-    """The frames with allocations that share one total; see `forest`."""
+    """The frames with allocations that share one total, all seen from one distance; see `forest`."""
     import torch
 
     from .spending import demand_of, grow_forest
 
-    frame = Frame(size, cell)
+    distance = distance or Distance()
+    frame = Frame(size, cell, None if distance.times == 1 else scaled_size(size, distance.times, cell))
+    total = min(total, len(frames) * frame.grid[0] * frame.grid[1])
     relevance = np.stack([cells_of(one.relevance.map, frame.grid) for one in frames])
     same = [
         np.zeros(frame.grid) if one.same_ground is None else cells_of(one.same_ground, frame.grid) for one in frames
@@ -198,7 +234,11 @@ def share_budget(
     maps = torch.from_numpy(relevance)[None]
     leaves = grow_forest(demand_of(maps, torch.from_numpy(np.stack(same)).float()[None]), total, cap, maps)
     allocations = [
-        frame.allocation(cells[:length].numpy(), scores[:length].numpy(), int(length), "overlay")
+        at_distance(
+            frame.allocation(cells[:length].numpy(), scores[:length].numpy(), int(length), "overlay"),
+            distance,
+            tokens_for(size, cell=cell),
+        )
         for cells, scores, length in zip(leaves.cells, leaves.scores, leaves.lengths.tolist(), strict=True)
     ]
     return [replace(one, allocation=allocation) for one, allocation in zip(frames, allocations, strict=True)]

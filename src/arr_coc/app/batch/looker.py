@@ -51,7 +51,7 @@ class LookerOptions:
         """What the rows of one folder of results have in common; where they were computed is not part of it."""
         given = asdict(self)
         # Newer options only where they were given, so that a folder of an earlier version goes on.
-        newer = {"hints": True, "min_sureness": 0.0}
+        newer = {"hints": True, "min_sureness": 0.0, "scale": None, "readings": 1}
         left_out = {"device", "threads", *(name for name, usual in newer.items() if given[name] == usual)}
         return {name: given[name] for name in given if name not in left_out}
 

@@ -166,6 +166,8 @@ def checked(options: BatchCommand) -> dict[str, Any]:
         raise InputError(f"--address {options.address} is of a Ray; add --engine ray")
     if options.model is not None and not options.ask:
         raise InputError(f"--model {options.model} answers nothing without --ask; add it, or leave out --model")
+    if check_readings(options.readings) > 1 and not options.ask:
+        raise InputError(f"--readings {options.readings} reads nothing without --ask; add it, or leave out --readings")
     if options.strategy is not None and not find_strategy(options.strategy).leaves:
         raise InputError(f"--strategy {options.strategy} makes no leaves; choose another, such as overlay")
     tokens, share = check_amount(options.budget, options.keep)
@@ -184,7 +186,7 @@ def checked(options: BatchCommand) -> dict[str, Any]:
         "hints": options.hints,
         "min_sureness": check_sureness(options.min_sureness),
         "scale": check_scale(options.scale),
-        "readings": check_readings(options.readings),
+        "readings": options.readings,
     }
 
 

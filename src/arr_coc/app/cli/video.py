@@ -43,6 +43,14 @@ class VideoCommand:
         str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name on the hub.")
     ] = None
     reading: Annotated[str, typer.Option(help="How a model reads a clip: auto, video, clearest.")] = "auto"
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|TIMES",
+            help="From how far all frames are read: so many times as large, or by the model's grip and the size of the "
+            "letters. [default: 1]",
+        ),
+    ] = None
     passes: Annotated[
         int, typer.Option(help="By the clearest frames: look at up to so many, until the answer is sure.")
     ] = 1
@@ -85,10 +93,12 @@ def command(options: VideoCommand) -> int:
       arr-coc video street.mp4 "What number is on the red sign?" --keep 0.1 --every 5 --out red
       arr-coc video clip.mp4 "What is the total?" --model mini --json | jq .answer.text
       arr-coc video clip.mp4 "What is the total?" --model mini --passes 4
+      arr-coc video clip.mp4 "What is the total?" --model mini --scale auto
       arr-coc video street.mp4 "Where is the bus?" --cascade --foresee
       arr-coc video webcam "Where is the cup?" --frames 100
       arr-coc video rtsp://camera.local/stream "Who is at the door?" --frames 300
     """
+    from ...allocation.distance import check_scale
     from ...allocation.request import check_amount, check_device, check_request
     from .inputs import check_model, is_url
 
@@ -99,6 +109,7 @@ def command(options: VideoCommand) -> int:
             f"{options.clip} is a web address; add --allow-url to fetch it, or download it and give its path"
         )
     check_device(options.device)
+    scale = check_scale(options.scale)
     if options.model is not None:
         check_model(options.model)
     from ...video.answering import READINGS
@@ -114,6 +125,7 @@ def command(options: VideoCommand) -> int:
         "cascade": options.cascade,
         "foresee": options.foresee,
         "mips": options.mips,
+        "scale": scale,
     }
     if options.numbers is not None:
         from ...video.settings import load_settings
@@ -162,7 +174,7 @@ def watch_source(
 
         with progress(film.frames, "watching", hidden=options.as_json) as advance:
             how: dict[str, Any] = {"relevance": options.relevance, "scorer": getattr(eye, "scorer", None), **more}
-            how |= {"cap": options.cap, "advance": lambda seen: advance()}
+            how |= {"cap": options.cap, "advance": lambda seen: advance(), "grip": getattr(eye, "grip", None)}
             watched = watch(kept(), options.query, *amount, **how)
         start = seconds[0]
         times = tuple(time - start for time in seconds)
@@ -221,6 +233,7 @@ def document(watched: Watched, answer: Answer | None, clip: str) -> dict[str, An
         "budget": watched.budget,
         "tokens": watched.tokens,
         "full": watched.full,
+        "scale": watched.distance.scale,
         "cuts": watched.cuts,
         "coherence": watched.coherence,
         **({} if watched.foreseen is None else {"foreseen": watched.foreseen}),

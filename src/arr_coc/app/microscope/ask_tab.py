@@ -13,15 +13,19 @@ from typing import Any, cast
 import numpy as np
 
 from ...allocation.allocate import allocate
+from ...allocation.distance import LARGEST
+from ...allocation.grip import Grip
 from ...core.errors import InputError
 from ...core.unsure import is_unsure, sureness_words
 from ...core.values import Allocation, Answer, Relevance
 from ...draw import foveated, heat, homunculus, overlay
+from ...draw.grip import grip_picture
 from ...eye.feedback import name_of, place_of
 from ...looking import check_request
 from ...pictures.load import Picture
 from ...relevance.registry import find_source
 from ...relevance.scene import VIEW_SIDE, Scene
+from ...sensing.type_height import letters_of
 from . import kit
 from .desk import Desk, give_back
 from .linking import PageState
@@ -63,10 +67,12 @@ def tell_answer(desk: Desk, path: str | None, state: PageState, tokens: int) -> 
     else:
         answer, relevance = ask_again(desk, path, state, tokens)
     said = relevance.notes if relevance is not None else ()
+    shown = answer_figures(picture, answer.allocation, relevance)
+    shown += grip_figures(picture, answer.allocation, desk.eye(state.model).grip)
     html = "".join(
         [
             answer_card(answer, desk.truth(state.picture, state.q)),
-            figures(answer_figures(picture, answer.allocation, relevance), "pairs"),
+            figures(shown, "pairs"),
             budget(answer.allocation),
             notes(list(dict.fromkeys([*picture.notes, *answer.notes, *said]))),
         ]
@@ -97,7 +103,7 @@ def ask_once(
 
     by_scorer = eye.relevance == "auto" and eye.scorer is not None
     source = replace(find_source("scorer"), function=kept, together=False) if by_scorer else None
-    speaking = eye.set_image(desk.whole(path)).stream(state.q, tokens, relevance=source)
+    speaking = eye.set_image(desk.whole(path)).stream(state.q, tokens, relevance=source, scale=state.distance)
     said, shown = "", perf_counter()
     while True:
         try:
@@ -117,7 +123,8 @@ def ask_once(
 
 def ask_again(desk: Desk, path: str, state: PageState, tokens: int) -> tuple[Answer, Relevance | None]:
     """Several passes that share the tokens; the map is the one that the last look followed."""
-    story = desk.esper(state.model).set_image(desk.whole(path)).examine(state.q, tokens, passes=state.passes)
+    esper = desk.esper(state.model).set_image(desk.whole(path))
+    story = esper.examine(state.q, tokens, passes=state.passes, scale=state.distance)
     steered = story.passes[-1].steered
     return story.answer, Relevance(steered / max(float(steered.max()), 1e-9), query=state.q)
 
@@ -195,6 +202,18 @@ def answer_figures(picture: Picture, allocation: Allocation, relevance: Relevanc
     return [goes, sees, *needed, evenly_seen]
 
 
+def grip_figures(picture: Picture, allocation: Allocation, grip: Grip | None) -> list[Figure]:
+    """How well the model reads letters of each height, with those of this picture marked; none where either is not
+    known."""
+    letters = letters_of(picture.pixels, size=picture.size)
+    if grip is None or not letters:
+        return []
+    tall = letters.median() * (allocation.canvas or picture.size)[0] / picture.size[0]
+    caption = f"The letters here have {letters.median():.0f} pixels, and {tall:.0f} as the model sees them."
+    curve = grip_picture(grip.to_json(), 720, (tall,))
+    return [Figure(np.asarray(curve), "What the model reads, by the height of letters", caption)]
+
+
 def stages(answer: Answer, full: Answer) -> str:
     """Milliseconds by stage, foveated against full."""
     names = [name for name in STAGES if name in answer.seconds or name in full.seconds]
@@ -220,25 +239,26 @@ def _milliseconds(seconds: Mapping[str, float], stage: str) -> str:
 def answer_lines(state: PageState, tokens: int, file_name: str, desk: Desk) -> str:
     imports, lines = kit.picture_lines(state.picture, file_name)
     query = kit.literal(state.q)
+    given = f"{query}, budget={tokens}" + (f", scale={state.scale:g}" if state.scale else "")
     if desk.server is not None and state.model in desk.served:
         imports += ["from arr_coc.app.microscope.remote import Remote"]
         imports += [] if desk.server.key is None else ["import os"]
         key = "" if desk.server.key is None else ", os.environ['ARR_COC_API_KEY']"
         lines += [
             f"eye = Remote({desk.server.address!r}{key}).eye({desk.served[state.model]!r}).set_image(picture)",
-            f"answer = eye.ask({query}, budget={tokens})",
+            f"answer = eye.ask({given})",
         ]
     elif state.passes == 1:
         imports += ["from arr_coc.eye.eye import Eye"]
         lines += [
             f"eye = Eye.from_pretrained({state.model!r}).set_image(picture)",
-            f"answer = eye.ask({query}, budget={tokens})",
+            f"answer = eye.ask({given})",
         ]
     else:
         imports += ["from arr_coc.eye.esper import Esper"]
         lines += [
             f"esper = Esper.from_pretrained({state.model!r}).set_image(picture)",
-            f"answer = esper.ask({query}, budget={tokens}, passes={state.passes})",
+            f"answer = esper.ask({given}, passes={state.passes})",
         ]
     imports += ["from arr_coc.draw import homunculus"]
     lines += [
@@ -250,13 +270,25 @@ def answer_lines(state: PageState, tokens: int, file_name: str, desk: Desk) -> s
 
 
 def ask_tab(page: kit.MicroscopePage) -> None:
-    sheet = kit.TabSheet(page, "ask")
+    distance = page.settings["scale"] = kit.gradio().Slider(
+        0,
+        LARGEST,
+        0,
+        step=0.05,
+        label="Distance: how many times as large it is read",
+        info="0: by the size of the letters and what the model reads best. Tokens stay as many.",
+        elem_id="distance",
+    )
+    sheet, inputs = kit.TabSheet(page, "ask"), [*page.common, distance]
     if page.desk.options.get("record") is not None:
         judge_row(page, sheet)
     sheet.exports()
 
+    def state_of(common: tuple[Any, ...]) -> PageState:
+        return page.state("ask", common[:-1], scale=float(common[-1] or 0))
+
     def answer(*common: Any) -> Any:
-        state = page.state("ask", common)
+        state = state_of(common)
         for values in sheet.growing(lambda: tell_answer(page.desk, common[0], state, kit.tokens_of(common, page.desk))):
             yield *values, ""
 
@@ -266,20 +298,21 @@ def ask_tab(page: kit.MicroscopePage) -> None:
 
     def of_this(shown: kit.SheetContent | None, common: tuple[Any, ...]) -> kit.SheetContent | None:
         """What is shown, if it answers what is asked; after a question that was called off it answers another."""
-        return shown if shown is not None and shown.link == page.state("ask", common).link() else None
+        return shown if shown is not None and shown.link == state_of(common).link() else None
 
     def against_full(shown: kit.SheetContent | None, *common: Any) -> str:
         shown = of_this(shown, common)
         if shown is None:
             return ""
-        state = page.state("ask", common)
+        state = state_of(common)
         html, trouble = kit.in_a_sentence(lambda: show_full(page.desk, common[0], state, shown.kept))
         return html or trouble
 
-    asked = sheet.runs(answer, page.common, [*sheet.outputs, sheet.below], api_name="ask", **kit.MODEL)
+    distance.release(None, None, None, js=kit.RUN_BY_ITSELF)
+    asked = sheet.runs(answer, inputs, [*sheet.outputs, sheet.below], api_name="ask", **kit.MODEL)
     asked.then(
         remember,
-        [sheet.shown, page.history, *page.common],
+        [sheet.shown, page.history, *inputs],
         [page.history, page.asked],
         show_progress="hidden",
         **kit.QUICK,
@@ -288,7 +321,7 @@ def ask_tab(page: kit.MicroscopePage) -> None:
     page.running.append(
         asked.then(
             against_full,
-            [sheet.shown, *page.common],
+            [sheet.shown, *inputs],
             [sheet.below],
             show_progress="minimal",
             **kit.MODEL,
@@ -323,7 +356,7 @@ REMEMBERED = 20
 
 @dataclass(frozen=True)
 class PastQuestion:
-    """A question of this session: told, as it is listed; common, the inputs of the sidebar that ask it again."""
+    """A question of this session: told, as it is listed; common, the inputs that ask it again."""
 
     told: str
     common: tuple[Any, ...]

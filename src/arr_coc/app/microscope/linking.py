@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from ...allocation.distance import LARGEST
 from ...core.errors import InputError
 from ...core.files import replacing
 from ...core.folders import EXAMPLES
@@ -33,7 +34,8 @@ FIRST_QUERY = "What does the pink sign say?"
 
 @dataclass(frozen=True)
 class PageState:
-    """All settings of the page; each field is a key of the link. keep: per cent of the full count."""
+    """All settings of the page; each field is a key of the link. keep: per cent of the full count. scale: how many
+    times as large the picture is read, 0 where the model's grip decides."""
 
     tab: str = "ask"
     picture: str = FIRST_SOURCE
@@ -57,6 +59,12 @@ class PageState:
     api: str = "gpt-4o"
     drawn: str = "auto"
     all: int = 256
+    scale: float = 0.0
+
+    @property
+    def distance(self) -> float | None:
+        """From how far to read, as `ask` takes it."""
+        return self.scale or None
 
     @property
     def tensions(self) -> dict[str, float]:
@@ -102,6 +110,7 @@ _RANGES = {
     "diversify": (0.0, 1.0),
     "seed": (0, 2**31 - 1),
     "all": (1, 65536),
+    "scale": (0.0, LARGEST),
 }
 
 

@@ -226,7 +226,7 @@ class Sidebar:
         self.go.click(None, None, None, js=RUN)
         # Gradio stops what yields; what is inside one step of a model finishes unseen.
         self.cancel.click(None, None, None, cancels=page.running, js="() => window.arrCoc.done('Cancelled')")
-        again = [page.picture, page.source, page.question, page.tokens, page.share, page.model, page.passes]
+        again = [*page.common, page.settings["scale"]]
         page.asked.click(
             _asked_again, [page.asked, page.history], again, show_progress="hidden", **QUICK, **PRIVATE
         ).then(None, None, None, js="() => window.arrCoc.run(false, 'ask')")

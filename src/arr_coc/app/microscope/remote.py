@@ -84,7 +84,7 @@ class Remote:
 class RemoteEye:
     """What the page uses of an `Eye`, on the other side of a server. Maps of relevance stay there."""
 
-    relevance, scorer, record = None, None, None
+    relevance, scorer, record, grip = None, None, None, None
 
     def __init__(self, remote: Remote, model: str) -> None:
         self.remote, self.model = remote, model
@@ -100,13 +100,23 @@ class RemoteEye:
             self._picture = Path(image).read_bytes()
         return self
 
-    def ask(self, query: str, budget: int | None = None, keep: float | None = None, *, relevance: Any = None) -> Answer:
-        own = {"budget": budget, "keep": keep, "relevance": relevance}
+    def ask(
+        self,
+        query: str,
+        budget: int | None = None,
+        keep: float | None = None,
+        *,
+        relevance: Any = None,
+        scale: float | None = None,
+    ) -> Answer:
+        own = {"budget": budget, "keep": keep, "relevance": relevance, "scale": scale}
         return self.remote.ask(self.model, self._picture, query, own)
 
-    def stream(self, query: str, budget: int | None = None, *, relevance: Any = None) -> Generator[str, None, Answer]:
+    def stream(
+        self, query: str, budget: int | None = None, *, relevance: Any = None, scale: float | None = None
+    ) -> Generator[str, None, Answer]:
         """As `Eye.stream`, in one piece: where the tokens went is told with the whole answer only."""
-        answer = self.ask(query, budget, relevance=relevance)
+        answer = self.ask(query, budget, relevance=relevance, scale=scale)
         yield answer.text
         return answer
 

@@ -13,7 +13,7 @@ from typing import Any
 from ...allocation.distance import check_scale
 from ...allocation.overlay import check_order
 from ...allocation.request import Request as Amount
-from ...allocation.request import check_question
+from ...allocation.request import check_decided, check_question
 from ...core.checks import shown, whole
 from ...core.errors import InputError
 from ...core.stopping import check_stop
@@ -21,6 +21,7 @@ from ...core.values import Allocation
 from ...eye.chat import ASSISTANT, SYSTEM, USER, Turn, check_turns
 from ...eye.decoding import LONGEST_ANSWER
 from ...eye.hints import check_hints
+from ...eye.readings import check_readings
 from ...pictures.document import Document, document_of
 from ...pictures.load import Picture, load_picture
 from ...pictures.words import EVERY_PAIR, check_number
@@ -36,8 +37,8 @@ MOST_MESSAGES, MOST_PARTS = 256, 256
 HEAVY_TOKENS, HEAVY_WORDS, TOKEN_PIXELS, LARGEST_SEEN = 1536, EVERY_PAIR, 1024, 1 << 22
 # Of the field `arr_coc`.
 OPTIONS = (
-    *("budget", "keep", "total", "query", "relevance", "strategy", "order", "scale", "words", "allocation", "hints"),
-    "want",
+    *("budget", "keep", "total", "query", "relevance", "strategy", "order", "scale", "readings", "words"),
+    *("allocation", "hints", "want"),
 )
 WANTED = ("allocation",)
 # Fields of the protocol that leave greedy words as they are.
@@ -89,7 +90,8 @@ class Address:
 class ChatRequest:
     """One request, checked. turns: the conversation, its pictures decoded. how: keywords of `Eye.prepare`. want: what
     the answer shall carry beside its numbers. notes: what the client should know of its request. heavy: it costs as
-    much as many others. scope: whose request it is; what was made of a picture is used again within it only."""
+    much as many others. scope: whose request it is; what was made of a picture is used again within it only. readings:
+    how often it is read, where the answer is unsure."""
 
     turns: tuple[Turn, ...]
     how: dict[str, Any] = field(default_factory=dict)
@@ -101,6 +103,7 @@ class ChatRequest:
     notes: tuple[str, ...] = ()
     heavy: bool = False
     scope: str = ""
+    readings: int = 1
 
 
 def read_chat(
@@ -129,6 +132,7 @@ def read_chat(
     default = None if own.get("allocation") is not None else default
     how = {**(amount or default or {}), **how_of(own, pictures, limits.max_budget)}
     how |= {"pages_shown": limits.pictures} if documents else {}
+    readings = readings_of(own, len(pictures))
     return ChatRequest(
         turns,
         how,
@@ -138,7 +142,8 @@ def read_chat(
         flag(mapping(given.get("stream_options"), "stream_options").get("include_usage"), "include_usage"),
         frozenset(wants_of(own.get("want"))),
         (UNUSED_TEMPERATURE,) if given.get("temperature") == 1 else (),
-        is_heavy(how, pictures) or documents,
+        is_heavy(how, pictures) or documents or readings > 1,
+        readings=readings,
     )
 
 
@@ -291,6 +296,16 @@ def how_of(own: Mapping[str, Any], pictures: Sequence[Picture], most: int | None
         given = for_each(own["allocation"], pictures, "allocation")
         how["allocation"] = [allocation_of(*one, most) for one in zip(given, pictures, strict=True)]
     return how
+
+
+def readings_of(own: Mapping[str, Any], pictures: int) -> int:
+    """How often the only picture may be read."""
+    readings = check_readings(1 if own.get("readings") is None else own["readings"])
+    if readings > 1:
+        check_decided(own.get("allocation"), readings=readings)
+        if pictures != 1:
+            raise InputError(f"arr_coc.readings is of one picture, and this request shows {pictures}; leave it out")
+    return readings
 
 
 def for_each(given: Any, pictures: Sequence[Picture], name: str) -> list[Any]:

@@ -12,7 +12,7 @@ from .limits import Limits
 
 def check_documents(own: Mapping[str, Any], views: Sequence[Any], limits: Limits) -> None:
     """What a request may say of documents, and how many pages they may have."""
-    for name in ("words", "allocation"):
+    for name in ("words", "allocation", "readings"):
         if own.get(name) is not None:
             raise InputError(f"arr_coc.{name} is of pictures, and this request shows documents; leave it out")
     pages = sum(len(part) for part in views if isinstance(part, Document))

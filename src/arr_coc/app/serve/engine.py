@@ -28,6 +28,7 @@ from ...core.values import Answer
 from ...eye.chat import ChatLook, timed
 from ...eye.decoding import Spelling, Sureness, end_tokens, is_lean, steps
 from ...eye.eye import Eye
+from ...eye.readings import read_several
 from ...eye.stock import joined
 from ...models.base import Realized
 from .chat import ChatRequest, Limits
@@ -273,7 +274,11 @@ class Engine(threading.Thread):
                     return batch
 
     def _answer(self, batch: Sequence[ServeJob]) -> None:
-        rows = [row for job in batch if (row := self._attempt(job, self._look)) is not None]
+        for job in batch:
+            if job.asked.readings > 1:
+                self._attempt(job, self._read_several)
+        once = [job for job in batch if job.asked.readings == 1]
+        rows = [row for job in once if (row := self._attempt(job, self._look)) is not None]
         lean = is_lean(self.eye.model)
         for group in together(rows) if lean else [[row] for row in rows]:
             if len(group) > 1:
@@ -314,6 +319,33 @@ class Engine(threading.Thread):
         if job.asked.notes:
             looked = replace(looked, plan=replace(looked.plan, notes=(*looked.plan.notes, *job.asked.notes)))
         return ServeRow(job, looked, Spelling(self.eye.processor.tokenizer, self.ends, job.asked.stop))
+
+    def _read_several(self, job: ServeJob) -> None:
+        """A picture that is read from several distances; nothing is said before the surest reading is known."""
+        started, asked, told = perf_counter(), job.asked, []
+        eye = copy(self.eye)
+        eye.scope = asked.scope
+
+        def ask(turns: Any, budget: int, **how: Any) -> Answer:
+            said: list[Any] = []
+            one = replace(asked, turns=tuple(turns), how={**how, "budget": budget}, readings=1)
+            self._speak([self._look(ServeJob(one, said.append, job.until))], 1)
+            if not isinstance(said[-1], Done):
+                raise Stopped
+            told.append((said[0], said[-1]))
+            return said[-1].answer
+
+        with stopping(lambda: job.over):
+            how = {name: value for name, value in asked.how.items() if name not in ("budget", "keep", "scale")}
+            amount = (asked.how.get(name) for name in ("budget", "keep", "scale"))
+            turns, full = eye.one_picture(asked.turns)
+            answer = read_several(ask, asked.readings, turns, *amount, full, how)
+        seen, done = told[0][0], min((done for _, done in told), key=lambda done: done.answer.uncertainty)
+        spent = {name: sum(getattr(one, name) for one, _ in told) for name in ("tokens", "prompt")}
+        answer = replace(answer, seconds={**answer.seconds, "wait": started - job.arrived})
+        job.tell(replace(seen, **spent))
+        job.tell(answer.text)
+        job.tell(Done(answer, done.finish, sum(done.count for _, done in told)))
 
     @torch.inference_mode()
     def _speak(self, rows: list[ServeRow], batch: int) -> None:

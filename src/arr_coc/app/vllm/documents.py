@@ -32,7 +32,7 @@ from ..serve.limits import Limits
 from .wishes import DECIMALS, KEY, NO_QUESTION
 
 # What may be wished for documents.
-WISHES = ("budget", "keep", "total", "query", "relevance", "strategy")
+WISHES = ("budget", "keep", "total", "query", "relevance", "strategy", "scale")
 CELL = 32
 
 
@@ -43,7 +43,7 @@ def open_documents(
 
     Args:
         messages: As OpenAI's clients send them; PDFs as `file` parts or as data: URLs of `image_url`.
-        wish: budget or keep, total, query, relevance, strategy: as in docs/vllm.md.
+        wish: budget or keep, total, query, relevance, strategy, scale: as in docs/vllm.md.
         limits: Pages that are looked at and pictures that are shown; those of `arr-coc serve` by default.
 
     Returns:
@@ -72,12 +72,17 @@ def open_documents(
     ]
     maps = [one.map for one in opened.relevance]
     budgets = by_relevance(maps, grids, opened.request, opened.groups)
-    laid = {"query": question, **({"strategy": own["strategy"]} if "strategy" in own else {})}
+    laid = {"query": question, **{name: own[name] for name in ("strategy", "scale") if name in own}}
     wishes = [
-        {**laid, "budget": tokens, "relevance": np.round(one.astype(float), DECIMALS).tolist()}
-        for tokens, one in zip(budgets, maps, strict=True)
+        {**laid, "budget": tokens, "relevance": np.round(one.astype(float), DECIMALS).tolist(), **_as_shown(picture)}
+        for tokens, one, picture in zip(budgets, maps, pictures, strict=True)
     ]
     return [_message(turn) for turn in opened.turns], {KEY: wishes}
+
+
+def _as_shown(picture: Any) -> dict[str, Any]:
+    """A page that is shown small, for its overview, stays as it is."""
+    return {} if picture.pixels.shape[:2] == picture.size else {"scale": 1.0}
 
 
 def _message(turn: Any) -> dict[str, Any]:

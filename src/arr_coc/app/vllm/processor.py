@@ -11,19 +11,22 @@ import json
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
+from ...allocation.distance import scaled_size
 from ...core.errors import InputError
 from ...models.base import VisualGrid, adapter
 from ...models.query import find_questions
 from ...models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid, unpatchify
-from ...pictures.load import load_picture
-from .wishes import DETAIL, KEY, PART, VllmServer
+from ...pictures.load import load_picture, resized
+from .wishes import DETAIL, KEY, PART, VllmServer, WishPlan
 
 qwen3_vl: Any = import_module("vllm.model_executor.models.qwen3_vl")
 Field: Any = import_module("vllm.multimodal.inputs").MultiModalFieldConfig
@@ -71,7 +74,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
             if wishes[0].get("total"):
                 items = inputs.mm_data_items["image"]
                 sizes = [_size_of(items, number) for number in range(counts["image"])]
-                pictures = [load_picture(items.get(number)).pixels for number in range(counts["image"])]
+                pictures = [_pixels_of(items, number) for number in range(counts["image"])]
                 wishes = self.info.server.shared(wishes, pictures, [self._grid(size, own) for size in sizes])
             parts = [VllmServer.in_parts(wish) for wish in wishes]
             own[KEY] = [one for several in parts for one in several]
@@ -139,33 +142,47 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
     # ---- pictures ----------------------------------------------------------------------------------------------------
 
     def _apply_hf_processor_main(self, mm_items: Any, hf_kwargs: Mapping[str, Any]) -> Any:
-        data = super()._apply_hf_processor_main(mm_items, stock(hf_kwargs))
-        if "pixel_values" in data:
-            sizes = [_size_of(mm_items["image"], number) for number in range(len(data["image_grid_thw"]))]
-            data.update(self._foveated(data["pixel_values"], data["image_grid_thw"], sizes, hf_kwargs[KEY]))
+        own = stock(hf_kwargs)
+        data = super()._apply_hf_processor_main(mm_items, own)
+        if "pixel_values" not in data:
+            return data
+        items, wishes, (groups, grids) = mm_items["image"], hf_kwargs[KEY], self._pictures(data)
+        sizes = [_size_of(items, number) for number in range(len(grids))]
+        given = [partial(_pixels_of, items, number) for number in range(len(grids))]
+        seen = self._seen(groups, raw=data["pixel_values"].dtype == torch.uint8)
+        plans = [self.info.server.plan(*one) for one in zip(wishes, seen, grids, sizes, given, strict=True)]
+        if any(plan.distance.times != 1 for plan in plans):
+            # The question was looked for in the pictures as they are given; now they are shown from their distances.
+            nearer = copy(mm_items)
+            nearer["image"] = type(items)([_seen_from(items, n, plans[n], grid) for n, grid in enumerate(grids)])
+            data = super()._apply_hf_processor_main(nearer, own)
+            groups, grids = self._pictures(data)
+        parts = [self.info.server.leaves(*one) for one in zip(wishes, plans, grids, sizes, strict=True)]
+        data.update(self._foveated(data["pixel_values"].dtype, groups, grids, parts))
+        data["detail"] = torch.tensor([wish.get(PART) == DETAIL for wish in wishes])
         return data
 
+    def _pictures(self, data: Mapping[str, Any]) -> tuple[Any, list[VisualGrid]]:
+        """The patches of the stock processor as pictures, by their sizes, and the level-0 tokens of each."""
+        vision = self.info.get_hf_config().vision_config
+        merge, size = vision.spatial_merge_size, vision.patch_size
+        shapes = [(rows, cols) for _, rows, cols in data["image_grid_thw"].tolist()]
+        # Bytes, where vLLM normalises on the device: averages are taken of numbers, since bytes would round them, and
+        # before an affine map or after it makes no difference.
+        groups = unpatchify(data["pixel_values"].float(), shapes, size, merge, vision.temporal_patch_size)
+        return groups, [VisualGrid(rows // merge, cols // merge, rows * size, cols * size) for rows, cols in shapes]
+
     def _foveated(
-        self, patches: Tensor, grid_thw: Tensor, sizes: list[tuple[int, int]], wishes: list[dict[str, Any]]
+        self, dtype: torch.dtype, groups: Any, grids: list[VisualGrid], parts: list[Any]
     ) -> dict[str, Tensor]:
         """The patches of the leaves in place of those of the whole pictures; grids stay those of the whole."""
         vision = self.info.get_hf_config().vision_config
         merge, size, temporal = vision.spatial_merge_size, vision.patch_size, vision.temporal_patch_size
-        shapes = [(rows, cols) for _, rows, cols in grid_thw.tolist()]
-        # Bytes, where vLLM normalises on the device: averages are taken of numbers, since bytes would round them, and
-        # before an affine map or after it makes no difference.
-        groups = unpatchify(patches.float(), shapes, size, merge, temporal)
-        seen = self._seen(groups, raw=patches.dtype == torch.uint8)
-        grids = [VisualGrid(rows // merge, cols // merge, rows * size, cols * size) for rows, cols in shapes]
-        server = self.info.server
-        parts = [server.leaves(*one) for one in zip(wishes, seen, grids, sizes, strict=True)]
-        detail = torch.tensor([wish.get(PART) == DETAIL for wish in wishes])
         batch = LeafBatch.pack(parts, [(grid.rows, grid.cols) for grid in grids])
         pyramid = mip_pyramid(groups, batch.levels, cell=merge * size, patch_size=size)
         pixels = gather_leaf_patches(pyramid, batch.leaves, batch.owner, merge=merge, temporal=temporal)
-        kind = torch.float32 if patches.dtype == torch.uint8 else patches.dtype
-        counts = torch.tensor(batch.counts)
-        return {"pixel_values": pixels.to(kind), "leaves": batch.leaves, "leaf_counts": counts, "detail": detail}
+        kind = torch.float32 if dtype == torch.uint8 else dtype
+        return {"pixel_values": pixels.to(kind), "leaves": batch.leaves, "leaf_counts": torch.tensor(batch.counts)}
 
     def _seen(self, groups: Any, raw: bool) -> list[Tensor]:
         """Every picture as (3, height, width) in [0, 1]."""
@@ -213,3 +230,17 @@ def _size_of(pictures: Any, number: int) -> tuple[int, int]:
     """(height, width) of a picture as it was given."""
     size = pictures.get_image_size(number)
     return size.height, size.width
+
+
+def _pixels_of(pictures: Any, number: int) -> np.ndarray:
+    """(height, width, 3) uint8 of a picture as it was given."""
+    return load_picture(pictures.get(number)).pixels
+
+
+def _seen_from(pictures: Any, number: int, plan: WishPlan, grid: VisualGrid) -> Any:
+    """A picture as the stock processor shall get it. grid: its level-0 tokens as it is given."""
+    given, times = pictures.get(number), plan.distance.times
+    if times == 1:
+        return given
+    size = scaled_size((grid.height, grid.width), times, grid.cell)
+    return Image.fromarray(resized(load_picture(given), size).pixels)

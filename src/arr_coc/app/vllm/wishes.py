@@ -12,7 +12,7 @@ an `allocation`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ...allocation.distance import AUTO, Distance, choose_distance, distance_of, reading_option
+from ...allocation.grip import Grip
 from ...allocation.overlay import OVERVIEW_FIRST, check_order
 from ...allocation.request import Request, check_request
 from ...allocation.strategies import DEFAULT_STRATEGY
@@ -35,18 +37,29 @@ from ...pictures.words_files import as_words
 from ...relevance.registry import check_relevance, relevance_for, source_names
 from ...relevance.scene import Scene
 from ...relevance.scorer.source import ScorerRelevance, scorer_beside
+from ...sensing.type_height import letters_of
 
 KEY = "arr_coc"
 AMOUNT, DECIDED = ("budget", "keep"), ("leaves", "allocation")
-OPTIONS = (*AMOUNT, "total", "query", "relevance", "strategy", "levels", "order", "words", *DECIDED)
+OPTIONS = (*AMOUNT, "total", "query", "relevance", "strategy", "levels", "order", "scale", "words", *DECIDED)
 # Which part of a picture an item of vLLM shows, where it is shown in two; only we say so.
 PART, OVERVIEW, DETAIL = "part", "overview", "detail"
 # What an overview hangs on: no question, so that it is found in every cache.
-OF_OVERVIEW = (*AMOUNT, "strategy", "levels", "order")
+OF_OVERVIEW = (*AMOUNT, "strategy", "levels", "order", "scale")
 # Decimals of a map that a wish spells out: caches are keyed by it.
 DECIMALS = 3
 # What a prompt without any words is taken to ask.
 NO_QUESTION = "What is this?"
+
+
+@dataclass(frozen=True, eq=False)
+class WishPlan:
+    """What a wish comes to once its picture was looked at. budget: tokens. distance: from how far it is seen.
+    relevance: where the question needs detail; None where nobody had to ask."""
+
+    budget: int
+    distance: Distance = field(default_factory=Distance)
+    relevance: Any = None
 
 
 @dataclass(frozen=True)
@@ -54,13 +67,15 @@ class VllmServer:
     """What the server was started with.
 
     default: wishes of requests that do not say otherwise. max_budget: tokens that no picture exceeds; None allows the
-    whole picture. calibration, scorer: those beside the model's weights, else the library's own scorer.
+    whole picture. calibration, scorer: those beside the model's weights, else the library's own scorer. grip: of the
+    model, where it was measured.
     """
 
     default: Mapping[str, Any] = field(default_factory=dict)
     max_budget: int | None = None
     calibration: Calibration = field(default_factory=lambda: Calibration(strategy=None))
     scorer: ScorerRelevance = field(default_factory=ScorerRelevance.bundled)
+    grip: Grip | None = None
 
     @classmethod
     def of(cls, given: Any, model: str = "") -> VllmServer:
@@ -75,6 +90,7 @@ class VllmServer:
             most,
             Calibration.beside(folder) if folder.is_dir() else Calibration(strategy=None),
             ScorerRelevance.bundled() if beside is None else ScorerRelevance(beside),
+            Grip.known(model),
         )
         server._check(default, trusted=True)
         return server
@@ -138,6 +154,8 @@ class VllmServer:
         for names in (AMOUNT, DECIDED):
             if any(name in own for name in names):
                 default = {name: value for name, value in default.items() if name not in (*AMOUNT, *DECIDED)}
+        if any(name in own for name in DECIDED):
+            default.pop("scale", None)
         self._check(own)
         wish = {**default, **own}
         if not any(name in wish for name in DECIDED):
@@ -146,6 +164,8 @@ class VllmServer:
 
     def _check(self, wish: Mapping[str, Any], trusted: bool = False) -> None:
         """All that can be wrong whatever the picture is. trusted: it may name a folder of this machine."""
+        if "readings" in wish:
+            raise InputError("arr_coc.readings: vLLM reads a prompt once; ask again with another arr_coc.scale")
         unknown = sorted(wish.keys() - set(OPTIONS))
         if unknown:
             raise InputError(f"arr_coc.{unknown[0]} is unknown; choose from {', '.join(OPTIONS)}")
@@ -166,6 +186,8 @@ class VllmServer:
         of_kind(wish.get("total", False), bool, "arr_coc.total")
         if all(name in wish for name in DECIDED):
             raise InputError("arr_coc has leaves and an allocation; give one of them")
+        if "scale" in wish and any(name in wish for name in DECIDED):
+            raise InputError("arr_coc.scale is decided by leaves (1) or by the allocation; leave it out")
 
     def request(self, wish: Mapping[str, Any]) -> Request:
         """How much a picture may cost and how it is laid out, as for `ask`."""
@@ -177,46 +199,82 @@ class VllmServer:
         if isinstance(budget, list):
             raise InputError("arr_coc.budget is one number; for several pictures give arr_coc a list of wishes")
         order = {} if wish.get("order") is None else {"order": check_order(wish["order"])}
-        return Request.of(budget, wish.get("keep"), strategy=strategy, levels=levels, **order)
+        scale = wish.get("scale")
+        if order.get("order") == OVERVIEW_FIRST:
+            if scale == AUTO:
+                raise InputError(
+                    "arr_coc.scale auto hangs on the question, and an overview that comes first on none; give a number"
+                )
+            scale = 1.0 if scale is None else scale
+        return Request.of(budget, wish.get("keep"), strategy=strategy, levels=levels, scale=scale, **order)
 
-    def leaves(self, wish: Mapping[str, Any], picture: Tensor, grid: VisualGrid, size: tuple[int, int]) -> np.ndarray:
-        """The leaves (N, 3) of one picture, in raster order.
+    def plan(
+        self,
+        wish: Mapping[str, Any],
+        picture: Tensor,
+        grid: VisualGrid,
+        size: tuple[int, int],
+        given: Callable[[], np.ndarray],
+    ) -> WishPlan:
+        """Where the question needs detail in one picture, and from how far it is seen.
 
-        picture: (3, height, width) in [0, 1], as the processor resized it. size: (height, width) as it was given.
+        picture: (3, height, width) in [0, 1], as the processor resized it. grid: its level-0 tokens. size: (height,
+        width) as it was given. given: its pixels then, (height, width, 3) uint8, asked only where letters decide.
         """
         most = grid.tokens if self.max_budget is None else min(grid.tokens, self.max_budget)
+        if "allocation" in wish:
+            return WishPlan(most, distance_of(Allocation.from_json(wish["allocation"])))
+        if "leaves" in wish:
+            return WishPlan(most)
+        request = self.request(wish)
+        budget = min(request.tokens(grid.tokens), most)
+        words = as_words(wish["words"], size) if "words" in wish else None
+        words = words if words is not None and len(words) else None
         if wish.get(PART) == OVERVIEW:
-            return self._overview(wish, grid, most)
+            known: Any = Relevance(np.ones((1, 1), np.float32))
+        else:
+            scene = Scene(picture, words=words, scorer=self.scorer, choosing=budget < grid.tokens)
+            known = relevance_for(_source(wish.get("relevance", "auto")), scene, wish["query"])
+        distance = choose_distance(
+            request.scale,
+            self.grip,
+            lambda: letters_of(given(), words, size),
+            plain_maps([known])[0],
+            size=size,
+            canvas=(grid.height, grid.width),
+            full=grid.tokens,
+            tokens=budget,
+        )
+        return WishPlan(budget, distance, known)
+
+    def leaves(self, wish: Mapping[str, Any], plan: WishPlan, grid: VisualGrid, size: tuple[int, int]) -> np.ndarray:
+        """The leaves (N, 3) of one picture, in raster order. grid: of the picture seen from the plan's distance. size:
+        (height, width) as it was given."""
         leaves = self._decided(wish, grid, size)
         if leaves is None:
-            request = self.request(wish)
-            budget = min(request.tokens(grid.tokens), most)
-            words = as_words(wish["words"], size) if "words" in wish else None
-            scene = Scene(
-                picture,
-                words=words if words is not None and len(words) else None,
-                scorer=self.scorer,
-                choosing=budget < grid.tokens,
-            )
-            known = relevance_for(_source(wish.get("relevance", "auto")), scene, wish["query"])
-            (allocation,) = allocate_pictures([known], [grid], [budget], [request.levels], request)
-            leaves = leaves_of(allocation)
+            leaves, overview = self._laid(wish, plan, grid)
+            if wish.get(PART) == OVERVIEW:
+                return leaves[:overview]
             if wish.get(PART) == DETAIL:
-                leaves = leaves[len(self._overview(wish, grid, most)) :]
-        if len(leaves) > most:
-            raise InputError(f"arr_coc asks for {len(leaves)} tokens of a picture that may have {most}; ask for fewer")
+                return leaves[overview:]
+        if len(leaves) > plan.budget:
+            raise InputError(
+                f"arr_coc asks for {len(leaves)} tokens of a picture that may have {plan.budget}; ask for fewer"
+            )
         return leaves
 
-    def _overview(self, wish: Mapping[str, Any], grid: VisualGrid, most: int) -> np.ndarray:
-        """The leaves of a picture that no question changes. Where all of it is seen that is all but the last, because
-        every item of a prompt needs a token."""
-        request = self.request(wish)
-        budget, flat = min(request.tokens(grid.tokens), most), Relevance(np.ones((1, 1), np.float32))
-        (allocation,) = allocate_pictures([flat], [grid], [budget], [request.levels], request)
-        number = min(allocation.overview, budget - 1)
-        if number < 1:
+    def _laid(self, wish: Mapping[str, Any], plan: WishPlan, grid: VisualGrid) -> tuple[np.ndarray, int]:
+        """Leaves by relevance, and how many of them are the overview that no question changes. Where all of a picture
+        is seen that is all but the last, because every item of a prompt needs a token."""
+        request, budget = self.request(wish), min(plan.budget, grid.tokens)
+        more = reading_option(plan.distance, request.strategy, (grid.rows, grid.cols))
+        (allocation,) = allocate_pictures(
+            [plan.relevance], [grid], [budget], [request.levels], request, more=[more] if more else []
+        )
+        overview = min(allocation.overview, budget - 1)
+        if PART in wish and overview < 1:
             raise InputError(f"arr_coc.order {OVERVIEW_FIRST!r} needs more tokens than {budget}: they pay no overview")
-        return leaves_of(allocation)[:number]
+        return leaves_of(allocation), overview
 
     @staticmethod
     def _decided(wish: Mapping[str, Any], grid: VisualGrid, size: tuple[int, int]) -> np.ndarray | None:

@@ -1,0 +1,228 @@
+"""`bench grip --constants`: the two numbers of the rule that chooses a scale, from drawn pages and Needle World only.
+
+Every question is read at several fixed sizes, with as many tokens and the same map. Which of them the rule would have
+taken with other numbers is then counted, not read again. Pages are printed by torch in faces that were held out
+(`worlds.print`), Needle World is its split for validation: nothing here was trained on, and nothing is judged by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arr_coc.allocation.distance import COARSELY, WORTH, LetterDemand, ScaleChoice
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import same_settings, writing
+from arr_coc.sensing.type_height import letters_of
+
+from ..statistics import Estimate, mean, paired_bootstrap
+from .machine import machine_facts
+from .options import GripOptions
+from .report import Quantity, Report, Table
+from .run import BenchRun
+from .suite import parse_shares, suite
+from .vqa import AnswerStore, anls, exact
+
+SUITE = suite("grip")
+CONSTANTS = SUITE["constants"]
+SIZES: tuple[float, ...] = tuple(CONSTANTS["scales"])
+PAGES, NEEDLE = "printed pages", "needle"
+AT_ONCE = 4
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnQuestion:
+    """A question about a drawn picture. pixels: (H, W, 3) uint8."""
+
+    name: str
+    source: str
+    pixels: np.ndarray
+    text: str
+    answer: str
+
+    def score(self, said: str) -> float:
+        return (exact if self.source == NEEDLE else anls)(said, (self.answer,))
+
+
+@dataclass(frozen=True, eq=False)
+class ReadQuestion:
+    """What came of one question. scores: by size. choice: what the rule knew; None where there is no type."""
+
+    source: str
+    scores: Mapping[float, float]
+    choice: ScaleChoice | None
+
+    def score(self, worth: float, coarsely: float) -> float:
+        """At the size that is nearest to the one that the rule takes with these numbers."""
+        taken = 1.0 if self.choice is None else self.choice.best(worth, coarsely)
+        return self.scores[min(self.scores, key=lambda size: abs(np.log(size / taken)))]
+
+
+def drawn_pages(number: int, seed: int, atlas: Path | None) -> Iterator[DrawnQuestion]:
+    """One question about each of so many printed pages, of three sizes in turn."""
+    from arr_coc.core.alphabet import CHARACTERS
+
+    from ..train.print_world import PrintWorld
+
+    def text(ids: Any) -> str:
+        return "".join(CHARACTERS[one - 1] for one in ids.tolist() if 0 < one <= len(CHARACTERS))
+
+    world = PrintWorld(atlas, "cpu", seed, split="val")
+    canvases = [(int(high), int(wide)) for high, wide in CONSTANTS["canvases"]]
+    for start in range(0, number, AT_ONCE):
+        size = canvases[start // AT_ONCE % len(canvases)]
+        batch = world.render(min(AT_ONCE, number - start), size, start)
+        for place in range(len(batch)):
+            asked = (start + place) % batch.questions.shape[1]
+            answer = text(batch.tails[place, asked][batch.said[place, asked]])
+            pixels = batch.pictures[place].permute(1, 2, 0).numpy()
+            name = f"{PAGES} {start + place}"
+            yield DrawnQuestion(name, PAGES, pixels, text(batch.questions[place, asked]), answer)
+
+
+def drawn_needles(number: int, seed: int) -> Iterator[DrawnQuestion]:
+    """So many questions of Needle World, its families in turn."""
+    from ..worlds import needle
+
+    families = list(needle.FAMILIES)
+    high, wide = CONSTANTS["needle"]
+    for place in range(number):
+        family = families[place % len(families)]
+        start = place // len(families)
+        batch = needle.render(family, 1, (int(high), int(wide)), seed, "validation", start=start)
+        pixels = batch.pictures[0].permute(1, 2, 0).numpy()
+        yield DrawnQuestion(f"{NEEDLE} {place}", NEEDLE, pixels, batch.questions[0], batch.answers[0])
+
+
+def measure(options: GripOptions, run: BenchRun, eye: Any) -> Report:
+    """Read what is not read yet, and derive both numbers. eye: gives the reader, loaded when first needed."""
+    shares = parse_shares(options.keeps or SUITE["bars"]["share"])
+    if len(shares) != 1:
+        raise InputError(f"--constants reads at one share of the tokens, not at {len(shares)}; give --keeps 1/8")
+    (keep,) = shares
+    run.out = out = options.out or Path("out/grip-constants")
+    found: list[ReadQuestion] = []
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        drawn = {"seed": options.seed, "atlas": None if options.atlas is None else options.atlas.name}
+        same_settings(out / "constants_settings.json", {"model": options.model, "keep": keep, **drawn})
+        answers, reader = AnswerStore(out / "constants_answers.jsonl"), None
+        with run.progress(2 * options.n, "reading") as advance:
+            for source in (drawn_pages(options.n, options.seed, options.atlas), drawn_needles(options.n, options.seed)):
+                for one in source:
+                    if any((one.name, f"×{size:g}") not in answers.rows for size in SIZES):
+                        reader = reader or eye()
+                        for row in readings_of(reader, one, keep):
+                            answers.add(row)
+                    found.append(read_question(one, answers))
+                    advance()
+    facts = {"model": f"{options.model} on {options.device}", "keep": f"1/{round(1 / keep)}", "seed": str(options.seed)}
+    return report_of(found, {**facts, **machine_facts(("torch",))})
+
+
+def readings_of(eye: Any, one: DrawnQuestion, keep: float) -> Iterator[dict[str, Any]]:
+    """A row for each size; that of ×1 also has what the rule knew."""
+    eye.set_image(one.pixels)
+    scored = eye.scorer.of_pixels(one.pixels, one.text)
+    for size in SIZES:
+        answer = eye.ask(one.text, keep=keep, relevance=scored, scale=size, max_new_tokens=48)
+        row = {"question": one.name, "cell": f"×{size:g}", "said": answer.text, "true": one.answer}
+        row |= {"score": round(one.score(answer.text), 5), "tokens": answer.tokens}
+        if size == 1:
+            row["choice"] = known_choice(eye, one, scored.map, answer.tokens, answer.full)
+        yield row
+
+
+def known_choice(
+    eye: Any, one: DrawnQuestion, relevance: np.ndarray, tokens: int, full: int
+) -> dict[str, list[float]] | None:
+    """What the rule knows of a question at each scale; None where the picture has no type."""
+    size, letters = one.pixels.shape[:2], letters_of(one.pixels)
+    if not letters:
+        return None
+    need = LetterDemand.of(letters, relevance, eye.grip, size=size, canvas=size, full=full, tokens=tokens)
+    choice = need.choice(eye.grip)
+    return {name: getattr(choice, name).tolist() for name in ("tried", "read", "fine")}
+
+
+def read_question(one: DrawnQuestion, answers: AnswerStore) -> ReadQuestion:
+    """From the rows of all sizes."""
+    rows = {size: answers.rows[one.name, f"×{size:g}"] for size in SIZES}
+    known = rows[1.0]["choice"]
+    choice = None if known is None else ScaleChoice(*(np.array(known[name]) for name in ("tried", "read", "fine")))
+    return ReadQuestion(one.source, {size: row["score"] for size, row in rows.items()}, choice)
+
+
+# ---- what follows ----------------------------------------------------------------------------------------------------
+
+Pair = tuple[float, float]
+TODAY, NEVER = (WORTH, COARSELY), (np.inf, 1.0)
+
+
+def scores_of(found: Sequence[ReadQuestion], pair: Pair) -> np.ndarray:
+    """(N,) by the rule with these numbers."""
+    return np.array([one.score(*pair) for one in found])
+
+
+def weights_of(found: Sequence[ReadQuestion]) -> np.ndarray:
+    """(N,) so that both sources count alike, whatever they have."""
+    sources = [one.source for one in found]
+    return np.array([len(found) / len(set(sources)) / sources.count(one.source) for one in found])
+
+
+def best_pair(scores: Mapping[Pair, np.ndarray], which: Any = slice(None)) -> Pair:
+    """Whose mean is largest; of equals, the one nearest to today's."""
+
+    def rank(pair: Pair) -> tuple[float, float]:
+        apart = abs(pair[0] - WORTH) + abs(pair[1] - COARSELY)
+        return round(float(scores[pair][which].mean()), 9), -apart
+
+    return max(scores, key=rank)
+
+
+def crossed(scores: Mapping[Pair, np.ndarray], base: np.ndarray) -> Estimate:
+    """What deriving brings on questions that it has not seen: each half by the numbers of the other."""
+    even = np.arange(len(base)) % 2 == 0
+    taken = np.where(even, scores[best_pair(scores, ~even)], scores[best_pair(scores, even)])
+    return paired_bootstrap(taken, base)
+
+
+def report_of(found: Sequence[ReadQuestion], facts: Mapping[str, str]) -> Report:
+    """Both numbers, what they bring over ×1 and over those of today, and those that come next."""
+    weights, sources = weights_of(found), np.array([one.source for one in found])
+    pairs = [(worth, coarsely) for worth in CONSTANTS["worth"] for coarsely in CONSTANTS["coarsely"]]
+    scores = {pair: weights * scores_of(found, pair) for pair in pairs}
+    derived, (one, today) = best_pair(scores), (weights * scores_of(found, pair) for pair in (NEVER, TODAY))
+    others = sorted(pairs, key=lambda pair: -float(scores[pair].mean()))[: CONSTANTS["shown"]]
+    ways = {
+        "×1": one,
+        "today: {:g}, {:g}".format(*TODAY): today,
+        "derived: {:g}, {:g}".format(*derived): scores[derived],
+    }
+    ways |= {"{:g}, {:g}".format(*pair): scores[pair] for pair in others if pair != derived}
+    rows = tuple(
+        {
+            "way": name,
+            "score": Quantity.percent(mean(own)),
+            "minus": None if name == "×1" else Quantity.percent(paired_bootstrap(own, one)),
+            **{
+                source: Quantity.percent(mean((own / weights)[sources == source]))
+                for source in dict.fromkeys(sources.tolist())
+            },
+        }
+        for name, own in ways.items()
+    )
+    table = Table("the numbers of the rule, by what is read", CONSTANTS["columns"], rows, dict(facts))
+    typed = sum(question.choice is not None for question in found)
+    lines = [
+        f"WORTH = {derived[0]:g}, COARSELY = {derived[1]:g} (today {WORTH:g} and {COARSELY:g}), from {len(found)} "
+        f"questions, {typed} of them about pictures with type",
+        f"derived minus today, on the same questions: {Quantity.percent(paired_bootstrap(scores[derived], today))}",
+        f"derived on one half minus today, on the other: {Quantity.percent(crossed(scores, today))}",
+    ]
+    document = {**table.to_json(), "worth": derived[0], "coarsely": derived[1], "n": len(found), "lines": lines}
+    return Report(document, (table,), lines=lines)

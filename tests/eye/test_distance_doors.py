@@ -1,0 +1,94 @@
+"""From how far a picture is read reaches every door: as many tokens, on the grid of the scale, which is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+import arr_coc
+from arr_coc.allocation.distance import distance_of
+from arr_coc.allocation.grip import Grip
+from arr_coc.core.errors import InputError
+from arr_coc.draw.legend import spent_words
+from arr_coc.eye.chat import Turn
+from arr_coc.eye.esper import Esper
+from arr_coc.eye.light import quick_eye
+
+QUERY, TOKENS = "What is the total amount due?", 24
+
+
+@pytest.fixture(scope="module")
+def eye():
+    return arr_coc.Eye.from_pretrained("mini")
+
+
+@pytest.fixture(scope="module")
+def page() -> np.ndarray:
+    """Letters of half the height that mini reads best."""
+    picture = Image.new("RGB", (384, 256), (250, 250, 246))
+    pen, font = ImageDraw.Draw(picture), ImageFont.load_default(8)
+    for number, line in enumerate(("Invoice 4821 of March", "Total amount due 91.20", "Reference HX 20391") * 4):
+        pen.text((20, 16 + number * 18), line, (20, 20, 20), font)
+    return np.asarray(picture)
+
+
+DOORS = {
+    "look": lambda eye, page, scale: arr_coc.look(page, QUERY, TOKENS, scale=scale, grip="mini"),
+    "ask": lambda eye, page, scale: arr_coc.ask(page, QUERY, TOKENS, scale=scale).allocation,
+    "magnify": lambda eye, page, scale: arr_coc.ask(page, QUERY, TOKENS, magnify=scale).allocation,
+    "quick eye": lambda eye, page, scale: quick_eye().set_image(page).ask(QUERY, TOKENS, scale=scale).allocation,
+    "eye": lambda eye, page, scale: eye.set_image(page).ask(QUERY, TOKENS, scale=scale).allocation,
+    "turns": lambda eye, page, scale: eye.ask([Turn("user", (page, QUERY))], TOKENS, scale=scale).allocation,
+    "many": lambda eye, page, scale: eye.ask_many(page, [QUERY], TOKENS, scale=scale)[0].allocation,
+    "chat": lambda eye, page, scale: eye.chat(page).ask(QUERY, TOKENS, scale=scale).allocation,
+    "passes": lambda eye, page, scale: Esper(eye).set_image(page).ask(QUERY, TOKENS, passes=2, scale=scale).allocation,
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("scale", [1, 2, "auto"])
+def test_the_scale_reaches_every_door(eye, page, door, scale):
+    found = DOORS[door](eye, page, scale)
+    times = distance_of(found).times
+    assert times == scale if scale != "auto" else 1.2 < times < 3
+    assert found.tokens <= TOKENS
+    assert found.full == 8 * 12
+    rows, cols = found.grid
+    assert (rows, cols) == pytest.approx((8 * times, 12 * times), abs=1)  # look has cells that reach over the edge
+    # The record tells it, and so do drawings.
+    assert arr_coc.Allocation.from_json(found.to_json()) == found
+    assert found.to_json().get("scale", 1) == found.scale
+    assert ("read ×" in spent_words(found)) == (found.scale != 1)
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("wrong", [0, float("nan"), 1000])
+def test_a_scale_that_cannot_be_is_one_line_at_every_door(eye, page, door, wrong):
+    with pytest.raises(InputError, match=r"^[^\n]*scale=.* is not possible; give auto[^\n]*$"):
+        DOORS[door](eye, page, wrong)
+
+
+def test_prompts_that_others_make_get_the_picture_from_nearer(eye, page):
+    with arr_coc.attach(eye.model, eye.processor, budget=TOKENS) as attachment:
+        assert attachment.nearer(page, 2).size == (768, 512)
+        assert attachment.nearer(page, 1).size == (384, 256)
+        wide, high = attachment.nearer(page).size
+        assert 1.2 < high / 256 < 3
+        assert wide / 384 == pytest.approx(high / 256, rel=0.02)
+        with pytest.raises(InputError, match=r"attachment\.nearer"):
+            eye.model.generate(scale=2)
+        with pytest.raises(InputError, match="is not possible"):
+            attachment.nearer(page, 0)
+    for name, instead in (("scale", "attachment.nearer"), ("readings", "Eye")):
+        with pytest.raises(InputError, match=f"{name}= is not for attach.*{instead}"):
+            arr_coc.attach(eye.model, eye.processor, budget=TOKENS, **{name: 2})
+    assert not hasattr(eye.model, "arr_coc")
+
+
+def test_the_grip_of_another_model_is_not_taken_for_this_ones(tmp_path, eye):
+    """Of a folder, by its own name; of an eye, whatever its owner says."""
+    with pytest.raises(InputError, match=r"no grip of .* was measured"):
+        arr_coc.Eye(eye.model, eye.processor, grip=str(tmp_path / "none"))
+    own = arr_coc.Eye(eye.model, eye.processor, grip=Grip.cautious())
+    assert own.grip == Grip.cautious()
