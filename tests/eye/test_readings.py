@@ -89,7 +89,7 @@ def test_ask_reads_again_within_the_budget_and_says_so():
 
 
 def test_a_stream_says_the_surest_of_several_readings_at_once():
-    eye = quick_eye().set_image(STREET)
+    eye = quick_eye().set_image(SIGNS)
     speaking = eye.stream(QUERY, 12, readings=3)
     pieces = []
     while True:
@@ -121,8 +121,8 @@ def test_readings_share_a_budget_that_is_given_as_a_list_and_a_ceiling_holds_for
 
 
 def test_several_readings_are_of_one_picture():
-    eye = quick_eye().set_image(STREET)
-    two = [Turn("user", (STREET, STREET, QUERY))]
+    eye = quick_eye().set_image(SIGNS)
+    two = [Turn("user", (SIGNS, SIGNS, QUERY))]
     with pytest.raises(InputError, match="one picture, and 2 are shown"):
         eye.ask(two, 48, readings=2)
 
