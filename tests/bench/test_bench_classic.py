@@ -60,6 +60,7 @@ def test_rows_of_the_registry_are_read_with_ours_and_the_controls(reader, rivals
     assert record.missing == {"nowhere": "not in the registry"}
     read = {cell.partition("@")[0] for cell in record.cells}
     assert {"scorer", "edges_here", "tension", "adaptive", "rgb", "uniform", "random", "shuffled", "full"} <= read
+    assert {"clusters", "cascade", "saccades"} <= read, "our map by other layouts"
     assert all(len(text) == 2 for one in record.cells.values() for text in one["cards"].values())
     assert len(kept) == 1
     again = read_classic(reader, rivals, PLAN, record, keep=kept.append)

@@ -24,6 +24,7 @@ from arr_coc.allocation.overlay import overlay
 from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, SCORER, part_folder
+from arr_coc.core.values import Allocation
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.models.tokens.patches import as_boxes
 from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
@@ -54,6 +55,7 @@ PHASES: Mapping[str, str] = ROWS
 TRAINED: Mapping[str, str] = SUITE["trained"]
 CONTROLS: Sequence[str] = SUITE["controls"]
 SCALES: Sequence[str] = SUITE["scales"]
+LAYOUTS: Mapping[str, str] = SUITE["layouts"]
 OURS = "scorer"
 UNTRAINED = "not among the rivals; train them (python -m arr_coc_lab.train.train_hypotheses) and give --rivals FOLDER"
 percent = Quantity.percent
@@ -257,6 +259,15 @@ def maps_of(batch: TrainingBatch, rivals: Rivals, names: Sequence[str]) -> dict[
     return {name: makers[name](batch, ways) if name in ours else found[name] for name in names}
 
 
+def laid_out(name: str, maps: Tensor, batch: TrainingBatch, budget: int) -> list[Allocation]:
+    """Our maps by another strategy, which may want more of each picture than its relevance."""
+    scenes = [Scene(one.permute(1, 2, 0).contiguous().numpy()) for one in batch.pictures.cpu()]
+    return [
+        allocate_batch(one, budget, strategy=name, **scene.strategy_inputs(name, {})[0])[0]
+        for one, scene in zip(maps, scenes, strict=True)
+    ]
+
+
 def fit_balancers(
     rivals: Rivals, plan: ClassicPlan, folder: Path | None = None, each: int = 24, steps: int = 300
 ) -> None:
@@ -369,7 +380,9 @@ class ClassicReader:
         budgets = [max(1, round(keep * rows * cols)) for keep in plan.keeps]
         wanted = {
             budget: [
-                name for name in (*self.names, *CONTROLS[:-1]) if not self.record.has(f"{name}@{budget}", family, start)
+                name
+                for name in (*self.names, *CONTROLS[:-1], *LAYOUTS)
+                if not self.record.has(f"{name}@{budget}", family, start)
             ]
             for budget in budgets
         }
@@ -378,7 +391,7 @@ class ClassicReader:
             return False
         batch = render_family(family, count, plan.size, plan.seed, start, plan.device, None, plan.split)
         asked = {name for lacking in wanted.values() for name in lacking}
-        asked = [name for name in self.names if name in asked or (name == OURS and "shuffled" in asked)]
+        asked = [name for name in self.names if name in asked or (name == OURS and asked & {"shuffled", *LAYOUTS})]
         maps = {
             name: sharpened(one, *self.record.powers[name]) for name, one in maps_of(batch, self.rivals, asked).items()
         }
@@ -387,8 +400,11 @@ class ClassicReader:
             leaves = {name: overlay(one, [budget] * count).cells for name, one in made.items()}
             flat = torch.ones(count, rows, cols, device=plan.device)
             seed = plan.seed + start + 7919 * plan.families.index(family)
-            for name in (one for one in lacking if one in CONTROLS):
-                given = allocate_batch(maps[OURS] if name == "shuffled" else flat, budget, strategy=name, seed=seed)
+            for name in (one for one in lacking if one in CONTROLS or one in LAYOUTS):
+                if name in LAYOUTS:
+                    given = laid_out(name, maps[OURS], batch, budget)
+                else:
+                    given = allocate_batch(maps[OURS] if name == "shuffled" else flat, budget, strategy=name, seed=seed)
                 leaves[name] = torch.from_numpy(np.stack([tokens_of(one) for one in given])).to(plan.device)
             if leaves:
                 right = judge(self.model, batch, torch.stack(list(leaves.values()), dim=1)).right
@@ -455,7 +471,7 @@ def _phases(record: ClassicRecord, budget: int, full: int, facts: Mapping[str, s
     ours = f"{OURS}@{budget}"
     if ours not in record.cells:
         return None
-    names = {OURS: "ours: the learned scorer", **PHASES, **TRAINED, **dict.fromkeys(CONTROLS, "control")}
+    names = {OURS: "ours: the learned scorer", **PHASES, **TRAINED, **dict.fromkeys(CONTROLS, "control"), **LAYOUTS}
     extra = {cell.partition("@")[0] for cell in record.cells if " scale@" not in cell} - names.keys()
     rows: list[dict[str, TableCell]] = []
     for name, what in {**names, **dict.fromkeys(sorted(extra), "of the registry")}.items():

@@ -140,8 +140,8 @@ def watch(
         scorer: The one that was trained with a model.
         photos: Whether the photo map may take part.
         settings: Of the memory from frame to frame.
-        clusters: Whether regions are told apart, and by what.
-        cascade: Whether finer looks go only where coarse ones were promising.
+        clusters: Whether regions are told apart, and by what; a cascade goes through them.
+        cascade: Whether tokens go through the best clusters first.
         foresee: Whether the place of the next frame is foretold by motion.
         mips: How much of earlier frames a pyramid in time keeps.
         cell: Pixels of one token at level 0.
@@ -177,9 +177,9 @@ def watch(
         )
     shared = share_budget(seen, total, cap, size, cell)
     times = tuple(seconds) if seconds is not None else ()
-    return Watched(
-        tuple(shared), total, full, query, size, times, (stream.source.note, *request.notes(full, "the clip"))
-    )
+    notes = [stream.source.note, *request.notes(full, "the clip")]
+    notes += ["clusters are told apart; tokens go through them with cascade only"] if clusters and not cascade else []
+    return Watched(tuple(shared), total, full, query, size, times, tuple(notes))
 
 
 def share_budget(

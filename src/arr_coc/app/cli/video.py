@@ -48,9 +48,14 @@ class VideoCommand:
     ] = 1
     clusters: Annotated[
         str | None,
-        typer.Option(metavar="slic|sam:FOLDER", help="What finds clusters on keyframes."),
+        typer.Option(
+            metavar="slic|sam:FOLDER", help="Tell regions apart by this; tokens go through them with --cascade."
+        ),
     ] = None
-    cascade: Annotated[bool, typer.Option("--cascade", help="Tokens go through the best clusters first.")] = False
+    cascade: Annotated[
+        bool,
+        typer.Option("--cascade", help="Tokens go through the best clusters first; by SLIC unless --clusters says."),
+    ] = False
     foresee: Annotated[
         bool, typer.Option("--foresee", help="Say how well each frame was foreseen from the motion before it.")
     ] = False
