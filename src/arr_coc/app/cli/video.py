@@ -42,7 +42,7 @@ class VideoCommand:
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name on the hub.")
     ] = None
-    reading: Annotated[str, typer.Option(help="How a model reads a clip: auto, video, clearest.")] = "auto"
+    reading: Annotated[str, typer.Option(help="How a model reads a clip: auto, video, sheet, clearest.")] = "auto"
     passes: Annotated[
         int, typer.Option(help="By the clearest frames: look at up to so many, until the answer is sure.")
     ] = 1
