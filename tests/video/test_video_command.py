@@ -71,7 +71,7 @@ def test_a_model_answers(clip, tmp_path, tiny, capsys, monkeypatch, reading: str
     if reading == "video":
         assert json.loads((tmp_path / "video.json").read_text())["answer"] == found["answer"]
     spent = found["answer"]["tokens"]
-    # All frames stand in a video prompt; a mini that was not trained on video reads those that show ground of their own.
+    # All frames stand in a video prompt; a mini that knows no video reads those that show ground of their own.
     one_frame = [row["tokens"] for row in found["frames"]]
     if reading == "clearest":
         assert spent in one_frame

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,6 @@ from arr_coc.core.folders import MINI, SCORER, part_folder
 from arr_coc.core.values import Allocation
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.models.tokens.patches import as_boxes
-from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
-from arr_coc.relevance.look.tension import SHARPNESS
 from arr_coc.relevance.registry import BUILT_IN, find_source, source_names
 from arr_coc.relevance.scene import Scene
 from arr_coc.relevance.scorer.source import load_scorer
@@ -37,9 +34,9 @@ from ..classic.phases import ROWS, picture_maps
 from ..statistics import paired, proportion
 from ..train.allocations import target_cells
 from ..train.evaluate import FAMILIES
-from ..train.outcomes import judge, load_reader, share_loss
+from ..train.outcomes import judge, load_reader
 from ..train.pictures import TrainingBatch, family_batches, render_family
-from ..train.rivals import ODDS_POWERS, POWERS, Rivals, recall, sharpened, three_ways
+from ..train.rivals import ODDS_POWERS, POWERS, BalancerPlan, Rivals, fit_balancers, recall, sharpened, three_ways
 from ..train.run import door
 from .options import ClassicBenchOptions
 from .report import Quantity, Report, Table, TableCell, read_document
@@ -57,6 +54,8 @@ CONTROLS: Sequence[str] = SUITE["controls"]
 SCALES: Sequence[str] = SUITE["scales"]
 LAYOUTS: Mapping[str, str] = SUITE["layouts"]
 OURS = "scorer"
+# Validation pictures of each family on which powers are chosen; fewer where fewer are read.
+POWER_PICTURES = 10
 UNTRAINED = "not among the rivals; train them (python -m arr_coc_lab.train.train_hypotheses) and give --rivals FOLDER"
 percent = Quantity.percent
 
@@ -99,12 +98,13 @@ def measured(plan: ClassicPlan, record: ClassicRecord, options: ClassicBenchOpti
         if not more:
             raise InputError(f"there are no rivals in {options.rivals}; give the --out of train_hypotheses")
         rivals.parts |= more
-    if plan.each:
+    most: int = SUITE["balancing"]
+    if plan.each >= most:
         run.tell("learning tensions")
-        most: int = SUITE["balancing"]
-        # With fewer pictures it is only to see that it runs: nothing to keep.
-        folder = None if options.out is None or plan.each < most else options.out / "balancers"
-        fit_balancers(rivals, plan, folder, max(2, min(plan.each, most)))
+        learning = BalancerPlan(plan.size, plan.seed, plan.device, plan.families, most)
+        fit_balancers(rivals, learning, None if options.out is None else options.out / "balancers")
+    elif plan.each:  # to see that it runs: those of the package, which belong to an earlier scorer
+        run.tell(f"tensions are those of the package; they are learned from --each {most} on")
     if plan.seconds is not None:
         plan = replace(plan, seconds=plan.seconds - (perf_counter() - run.began))
     return read_classic(model, rivals, plan, record, run.timed, lambda found: run.save(found.to_json()))
@@ -268,42 +268,6 @@ def laid_out(name: str, maps: Tensor, batch: TrainingBatch, budget: int) -> list
     ]
 
 
-def fit_balancers(
-    rivals: Rivals, plan: ClassicPlan, folder: Path | None = None, each: int = 24, steps: int = 300
-) -> None:
-    """Learn the tensions, fixed and by question and place, over the three ways with the shipped scorer frozen, on
-    training pictures; those of the package belong to an earlier scorer. folder: where they are kept from run to run."""
-    kinds: dict[str, Any] = {"tension": TensionBalancer, "adaptive": AdaptiveTensionBalancer}
-    if folder is not None and all((folder / name / "config.json").is_file() for name in kinds):
-        loaded = {name: kind.from_pretrained(folder / name) for name, kind in kinds.items()}
-        rivals.parts |= {name: part.float().to(plan.device) for name, part in loaded.items()}
-        return
-    parts: list[tuple[Tensor, ...]] = []
-    for _, batch in family_batches(each, plan.size, plan.seed, "train", device=plan.device, families=plan.families):
-        ways = three_ways(batch, rivals.scorer)
-        parts.append((*ways.maps, ways.query, target_cells(batch, *ways.participatory.shape[1:])))
-    first, second, third, query, truth = (torch.cat(one) for one in zip(*parts, strict=True))
-    shares = truth / truth.sum((1, 2), keepdim=True).clamp_min(1)
-    with torch.enable_grad(), torch.random.fork_rng():
-        torch.manual_seed(plan.seed)
-        made: dict[str, Any] = {
-            "tension": TensionBalancer(),
-            "adaptive": AdaptiveTensionBalancer(AdaptiveConfig(query_width=query.shape[1])),
-        }
-        made = {name: module.to(plan.device) for name, module in made.items()}
-        for name, module in made.items():
-            optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
-            for _ in range(steps):
-                found = module(first, second, third) if name == "tension" else module(first, second, third, query)
-                loss = share_loss(SHARPNESS * found.clamp_min(1e-3).log(), shares)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-            rivals.parts[name] = module.eval()
-            if folder is not None:
-                module.save_pretrained(folder / name)
-
-
 def choose_power(one: Tensor, truth: Tensor, budget: int) -> tuple[float, bool]:
     """The power, of the map or of its odds, with which the overlay shows most of what the questions need."""
     ladder = [*((power, False) for power in POWERS), *((power, True) for power in ODDS_POWERS)]
@@ -312,7 +276,7 @@ def choose_power(one: Tensor, truth: Tensor, budget: int) -> tuple[float, bool]:
 
 
 def choose_powers(
-    record: ClassicRecord, rivals: Rivals, plan: ClassicPlan, names: Sequence[str], each: int = 10
+    record: ClassicRecord, rivals: Rivals, plan: ClassicPlan, names: Sequence[str], each: int = POWER_PICTURES
 ) -> None:
     """Powers of names that have none yet, by validation pictures of every family."""
     lacking = [name for name in names if name not in record.powers]
@@ -351,7 +315,7 @@ def read_classic(
     names = [OURS, *usable, *trained]
     began = perf_counter()
     if plan.each:
-        choose_powers(record, rivals, plan, names)
+        choose_powers(record, rivals, plan, names, min(POWER_PICTURES, max(1, plan.each)))
     reader = ClassicReader(model, rivals, plan, record, names)
     with dense_vision_attention(model):
         for large, family, start, count in plan.batches():
