@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from arr_coc.eye.eye import Eye
-from arr_coc.video.answering import answer_clip, knows_video
+from arr_coc.video.answering import Reading, answer_clip, knows_video
 from arr_coc.video.watching import watch
 
 from ..statistics import paired, proportion
@@ -29,7 +29,7 @@ def two_frame_table(
 ) -> Table:
     """One row for each reading; the same clips, watched once."""
     eye = Eye.from_pretrained(model, device=device, memory=0)
-    readings = ["clearest", "sheet", *(["video"] if knows_video(eye) else [])]
+    readings: list[Reading] = ["clearest", "sheet", *(["video"] if knows_video(eye) else [])]
     right: dict[str, list[bool]] = {name: [] for name in readings}
     tokens: dict[str, list[int]] = {name: [] for name in readings}
     for clip in two_frame_clips(number, (side, side), seed=SEED, split="validation"):
