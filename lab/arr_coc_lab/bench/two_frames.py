@@ -29,7 +29,7 @@ def two_frame_table(
 ) -> Table:
     """One row for each reading; the same clips, watched once."""
     eye = Eye.from_pretrained(model, device=device, memory=0)
-    readings: list[Reading] = ["clearest", "sheet", *(["video"] if knows_video(eye) else [])]
+    readings: tuple[Reading, ...] = ("clearest", "sheet", "video") if knows_video(eye) else ("clearest", "sheet")
     right: dict[str, list[bool]] = {name: [] for name in readings}
     tokens: dict[str, list[int]] = {name: [] for name in readings}
     for clip in two_frame_clips(number, (side, side), seed=SEED, split="validation"):
