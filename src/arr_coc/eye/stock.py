@@ -192,9 +192,12 @@ class StockEngine:
         pieces = self._pieces(looked)
         if any(piece.features is not None for several in pieces for piece in several):
             options["known"] = known_leaves(pieces, [one.grid for one in plan.allocations], self.device)
-        realized = self.backbone.realize(
-            self.model, looked.inputs, plan.allocations, relevance=plan.relevance, **options, **tower
-        )
+        import torch
+
+        with torch.no_grad():  # what is kept of it would hold all that the tower did
+            realized = self.backbone.realize(
+                self.model, looked.inputs, plan.allocations, relevance=plan.relevance, **options, **tower
+            )
         if not pieces:
             return realized
         counts = tuple(one.tokens for one in plan.allocations)
