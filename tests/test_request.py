@@ -79,8 +79,7 @@ def test_type_checkers_know_the_options_that_strategies_take():
     tree = ast.parse(Path(arr_coc.allocation.request.__file__).read_text(encoding="utf-8"))
     kinds = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     typed = [item.target.id for item in kinds["AnyOptions"].body if isinstance(item, ast.AnnAssign)]
-    # A share to keep is the request's own; how many places clusters keep is told to `allocate` alone.
-    assert sorted(typed) == sorted({name for one in strategy_names() for name in find_strategy(one).options} - {"keep"})
+    assert sorted(typed) == sorted({name for one in strategy_names() for name in find_strategy(one).options})
 
 
 def test_a_ceiling_lowers_every_way_of_asking_and_says_so():

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.allocate_batch import allocate_batch
 from arr_coc.allocation.controls import permute_along_tree
+from arr_coc.allocation.region_gains import labels_on, region_gains, region_scores
 from arr_coc.allocation.strategies import strategy_names
 from arr_coc.allocation.tree import build_tree, tokens_for
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
-from arr_coc_lab.classic.cascade import cascade_places
-from arr_coc_lab.classic.clusters import PlaceCounts, cluster_places, cluster_scores
+from arr_coc_lab.classic.cascade import cascade_cells
 from arr_coc_lab.classic.saccades import fixate
 
 SPOT = np.zeros((32, 32), dtype=np.float32)
@@ -167,43 +167,67 @@ def test_top_k_takes_the_best_cells_and_breaks_ties_by_position():
     assert allocate_batch(np.stack([relevance] * 2), [5, 9], strategy="top_k")[1].tokens == 9
 
 
-def test_cascade_finds_a_small_spot_and_reads_only_its_neighbourhood():
-    fine = np.zeros((1, 1024, 1024), dtype=np.float32)
-    fine[0, 700:708, 300:308] = 1
-    places, scores = cascade_places(torch.from_numpy(fine))
-    assert places.shape == (1, 200, 2)
-    spot = (places[0, :64] >= torch.tensor([700, 300])) & (places[0, :64] < torch.tensor([708, 308]))
-    assert spot.all(), "all 64 pixels of the spot come first"
-    assert (scores[0, :64] == 1).all()
+def test_cascade_opens_only_what_lies_below_a_promising_place():
+    cells = torch.zeros(1, 32, 32)
+    cells[0, 20:24, 8:12] = 0.5  # wide: seen from afar
+    cells[0, 3, 3] = 0.9  # a speck: its coarse place says .06
+    kept = cascade_cells(cells, (1, 4, 16))
+    assert kept[0, 20:24, 8:12].all()
+    assert kept.sum() == 16
+    assert cascade_cells(cells, (2, 8, 17))[0, 3, 3], "one more place opened finds the speck"
+    assert cascade_cells(cells)[0].sum() == 200
+    wide = cascade_cells(torch.rand(2, 5, 9, generator=torch.Generator().manual_seed(0)))
+    assert wide.shape == (2, 5, 9)
+    assert 0 < wide[0].sum() < 45, "something is left unopened"
+    speckled = (cells[0] + 0.01).numpy()
+    missed, seen = (allocate(speckled, 20, strategy="cascade", keeps=keeps) for keeps in ((1, 4, 16), (2, 8, 17)))
+    assert missed.level_map()[3, 3] > 0 == seen.level_map()[3, 3]
 
 
-def test_clusters_choose_the_relevant_region_first():
-    labels = torch.from_numpy(LABELS)[None].long()
-    relevance = torch.zeros(1, 64, 64)
-    relevance[0, 8:16, 16:24] = 1  # cluster 10
-    scores = cluster_scores(relevance, labels)
-    assert int(scores[0].argmax()) == 10
-    assert float(scores[0, 10]) == pytest.approx(0.8)
-    found = cluster_places(relevance, labels)
-    rows, cols = found.index[0, :50] // 64, found.index[0, :50] % 64
-    assert ((rows >= 8) & (rows < 16) & (cols >= 16) & (cols < 24)).all()
-    assert len(found.index[0]) == 273
-    per_cluster = labels.flatten()[found.index[0][found.valid[0]]].bincount()
-    assert int((per_cluster > 0).sum()) <= 10
-    assert int(per_cluster.max()) <= 50
+def fine_cells(allocation: Allocation) -> np.ndarray:
+    return allocation.level_map() == 0
 
 
-def test_clusters_open_coarse_ones_first_and_follow_the_gaze():
-    labels = torch.from_numpy(LABELS)[None].long()
-    relevance = torch.full((1, 64, 64), 0.2)
-    relevance[0, 8:16, 16:24] = 1
-    parents = torch.arange(64) // 8  # coarse cluster = row of blocks
-    found = cluster_places(relevance, labels, parents=parents, counts=PlaceCounts(parents=1))
-    assert set((found.index[0][found.valid[0]] // 64 // 8).tolist()) == {1}
-    near = cluster_places(relevance, labels, gaze=(12 / 64, 20 / 64), counts=PlaceCounts(all=500))
-    counts = labels.flatten()[near.index[0][near.valid[0]]].bincount(minlength=64)
-    assert counts[10] == 64  # the gaze rests on it: up to 100 places, and it has 64
-    assert counts[counts > 0].min() == 10 or counts[counts > 0].min() == 50
+def test_a_cluster_is_funded_as_a_whole_by_its_mean():
+    labels = labels_on(LABELS, (32, 32))
+    assert labels.shape == (32, 32)
+    assert labels[:4, :4].tolist() == [[0] * 4] * 4
+    relevance = np.full((32, 32), 0.01, dtype=np.float32)
+    relevance[4:8, 8:12] = 0.5  # all of cluster 10
+    relevance[20, 20] = 1.0  # the best place of all, in a poor cluster
+    scores = region_scores(relevance, labels)
+    assert scores.argmax() == 10
+    assert scores[10] == pytest.approx(0.8)
+    fine = fine_cells(allocate(relevance, 24, strategy="clusters", labels=LABELS))
+    assert fine[4:8, 8:12].all()
+    assert not fine[20, 20], "regions decide, not places"
+    assert fine_cells(allocate(relevance, 24))[20, 20]
+
+
+def test_other_regions_and_another_gaze_show_other_ground():
+    relevance = np.random.default_rng(3).random((32, 32)).astype(np.float32) ** 4
+    stripes = np.arange(64)[None, :].repeat(64, 0)
+    made = [allocate(relevance, 256, strategy="clusters", labels=one) for one in (LABELS, stripes)]
+    corners = ((0.1, 0.1), (0.9, 0.9))
+    made += [allocate(relevance, 256, strategy="clusters", labels=LABELS, gaze=gaze) for gaze in corners]
+    fine = [fine_cells(one) for one in made]
+    for one, other in ((0, 1), (0, 2), (2, 3)):
+        assert (fine[one] & fine[other]).sum() < 0.6 * (fine[one] | fine[other]).sum()
+    assert fine[2][:8, :8].mean() > 0.9 > 0.1 > fine[2][24:, 24:].mean()
+    with pytest.raises(InputError, match="gaze"):
+        allocate(relevance, 256, strategy="clusters", labels=LABELS, gaze=(2, 0))
+
+
+def test_no_cluster_goes_before_the_coarse_one_that_it_lies_in():
+    labels, parents = labels_on(LABELS, (32, 32)), np.arange(64) // 8
+    relevance = np.full((32, 32), 0.1, dtype=np.float32)
+    relevance[4:8] = 0.5  # a row of clusters of one parent
+    relevance[20:24, 8:12] = 0.9  # a better one whose brothers are poor
+    alone = region_gains(relevance, labels)
+    assert alone[20, 8] > alone[4, 0]
+    below = region_gains(relevance, labels, parents=parents)
+    assert below[20, 8] < below[4, 0]
+    assert below[20, 8] > below[20, 20], "among its brothers it is still the best"
 
 
 def test_saccades_do_not_return_and_stop_when_confident():

@@ -13,7 +13,6 @@ from arr_coc.relevance.registry import relevance_source, remove_source
 from arr_coc_lab.bench.classic import (
     ClassicPlan,
     ClassicRecord,
-    fit_balancers,
     main,
     read_classic,
     tables,
@@ -21,7 +20,7 @@ from arr_coc_lab.bench.classic import (
 )
 from arr_coc_lab.classic.scorer import RGB, Scorer, ScorerConfig
 from arr_coc_lab.train.mini_model import MiniConfig, build_mini
-from arr_coc_lab.train.rivals import Rivals
+from arr_coc_lab.train.rivals import BalancerPlan, Rivals, fit_balancers
 
 PLAN = ClassicPlan(each=2, at_once=2, size=(128, 128), families=("cards",), names=("edges_here", "nowhere"))
 
@@ -51,7 +50,8 @@ def source():
 
 
 def test_rows_of_the_registry_are_read_with_ours_and_the_controls(reader, rivals, source, tmp_path):
-    fit_balancers(rivals, PLAN, tmp_path / "balancers", each=2, steps=2)
+    learning = BalancerPlan(PLAN.size, PLAN.seed, "cpu", PLAN.families, each=2, steps=2)
+    fit_balancers(rivals, learning, tmp_path / "balancers")
     assert {"tension", "adaptive"} <= set(rivals.names)
     kept = []
     record = read_classic(
@@ -60,6 +60,7 @@ def test_rows_of_the_registry_are_read_with_ours_and_the_controls(reader, rivals
     assert record.missing == {"nowhere": "not in the registry"}
     read = {cell.partition("@")[0] for cell in record.cells}
     assert {"scorer", "edges_here", "tension", "adaptive", "rgb", "uniform", "random", "shuffled", "full"} <= read
+    assert {"clusters", "cascade", "saccades"} <= read, "our map by other layouts"
     assert all(len(text) == 2 for one in record.cells.values() for text in one["cards"].values())
     assert len(kept) == 1
     again = read_classic(reader, rivals, PLAN, record, keep=kept.append)

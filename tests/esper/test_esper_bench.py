@@ -148,7 +148,7 @@ def test_single_parts_are_compared_with_the_whole(models, weights, tmp_path, cap
 
 
 def test_looking_again_is_measured_on_pages_and_exploring_against_exploiting(models, tmp_path, monkeypatch):
-    monkeypatch.setattr(esper_gain, "SIZE", (256, 256))
+    monkeypatch.setattr(esper_gain.esper_runs, "SIZE", (256, 256))
     forms = plain_pack(tmp_path / "val-00.bin")
     scenes = esper_gain.page_scenes(4, models.device, str(tmp_path / "*.bin"))
     assert scenes.pictures.shape == (4, 3, 256, 256)
@@ -156,7 +156,8 @@ def test_looking_again_is_measured_on_pages_and_exploring_against_exploiting(mod
         label = question.removeprefix("What is the ").removesuffix("?")
         assert answer in [form[label] for form in forms]
     rows = esper_gain.gain_table(models, 1 / 8, scenes, "pages, drawn").rows
-    assert [row["what"] for row in rows] == ["one look for two_pass", "two_pass", "one look for four_pass", "four_pass"]
+    presets = ("two_pass", "four_pass", "saccades")
+    assert [row["what"] for row in rows] == [what for one in presets for what in (f"one look for {one}", one)]
     table = esper_gain.explore_table(models, 4)
     assert [row["what"] for row in table.rows] == ["exploit (0)", "explore (.5)", "rule", "shipped"]
     assert [row["says"].value for row in table.rows[:2]] == [0, 0.5]

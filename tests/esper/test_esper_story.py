@@ -15,7 +15,7 @@ from tiny_models import picture, tiny_model, tiny_processor
 from arr_coc import Eye, InputError
 from arr_coc.core.values import Allocation, Answer, Pass
 from arr_coc.eye.esper import Esper
-from arr_coc.eye.pass_settings import FOUR_PASS, TWO_PASS, EsperSettings
+from arr_coc.eye.pass_settings import FOUR_PASS, SACCADES, TWO_PASS, EsperSettings
 from arr_coc.eye.passes import passes_needed, run_passes
 from arr_coc.eye.story import convergence_rate, pass_statistics, story_table
 from arr_coc.eye.story_drawing import convergence_plot, strip, write_story
@@ -34,6 +34,22 @@ def story(esper):
     found = esper.examine(QUESTIONS[0], keep=0.5, max_new_tokens=5)
     assert esper.pass_history == found.passes
     return found
+
+
+def test_four_passes_spread_and_saccades_rest_on_one_place_after_the_other(esper):
+    """On a map of two equal spots far apart, the second look of four passes goes to both, a fixation to one."""
+    relevance = np.full((8, 8), 0.02, np.float32)
+    relevance[0:3, 0:3] = relevance[5:8, 5:8] = 0.8
+    spent = {}
+    for preset in (FOUR_PASS, SACCADES):
+        settings = replace(preset, stop=0.0, least=1, attention=0.0, question=0.0, learned=False, aroused=False)
+        looking = Esper(esper.eye, settings).set_image(picture(SIDE, SIDE, 0))
+        looking.examine(QUESTIONS[0], budget=20, max_new_tokens=2, relevance=relevance)
+        boxes = looking.pass_history[1].added
+        spent[preset] = {bool(y >= SIDE // 2) for y, *_ in boxes.tolist()}
+        assert bool(looking.pass_history[1].step.allocation.scanpath) == (preset is SACCADES)
+    assert spent[FOUR_PASS] == {False, True}
+    assert len(spent[SACCADES]) == 1
 
 
 def test_four_passes_within_the_total(story):
@@ -286,5 +302,7 @@ def test_ask_takes_a_preset_and_what_the_first_look_follows(monkeypatch, tmp_pat
     assert 1 <= len(said["passes"]) <= 2
     assert run([*given, "--preset", "four_pass", "--first-look", "salient"]) == 0
     assert asked == {"settings": FOUR_PASS, "glance": "salient"}
+    assert "scanpath" not in json.loads(capsys.readouterr().out)["passes"][-1]["allocation"], "no place is rested on"
+    assert run([*given, "--preset", "saccades"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert len(said["passes"][-1]["allocation"]["scanpath"]) == len(said["passes"]) - 1

@@ -355,6 +355,39 @@ def numbered_words(token: str) -> Any:
     return tokenizer
 
 
+class FamilyProcessor:
+    """What a family's stock processor does, with its stock cutting into tiles and a tokenizer of numbered words."""
+
+    image_token = "<image>"
+
+    def __init__(self, name: str) -> None:
+        self.encode, self.tokenizer = FAMILIES[name].encode, numbered_words(self.image_token)
+        self.image_processor = FamilyPictures(self.encode)
+        self.chat_template = self.tokenizer.chat_template
+
+    def apply_chat_template(self, messages: Any, **how: Any) -> Any:
+        return self.tokenizer.apply_chat_template(messages, **how)
+
+    def __call__(self, text: list[str], images: list[Any], return_tensors: str = "pt") -> dict[str, Any]:
+        data, (runs,) = self.encode([[np.asarray(image) for image in images]])
+        parts = [self.tokenizer.encode(part, add_special_tokens=False) for part in text[0].split(self.image_token)]
+        ids = parts[0] + [one for run, part in zip(runs, parts[1:], strict=True) for one in (*run, *part)]
+        return {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids), dtype=torch.int64), **data}
+
+
+class FamilyPictures:
+    """The side of a `FamilyProcessor` that sees pictures."""
+
+    image_mean, image_std, do_normalize = MEAN, STD, True
+
+    def __init__(self, encode: Callable[..., Any]) -> None:
+        self.encode = encode
+
+    def __call__(self, images: Any, return_tensors: str = "pt") -> dict[str, Any]:
+        pictures = images if isinstance(images, list) else [images]
+        return self.encode([[np.asarray(image) for image in pictures]])[0]
+
+
 def save_family(folder: Path, name: str) -> Path:
     """A tiny merged family in a folder, with its stock processor and a tokenizer of numbered words."""
     from transformers import LlavaNextProcessor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,24 @@ def test_attention_moves_the_average_towards_what_matters():
     torch.testing.assert_close(odd[2].data, pyramid(texture_of(19, 21), levels=3)[2].data, atol=1e-5, rtol=0)
     with pytest.raises(InputError, match="attention"):
         attention_weighted(texture, torch.ones(8, 8))
+
+
+def test_learned_mips_stay_between_what_they_are_made_of():
+    module = LearnedDownsampler("full40")
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=2.0)
+    texture = texture_of(16, 24)
+    with torch.no_grad():
+        levels = module.pyramid(texture, levels=3).levels
+    for place, channel in enumerate(FULL40.channels):
+        if channel.reducer == "unit_mean":
+            continue  # unit vectors, whatever they are made of
+        for fine, coarse in pairwise(levels):
+            assert fine.data[place].min() <= coarse.data[place].min()
+            assert coarse.data[place].max() <= fine.data[place].max()
+    red, first = texture.data[0], levels[1].data[0]
+    assert first[3, 4] <= red[5:8, 7:10].max()
+    assert first[3, 4] >= red[5:8, 7:10].min()
 
 
 def test_the_learned_downsampler_starts_as_the_mean_learns_and_comes_back_from_disk(tmp_path: Path):

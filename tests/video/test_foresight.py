@@ -58,6 +58,8 @@ def test_a_cascade_through_clusters_changes_where_tokens_go(tmp_path) -> None:
     plain, through = (VideoStream(QUERY, keep=0.2, cascade=one) for one in (False, True))
     differing = [plain.see(frame).standing != through.see(frame).standing for frame in clip]
     assert sum(differing) >= 3
+    told = [watch(iter(clip[:2]), QUERY, keep=0.2, clusters=True, cascade=one).notes for one in (False, True)]
+    assert ["cascade only" in " ".join(notes) for notes in told] == [True, False]
     through.save(tmp_path / "stream.npz")
     assert VideoStream.resume(tmp_path / "stream.npz").cascade
 

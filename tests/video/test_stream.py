@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 from clip_scenes import ground, pan, scene
 
 from arr_coc import InputError
+from arr_coc.core.folders import EXAMPLES
+from arr_coc.pictures.load import load_picture
 from arr_coc.relevance.language.lexical import Coupling
 from arr_coc.sensing.one_picture import sense_one
+from arr_coc.video.motion import measure_motion, quick_pan, view_of
 from arr_coc.video.settings import TemporalSettings
 from arr_coc.video.stream import VideoStream
 
@@ -225,3 +229,35 @@ def test_a_stream_is_not_resumed_with_another_kind_of_source(tmp_path) -> None:
     stream.save(tmp_path / "stream.npz")
     with pytest.raises(InputError, match="3 maps and its source gives 1"):
         VideoStream.resume(tmp_path / "stream.npz", relevance=lambda frame, query: np.ones((4, 4)))
+
+
+def window(step: int, frames: int = 6) -> list[np.ndarray]:
+    """The street through a window that moves on by `step` pixels a frame."""
+    street = load_picture(EXAMPLES / "street.png").pixels
+    return [np.ascontiguousarray(street[:, step * time : step * time + 700]) for time in range(frames)]
+
+
+def test_a_quick_pan_is_no_cut_and_a_cut_within_one_is():
+    clip = window(43)
+    stream = VideoStream(QUERY, keep=0.2)
+    seen = [stream.see(frame) for frame in clip]
+    assert not any(one.cut for one in seen[1:])
+    assert min(one.same_ground.mean() for one in seen[1:]) > 0.8, "all but the strip that is new is the same ground"
+    assert max(one.looked for one in seen[1:]) < 1
+    views = [view_of(frame) for frame in clip]
+    motion = measure_motion(views[0], views[1], TemporalSettings())
+    assert abs(motion.pan[0] + 43 * 256 / 768) <= 1
+    assert motion.pan[1] == 0
+    assert quick_pan(*(cv2.cvtColor(view, cv2.COLOR_RGB2GRAY) for view in (views[0], views[0]))) == (0, 0)
+    other = np.ascontiguousarray(clip[5][::-1, ::-1])
+    assert stream.see(other).cut
+    assert stream.see(other).cut is False
+
+
+def test_a_stream_of_an_earlier_version_goes_on(tmp_path):
+    stream = VideoStream(QUERY, keep=0.2)
+    stream.see(window(8, 1)[0])
+    stream.save(tmp_path / "new.npz")
+    with np.load(tmp_path / "new.npz") as file:
+        np.savez(tmp_path / "old.npz", histogram=np.zeros(216), **file)
+    assert VideoStream.resume(tmp_path / "old.npz").see(window(8, 2)[1]).cut is False

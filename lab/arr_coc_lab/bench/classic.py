@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +23,9 @@ from arr_coc.allocation.overlay import overlay
 from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI, SCORER, part_folder
+from arr_coc.core.values import Allocation
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc.models.tokens.patches import as_boxes
-from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
-from arr_coc.relevance.look.tension import SHARPNESS
 from arr_coc.relevance.registry import BUILT_IN, find_source, source_names
 from arr_coc.relevance.scene import Scene
 from arr_coc.relevance.scorer.source import load_scorer
@@ -36,9 +34,9 @@ from ..classic.phases import ROWS, picture_maps
 from ..statistics import paired, proportion
 from ..train.allocations import target_cells
 from ..train.evaluate import FAMILIES
-from ..train.outcomes import judge, load_reader, share_loss
+from ..train.outcomes import judge, load_reader
 from ..train.pictures import TrainingBatch, family_batches, render_family
-from ..train.rivals import ODDS_POWERS, POWERS, Rivals, recall, sharpened, three_ways
+from ..train.rivals import ODDS_POWERS, POWERS, BalancerPlan, Rivals, fit_balancers, recall, sharpened, three_ways
 from ..train.run import door
 from .options import ClassicBenchOptions
 from .report import Quantity, Report, Table, TableCell, read_document
@@ -54,7 +52,10 @@ PHASES: Mapping[str, str] = ROWS
 TRAINED: Mapping[str, str] = SUITE["trained"]
 CONTROLS: Sequence[str] = SUITE["controls"]
 SCALES: Sequence[str] = SUITE["scales"]
+LAYOUTS: Mapping[str, str] = SUITE["layouts"]
 OURS = "scorer"
+# Validation pictures of each family on which powers are chosen; fewer where fewer are read.
+POWER_PICTURES = 10
 UNTRAINED = "not among the rivals; train them (python -m arr_coc_lab.train.train_hypotheses) and give --rivals FOLDER"
 percent = Quantity.percent
 
@@ -97,12 +98,13 @@ def measured(plan: ClassicPlan, record: ClassicRecord, options: ClassicBenchOpti
         if not more:
             raise InputError(f"there are no rivals in {options.rivals}; give the --out of train_hypotheses")
         rivals.parts |= more
-    if plan.each:
+    most: int = SUITE["balancing"]
+    if plan.each >= most:
         run.tell("learning tensions")
-        most: int = SUITE["balancing"]
-        # With fewer pictures it is only to see that it runs: nothing to keep.
-        folder = None if options.out is None or plan.each < most else options.out / "balancers"
-        fit_balancers(rivals, plan, folder, max(2, min(plan.each, most)))
+        learning = BalancerPlan(plan.size, plan.seed, plan.device, plan.families, most)
+        fit_balancers(rivals, learning, None if options.out is None else options.out / "balancers")
+    elif plan.each:  # to see that it runs: those of the package, which belong to an earlier scorer
+        run.tell(f"tensions are those of the package; they are learned from --each {most} on")
     if plan.seconds is not None:
         plan = replace(plan, seconds=plan.seconds - (perf_counter() - run.began))
     return read_classic(model, rivals, plan, record, run.timed, lambda found: run.save(found.to_json()))
@@ -257,40 +259,13 @@ def maps_of(batch: TrainingBatch, rivals: Rivals, names: Sequence[str]) -> dict[
     return {name: makers[name](batch, ways) if name in ours else found[name] for name in names}
 
 
-def fit_balancers(
-    rivals: Rivals, plan: ClassicPlan, folder: Path | None = None, each: int = 24, steps: int = 300
-) -> None:
-    """Learn the tensions, fixed and by question and place, over the three ways with the shipped scorer frozen, on
-    training pictures; those of the package belong to an earlier scorer. folder: where they are kept from run to run."""
-    kinds: dict[str, Any] = {"tension": TensionBalancer, "adaptive": AdaptiveTensionBalancer}
-    if folder is not None and all((folder / name / "config.json").is_file() for name in kinds):
-        loaded = {name: kind.from_pretrained(folder / name) for name, kind in kinds.items()}
-        rivals.parts |= {name: part.float().to(plan.device) for name, part in loaded.items()}
-        return
-    parts: list[tuple[Tensor, ...]] = []
-    for _, batch in family_batches(each, plan.size, plan.seed, "train", device=plan.device, families=plan.families):
-        ways = three_ways(batch, rivals.scorer)
-        parts.append((*ways.maps, ways.query, target_cells(batch, *ways.participatory.shape[1:])))
-    first, second, third, query, truth = (torch.cat(one) for one in zip(*parts, strict=True))
-    shares = truth / truth.sum((1, 2), keepdim=True).clamp_min(1)
-    with torch.enable_grad(), torch.random.fork_rng():
-        torch.manual_seed(plan.seed)
-        made: dict[str, Any] = {
-            "tension": TensionBalancer(),
-            "adaptive": AdaptiveTensionBalancer(AdaptiveConfig(query_width=query.shape[1])),
-        }
-        made = {name: module.to(plan.device) for name, module in made.items()}
-        for name, module in made.items():
-            optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
-            for _ in range(steps):
-                found = module(first, second, third) if name == "tension" else module(first, second, third, query)
-                loss = share_loss(SHARPNESS * found.clamp_min(1e-3).log(), shares)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-            rivals.parts[name] = module.eval()
-            if folder is not None:
-                module.save_pretrained(folder / name)
+def laid_out(name: str, maps: Tensor, batch: TrainingBatch, budget: int) -> list[Allocation]:
+    """Our maps by another strategy, which may want more of each picture than its relevance."""
+    scenes = [Scene(one.permute(1, 2, 0).contiguous().numpy()) for one in batch.pictures.cpu()]
+    return [
+        allocate_batch(one, budget, strategy=name, **scene.strategy_inputs(name, {})[0])[0]
+        for one, scene in zip(maps, scenes, strict=True)
+    ]
 
 
 def choose_power(one: Tensor, truth: Tensor, budget: int) -> tuple[float, bool]:
@@ -301,7 +276,7 @@ def choose_power(one: Tensor, truth: Tensor, budget: int) -> tuple[float, bool]:
 
 
 def choose_powers(
-    record: ClassicRecord, rivals: Rivals, plan: ClassicPlan, names: Sequence[str], each: int = 10
+    record: ClassicRecord, rivals: Rivals, plan: ClassicPlan, names: Sequence[str], each: int = POWER_PICTURES
 ) -> None:
     """Powers of names that have none yet, by validation pictures of every family."""
     lacking = [name for name in names if name not in record.powers]
@@ -340,7 +315,7 @@ def read_classic(
     names = [OURS, *usable, *trained]
     began = perf_counter()
     if plan.each:
-        choose_powers(record, rivals, plan, names)
+        choose_powers(record, rivals, plan, names, min(POWER_PICTURES, max(1, plan.each)))
     reader = ClassicReader(model, rivals, plan, record, names)
     with dense_vision_attention(model):
         for large, family, start, count in plan.batches():
@@ -369,7 +344,9 @@ class ClassicReader:
         budgets = [max(1, round(keep * rows * cols)) for keep in plan.keeps]
         wanted = {
             budget: [
-                name for name in (*self.names, *CONTROLS[:-1]) if not self.record.has(f"{name}@{budget}", family, start)
+                name
+                for name in (*self.names, *CONTROLS[:-1], *LAYOUTS)
+                if not self.record.has(f"{name}@{budget}", family, start)
             ]
             for budget in budgets
         }
@@ -378,7 +355,7 @@ class ClassicReader:
             return False
         batch = render_family(family, count, plan.size, plan.seed, start, plan.device, None, plan.split)
         asked = {name for lacking in wanted.values() for name in lacking}
-        asked = [name for name in self.names if name in asked or (name == OURS and "shuffled" in asked)]
+        asked = [name for name in self.names if name in asked or (name == OURS and asked & {"shuffled", *LAYOUTS})]
         maps = {
             name: sharpened(one, *self.record.powers[name]) for name, one in maps_of(batch, self.rivals, asked).items()
         }
@@ -387,8 +364,11 @@ class ClassicReader:
             leaves = {name: overlay(one, [budget] * count).cells for name, one in made.items()}
             flat = torch.ones(count, rows, cols, device=plan.device)
             seed = plan.seed + start + 7919 * plan.families.index(family)
-            for name in (one for one in lacking if one in CONTROLS):
-                given = allocate_batch(maps[OURS] if name == "shuffled" else flat, budget, strategy=name, seed=seed)
+            for name in (one for one in lacking if one in CONTROLS or one in LAYOUTS):
+                if name in LAYOUTS:
+                    given = laid_out(name, maps[OURS], batch, budget)
+                else:
+                    given = allocate_batch(maps[OURS] if name == "shuffled" else flat, budget, strategy=name, seed=seed)
                 leaves[name] = torch.from_numpy(np.stack([tokens_of(one) for one in given])).to(plan.device)
             if leaves:
                 right = judge(self.model, batch, torch.stack(list(leaves.values()), dim=1)).right
@@ -455,7 +435,7 @@ def _phases(record: ClassicRecord, budget: int, full: int, facts: Mapping[str, s
     ours = f"{OURS}@{budget}"
     if ours not in record.cells:
         return None
-    names = {OURS: "ours: the learned scorer", **PHASES, **TRAINED, **dict.fromkeys(CONTROLS, "control")}
+    names = {OURS: "ours: the learned scorer", **PHASES, **TRAINED, **dict.fromkeys(CONTROLS, "control"), **LAYOUTS}
     extra = {cell.partition("@")[0] for cell in record.cells if " scale@" not in cell} - names.keys()
     rows: list[dict[str, TableCell]] = []
     for name, what in {**names, **dict.fromkeys(sorted(extra), "of the registry")}.items():

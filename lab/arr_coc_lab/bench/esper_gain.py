@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
 from arr_coc.core.folders import WEIGHTS
-from arr_coc.eye.pass_settings import FOUR_PASS, TWO_PASS, EsperSettings
+from arr_coc.eye.pass_settings import FOUR_PASS, SACCADES, TWO_PASS, EsperSettings
 from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingPolicy
 
 from ..train.evaluate import FAMILIES
@@ -26,7 +26,7 @@ from .page_reading import book_of
 from .report import Quantity, Report, Table
 from .run import BenchRun, program
 
-PRESETS = {"two_pass": TWO_PASS, "four_pass": FOUR_PASS}
+PRESETS = {"two_pass": TWO_PASS, "four_pass": FOUR_PASS, "saccades": SACCADES}
 MARK = "esper-gain"
 SHIPPED = WEIGHTS / "esper"
 

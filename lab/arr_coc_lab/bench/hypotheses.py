@@ -28,6 +28,7 @@ COLUMNS: Mapping[str, str] = SUITE["columns"]["wide"]
 # Claims without a number of their own, by their first word.
 OTHERS = {"each": "questions", "medical": "stakes", "and": "stakes", "outcomes": "outcomes"}
 KEEPS: tuple[str, ...] = tuple(SUITE["keeps"])
+UNTRAINED = "train them (python -m arr_coc_lab.train.train_hypotheses --out FOLDER) and give --trained FOLDER"
 QUESTION_RATIO = 3.0
 ENOUGH_RECALL = 0.9
 # The three ways' own names in the table; the coupling is the shipped scorer.
@@ -43,6 +44,9 @@ def measure(options: HypothesesBenchOptions, run: BenchRun) -> Report:
         measured = HypothesisMeasurement(new_measurement(options, run))
         few = f"{SUITE['quick']} pictures only: most intervals are too wide to decide"
         facts = {"quick": few} if options.quick else {}
+    lacking = [name for name in ("adaptive", "medical", "casual") if not measured.has(name)]
+    if lacking:
+        facts["left out"] = f"rows of {', '.join(lacking)}; {UNTRAINED}"
     table = hypotheses_table(measured, facts)
     return Report(table.to_json(), (narrow_table(table),), page=(table,))
 
@@ -55,10 +59,15 @@ def new_measurement(options: HypothesesBenchOptions, run: BenchRun) -> dict[str,
     from ..train.measure import Measuring, document_of, steps_of
     from ..train.measure import measure as measure_rivals
     from ..train.outcomes import load_reader
-    from ..train.rivals import Rivals
+    from ..train.rivals import BalancerPlan, Rivals, fit_balancers
 
     model = load_reader(options.reader, torch.device(options.device))
     rivals = Rivals.load(load_scorer(options.scorer, options.device), options.trained, options.device)
+    if not {"tension", "adaptive"} <= set(rivals.makers()):
+        # Tensions belong to the scorer whose questions they read: those of another are learned anew.
+        run.tell("learning tensions")
+        each, steps = (2, 60) if options.quick else (24, 300)
+        fit_balancers(rivals, BalancerPlan(device=options.device, each=each, steps=steps))
     plan = Measuring(
         number=SUITE["quick"] if options.quick else options.number,
         also=SUITE["quick_also"] if options.quick else None,

@@ -224,6 +224,14 @@ class DepthOptions(BenchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TwoFrameOptions(DeviceOptions):
+    number: int = option(210, "Clips.", least=1)
+    model: str = option(MINI, "Who answers.")
+    keep: float = option(0.25, "Share of a clip's tokens.")
+    side: int = option(512, "Pixels of a frame.", least=64)
+
+
+@dataclass(frozen=True, kw_only=True)
 class WordsBenchOptions(BenchOptions):
     pages: tuple[Path, ...] = option((), "Packs of drawn pages.")
     ocr: bool = option(False, "Read the words of drawn pages by OCR.")

@@ -8,8 +8,8 @@ known from the coarsest mip (saliency is found at that size anyway) and is carri
 
 "cascade:clusters" opens clusters first: the best three coarse ones, of these the ten best, and inside them cells.
 
-The strategy "cascade" does the same with a map that is there: look coarsely everywhere, then finer only where the
-coarse look was promising.
+The strategy "cascade" does the same with the cells of a map that is there: look coarsely everywhere, then finer only
+where the coarse look was promising.
 
 What it spares, and what it costs, on Needle World at 1024², validation, against sensing everything:
 
@@ -26,13 +26,13 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arr_coc.allocation.region_gains import region_scores
 from arr_coc.allocation.strategies import SHAPED, Strategy
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Relevance
@@ -205,23 +205,13 @@ def best_clusters(view: np.ndarray, score: np.ndarray, saliency: np.ndarray) -> 
     labels = cv2.resize(found.labels.astype(np.float32), size, interpolation=cv2.INTER_NEAREST_EXACT).astype(int)
     allowed = np.ones(found.count, bool)
     if found.parents is not None:
-        coarse = _cluster_scores(found.parents[labels], score, saliency)
+        coarse = region_scores(score, found.parents[labels], saliency)
         allowed = np.isin(found.parents, np.argsort(-coarse, kind="stable")[:KEEP_PARENTS])
-    scores = np.where(allowed, _cluster_scores(labels, score, saliency, found.count), -np.inf)
+    scores = np.where(allowed, region_scores(score, labels, saliency, found.count), -np.inf)
     chosen = np.argsort(-scores, kind="stable")[:KEEP_CLUSTERS]
     chosen = chosen[np.isfinite(scores[chosen])]
     parents = "" if found.parents is None else f"{KEEP_PARENTS} of {int(found.parents.max()) + 1} coarse clusters, "
     return np.isin(labels, chosen), f"cascade: {parents}{len(chosen)} of {found.count} clusters opened"
-
-
-def _cluster_scores(labels: np.ndarray, score: np.ndarray, saliency: np.ndarray, count: int = 0) -> np.ndarray:
-    """.7 relevance + .2 saliency + .1 size of each label; −inf for one that does not occur."""
-    flat = labels.ravel()
-    sizes = np.bincount(flat, minlength=count)
-    mean, salient = (
-        np.bincount(flat, one.ravel(), minlength=count) / np.maximum(sizes, 1) for one in (score, saliency)
-    )
-    return np.where(sizes > 0, 0.7 * mean + 0.2 * salient + 0.1 * sizes / sizes.max(), -np.inf)
 
 
 SOURCE = Source(
@@ -233,62 +223,42 @@ SOURCE = Source(
 
 # ---- the strategy ----------------------------------------------------------------------------------------------------
 
-SIDES = (64, 256, 1024)
+# Cells that are kept of the map at a quarter of its detail, at half of it, and as it is; of a coarse map half at most,
+# so that something is left unopened.
 KEPT = (64, 256, 200)
+# What ground outside the chosen cells counts, beside its relevance.
+ELSEWHERE = 0.1
 
 
-def cascade_places(
-    maps: Tensor, sides: tuple[int, ...] = SIDES, keeps: tuple[int, ...] = KEPT
-) -> tuple[Tensor, Tensor]:
-    """(B, h, w) map → places (B, K, 2) as row, col on the finest side² grid, best first, and their scores (B, K).
+def cascade_cells(cells: Tensor, keeps: Sequence[int] = KEPT) -> Tensor:
+    """(B, rows, cols) relevance of cells → bool: those that a look from coarse to fine ends at.
 
-    64² → keep 64 → their 4×4 neighbourhoods at 256² → keep 256 → their 4×4 at 1024² → keep 200.
+    Each step halves the size of a place; only what lies below the kept places of the step before is looked at.
     """
-    if len(sides) != len(keeps) or any(fine % coarse for coarse, fine in pairwise(sides)):
-        raise InputError(
-            f"cascade needs one keep for each side and sides that divide the next, got {sides} and {keeps}"
-        )
     import torch
+    from torch.nn import functional as F
 
-    batch = len(maps)
-    scores = _resample(maps, sides[0]).flatten(1)
-    scores, index = _best(scores, keeps[0])
-    rows, cols = index // sides[0], index % sides[0]
-    for coarse, fine, keep in zip(sides, sides[1:], keeps[1:], strict=False):
-        step = fine // coarse
-        offset = torch.arange(step, device=maps.device)
-        rows = (rows[..., None, None] * step + offset[:, None] + 0 * offset[None, :]).flatten(1)
-        cols = (cols[..., None, None] * step + offset[None, :] + 0 * offset[:, None]).flatten(1)
-        candidates = _resample(maps, fine).flatten(1).gather(1, rows * fine + cols)
-        scores, index = _best(candidates, keep)
-        rows, cols = rows.gather(1, index), cols.gather(1, index)
-    return torch.stack([rows, cols], dim=-1).view(batch, -1, 2), scores
+    rows, cols = cells.shape[1:]
+    opened = torch.ones_like(cells, dtype=torch.bool)
+    for step, keep in zip(range(len(keeps) - 1, -1, -1), keeps, strict=True):
+        side = 1 << step
+        coarse = F.avg_pool2d(cells[:, None].float(), side, ceil_mode=True)[:, 0]
+        scores = coarse.masked_fill(~opened[:, ::side, ::side], -torch.inf).flatten(1)
+        most = min(keep, -(-scores.shape[1] // 2)) if step else keep
+        order = scores.argsort(dim=1, descending=True, stable=True)[:, :most]
+        kept = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, order, True) & scores.isfinite()
+        opened = kept.view_as(coarse).repeat_interleave(side, 1).repeat_interleave(side, 2)[:, :rows, :cols]
+    return opened
 
 
 def cascade(job: AllocationJob) -> Leaves:
-    """Leaves by the places that the cascade ends at."""
-    from .clusters import leaves_at
-
-    sides = tuple(job.option("sides", SIDES))
-    places, scores = cascade_places(job.maps, sides, tuple(job.option("keeps", KEPT)))
-    return leaves_at(job, places, scores, (sides[-1], sides[-1]))
+    """Leaves by the cells that the cascade ends at."""
+    cells = job.cells.float().clamp(0, 1)
+    kept = cascade_cells(cells, tuple(job.option("keeps", KEPT)))
+    return job.leaves(cells.where(kept, ELSEWHERE * cells))
 
 
-def _best(scores: Tensor, keep: int) -> tuple[Tensor, Tensor]:
-    index = scores.argsort(dim=1, descending=True, stable=True)[:, :keep]
-    return scores.gather(1, index), index
-
-
-def _resample(maps: Tensor, side: int) -> Tensor:
-    """Area mean where the map is finer than the grid, bilinear where it is coarser."""
-    from torch.nn import functional as F
-
-    if min(maps.shape[1:]) >= side:
-        return F.adaptive_avg_pool2d(maps[:, None], side)[:, 0]
-    return F.interpolate(maps[:, None], size=(side, side), mode="bilinear", align_corners=False)[:, 0]
-
-
-STRATEGY = Strategy("cascade", cascade, (*SHAPED, "sides", "keeps"))
+STRATEGY = Strategy("cascade", cascade, (*SHAPED, "keeps"))
 
 # ---- what it spares, and what it costs -------------------------------------------------------------------------------
 

@@ -1,161 +1,115 @@
-"""The strategy "clusters": regions are chosen first, then places inside them.
+"""The strategy "clusters": regions decide. Relevance is pooled by cluster, and clusters are funded as a whole, the best
+gain for a token first; all else keeps the coarse leaves of an overlay (or quadtree, by `shape=`).
 
-The places get detail, all else the coarse leaves of an overlay (or quadtree, by `shape=`).
+What it covers beside the overlay of the same map, and beside stripes in place of clusters, on Needle World:
+
+    python -m arr_coc_lab.classic.clusters --number 231 --out docs/data/clusters.json
+
+Coverage: the share of the cells that the question needs which are shown in full; differences are paired by picture.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional as F
 
+from arr_coc.allocation.frame import to_cells
 from arr_coc.allocation.job import AllocationJob, as_maps
+from arr_coc.allocation.region_gains import labels_on, region_gains
 from arr_coc.allocation.strategies import SHAPED, Strategy
 from arr_coc.allocation.tree import Leaves
 from arr_coc.core.errors import InputError
-
-# What ground outside the chosen places counts, beside its relevance.
-ELSEWHERE = 0.1
-
-
-def leaves_at(
-    job: AllocationJob, places: Tensor, scores: Tensor, size: tuple[int, int], valid: Tensor | None = None
-) -> Leaves:
-    """(B, K, 2) places as row, col on a grid of `size`, with (B, K) scores in [0, 1] → leaves, fine at these places.
-
-    valid: (B, K) bool, which of the places count; all where None.
-    """
-    batch, rows, cols = job.cells.shape
-    row, col = places[..., 0] * rows // size[0], places[..., 1] * cols // size[1]
-    cells = (ELSEWHERE * job.cells.float().clamp(0, 1)).flatten(1)
-    chosen = scores.to(cells) if valid is None else scores.to(cells).masked_fill(~valid, 0)
-    return job.leaves(cells.scatter_reduce(1, row * cols + col, chosen, "amax").view(batch, rows, cols))
-
-
-class Places(NamedTuple):
-    """index (B, K) int64 into the flat map, best first; scores (B, K); valid (B, K) bool."""
-
-    index: Tensor
-    scores: Tensor
-    valid: Tensor
-
-
-def cluster_scores(relevance: Tensor, labels: Tensor, saliency: Tensor | None = None) -> Tensor:
-    """(B, h, w) maps and (B, h, w) int64 labels 0 … n−1 → (B, n) scores; −inf for a label that does not occur."""
-    number = int(labels.max()) + 1
-    flat = labels.flatten(1)
-    count = _per_cluster(torch.ones_like(relevance).flatten(1), flat, number)
-    mean = _per_cluster(relevance.flatten(1), flat, number) / count.clamp_min(1)
-    salient = _per_cluster(saliency.flatten(1), flat, number) / count.clamp_min(1) if saliency is not None else 0 * mean
-    size = count / count.amax(1, keepdim=True)
-    return (0.7 * mean + 0.2 * salient + 0.1 * size).masked_fill(count == 0, -torch.inf)
-
-
-@dataclass(frozen=True)
-class PlaceCounts:
-    """How many are kept: coarse clusters, clusters, places in each of them, places of all."""
-
-    parents: int = 3
-    clusters: int = 10
-    places: int = 50
-    all: int = 273
-
-
-def cluster_places(
-    relevance: Tensor,
-    labels: Tensor,
-    *,
-    saliency: Tensor | None = None,
-    parents: Tensor | None = None,
-    gaze: tuple[float, float] | None = None,
-    counts: PlaceCounts | None = None,
-) -> Places:
-    """(B, h, w) relevance and labels → the places worth looking at.
-
-    About 50 clusters are scored (.7 relevance + .2 saliency + .1 size), the best 10 kept; about 50 places in each are
-    scored again (.8 own relevance + .2 of the cluster), the best 273 kept. With a hierarchy the best 3 coarse clusters
-    are opened into their fine ones first; with a gaze point each cluster gets 100, 50 or 10 places by its distance.
-    parents: (n,) int64, the coarse cluster of each label, where clusters come in two scales. gaze: (y, x) in 0–1.
-    """
-    if labels.shape != relevance.shape:
-        raise InputError(f"labels must match the relevance map {tuple(relevance.shape)}, got {tuple(labels.shape)}")
-    labels, most = labels.long(), counts or PlaceCounts()
-    scores = cluster_scores(relevance, labels, saliency)
-    number = scores.shape[1]
-    eligible = torch.isfinite(scores)
-    if parents is not None:
-        parents = parents.to(labels.device).long()
-        coarse = cluster_scores(relevance, parents[labels], saliency)
-        eligible &= _is_best(coarse, most.parents)[:, parents]
-    chosen = _is_best(scores.masked_fill(~eligible, -torch.inf), most.clusters)
-    quota = torch.full((len(labels), number), most.places, device=labels.device)
-    if gaze is not None:
-        distance = _distance_to_gaze(labels, gaze, number)
-        quota = torch.where(distance < 0.1, 100, torch.where(distance < 0.3, 50, 10))
-    flat = labels.flatten(1)
-    own = relevance.flatten(1)
-    # The rank of every pixel inside its cluster: sort by score, then stably by cluster; count from the cluster's start.
-    by_score = own.argsort(dim=1, descending=True, stable=True)
-    order = by_score.gather(1, flat.gather(1, by_score).argsort(dim=1, stable=True))
-    grouped = flat.gather(1, order)
-    sizes = _per_cluster(torch.ones_like(own), flat, number).long()
-    start = sizes.cumsum(1) - sizes
-    position = torch.arange(flat.shape[1], device=flat.device) - start.gather(1, grouped)
-    kept = chosen.gather(1, grouped) & (position < quota.gather(1, grouped))
-    rescored = 0.8 * own.gather(1, order) + 0.2 * scores.gather(1, grouped).clamp_min(0)
-    final = rescored.masked_fill(~kept, -torch.inf).argsort(dim=1, descending=True, stable=True)[:, : most.all]
-    return Places(order.gather(1, final), rescored.gather(1, final), kept.gather(1, final))
+from arr_coc.sensing.channels import check_gaze
 
 
 def clusters(job: AllocationJob) -> Leaves:
-    """Leaves by the places inside the best clusters; `look` and `ask` find the clusters by themselves."""
-    labels = torch.as_tensor(job.need("labels", "clusters", "a map of cluster identifiers, from find_clusters"))
-    labels = labels.to(job.maps.device)
-    labels = labels[None] if labels.ndim == 2 else labels
-    size = (labels.shape[1], labels.shape[2])
-    saliency, parents = job.option("saliency"), job.option("parents")
-    found = cluster_places(
-        _at(job.maps, size),
-        labels.expand(job.batch, -1, -1),
-        saliency=None if saliency is None else _at(as_maps(saliency).to(job.maps), size).expand(job.batch, *size),
-        parents=None if parents is None else torch.as_tensor(parents),
-        gaze=job.option("gaze"),
-        counts=PlaceCounts(all=int(job.option("keep", 273))),
-    )
-    places = torch.stack([found.index // size[1], found.index % size[1]], dim=-1)
-    return leaves_at(job, places, found.scores, size, found.valid)
+    """Leaves by what clusters gain; `look` and `ask` find the clusters by themselves."""
+    given = np.asarray(job.need("labels", "clusters", "a map of cluster identifiers, from find_clusters"))
+    labels = given[None] if given.ndim == 2 else given
+    if labels.ndim != 3 or len(labels) not in (1, job.batch) or not np.issubdtype(labels.dtype, np.integer):
+        raise InputError(f"labels= must be integers (h, w), one map for each picture, got {given.dtype} {given.shape}")
+    gaze = check_gaze(job.option("gaze"))
+    frame, saliency, parents = job.frame, job.option("saliency"), job.option("parents")
+    reach = tuple(seen / (side * frame.cell) for seen, side in zip(frame.seen, frame.grid, strict=True))
+    on_cells = [labels_on(one, frame.grid, (reach[0], reach[1])) for one in labels]
+    salient = [None] if saliency is None else list(to_cells(as_maps(saliency), frame).cpu().numpy())
+    gains = [
+        region_gains(
+            cells,
+            on_cells[number % len(on_cells)],
+            saliency=salient[number % len(salient)],
+            parents=parents,
+            gaze=gaze,
+        )
+        for number, cells in enumerate(job.cells.float().clamp(0, 1).cpu().numpy())
+    ]
+    return job.leaves(torch.from_numpy(np.stack(gains)).to(job.cells))
 
 
-def _at(maps: Tensor, size: tuple[int, int]) -> Tensor:
-    """(B, h, w) maps at another size."""
-    if tuple(maps.shape[1:]) == size:
-        return maps
-    return F.interpolate(maps[:, None].float(), size=size, mode="bilinear", align_corners=False)[:, 0]
+STRATEGY = Strategy("clusters", clusters, (*SHAPED, "clusters", "labels", "saliency", "parents", "gaze"))
+
+# ---- what it covers --------------------------------------------------------------------------------------------------
+
+SIDE, SHARES, STRIPES = 1024, (1 / 4, 1 / 8, 1 / 16), 40
 
 
-def _per_cluster(values: Tensor, labels: Tensor, number: int) -> Tensor:
-    return torch.zeros(len(values), number, device=values.device).scatter_add_(1, labels, values.float())
+def measure(number: int, source: str = "look", seed: int = 0, side: int = SIDE) -> dict[str, dict[str, list[float]]]:
+    """By layout of one source's map: coverage of each picture at each share of the tokens."""
+    from arr_coc.allocation.allocate import allocate
+    from arr_coc.relevance.registry import find_source
+    from arr_coc.relevance.scene import Scene
+
+    from ..train.allocations import target_cells
+    from ..train.pictures import every_family
+
+    stripes = np.broadcast_to(np.arange(STRIPES), (1, STRIPES))
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in ("overlay", "clusters", "cascade", "stripes")}
+    for batch in every_family(number, (side, side), seed, "validation", at_once=1):
+        truth = target_cells(batch, side // 32, side // 32)[0].numpy() > 0
+        if not truth.any():  # "is there a …?" with the answer no needs no place
+            continue
+        scene = Scene(batch.pictures[0].permute(1, 2, 0).contiguous().numpy())
+        map_ = find_source(source).maps([scene], [batch.questions[0]]).relevance[0]
+        inputs, _ = scene.strategy_inputs("clusters", {})
+        more: dict[str, dict[str, Any]] = {
+            "clusters": inputs,
+            "stripes": {**inputs, "labels": stripes, "parents": None},
+        }
+        for name, row in found.items():
+            for keep in SHARES:
+                how = {"strategy": "clusters" if name in more else name, **more.get(name, {})}
+                made = allocate(map_, round(keep * truth.size), image_size=(side, side), **how)
+                row.setdefault(f"covered {keep:g}", []).append(float((made.level_map()[truth] == 0).mean()))
+    return found
 
 
-def _is_best(scores: Tensor, keep: int) -> Tensor:
-    """(B, n) → bool: among the `keep` best finite scores, ties by position."""
-    order = scores.argsort(dim=1, descending=True, stable=True)[:, :keep]
-    return torch.zeros_like(scores, dtype=torch.bool).scatter_(1, order, True) & torch.isfinite(scores)
+def main(arguments: Iterable[str] | None = None) -> None:
+    from arr_coc.core.files import write_json
+
+    from .cascade import table_of
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--number", type=int, default=231, help="pictures")
+    parser.add_argument("--source", default="look", help="of relevance")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--side", type=int, default=SIDE, help="pixels")
+    parser.add_argument("--out", type=Path, default=None, help="a JSON file")
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    torch.set_num_threads(1)
+    found = measure(options.number, options.source, options.seed, options.side)
+    rows = table_of(found)
+    for name, row in rows.items():
+        print(name, {key: "{:.4g} [{:.4g}, {:.4g}]".format(*value) for key, value in row.items()})
+    if options.out is not None:
+        count = len(found["overlay"][f"covered {SHARES[0]:g}"])
+        about = {"n": count, "source": options.source, "side": options.side, "seed": options.seed}
+        write_json(options.out, {**about, "rows": rows})
 
 
-def _distance_to_gaze(labels: Tensor, gaze: tuple[float, float], number: int) -> Tensor:
-    """(B, n): distance of each cluster's centre from the gaze, in units of the picture's side."""
-    height, width = labels.shape[1:]
-    flat = labels.flatten(1)
-    count = _per_cluster(torch.ones(flat.shape, device=labels.device), flat, number).clamp_min(1)
-    y = ((torch.arange(height, device=labels.device) + 0.5) / height)[:, None].expand(height, width).reshape(1, -1)
-    x = ((torch.arange(width, device=labels.device) + 0.5) / width)[None, :].expand(height, width).reshape(1, -1)
-    down = _per_cluster(y.expand_as(flat), flat, number) / count - gaze[0]
-    across = _per_cluster(x.expand_as(flat), flat, number) / count - gaze[1]
-    return torch.sqrt(down**2 + across**2)
-
-
-STRATEGY = Strategy("clusters", clusters, (*SHAPED, "clusters", "labels", "saliency", "parents", "gaze", "keep"))
+if __name__ == "__main__":
+    main()

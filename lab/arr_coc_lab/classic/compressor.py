@@ -7,7 +7,11 @@ what averaging loses; before any training the residual is nothing, so that an un
 one level run together, five calls at most, however many patches there are.
 
     attach(model, processor, strategy="classic", merge="compressor")            untrained: area means
-    attach(model, processor, strategy="classic", merge="compressor:FOLDER")     one of `train_compressor`
+    attach(model, processor, strategy="classic", merge="compressor:FOLDER")     one that you have trained
+
+None is trained here. It belongs to the features of one encoder, so that it would have to be taught with the model whose
+tokens it makes: the tower and the language model frozen, the loss that of the answer's tokens, patches of 640 pixels at
+all five levels in turn.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ from arr_coc.allocation.tree import Tree
 from arr_coc.core.alphabet import QUESTION, lower_case
 from arr_coc.core.errors import InputError
 from arr_coc.core.pretrained import Pretrained
-from arr_coc.relevance.look.learned import AdaptiveTensionBalancer, TensionBalancer
-from arr_coc.relevance.look.tension import balance, normalise
+from arr_coc.relevance.look.learned import AdaptiveConfig, AdaptiveTensionBalancer, TensionBalancer
+from arr_coc.relevance.look.tension import SHARPNESS, balance, normalise
 from arr_coc.relevance.look.three_ways import perspectival, propositional
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 from arr_coc.sensing.batch import sense
@@ -38,7 +38,9 @@ from arr_coc.sensing.texture import Layout
 from .. import LAB_WEIGHTS
 from ..classic.scorer import Scorer
 from .allocations import fine_cells, target_cells
-from .pictures import TrainingBatch
+from .evaluate import FAMILIES
+from .outcomes import share_loss
+from .pictures import TrainingBatch, family_batches
 
 WAYS_LAYOUT = Layout.of("ways", ("red", "green", "blue", "eccentricity", "saliency", "text_regions"))
 POWERS = (1.0, 2.0, 4.0, 8.0)
@@ -225,3 +227,51 @@ def covered(maps: Tensor, truth: Tensor, keep: float) -> np.ndarray:
     tokens, sees at level 0."""
     budget = max(1, round(keep * truth.shape[1] * truth.shape[2]))
     return recall(torch.as_tensor(overlay(maps, [budget] * len(maps)).cells), truth).numpy()
+
+
+@dataclass(frozen=True)
+class BalancerPlan:
+    """What tensions are learned from: `each` training pictures of every family, for so many steps."""
+
+    size: tuple[int, int] = (512, 512)
+    seed: int = 21
+    device: str = "cpu"
+    families: tuple[str, ...] = FAMILIES
+    each: int = 24
+    steps: int = 300
+
+
+def fit_balancers(rivals: Rivals, plan: BalancerPlan, folder: Path | None = None) -> None:
+    """Learn the tensions, fixed and by question and place, over the three ways with the shipped scorer frozen, on
+    training pictures; those of the package belong to an earlier scorer. folder: where they are kept from run to run."""
+    kinds: dict[str, Any] = {"tension": TensionBalancer, "adaptive": AdaptiveTensionBalancer}
+    if folder is not None and all((folder / name / "config.json").is_file() for name in kinds):
+        loaded = {name: kind.from_pretrained(folder / name) for name, kind in kinds.items()}
+        rivals.parts |= {name: part.float().to(plan.device) for name, part in loaded.items()}
+        return
+    parts: list[tuple[Tensor, ...]] = []
+    for _, batch in family_batches(
+        plan.each, plan.size, plan.seed, "train", device=plan.device, families=plan.families
+    ):
+        ways = three_ways(batch, rivals.scorer)
+        parts.append((*ways.maps, ways.query, target_cells(batch, *ways.participatory.shape[1:])))
+    first, second, third, query, truth = (torch.cat(one) for one in zip(*parts, strict=True))
+    shares = truth / truth.sum((1, 2), keepdim=True).clamp_min(1)
+    with torch.enable_grad(), torch.random.fork_rng():
+        torch.manual_seed(plan.seed)
+        made: dict[str, Any] = {
+            "tension": TensionBalancer(),
+            "adaptive": AdaptiveTensionBalancer(AdaptiveConfig(query_width=query.shape[1])),
+        }
+        made = {name: module.to(plan.device) for name, module in made.items()}
+        for name, module in made.items():
+            optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
+            for _ in range(plan.steps):
+                found = module(first, second, third) if name == "tension" else module(first, second, third, query)
+                loss = share_loss(SHARPNESS * found.clamp_min(1e-3).log(), shares)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            rivals.parts[name] = module.eval()
+            if folder is not None:
+                module.save_pretrained(folder / name)

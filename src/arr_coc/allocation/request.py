@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         boxes: Any
         curve: str
         steepness: float
-        sides: Sequence[int]
         keeps: Sequence[int]
         clusters: Any
         labels: Any

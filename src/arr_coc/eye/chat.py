@@ -143,7 +143,9 @@ class ChatLook:
 
 def lost_detail(looked: ChatLook) -> tuple[str, ...]:
     """A line for every picture that the model's processor made smaller, whatever the budget is."""
-    notes = []
+    notes: list[str] = []
+    if len(looked.views) != len(looked.plan.allocations):
+        return ()  # tiles together show more than any of them
     for view, one in zip(looked.views, looked.plan.allocations, strict=True):
         (height, width), seen = view.picture.size, one.canvas or (one.height, one.width)
         kept = KEPT_AREA * height * width

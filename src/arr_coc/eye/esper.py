@@ -47,6 +47,7 @@ from .pages import ask_page_by_page
 from .pass_settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_settings
 from .passes import AskingReader, MemoryReader, PassJob, PassMaps, PassRecord, Prompts, pass_loop, picture_pyramid
 from .story import PassNote, Story
+from .tiles import TileBoard
 
 ESPER_FOLDER = "esper"
 GLANCES = ("relevant", "salient")
@@ -235,18 +236,14 @@ class Esper:
         content = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": asked.query}]}]
         chat = eye.processor.apply_chat_template(content, add_generation_prompt=True, tokenize=False)
         inputs = dict(eye.processor(text=[chat], images=[Image.fromarray(picture.pixels)], return_tensors="pt"))
-        grids = eye.backbone.grids(eye.model, inputs)
-        if len(grids) != 1:
-            raise InputError(f"{eye.name} shows this picture as {len(grids)} tiles or views; Esper looks at one grid")
-        canvas = grids[0].height, grids[0].width
-        frame, given = Frame(canvas, grids[0].cell), Frame(picture.size, grids[0].cell, canvas)
-        (pixels,) = eye.backbone.pixels(eye.model, eye.processor, inputs)
+        board = TileBoard.of(eye.backbone.grids(eye.model, inputs), eye.backbone.whole_view, eye.levels)
+        tiles = eye.backbone.pixels(eye.model, eye.processor, inputs)
         # All trees together must fit: a first of two units and each later one a unit larger.
-        unit = 2 * asked.tokens(frame.full) // (settings.passes * (settings.passes + 3))
-        budgets = max(2 * unit, 1), unit
-        tree = tree_for(canvas, budgets[0], cell=frame.cell, levels=eye.levels)
-        maps = PassMaps(tree=tree, failures=asked.failures, **self._maps(picture, pixels, asked, frame))
-        reader = AskingReader(eye, frame, asked.query, asked.most)
+        unit = 2 * asked.tokens(board.full) // (settings.passes * (settings.passes + 3))
+        budgets = max(2 * unit, board.least), unit
+        known = [self._maps(picture, one, asked, frame) for one, frame in zip(tiles, board.frames(), strict=True)]
+        maps = PassMaps(tree=board.tree(budgets[0]), failures=asked.failures, **board.laid(known))
+        reader = AskingReader(eye, board, asked.query, asked.most)
         records = pass_loop(reader, maps, budgets, settings, self.tempering, asked.stop_early)
         seconds: dict[str, float] = {}
         for record in records:
@@ -254,7 +251,8 @@ class Esper:
             assert answer is not None
             for stage, value in answer.seconds.items():
                 seconds[stage] = seconds.get(stage, 0.0) + value
-        return story_of(asked, picture, [asked_note(record, given) for record in records], seconds, frame.full)
+        notes = [asked_note(record, board, picture) for record in records]
+        return story_of(asked, picture, notes, seconds, board.full)
 
     def _kept(self, picture: Picture) -> PictureStore | None:
         """Where what is made of a picture is kept, in the store of the eye."""
@@ -304,18 +302,24 @@ def middle_of(record: PassRecord, frame: Frame) -> tuple[int, int] | None:
     return int(top + height // 2), int(left + width // 2)
 
 
-def asked_note(record: PassRecord, frame: Frame) -> PassNote:
-    """A record of a picture that an `Eye` was asked about."""
+def asked_note(record: PassRecord, board: TileBoard, picture: Picture) -> PassNote:
+    """A record of a picture that an `Eye` was asked about; of tiles, what the view of the whole picture shows."""
+    shown = board.frames()[board.whole]
+    frame = Frame(picture.size, shown.cell, shown.image_size)
+    added = board.tile(record.looks.blocks[-1][0].numpy(), board.whole)
+    point = record.point[:, :1] - board.tops[board.whole]
+    on_it = bool((record.point[0, 0] >= 0) & (point[0, 0] >= 0) & (point[0, 0] < shown.grid[0]))
+    rested = replace(record, point=torch.cat([point, record.point[:, 1:]], 1)) if on_it else None
     answer = record.reading.answer
     assert answer is not None
     exploration, (found, *_) = float(record.exploration[0]), answer.passes
     words = (answer.text, answer.uncertainty, found.entropy, found.margin)
     return PassNote(
         Pass(answer.allocation, answer.tokens, exploration, *words),
-        record.steered[0].numpy(),
+        board.of_whole(record.steered[0].numpy()),
         None,
-        frame.boxes(record.looks.blocks[-1][0].numpy()),
-        middle_of(record, frame),
+        frame.boxes(added),
+        None if rested is None else middle_of(rested, frame),
         float(record.arousal[0]),
         record.seconds,
     )

@@ -328,7 +328,8 @@ class Eye:
             looked.seconds["look"] += opened.seconds
             plan = replace(looked.plan, notes=opened.notes)
             return replace(looked, plan=plan, question=question, pages=opened.pages, of_pages=opened.of_pages)
-        return self._hinted(looked, turns, settings) if helped and settings.words is not None else looked
+        tiled = len(looked.plan.allocations) != len(looked.views)
+        return self._hinted(looked, turns, settings) if helped and settings.words is not None and not tiled else looked
 
     def _hinted(self, looked: ChatLook, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The same look with what the words of its pages add: text in the prompt, or an answer to copy."""
@@ -353,13 +354,16 @@ class Eye:
     ) -> Answer:
         """The answer to what was looked at. spent: what the prompt holds counts, not what was planned."""
         uncertainty, planned = 1.0 - confidence, looked.plan.allocations
+        views = looked.views
+        if len(planned) != len(views):  # tiles, in pixels of their own; last the view that shows the whole picture
+            whole = range(len(planned))[self.backbone.whole_view]
+            planned = [*planned[:whole], *planned[whole + 1 :], in_picture(planned[whole], views[0].picture.size)]
+        else:
+            planned = [in_picture(one, view.picture.size) for view, one in zip(views, planned, strict=True)]
         # What stands in the prompt beside the allocations' own tokens counts with the first picture.
         tokens = [spent - sum(one.tokens for one in planned[1:]), *(one.tokens for one in planned[1:])]
         sure = {"uncertainty": uncertainty, "entropy": entropy, "margin": margin}
-        passes = tuple(
-            Pass(in_picture(one, view.picture.size), count, text=text, **sure)
-            for view, one, count in zip(looked.views, planned, tokens, strict=True)
-        )
+        passes = tuple(Pass(one, count, text=text, **sure) for one, count in zip(planned, tokens, strict=True))
         shown = (marked(view.picture, self.scorer) for view in looked.views)
         notes = (*(note for picture in shown for note in picture.notes), *looked.plan.notes, *lost_detail(looked))
         told: dict[str, Any] = {"pages": looked.pages, "of_pages": looked.of_pages}

@@ -95,8 +95,9 @@ class EsperSettings:
 TWO_PASS = EsperSettings(passes=2, least=1, stop=ENOUGH, more=MORE, less=LESS)
 # Three or four fixations, never back to where the eye has been; stop at confidence .9.
 SACCADES = EsperSettings(passes=4, least=3, stop=0.1, inhibition=1.0)
-# Up to four looks, at least two, until the uncertainty is below .15.
-FOUR_PASS = EsperSettings(passes=4, least=2, stop=0.15)
+# Up to four looks, at least two, until the uncertainty is below .15; each over all of the map, where saccades rest on
+# one place after the other.
+FOUR_PASS = EsperSettings(passes=4, least=2, stop=0.15, fovea=None)
 PRESETS = {"esper": EsperSettings(), "two_pass": TWO_PASS, "four_pass": FOUR_PASS, "saccades": SACCADES}
 
 

@@ -34,8 +34,8 @@ from .pass_settings import SURE_UP_TO, UNSURE_ABOVE, EsperSettings
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from ..allocation.frame import Frame
     from .eye import Eye
+    from .tiles import TileBoard
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -877,17 +877,16 @@ class AskingReader:
     ground not examined. Every pass counts in full.
     """
 
-    def __init__(self, eye: Eye, frame: Frame, query: str, most: int) -> None:
-        self.eye, self.frame, self.query, self.most = eye, frame, query, most
+    def __init__(self, eye: Eye, board: TileBoard, query: str, most: int) -> None:
+        self.eye, self.board, self.query, self.most = eye, board, query, most
 
     def read(self, looks: Looks, seconds: dict[str, float]) -> LookReading:
         """One question about one picture, through `Eye.ask`."""
-        leaves = looks.leaves()[0].numpy()
-        allocation = self.frame.allocation(leaves, leaves[:, 2] * 0.0, len(leaves), "esper")
-        answer = self.eye.ask(self.query, allocation=allocation, max_new_tokens=self.most)
+        allocations = self.board.allocations(looks.leaves()[0].numpy())
+        answer = self.eye.ask(self.query, allocation=allocations, max_new_tokens=self.most)
         seconds.update(answer.seconds)
         # No place is known to be unsure or sure; halfway leaves the map as it is.
-        nothing = torch.zeros(1, *self.frame.grid)
+        nothing = torch.zeros(1, *self.board.grid)
         unsure = torch.tensor([answer.uncertainty])
         unknown = Traces(nothing + 0.35, nothing, nothing)
         return LookReading(unsure, unknown, torch.tensor([answer.tokens]), answer=answer)

@@ -150,11 +150,16 @@ class StockEngine:
         question = turns[-1].text
         with timed(seconds, "read"):
             inputs = self.prompt_of(turns, settings.scorer)
-            self._check(inputs, len(views))
+            tiles = self._tiles(inputs, len(views), settings)
         full = self.visual_tokens(inputs)
+        if tiles:  # words have their places in the whole picture, which is not what a tile shows
+            settings = replace(settings, words=None)
         with timed(seconds, "look"):
             plan = plan_prompt(self.backbone, self.model, self.processor, inputs, settings)
-            found = seen_from(self, turns, inputs, plan, settings)
+            found = None if tiles else seen_from(self, turns, inputs, plan, settings)
+        if tiles:
+            told = f"shown as {tiles} tiles and views, each with a part of the budget and an allocation of its own"
+            plan = replace(plan, notes=(*plan.notes, told))
         if found is not None:
             turns, inputs, plan = found
             views = tuple(view for turn in turns for view in turn.views)
@@ -197,9 +202,12 @@ class StockEngine:
         pieces = self._pieces(looked)
         if any(piece.features is not None for several in pieces for piece in several):
             options["known"] = known_leaves(pieces, [one.grid for one in plan.allocations], self.device)
-        realized = self.backbone.realize(
-            self.model, looked.inputs, plan.allocations, relevance=plan.relevance, **options, **tower
-        )
+        import torch
+
+        with torch.no_grad():  # what is kept of it would hold all that the tower did
+            realized = self.backbone.realize(
+                self.model, looked.inputs, plan.allocations, relevance=plan.relevance, **options, **tower
+            )
         if not pieces:
             return realized
         counts = tuple(one.tokens for one in plan.allocations)
@@ -289,14 +297,19 @@ class StockEngine:
     def _visual(self, prompt: Mapping[str, Any]) -> Any:
         return prompt["input_ids"] == self.backbone.image_token_id(self.model)
 
-    def _check(self, inputs: Inputs, pictures: int) -> None:
-        grids = self.backbone.grids(self.model, inputs)
-        if len(grids) != pictures:
-            shown = "this picture" if pictures == 1 else f"these {pictures} pictures"
+    def _tiles(self, inputs: Inputs, pictures: int, settings: Settings) -> int:
+        """In how many tiles and views the one picture is shown; 0 where every picture is one grid."""
+        tiles = len(self.backbone.grids(self.model, inputs))
+        if tiles == pictures:
+            return 0
+        if pictures > 1:
             raise InputError(
-                f"{self.name} shows {shown} as {len(grids)} tiles or views, and one answer cannot tell where they "
-                "lie; use attach(), which gives an allocation for each"
+                f"{self.name} shows these {pictures} pictures as {tiles} tiles or views, and one answer cannot tell "
+                "whose they are; ask about one picture, or use attach()"
             )
+        if settings.request.scale not in (None, 1, "auto"):
+            raise InputError(f"scale={settings.request.scale}: {self.name} cuts its tiles from the picture as given")
+        return tiles
 
     def _captured(self, wanted: bool | None) -> Graphs | None:
         """The graphs of this model, where they are wanted and possible."""

@@ -184,6 +184,8 @@ class Backbone(ABC):
     can_glance: ClassVar[bool] = True
     # True: the grids are tiles, and a budget is shared by all tiles of one row of the batch.
     tiled: ClassVar[bool] = False
+    # Of the grids of a picture that is shown as several, the one that shows all of it.
+    whole_view: ClassVar[int] = -1
     # Keys of the processor's output that describe pictures; a prompt without any of them is text only.
     picture_keys: ClassVar[tuple[str, ...]] = ("pixel_values",)
     # Text that opens the user's turn, and texts that close it, in the family's chat template.

@@ -25,7 +25,8 @@ class DownsamplerConfig:
 class LearnedDownsampler(Pretrained):
     """Halves a texture with one 3×3 convolution of stride 2 per channel group; cluster_id keeps its majority.
 
-    It starts as the plain 2×2 mean, so training begins from the pyramid it replaces. (B, C, H, W) → (B, C, H/2, W/2).
+    It starts as the plain 2×2 mean, so training begins from the pyramid it replaces, and never leaves what it is made
+    of: no value lies above or below all those of its window. (B, C, H, W) → (B, C, H/2, W/2).
     """
 
     config_class = DownsamplerConfig
@@ -66,7 +67,10 @@ class LearnedDownsampler(Pretrained):
         padded = F.pad(data, (1, 0, 1, 0), mode="replicate")
         planes: dict[int, torch.Tensor] = {}
         for name, places in self.groups.items():
-            reduced = self.convolutions[name](padded[:, places])
+            window = padded[:, places]
+            # Between what is there: a channel keeps its range and its meaning at every level.
+            least, most = -F.max_pool2d(-window, 3, 2), F.max_pool2d(window, 3, 2)
+            reduced = self.convolutions[name](window).clamp(least, most)
             if name == "semantic":
                 reduced = unit(reduced, 1)
             planes.update(zip(places, reduced.unbind(1), strict=True))

@@ -1,14 +1,16 @@
-"""An answer from a clip: through the stock video prompt, or from the frame in which most can be seen.
+"""An answer from a clip: through the stock video prompt, from all frames that got tokens, or from the clearest one.
 
 "video": all frames in one prompt, each with its own tokens and its time in words; what Qwen3-VL was trained for.
-"clearest": one frame as a picture: the one with most relevance in most detail. An honest way for a model that never
-saw a video, such as a `mini` that was trained on single pictures only.
+"sheet": the frames that got tokens side by side, as one picture with all their tokens. For a model that never saw a
+video, such as a `mini` that was trained on single pictures only; what is asked may lie in several frames.
+"clearest": one frame as a picture: the one with most relevance in most detail.
 "auto": "video" for models that say so in their configuration (`trained_on_video`) or take frames in groups, as the
-released Qwen3-VL do; else "clearest".
+released Qwen3-VL do; else "sheet", which is the clearest frame where no other got tokens to speak of.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from ..eye.eye import Eye
     from .stream import SeenFrame
 
-Reading = Literal["auto", "video", "clearest"]
-READINGS = ("auto", "video", "clearest")
+Reading = Literal["auto", "video", "sheet", "clearest"]
+READINGS = ("auto", "video", "sheet", "clearest")
 
 
 # Sure enough to look at no further frame.
 ENOUGH = 0.15
+# Side by side, so many frames at most.
+SHEET_FRAMES = 4
 
 
 def answer_clip(
@@ -53,12 +57,10 @@ def answer_clip(
     if len(frames) != len(watched.frames):
         raise InputError(f"{len(watched.frames)} frames were watched, but {len(frames)} are given to answer from")
     if reading == "auto":
-        reading = "video" if knows_video(eye) else "clearest"
-    return (
-        _from_video(eye, watched, frames, max_new_tokens)
-        if reading == "video"
-        else _from_clearest(eye, watched, frames, max_new_tokens, passes)
-    )
+        reading = "video" if knows_video(eye) else "clearest" if passes > 1 else "sheet"
+    if reading == "clearest":
+        return _from_clearest(eye, watched, frames, max_new_tokens, passes)
+    return (_from_video if reading == "video" else _from_sheet)(eye, watched, frames, max_new_tokens)
 
 
 def knows_video(eye: Eye) -> bool:
@@ -82,6 +84,46 @@ def _from_clearest(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], lon
     # The surest last, as the answer's own; what was seen before it is told as well.
     looks = tuple(step for one in (*(o for o in answers if o is not best), best) for step in one.passes)
     return replace(best, full=watched.full, passes=looks, seconds=seconds)
+
+
+def _from_sheet(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:
+    chosen = watched.funded(SHEET_FRAMES)
+    sheet, allocation = side_by_side([frames[one] for one in chosen], [watched.allocations[one] for one in chosen])
+    eye.set_image(sheet)
+    return replace(eye.ask(watched.query, allocation=allocation, max_new_tokens=longest), full=watched.full)
+
+
+def side_by_side(frames: Sequence[np.ndarray], allocations: Sequence[Allocation]) -> tuple[np.ndarray, Allocation]:
+    """Frames of one size as one picture, row by row, and all their regions there.
+
+    Every frame gets a place whose sides are whole leaves of the coarsest level, so that every leaf stays one; what a
+    frame leaves of its place repeats its edge, and no token is spent on it.
+    """
+    first = allocations[0]
+    leaf = first.cell << max(int(one.levels.max()) for one in allocations)
+    height, width = (-(-side // leaf) * leaf for side in frames[0].shape[:2])
+    columns = math.ceil(math.sqrt(len(frames)))
+    places = [(number // columns * height, number % columns * width) for number in range(len(frames))]
+    sheet = np.zeros((places[-1][0] + height, min(columns, len(frames)) * width, 3), dtype=np.uint8)
+    for frame, (y, x) in zip(frames, places, strict=True):
+        spare = ((0, height - frame.shape[0]), (0, width - frame.shape[1]), (0, 0))
+        sheet[y : y + height, x : x + width] = np.pad(frame, spare, mode="edge")
+    boxes = [one.boxes + np.array([*place, 0, 0], np.int32) for one, place in zip(allocations, places, strict=True)]
+    made = Allocation(
+        boxes=np.concatenate(boxes),
+        levels=np.concatenate([one.levels for one in allocations]),
+        counts=np.concatenate([one.counts for one in allocations]),
+        scores=np.concatenate([one.scores for one in allocations]),
+        height=sheet.shape[0],
+        width=sheet.shape[1],
+        budget=sum(one.tokens for one in allocations),
+        full=sheet.shape[0] * sheet.shape[1] // first.cell**2,
+        strategy=first.strategy,
+        sparse=True,
+        cell=first.cell,
+        notes=(f"{len(frames)} frames side by side",) if len(frames) > 1 else (),
+    )
+    return sheet, made
 
 
 def _from_video(eye: Eye, watched: Watched, frames: Sequence[np.ndarray], longest: int) -> Answer:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..allocation.region_gains import region_scores
 from ..core.errors import InputError
 from ..sensing.slic import COUNT, slic
 
@@ -56,15 +57,9 @@ def through_clusters(relevance: np.ndarray, labels: np.ndarray, saliency: np.nda
     """(h, w) relevance as a cascade of clusters sees it: clusters are scored (.7 relevance + .2 saliency + .1 size),
     the best ten are opened, and a place there counts .8 for itself and .2 for its cluster; elsewhere a quarter is left.
     """
-    _, place = np.unique(labels, return_inverse=True)
-    place = place.reshape(labels.shape)
-    count = np.bincount(place.ravel())
-
-    def mean(values: np.ndarray) -> np.ndarray:
-        return np.bincount(place.ravel(), weights=values.ravel()) / count
-
-    scores = 0.7 * mean(relevance) + 0.2 * mean(np.clip(saliency, 0, 1)) + 0.1 * count / count.max()
-    opened = np.zeros(len(count), dtype=bool)
+    place = np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
+    scores = region_scores(relevance, place, np.clip(saliency, 0, 1))
+    opened = np.zeros(len(scores), dtype=bool)
     opened[np.argsort(-scores, kind="stable")[:OPENED]] = True
     rescored = 0.8 * relevance + 0.2 * scores[place]
     return np.where(opened[place], rescored, CLOSED * relevance).astype(np.float32)

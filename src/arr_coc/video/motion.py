@@ -22,6 +22,9 @@ from .settings import TemporalSettings, agreement
 VIEW = 256
 # The longer side of the maps that are carried along: several values for each cell of a frame of 1024 pixels.
 MAP = 128
+# A quick pan: found on views of this longer side; at least and at most such a share of a side; and how alike two views
+# must be behind it. Pans of drawn scenes are alike by 0.63 and more, two scenes by 0.5 and less, or at smaller shifts.
+PAN_VIEW, PAN_LEAST, PAN_MOST, PAN_LIKENESS = 128, 0.04, 0.5, 0.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +33,9 @@ class Motion:
 
     unexplained: (h, w) in [0, 1]: the difference that is left after the motion; 1 where a place came from beyond the
     frame. agreement: (h, w) in [0, 1]: is it the same ground? moving: (h, w) in [0, 1]: motion against that of the
-    whole frame, so that a moving camera does not move everything. residual, moved: of the whole frame: mean difference
-    that is left, share of the pixels that move by more than half of full motion.
+    whole frame, so that a moving camera does not move everything. residual: mean difference that is left, of the ground
+    that both frames show. moved: share of the pixels that move by more than half of full motion. pan: (x, y) in pixels
+    of the views, by which the camera has moved the whole picture on; 0, 0 but for a quick pan.
     """
 
     flow: np.ndarray
@@ -40,6 +44,7 @@ class Motion:
     moving: np.ndarray
     residual: float
     moved: float
+    pan: tuple[int, int] = (0, 0)
 
 
 def scaled(size: tuple[int, int], longest: int) -> tuple[int, int]:
@@ -61,7 +66,12 @@ def measure_motion(earlier: np.ndarray, later: np.ndarray, settings: TemporalSet
     import cv2
 
     grey = [cv2.cvtColor(view, cv2.COLOR_RGB2GRAY) for view in (earlier, later)]
-    flow = backward_flow(grey[0], grey[1], "ultrafast")
+    pan = quick_pan(*grey)
+    if any(pan):  # further than the flow can reach: it finds what is left behind the camera's own motion
+        whole = np.zeros((*grey[0].shape, 2), dtype=np.float32) - np.array(pan, dtype=np.float32)
+        flow = whole + backward_flow(_remap(grey[0], whole), grey[1], "ultrafast")
+    else:
+        flow = backward_flow(grey[0], grey[1], "ultrafast")
     difference = cv2.absdiff(_remap(earlier, flow), later)
     height, width = later.shape[:2]
     small_height, small_width = size = scaled((height, width), MAP)
@@ -82,9 +92,45 @@ def measure_motion(earlier: np.ndarray, later: np.ndarray, settings: TemporalSet
         unexplained=unexplained,
         agreement=agreement(unexplained, settings.agree, settings.disagree),
         moving=np.minimum(_length(small - camera) * np.float32(1 / full), np.float32(1)),
-        residual=float(residual.mean()) / 255,
+        residual=float(shared_ground(residual, pan)[1].mean()) / 255,
         moved=float((_length(small) > full / 2).mean()),
+        pan=pan,
     )
+
+
+def quick_pan(earlier: np.ndarray, later: np.ndarray) -> tuple[int, int]:
+    """Two grey views (h, w) → (x, y) by which the whole picture has moved on, in whole pixels.
+
+    By phase correlation of small views. 0, 0 where it moved less than the flow finds by itself, and where no single
+    motion explains it: two scenes have next to nothing in common at any shift.
+    """
+    import cv2
+
+    height, width = earlier.shape
+    size = scaled((height, width), PAN_VIEW)
+    if min(size) < 16:
+        return 0, 0
+    small = [_shrink(one.astype(np.float32), size) for one in (earlier, later)]
+    shift, likeness = cv2.phaseCorrelate(*small, _window(*size))
+    x, y = (round(way * side / least) for way, side, least in zip(shift, (width, height), size[::-1], strict=True))
+    far = abs(x) > PAN_MOST * width or abs(y) > PAN_MOST * height
+    return (0, 0) if likeness < PAN_LIKENESS or far or max(abs(x), abs(y)) < PAN_LEAST * max(height, width) else (x, y)
+
+
+@lru_cache(maxsize=16)
+def _window(height: int, width: int) -> np.ndarray:
+    import cv2
+
+    return cv2.createHanningWindow((width, height), cv2.CV_32F)
+
+
+def shared_ground(view: np.ndarray, pan: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """What of a view (h, w, …) the next one still shows after a pan, and what of a view the one before it showed."""
+    x, y = pan
+    height, width = view.shape[:2]
+    before = view[max(0, -y) : height - max(0, y), max(0, -x) : width - max(0, x)]
+    after = view[max(0, y) : height - max(0, -y), max(0, x) : width - max(0, -x)]
+    return before, after
 
 
 def warp_planes(planes: Sequence[np.ndarray], flow: np.ndarray) -> np.ndarray:
@@ -143,8 +189,11 @@ def colour_histogram(view: np.ndarray) -> np.ndarray:
 
 
 def cut_features(motion: Motion, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """(2,) in [0, 1], as named in `FEATURES`. before, after: colour histograms."""
-    return np.array([motion.residual, 1 - np.minimum(before, after).sum()], dtype=np.float32)
+    """(2,) in [0, 1], as named in `FEATURES`, of the ground that both views (h, w, 3) show."""
+    colours = [
+        colour_histogram(part) for part in (shared_ground(before, motion.pan)[0], shared_ground(after, motion.pan)[1])
+    ]
+    return np.array([motion.residual, 1 - np.minimum(*colours).sum()], dtype=np.float32)
 
 
 def cut_score(features: np.ndarray, level: np.ndarray, settings: TemporalSettings) -> float:

@@ -32,7 +32,6 @@ from .clusters import TrackedClusters, carry_clusters, find_clusters, finder_of,
 from .motion import (
     FEATURES,
     Motion,
-    colour_histogram,
     cut_features,
     cut_score,
     measure_motion,
@@ -58,8 +57,8 @@ class StreamState:
     """What is known after a frame; every array is at the maps' size unless said otherwise.
 
     frame, scene: numbers of the last frame and of its scene, from 0. since_keyframe: frames since everything was
-    looked at. size: (height, width) of the frames. view: (h, w, 3) uint8, the last frame small. histogram: of its
-    colours. level: (2,) the clip's own level of the cut features.
+    looked at. size: (height, width) of the frames. view: (h, w, 3) uint8, the last frame small. level:
+    (2,) the clip's own level of the cut features.
     planes: (planes, h, w) carried maps. trust: (h, w) how far they may be believed. whole_trust: (h, w) that of maps
     that are known of whole frames only. relevance: (h, w) of the last frame. saliency: (h, w). fixations: (h, w) where
     tokens went lately. shown: (h, w) detail in which this ground was shown, 0 to 1. standing: (N, 3) leaves of the last
@@ -73,7 +72,6 @@ class StreamState:
     spent: int
     size: tuple[int, int]
     view: np.ndarray
-    histogram: np.ndarray
     level: np.ndarray
     planes: np.ndarray
     trust: np.ndarray
@@ -112,6 +110,7 @@ class StreamState:
                     raise InputError(f"{path} was saved by another version of the stream's state; start afresh")
                 arrays = {name: file[name] for name in file.files if name != "numbers"}
             about = numbers.pop("about")
+            arrays.pop("histogram", None)  # which version 0.2 kept
             labels, following = arrays.pop("cluster_labels", None), numbers.pop("following", 0)
             clusters = None if labels is None else TrackedClusters(labels, following)
             numbers["size"] = tuple(numbers["size"])
@@ -216,11 +215,10 @@ class VideoStream:
         clock = _Laps()
         state, size = self.state, (pixels.shape[0], pixels.shape[1])
         view = view_of(pixels)
-        histogram = colour_histogram(view)
         motion, features, score = None, np.zeros(len(FEATURES), dtype=np.float32), 1.0
         if state is not None and state.size == size:
             motion = measure_motion(state.view, view, self.settings)
-            features = cut_features(motion, state.histogram, histogram)
+            features = cut_features(motion, state.view, view)
             score = cut_score(features, state.level, self.settings)
         clock.lap("motion")
         fresh_start = state is None or motion is None or score > 0
@@ -241,7 +239,7 @@ class VideoStream:
             relevance, past = remembered(relevance, earlier, self.settings.mips)
         if self.cascade and after.clusters is not None:
             relevance = through_clusters(relevance, after.clusters.labels, after.saliency)
-        after = replace(after, relevance=relevance, past=past, view=view, histogram=histogram, size=size)
+        after = replace(after, relevance=relevance, past=past, view=view, size=size)
         clock.lap("know")
         expected = None if state is None or fresh_start or not self.foreseeing else self.foresee()
         if motion is not None and state is not None:
@@ -283,7 +281,6 @@ class VideoStream:
             spent=0 if state is None else state.spent,
             size=(pixels.shape[0], pixels.shape[1]),
             view=view,
-            histogram=blank,
             level=np.zeros(len(FEATURES), dtype=np.float32) if state is None else state.level,
             planes=planes,
             trust=np.ones(size, dtype=np.float32),

@@ -28,7 +28,6 @@ from .motion import (
     MAP,
     VIEW,
     Motion,
-    colour_histogram,
     cut_features,
     cut_score,
     measure_motion,
@@ -104,19 +103,17 @@ def _one_clip(views: np.ndarray, settings: TemporalSettings) -> tuple[np.ndarray
     cuts, rule = np.zeros(number, dtype=bool), np.zeros(number, dtype=bool)
     level = np.zeros(len(FEATURES), dtype=np.float32)
     before = views[0]
-    histogram = colour_histogram(before)
     for time in range(1, number):
         view = views[time]
         motion: Motion = measure_motion(before, view, settings)
-        colours = colour_histogram(view)
-        features[time] = cut_features(motion, histogram, colours)
+        features[time] = cut_features(motion, before, view)
         excess[time] = features[time] - level
         rule[time] = rule_says_cut(motion)
         cuts[time] = cut_score(features[time], level, settings) > 0
         flow[time], unexplained[time] = motion.flow.transpose(2, 0, 1), motion.unexplained
         moving[time] = motion.moving
         level = next_level(features[time], level)
-        before, histogram = view, colours
+        before = view
     return flow, unexplained, moving, features, excess, cuts, rule
 
 

@@ -102,11 +102,31 @@ class Watched:
         first = list(of_scene.values())
         return first + [number for number in order if number not in first]
 
+    def funded(self, most: int) -> list[int]:
+        """The frames that got tokens for ground of their own, up to `most`, in the order of time: of every stretch that
+        shows much the same ground the one with most tokens, where that is a quarter of what any of them got."""
+        best: list[int] = []
+        new = 1.0
+        for number, frame in enumerate(self.frames):
+            new += 1.0 if frame.same_ground is None else 1.0 - float(frame.same_ground.mean())
+            if new >= NEW_GROUND:
+                best.append(number)
+                new = 0.0
+            elif frame.tokens > self.frames[best[-1]].tokens:
+                best[-1] = number
+        least = max(self.frames[number].tokens for number in best) / 4
+        order = sorted(best, key=lambda number: -self.frames[number].tokens)[:most]
+        return sorted(number for number in order if self.frames[number].tokens >= least)
+
     @property
     def foreseen(self) -> float | None:
         """Mean share of the standing tokens that the frame before had foreseen, where that was asked for."""
         known = [one.foreseen for one in self.frames if one.foreseen is not None]
         return float(np.mean(known)) if known else None
+
+
+# So much of a frame must be new, all in all since the last one, for it to show ground of its own.
+NEW_GROUND = 0.5
 
 
 def evidence(frame: SeenFrame) -> float:
@@ -150,8 +170,8 @@ def watch(
         scorer: The one that was trained with a model.
         photos: Whether the photo map may take part.
         settings: Of the memory from frame to frame.
-        clusters: Whether regions are told apart, and by what.
-        cascade: Whether finer looks go only where coarse ones were promising.
+        clusters: Whether regions are told apart, and by what; a cascade goes through them.
+        cascade: Whether tokens go through the best clusters first.
         foresee: Whether the place of the next frame is foretold by motion.
         mips: How much of earlier frames a pyramid in time keeps.
         cell: Pixels of one token at level 0.
@@ -207,8 +227,9 @@ def watch(
     distance = Distance(distance.times, notes=distance.notes)
     shared = share_budget(seen, total, cap, size, cell, distance)
     times = tuple(seconds) if seconds is not None else ()
-    notes = (stream.source.note, *request.notes(full, "the clip"), *distance.notes)
-    return Watched(tuple(shared), total, full, query, size, times, notes)
+    notes = [stream.source.note, *request.notes(full, "the clip"), *distance.notes]
+    notes += ["clusters are told apart; tokens go through them with cascade only"] if clusters and not cascade else []
+    return Watched(tuple(shared), total, full, query, size, times, tuple(notes))
 
 
 def share_budget(

@@ -146,7 +146,7 @@ def command(options: AskCommand) -> int:
 
     mini comes with the library and needs no network; it has only ever seen pictures drawn by `needle` and `pages`.
     Other models are stock ones: Qwen3-VL is foveated before its encoder, other families are merged after theirs. A
-    picture that a family cuts into several tiles or views is left to `arr_coc.attach`.
+    picture that a family cuts into tiles and views has an allocation for each; its budget is that of all together.
 
     \b
     Examples:

@@ -151,10 +151,21 @@ def _fetch(address: str) -> bytes:
     return data
 
 
-def check_clusters_of(strategies: Sequence[str | None], clusters: str) -> None:
+def point_of(text: str) -> tuple[float, float]:
+    parts = text.split(",")
+    try:
+        y, x = (float(part) for part in parts)
+    except ValueError:
+        raise InputError(f"--gaze {text!r} is not a place; write it like --gaze 0.5,0.25 (down, across)") from None
+    return y, x
+
+
+def check_clusters_of(strategies: Sequence[str | None], clusters: str, gaze: str | None = None) -> None:
     """Refuse what cannot be found, and what the strategy would not use."""
     if clusters != "slic" and "clusters" not in strategies:
         raise InputError(f"--clusters {clusters} is for --strategy clusters; add that, or leave it out")
+    if gaze is not None and "clusters" not in strategies:
+        raise InputError(f"--gaze {gaze} is for --strategy clusters; add that, or leave it out")
     if clusters != "slic":
         from ...sensing.named_clusters import check_clusters
 

@@ -15,6 +15,7 @@ from .console import print_json, say, seconds_line, show, table
 from .options import (
     Clusters,
     Device,
+    Gaze,
     OnlyJson,
     OutFolder,
     Page,
@@ -49,6 +50,7 @@ class LookCommand:
     keep: Share = None
     strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = DEFAULT_STRATEGY
     clusters: Clusters = "slic"
+    gaze: Gaze = None
     relevance: Annotated[
         str,
         typer.Option(
@@ -116,7 +118,7 @@ def command(options: LookCommand) -> int:
     from ...allocation.distance import check_scale
     from ...allocation.grip import as_grip
     from ...allocation.request import check_amount
-    from .inputs import check_clusters_of, expand
+    from .inputs import check_clusters_of, expand, point_of
     from .looks import LookJob, look_at_all, look_entry
 
     images, queries = split_inputs(options.inputs, options.query)
@@ -138,10 +140,11 @@ def command(options: LookCommand) -> int:
         draw=options.draw,
         words=options.words,
         clusters=options.clusters,
+        gaze=None if options.gaze is None else point_of(options.gaze),
         scale=check_scale(options.scale),
         grip=as_grip(options.grip),
     )
-    check_clusters_of([*strategies], options.clusters)
+    check_clusters_of([*strategies], options.clusters, options.gaze)
     if options.lines:
         return look_at_all(job, quiet=True, tell=print_json).exit_code
     one = len(job.sources) == 1

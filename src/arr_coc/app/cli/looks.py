@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LookJob:
-    """draw: whether pages are drawn beside the allocations. words: a file of words, of the one picture. clusters: of
-    the strategy of that name. scale, grip: as for `look`."""
+    """draw: whether pages are drawn beside the allocations. words: a file of words, of the one picture. clusters, gaze:
+    of the strategy clusters. scale, grip: as for `look`."""
 
     sources: list[PictureSource]
     queries: list[str]
@@ -40,6 +40,7 @@ class LookJob:
     draw: bool = True
     words: Path | None = None
     clusters: str = "slic"
+    gaze: tuple[float, float] | None = None
     scale: float | str | None = None
     grip: Grip | None = None
 
@@ -212,6 +213,6 @@ def _looks(job: LookJob, prepared: Prepared | Any) -> list[Any]:
             budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)
             how: dict[str, Any] = {"seed": job.seed, "device": job.device, "relevance": job.relevance}
             how |= {"photos": job.photos, "words": job.words, "scale": job.scale, "grip": job.grip}
-            how |= {"clusters": job.clusters} if strategy == "clusters" else {}
+            how |= {"clusters": job.clusters, "gaze": job.gaze} if strategy == "clusters" else {}
             looks.append(prepared.look(query, budget=budget, keep=keep, strategy=strategy, **how))
     return looks

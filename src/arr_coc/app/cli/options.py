@@ -48,6 +48,9 @@ def with_options(kind: type[Options]) -> Callable[[Callable[[Options], Any]], Ca
 Tokens = Annotated[str | None, typer.Option(metavar="TOKENS", help="Tokens that may be spent, 256 or 25%.")]
 Share = Annotated[str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")]
 Clusters = Annotated[str, typer.Option(help="With --strategy clusters: slic, sam, or the folder of a SAM.")]
+Gaze = Annotated[
+    str | None, typer.Option(metavar="Y,X", help="With --strategy clusters: where the eye rests, 0 to 1, as 0.5,0.25.")
+]
 WordsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Words of the picture: hOCR, ALTO, TSV or JSON.")]
 Hints = Annotated[
     bool, typer.Option(help="Let known words of a page (PDF, hOCR) help to read it, not only tell where to look.")

@@ -69,7 +69,7 @@ def command(options: SenseCommand) -> int:
     """
     from ...allocation.request import check_device
     from ...texturing import MIPS, QUESTION, mips_of, save_texture, sense, silent_channels
-    from .inputs import check_model, open_source
+    from .inputs import check_model, open_source, point_of
 
     out = options.out or [Path("texture.npz")]
     for path in out:
@@ -126,15 +126,6 @@ def command(options: SenseCommand) -> int:
         f"files: {', '.join(map(str, out))}",
     )
     return 0
-
-
-def point_of(text: str) -> tuple[float, float]:
-    parts = text.split(",")
-    try:
-        y, x = (float(part) for part in parts)
-    except ValueError:
-        raise InputError(f"--gaze {text!r} is not a place; write it like --gaze 0.5,0.25 (down, across)") from None
-    return y, x
 
 
 def ranges_of(texture: Any, name: str) -> tuple[float, float, float]:

@@ -42,7 +42,7 @@ class VideoCommand:
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name on the hub.")
     ] = None
-    reading: Annotated[str, typer.Option(help="How a model reads a clip: auto, video, clearest.")] = "auto"
+    reading: Annotated[str, typer.Option(help="How a model reads a clip: auto, video, sheet, clearest.")] = "auto"
     scale: Annotated[
         str | None,
         typer.Option(
@@ -56,9 +56,14 @@ class VideoCommand:
     ] = 1
     clusters: Annotated[
         str | None,
-        typer.Option(metavar="slic|sam:FOLDER", help="What finds clusters on keyframes."),
+        typer.Option(
+            metavar="slic|sam:FOLDER", help="Tell regions apart by this; tokens go through them with --cascade."
+        ),
     ] = None
-    cascade: Annotated[bool, typer.Option("--cascade", help="Tokens go through the best clusters first.")] = False
+    cascade: Annotated[
+        bool,
+        typer.Option("--cascade", help="Tokens go through the best clusters first; by SLIC unless --clusters says."),
+    ] = False
     foresee: Annotated[
         bool, typer.Option("--foresee", help="Say how well each frame was foreseen from the motion before it.")
     ] = False

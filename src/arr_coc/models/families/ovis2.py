@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class Ovis2(MergingBackbone):
     model_types: ClassVar[tuple[str, ...]] = ("ovis2",)
     tiled: ClassVar[bool] = True
+    whole_view: ClassVar[int] = 0
     tensor_features: ClassVar[bool] = True
 
     def layout(self, model: PreTrainedModel, inputs: Inputs) -> TokenLayout:

@@ -1,0 +1,86 @@
+"""Answers from all frames that got tokens, and clips of which no frame alone has the answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from clip_scenes import scene
+from tiny_models import tiny_model, tiny_processor
+
+from arr_coc.allocation.allocate import allocate
+from arr_coc.core.errors import InputError
+from arr_coc.eye.eye import Eye
+from arr_coc.video.answering import answer_clip, side_by_side
+from arr_coc.video.watching import watch
+from arr_coc_lab.bench import two_frames
+from arr_coc_lab.worlds.needle.clips import two_frame_clips
+
+QUERY = "What number is on the red card?"
+
+
+def test_frames_side_by_side_keep_their_regions() -> None:
+    frames = [np.full((96, 160, 3), shade, np.uint8) for shade in (40, 90, 200)]
+    maps = np.random.default_rng(0).random((3, 3, 5)).astype(np.float32)
+    made = [allocate(one, 6, image_size=(96, 160)) for one in maps]
+    sheet, allocation = side_by_side(frames, made)
+    leaf = 32 << max(int(one.levels.max()) for one in made)
+    assert sheet.shape[0] % leaf == sheet.shape[1] % leaf == 0
+    high, wide = sheet.shape[0] // 2, sheet.shape[1] // 2
+    places = [(0, 0), (0, wide), (high, 0)]
+    assert [int(sheet[y, x, 0]) for y, x in places] == [40, 90, 200]
+    for one, (y, x) in zip(made, places, strict=True):
+        there = allocation.level_map()[y // 32 : y // 32 + 3, x // 32 : x // 32 + 5]
+        assert np.array_equal(there, one.level_map())
+    assert allocation.tokens == allocation.budget == 18
+    _, same = side_by_side(frames[:1], made[:1])
+    assert same.tokens == 6
+    assert not same.notes
+
+
+def test_every_frame_that_got_tokens_has_a_say() -> None:
+    frames = scene(1, 3) + scene(2, 3)
+    watched = watch(iter(frames), QUERY, keep=0.3)
+    funded = watched.funded(4)
+    assert {watched.frames[number].scene for number in funded} == {0, 1}
+    assert max(watched.frames[number].tokens for number in set(range(6)) - set(funded)) < max(
+        watched.frames[number].tokens for number in funded
+    )
+    eye = Eye(tiny_model(), tiny_processor(), relevance="look")
+    doubts = {}
+    for reading in ("sheet", "clearest"):
+        for blank in (None, *funded):
+            shown = [np.zeros_like(one) if number == blank else one for number, one in enumerate(frames)]
+            answer = answer_clip(eye, watched, shown, reading, max_new_tokens=2)
+            doubts[reading, blank] = answer.uncertainty
+            if reading == "sheet":
+                assert answer.tokens == sum(watched.frames[number].tokens for number in funded)
+                assert any("side by side" in note for note in answer.passes[-1].allocation.notes)
+    assert all(doubts["sheet", blank] != doubts["sheet", None] for blank in funded)
+    assert sum(doubts["clearest", blank] != doubts["clearest", None] for blank in funded) == 1
+
+
+def test_no_half_alone_has_the_answer() -> None:
+    clips = list(two_frame_clips(4, (192, 192), seed=3))
+    assert [one.question for one in clips] == [one.question for one in two_frame_clips(4, (192, 192), seed=3)]
+    for clip in clips:
+        assert [one.shape for one in clip.frames] == [(192, 192, 3)] * 4
+        assert np.array_equal(clip.frames[0], clip.frames[1])
+        assert not np.array_equal(clip.frames[1], clip.frames[2])
+        assert "left" not in clip.question
+    with pytest.raises(InputError, match="larger"):
+        next(two_frame_clips(1, (128, 128)))
+    for clip in clips:
+        assert clip.answer in ("yes", "no") or int(clip.answer) >= 2, "something counts in either half"
+
+
+def test_the_bench_has_a_row_for_each_reading(monkeypatch: pytest.MonkeyPatch, tmp_path, capsys) -> None:
+    model, processor = tiny_model(), tiny_processor()
+    monkeypatch.setattr(Eye, "from_pretrained", lambda name, **how: Eye(model, processor, relevance="look"))
+    monkeypatch.setattr(two_frames, "knows_video", lambda eye: False)  # its template shows none
+    page = tmp_path / "page.md"
+    page.write_text("<!-- two-frames: begin -->\n<!-- two-frames: end -->\n")
+    two_frames.main(["--number", "2", "--side", "192", "--page", str(page)])
+    text = page.read_text()
+    assert "| clearest |" in text
+    assert "| sheet |" in text
+    capsys.readouterr()
