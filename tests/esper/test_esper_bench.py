@@ -149,6 +149,7 @@ def test_single_parts_are_compared_with_the_whole(models, weights, tmp_path, cap
 
 def test_looking_again_is_measured_on_pages_and_exploring_against_exploiting(models, tmp_path, monkeypatch):
     monkeypatch.setattr(esper_gain.esper_runs, "SIZE", (256, 256))
+    monkeypatch.setattr(esper_gain.esper_runs, "LONGEST_ANSWER", 12)  # room for those of the pages
     forms = plain_pack(tmp_path / "val-00.bin")
     scenes = esper_gain.page_scenes(4, models.device, str(tmp_path / "*.bin"))
     assert scenes.pictures.shape == (4, 3, 256, 256)
