@@ -14,6 +14,7 @@ import pytest
 import torch
 from cli_pictures import street
 from PIL import Image
+from plain_pages import cloudy
 
 from arr_coc.allocation.allocate import allocate
 from arr_coc.allocation.allocate_batch import allocate_batch
@@ -50,19 +51,6 @@ for arguments in json.loads(sys.argv[1]):
         if stopped.code:
             raise
 """
-
-
-def cloudy(height: int, width: int, seed: int = 0) -> np.ndarray:
-    """(height, width, 3) uint8: structure of every size, no two places alike."""
-    generator = np.random.default_rng(seed)
-    total = np.full((height, width, 3), 128.0)
-    for side, strength in ((5, 50), (30, 30), (120, 20)):
-        coarse = generator.normal(0, 1, (max(2, side * height // width), side, 3)) * 60 + 128
-        image = Image.fromarray(np.clip(coarse, 0, 255).astype(np.uint8)).resize(
-            (width, height), Image.Resampling.BICUBIC
-        )
-        total += (np.asarray(image, dtype=np.float64) - 128) * (strength / 60)
-    return np.clip(total, 0, 255).astype(np.uint8)
 
 
 PICTURES = {

@@ -1,4 +1,4 @@
-"""Pages without a browser: lines of type of one width, whose every letter's box is known."""
+"""Pages without a browser: lines of type of one width, whose every letter's box is known; and a kind of photograph."""
 
 from __future__ import annotations
 
@@ -47,3 +47,16 @@ def plain_pack(path, pages: int = 3):
     ]
     write_pack(path, [plain_page(f"page{n}", form) for n, form in enumerate(forms)])
     return forms
+
+
+def cloudy(height: int, width: int, seed: int = 0) -> np.ndarray:
+    """(height, width, 3) uint8: structure of every size, no two places alike."""
+    generator = np.random.default_rng(seed)
+    total = np.full((height, width, 3), 128.0)
+    for side, strength in ((5, 50), (30, 30), (120, 20)):
+        coarse = generator.normal(0, 1, (max(2, side * height // width), side, 3)) * 60 + 128
+        image = Image.fromarray(np.clip(coarse, 0, 255).astype(np.uint8)).resize(
+            (width, height), Image.Resampling.BICUBIC
+        )
+        total += (np.asarray(image, dtype=np.float64) - 128) * (strength / 60)
+    return np.clip(total, 0, 255).astype(np.uint8)

@@ -341,26 +341,53 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
     return _by_kind(scene, query)
 
 
+# Whom a picture alone is shown to, and what is said where one of them decides by itself.
+ALONE: Mapping[str, str] = {
+    "scorer": "the picture is drawn or a page",
+    "photos": "the picture is a photograph",
+    "look": "the picture is a photograph, and no source that learned knows what is asked for",
+}
+
+
 def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
-    """For a picture alone: pages are read by the scorer, photographs searched by the photo map."""
-    from ..pictures.kind import is_photograph
+    """For a picture alone: every source that may know something here, weighed; one alone where the others promise
+    nothing."""
+    from .weighing import promising
 
-    look = BUILT_IN["look"]
-    if not is_photograph(scene.pixels):
-        line = BUILT_IN["scorer"].available()
-        return (BUILT_IN["scorer"], "the picture is drawn or a page") if line is None else (look, line)
-    missing = BUILT_IN["photos"].available() if scene.photos else "the photo map was not wanted"
-    if missing is not None:
-        return look, f"the picture is a photograph, and {missing}"
-    from .language.senses import coupled_words
-    from .photos.things import photo_question
+    absent = {name: BUILT_IN[name].available() for name in ALONE}
+    if not scene.photos:
+        absent["photos"] = "the photo map was not wanted"
+    there = [name for name, line in absent.items() if line is None]
+    wanted, signs = promising(scene, query, [*there, "centre"])
+    asked = [name for name in wanted if name in ALONE] or ["look"]
+    lines = [line for name in ("scorer", "photos") if (line := _lacks(name, absent[name], signs)) is not None]
+    if wanted == asked and len(asked) == 1:
+        return BUILT_IN[asked[0]], ", and ".join([ALONE[asked[0]], *lines])
+    summary = "several maps, each by how far it is to be believed here"
+    weighed = Source("weighed", partial(_weighed, asked, signs), summary=summary, narrows=True)
+    return weighed, ", and ".join([f"{' and '.join(asked)} may know", *lines])
 
-    plain, named = coupled_words(query), photo_question(query)
-    if set(plain.reading) - {part for word in named.words for part in word.split("-")}:  # a number plate is a thing
-        return look, "the picture is a photograph, and the question is about something written"
-    if not named and plain:
-        return look, "the picture is a photograph, and the question names no thing, but a colour or a place"
-    return BUILT_IN["photos"], "the picture is a photograph"
+
+def _lacks(name: str, line: str | None, signs: np.ndarray) -> str | None:
+    """What a source that is missing would have added to this picture, in one line; None where nothing."""
+    from .weighing import SOURCES, WeighingLaw
+
+    if line is None:
+        return None
+    share = WeighingLaw.bundled().beforehand(signs, np.ones(len(SOURCES), bool))[SOURCES.index(name)]
+    return f"{line} (it would count for {100 * share:.0f} % here)" if share >= 0.25 else None
+
+
+def _weighed(names: Sequence[str], signs: np.ndarray, scene: Scene, query: str) -> Relevance:
+    """The maps of several sources as one."""
+    from .weighing import weighed_relevance
+
+    alone = scene.varied(photos=False)  # each source speaks for itself
+    found = {name: BUILT_IN[name].maps([alone if name == "look" else scene], [query]).relevance[0] for name in names}
+    maps = {name: as_relevance(one, query, BUILT_IN[name].summary) for name, one in found.items()}
+    plane, line = weighed_relevance(scene, query, maps, signs)
+    said = [note for one in maps.values() for note in one.notes[1:]]
+    return replace(maps.get("look") or next(iter(maps.values())), map=plane, notes=(line, *said))
 
 
 def resolve(relevance: Any, scene: Scene, query: str = "") -> tuple[Source, str]:

@@ -167,6 +167,12 @@ def couple(seen: PhotoSight, query: str, *, fast: bool = False, alone: bool = Tr
     return Coupling((found / max(float(found.max()), 1e-6)).astype(np.float32), (note,))
 
 
+def surest_box(seen: PhotoSight, query: str) -> float:
+    """The score of the surest box of what the question names, in [0, 1]; 0 where it names nothing that is known."""
+    named = photo_question(query)
+    return things_map([seen.square], named, seen.shape)[1] if named.things else 0.0
+
+
 # ---- things ----------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,122 @@
+"""Which source is believed: one alone on pages, several weighed where it is not clear, and what is missing is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_pages import cloudy
+
+from arr_coc import look
+from arr_coc.core.values import Relevance
+from arr_coc.relevance.registry import choose_source, relevance_for
+from arr_coc.relevance.scene import Scene
+from arr_coc.relevance.weighing import (
+    MAP_SIGNS,
+    SIGNS,
+    SOURCES,
+    WeighingLaw,
+    blend,
+    cell_shape,
+    centre_map,
+    map_signs,
+    on_cells,
+    promising,
+    shares,
+    signs_of,
+    weighed_relevance,
+)
+
+numbers = st.floats(-30, 30, allow_nan=False)
+
+
+def drawn_page() -> np.ndarray:
+    """Dark bars in level rows on white: as much a page as plain statistics can tell."""
+    from PIL import Image, ImageDraw
+
+    picture = Image.new("RGB", (640, 800), "white")
+    draw = ImageDraw.Draw(picture)
+    for row in range(24):
+        draw.text(
+            (40, 30 + 30 * row), f"Line {row}: the total of part {row * 37} is 1{row}.50 EUR", "black", font_size=16
+        )
+    return np.asarray(picture)
+
+
+@given(st.lists(numbers, min_size=4, max_size=4), st.lists(st.booleans(), min_size=4, max_size=4).filter(any))
+def test_belief_is_shared_by_those_that_are_there(logits, there):
+    found = shares(np.array(logits), np.array(there))
+    assert found.sum() == pytest.approx(1)
+    assert (found >= 0).all()
+    assert not found[~np.array(there)].any()
+
+
+def test_the_fitted_numbers_fit_the_code():
+    law = WeighingLaw.bundled()
+    assert law.signs.shape == (len(SOURCES), len(SIGNS))
+    assert law.maps.shape == (len(SOURCES), len(MAP_SIGNS))
+    assert law.sureness.shape == (3 + 2 * len(SOURCES),)
+
+
+def test_a_page_is_read_by_the_scorer_alone():
+    scene, query = Scene(drawn_page()), "What is the total of part 37?"
+    source, why = choose_source(scene, query)
+    assert (source.name, why.split(", and")[0]) == ("scorer", "the picture is drawn or a page")
+    found = relevance_for("auto", scene, query)
+    assert np.array_equal(found.map, relevance_for("scorer", scene, query).map)
+
+
+@pytest.mark.parametrize("grey", [False, True], ids=["colour", "grey"])
+def test_a_photograph_is_not_left_to_the_scorer(grey):
+    """Three of four grey photographs were taken for pages once."""
+    pixels = cloudy(401, 613)
+    if grey:
+        pixels = pixels.mean(2, keepdims=True).round().astype(np.uint8).repeat(3, 2)
+    wanted, signs = promising(Scene(pixels), "Where is the dog?", SOURCES)
+    assert wanted != ["scorer"]
+    belief = WeighingLaw.bundled().beforehand(signs, np.ones(len(SOURCES), bool))
+    assert belief[SOURCES.index("scorer")] < 0.5
+    assert bool(signs[SIGNS.index("grey")]) == grey
+
+
+def test_what_is_missing_is_told_with_what_it_would_add(monkeypatch):
+    monkeypatch.setattr("arr_coc.relevance.photos.source.photos_installed", lambda: False)
+    allocation = look(cloudy(401, 613), "Where is the dog?", budget=32)
+    assert any("arr-coc setup photos" in note and "it would count for" in note for note in allocation.relevance.notes)
+    page = look(drawn_page(), "What is the total of part 37?", budget=32)
+    assert not any("setup photos" in note for note in page.relevance.notes)
+
+
+def test_maps_are_added_by_their_weights():
+    cells = {"scorer": on_cells(np.eye(4), (4, 4)), "look": on_cells(np.eye(4)[::-1], (4, 4))}
+    only = np.array([1.0, 0, 0, 0])
+    assert blend(cells, only) == pytest.approx(cells["scorer"])
+    half = blend(cells, np.array([0.5, 0, 0.5, 0]))
+    assert half == pytest.approx((cells["scorer"] + cells["look"]) / 2)
+    assert half.sum() == pytest.approx(1)
+
+
+def test_agreement_and_sharpness_are_seen():
+    grid = cell_shape((512, 768))
+    point, even = np.zeros(grid), np.ones(grid)
+    point[2, 3] = 1
+    cells = {name: on_cells(plane, grid) for name, plane in {"scorer": point, "look": point, "photos": even}.items()}
+    found = map_signs(cells | {"centre": on_cells(centre_map(grid), grid)}, {"scorer": 0.7})
+    scorer, photos, like, _ = found
+    assert scorer[0] > 0.99 > 0.2 > photos[0]
+    assert scorer[1] == 0.7
+    assert scorer[2] == pytest.approx(1, abs=1e-3)
+    assert scorer[2] == pytest.approx(like[2])
+    assert photos[2] < 0.2
+
+
+def test_the_note_says_who_decided_and_how_sure():
+    scene, query = Scene(cloudy(401, 613), photos=False), "Where is the dog?"
+    maps = {name: Relevance(relevance_for(name, scene, query).map) for name in ("scorer", "look")}
+    plane, line = weighed_relevance(scene, query, maps, signs_of(scene, query))
+    assert plane.max() == 1
+    assert plane.min() >= 0
+    assert line.startswith("weighed: ")
+    assert "% of what is asked for" in line
+    assert "look" in line or "scorer" in line
