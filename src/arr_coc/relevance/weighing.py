@@ -36,7 +36,7 @@ SIGNS = (
     "colour",
     "place",
     "photo thing",
-    "one",
+    "1",
 )
 MAP_SIGNS = ("sharp", "sure", "agreed")
 # A source that is believed less than this beforehand is not asked.
