@@ -193,7 +193,7 @@ def test_every_door_takes_every_name_or_says_what_is_missing(eye, folder, door):
 
 def test_auto_says_what_it_chose_and_why(eye):
     taken = {name: doors(eye)[name]("auto")[0] for name in ("look", "ask", "attach", "video")}
-    assert taken["look"].startswith("relevance 'look', chosen because the picture is a photograph, and")
+    assert taken["look"].startswith("relevance 'weighed', chosen because scorer and ")
     drawn = examine(np.full((64, 64, 3), 255, np.uint8), QUERY).notes[0]
     assert drawn.startswith("relevance 'scorer', chosen because the picture is drawn or a page")
     assert taken["ask"].startswith("relevance 'scorer', chosen because it comes with this model")
