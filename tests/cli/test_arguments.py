@@ -82,7 +82,6 @@ BAD = {
         *(("--passes", text) for text in ("0", "5", "x", "-1")),
         *(("--budget", "0"), ("--keep", "2"), ("--device", "abacus"), ("--passes", "2", "--strategy", "uniform")),
         *(("--preset", "thrice"), ("--first-look", "salient"), ("--preset", "two_pass", "--strategy", "uniform")),
-        *(("--depth", "deep"), ("--depth", "early", "--passes", "2")),
         *(("--model", text) for text in ("", "no such model", "../..//x", "a/b/c")),
         *(("--record", text) for text in (".", "feedback.txt")),
     ),

@@ -41,7 +41,6 @@ for arguments in json.loads(sys.argv[1]):
 print(json.dumps(found))
 """
 WRONG: list[tuple[list[str], str]] = [
-    (["ask", STREET, "red", "--depth", "zzz"], "depth 'zzz'"),
     (["ask", STREET, "red", "--model", "/nope"], "/nope"),
     (["ask", STREET, "red", "--device", "zzz"], "zzz"),
     (["ask", STREET, "red", "--record", "/nope/x.jsonl"], "/nope"),

@@ -194,12 +194,6 @@ def check_question(query: str) -> None:
         raise InputError(f"the question has {len(query)} characters, more than {LONGEST_QUESTION}; shorten it")
 
 
-def check_depth(depth: Any) -> None:
-    """Is this a name of `tokens.depth`? Told without torch."""
-    if isinstance(depth, str) and depth not in DEPTHS:
-        raise InputError(f"depth {shown(depth)} is unknown; choose from {', '.join(DEPTHS)}")
-
-
 def check_device(device: str) -> None:
     """Can this device be used? Raises `InputError`."""
     if isinstance(device, str) and device == "cpu":

@@ -97,13 +97,6 @@ class AskCommand:
     explain: Annotated[
         bool, typer.Option(help="Tell the story pass by pass; with --out also strip.png and convergence.png.")
     ] = False
-    depth: Annotated[
-        str | None,
-        typer.Option(
-            metavar="stock|spread|early",
-            help="Route regions to encoder depths by relevance (Qwen3-VL); early: the rest skips its later blocks.",
-        ),
-    ] = None
     levels: Annotated[int | None, typer.Option(help="Coarsest level of detail.")] = None
     scale: Scale = None
     magnify: Annotated[float | None, typer.Option(help="Another name for --scale.")] = None
@@ -156,7 +149,6 @@ def command(options: AskCommand) -> int:
       arr-coc ask form.png "What is the date?" --passes 4 --explain --out story
       arr-coc ask form.png "What is the date?" --preset two_pass --budget 64
       arr-coc ask street.jpg "What does the red sign say?" --model Qwen/Qwen3-VL-2B-Instruct
-      arr-coc ask street.jpg "What does the red sign say?" -m Qwen/Qwen3-VL-2B-Instruct --depth early
       arr-coc ask report.pdf "Who signed it?" --budget 256
       arr-coc ask report.pdf "Who signed it?" --page 3 --budget 128 --scale 1.5
       arr-coc ask receipt.jpg "What is the total?" --budget 192 --readings 3
@@ -234,7 +226,7 @@ def ask_document(options: AskCommand, amount: Amount, document: Document) -> int
 
     story = options.explain or options.preset is not None or options.first_look or options.tempering is not None
     refused = {"--preset, --explain, --first-look and --tempering": story, "--words": options.words is not None}
-    refused |= {"--depth": options.depth is not None, "--readings": options.readings > 1}
+    refused |= {"--readings": options.readings > 1}
     refused |= {"--record": options.record is not None, "--clusters": options.clusters != "slic"}
     for name, given in refused.items():
         if given:
@@ -264,7 +256,7 @@ def ask_document(options: AskCommand, amount: Amount, document: Document) -> int
 
 def check_options(options: AskCommand, amount: Amount) -> None:
     """What cannot be asked is told before anything is loaded."""
-    from ...allocation.request import check_depth, check_device, check_request
+    from ...allocation.request import check_device, check_request
     from ...allocation.strategies import check_strategy
     from ...eye.readings import check_readings
     from .inputs import check_clusters_of, check_model
@@ -276,7 +268,6 @@ def check_options(options: AskCommand, amount: Amount) -> None:
         raise InputError(f"--passes {options.passes} is not possible; give 1 to {MOST_PASSES}")
     check_sureness(options.min_sureness)
     check_clusters_of([options.strategy], options.clusters)
-    check_depth(options.depth)
     if options.strategy is not None:
         check_strategy(options.strategy)
     preset_of(options)
@@ -289,8 +280,6 @@ def check_options(options: AskCommand, amount: Amount) -> None:
         raise InputError(
             f"--strategy {options.strategy} cannot look again; leave it out with --passes, --preset and --explain"
         )
-    if options.again and options.depth is not None:
-        raise InputError(f"--depth {one_look}")
     if check_readings(options.readings) > 1 and options.again:
         raise InputError(f"--readings {one_look}")
     _ = options.distance
@@ -343,7 +332,6 @@ def load_eye(options: AskCommand, picture: Picture, amount: Amount) -> tuple[Eye
 
     given: dict[str, Any] = {"device": options.device, "relevance": options.relevance}
     given |= {} if options.levels is None else {"levels": options.levels}
-    given |= {} if options.depth is None else {"depth": options.depth}
     if options.again:
         from ...eye.esper import Esper
 
@@ -352,7 +340,7 @@ def load_eye(options: AskCommand, picture: Picture, amount: Amount) -> tuple[Eye
         esper = Esper.from_pretrained(options.model, preset_of(options), **given)
         return esper.eye, esper
     how: dict[str, Any] = {"strategy": options.strategy, "relevance": options.relevance}
-    if options.depth is None and can_be_quick(options.model, options.device, picture.pixels.shape[:2], *amount, **how):
+    if can_be_quick(options.model, options.device, picture.pixels.shape[:2], *amount, **how):
         return quick_eye(options.relevance, options.levels), None
     return Eye.from_pretrained(options.model, **given), None
 

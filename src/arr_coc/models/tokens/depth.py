@@ -7,7 +7,6 @@ that depend on relevance: every leaf injects its shallow plane, only leaves abov
 leaf that does not inject deeper leaves the vision tower there: later blocks run on fewer leaves. Off unless asked for.
 
     attach(model, processor, relevance="glance:three", depth=DepthRouting(early=True))
-    arr-coc ask IMAGE QUERY --model NAME --relevance glance:three --depth early
 """
 
 from __future__ import annotations
