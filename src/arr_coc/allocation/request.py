@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
 
 DEFAULT_KEEP = 0.25
-# The names of `tokens.depth.NAMED`.
-DEPTHS = ("stock", "spread", "early")
 # Characters of a question. A whole document does not belong into one: a language model reads it at every step.
 LONGEST_QUESTION = 4000
 # The keywords of `Eye.ask` beside those of the request.
