@@ -16,7 +16,16 @@ from arr_coc.video.stream import VideoStream
 from arr_coc.video.temporal_model import TemporalBlend
 from arr_coc_lab.classic.scorer import Scorer, ScorerConfig
 from arr_coc_lab.train import train_video
-from arr_coc_lab.train.allocations import KINDS, LOOK_AGAIN, SCORER_KINDS, SEGMENTS, Kind, LeafTable, even_tree_of
+from arr_coc_lab.train.allocations import (
+    APART,
+    KINDS,
+    LOOK_AGAIN,
+    SCORER_KINDS,
+    SEGMENTS,
+    Kind,
+    LeafTable,
+    even_tree_of,
+)
 from arr_coc_lab.train.checkpoints import ship
 from arr_coc_lab.train.clip_examples import (
     EXAMPLES_KEPT,
@@ -158,7 +167,7 @@ def test_stills_are_those_of_the_readers_own_training() -> None:
     drawn = [stills.draw(chance, generator) for _ in range(400)]
     assert {pages.size for pages, _ in drawn} == {each.size for each in pages}
     large = {kind.name for pages, kind in drawn if min(pages.size) >= 256}
-    assert large == {kind.name for kind in (*KINDS, *SCORER_KINDS, LOOK_AGAIN, SEGMENTS)}
+    assert large == {kind.name for kind in (*KINDS, *SCORER_KINDS, LOOK_AGAIN, SEGMENTS, APART)}
 
 
 def test_the_still_loss_is_that_of_the_stock_class(weights) -> None:
