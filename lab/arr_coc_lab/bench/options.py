@@ -22,7 +22,7 @@ class BenchOptions:
 
     out: Path | None = option(None, "Folder for the JSON.")
     page: Path | None = option(None, "A Markdown page whose tables are made anew.")
-    as_json: bool = option(False, "Only JSON on the standard output.", flag="--json")
+    as_json: bool = option(False, "Print JSON and nothing else.", flag="--json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +211,7 @@ class ForesightOptions(BenchOptions):
     frames: int = option(8, "Frames of each.", least=3)
     keep: float = option(1 / 16, "Share of a frame's tokens.")
     relevance: str = option("scorer", "Of the streams.")
-    every: int = option(1, "Only each so-manieth frame: larger steps.", least=1)
+    every: int = option(1, "Use every Nth frame only.", least=1)
     cascade: bool = option(False, "Streams go through clusters.")
     mips: tuple[float, ...] = option((), "Shares of temporal mips, against none.")
     split: str = option("validation", "Of --mips.")
