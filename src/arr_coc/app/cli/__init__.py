@@ -33,11 +33,11 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
-    "look": Command("look", "Show where the tokens of a picture would go. Needs no model."),
+    "look": Command("look", "Show where a picture's tokens would go; needs no model."),
     "sense": Command("sense", "What is sensed of a picture: colours, edges, text, … as maps."),
     "ask": Command("ask", "Answer a question about a picture, within a budget of tokens."),
     "cost": Command("cost", "Tokens of a picture as each provider counts; nothing is sent."),
-    "pack": Command("pack", "Make the few small pictures that a question needs, for any API."),
+    "pack": Command("pack", "Make the few small pictures that a question needs."),
     "batch": Command("batch", "Look at, or ask about, many files; can be stopped and resumed."),
     "video": Command("video", "The same for clips: where tokens go, frame by frame."),
     "microscope": Command("microscope", "A web page on this machine that shows all of this."),
@@ -54,7 +54,7 @@ IN_THE_LAB = {
     "calibrate": "Measure where a model looks and which letters it reads.",
     "needle": "Draw test pictures with small things, questions and answers.",
     "pages": "Draw test pages with a browser, with questions and answers.",
-    "train": "Train on your own pictures, or train the bundled weights again.",
+    "train": "Train on your own pictures, or train mini and scorer again.",
     "mine": "Find the questions of your own data that go wrong most.",
     "bench": "Measure: tables on the screen, JSON beside them.",
 }
