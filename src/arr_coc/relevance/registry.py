@@ -151,7 +151,7 @@ BUILT_IN: Mapping[str, Source] = {
         Source(
             "scorer",
             "arr_coc.relevance.scorer.source:scorer_maps",
-            summary="the learned scorer's map",
+            summary="a network that finds the answer on pages",
             ready="arr_coc.relevance.scorer.source:scorer_missing",
             together=True,
             narrows=True,
@@ -335,9 +335,9 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
         if scene.prompt.can_glance:
             return BUILT_IN["glance"], "this model can say where it looks"
         source, why = _by_kind(scene, query)
-        return source, f"this model cannot glance, and {why}"
+        return source, f"this model cannot show where it looks, and {why}"
     if scene.fallback != "look" or scene.given is None:
-        return BUILT_IN[scene.fallback], "no scorer was trained with a model here"
+        return BUILT_IN[scene.fallback], "no scorer comes with this model"
     return _by_kind(scene, query)
 
 
@@ -349,7 +349,7 @@ def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
     if not is_photograph(scene.pixels):
         line = BUILT_IN["scorer"].available()
         return (BUILT_IN["scorer"], "the picture is drawn or a page") if line is None else (look, line)
-    missing = BUILT_IN["photos"].available() if scene.photos else "the photo map was not wanted"
+    missing = BUILT_IN["photos"].available() if scene.photos else "the parts for photographs are switched off"
     if missing is not None:
         return look, f"the picture is a photograph, and {missing}"
     from .language.senses import coupled_words
