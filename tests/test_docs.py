@@ -62,6 +62,20 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not [target for target in targets if not (page.parent / target).exists()]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_to_headings_find_them(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)#([^)\s]+)\)", page.read_text("utf-8"))
+    missing = [f"{target}#{place}" for target, place in links if place not in headings(page.parent / target, page)]
+    assert not missing
+
+
+def headings(target: Path, page: Path) -> set[str]:
+    """The names by which links find a page's headings; of this page where the target is its folder."""
+    text = (page if target.is_dir() else target).read_text("utf-8")
+    titles = [title.lower() for title in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)]
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip()) for title in titles}
+
+
 def navigation() -> dict[str, list[str]]:
     """The site's sections with their pages, as mkdocs.yml names them."""
     sections: dict[str, list[str]] = {}
