@@ -1,4 +1,4 @@
-"""Take the pictures of docs/microscope.md: every tab of a running microscope, in headless Chromium.
+"""Take the pictures of docs/how-to/microscope.md: every tab of a running microscope, in headless Chromium.
 
     arr-coc microscope --port 7860 &
     python scripts/photograph_microscope.py http://127.0.0.1:7860/ docs/images

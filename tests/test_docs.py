@@ -20,6 +20,9 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 TAUGHT = [page for folder in ("start", "how-to", "concepts") for page in sorted((DOCS / folder).glob("*.md"))]
 STOCK = "Qwen/Qwen3-VL-2B-Instruct"
+HOCR = """<html><body><div class="ocr_page" title="bbox 0 0 768 1024">
+<span class="ocrx_word" title="bbox 60 700 160 730">TOTAL</span>
+<span class="ocrx_word" title="bbox 420 700 520 730">48.20</span></div></body></html>"""
 # Commands that end by themselves within seconds on the sample files.
 SHORT = ("look", "ask", "doctor", "sense", "cost", "pack")
 
@@ -59,9 +62,48 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not [target for target in targets if not (page.parent / target).exists()]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_to_headings_find_them(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)#([^)\s]+)\)", page.read_text("utf-8"))
+    missing = [f"{target}#{place}" for target, place in links if place not in headings(page.parent / target, page)]
+    assert not missing
+
+
+def headings(target: Path, page: Path) -> set[str]:
+    """The names by which links find a page's headings; of this page where the target is its folder."""
+    text = (page if target.is_dir() else target).read_text("utf-8")
+    titles = [title.lower() for title in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)]
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip()) for title in titles}
+
+
+def navigation() -> dict[str, list[str]]:
+    """The site's sections with their pages, as mkdocs.yml names them."""
+    sections: dict[str, list[str]] = {}
+    section = ""
+    for line in (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2].splitlines():
+        title, _, page = line.strip(" -").partition(": ")
+        if line.startswith("  - "):
+            section = title.rstrip(":")
+        sections.setdefault(section, []).extend([page] if page else [])
+    return sections
+
+
 def test_pages_are_short() -> None:
+    taught = {*TAUGHT, *(DOCS / page for page in navigation()["How to"])}
     assert len(PAGES[0].read_text("utf-8").splitlines()) <= 200
-    assert not [named(page) for page in TAUGHT if len(page.read_text("utf-8").splitlines()) > 150]
+    assert not [named(page) for page in sorted(taught) if len(page.read_text("utf-8").splitlines()) > 150]
+
+
+def test_every_page_stands_once_in_the_navigation() -> None:
+    told = [page for pages in navigation().values() for page in pages]
+    made = {"index.md", "reference/commands.md", "api/", "contributing.md", "changelog.md", "security.md"}
+    assert len(told) == len(set(told))
+    assert set(told) - made == {page.relative_to(DOCS).as_posix() for page in PAGES[1:]}
+
+
+def test_text_speaks_of_bars() -> None:
+    """What was to be reached is a bar, in a table."""
+    assert not [named(page) for page in PAGES if "wished for" in page.read_text("utf-8").lower()]
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +127,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(examples / "chart.png", folder / "b.png")
     Image.open(examples / "street.png").convert("RGB").save(folder / "plan.jpg")
     Image.open(examples / "street.png").convert("RGB").save(folder / "street.jpg")
+    (folder / "scan.hocr").write_text(HOCR)
     sheets = [Image.open(examples / f"{name}.png").convert("RGB").reduce(2) for name in ("form", "receipt", "chart")]
     for name in ("report", "invoice"):
         sheets[0].save(folder / f"{name}.pdf", save_all=True, append_images=sheets[1:])

@@ -129,7 +129,7 @@ def test_things_are_named_without_torch_where_the_photo_map_is_missing_or_turned
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 2
-    for line, why in zip(lines, ("arr-coc setup photos", "not wanted"), strict=True):
+    for line, why in zip(lines, ("arr-coc setup photos", "switched off"), strict=True):
         look = json.loads(line)
         assert why in look["relevance"]
         assert not any("photo map:" in note for note in look["notes"])

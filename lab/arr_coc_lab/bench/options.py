@@ -22,7 +22,7 @@ class BenchOptions:
 
     out: Path | None = option(None, "Folder for the JSON.")
     page: Path | None = option(None, "A Markdown page whose tables are made anew.")
-    as_json: bool = option(False, "Only JSON on the standard output.", flag="--json")
+    as_json: bool = option(False, "Print JSON and nothing else.", flag="--json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class SavedOptions(WeightsOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedOptions(BenchOptions):
-    repeats: int = option(15, "Of each median; whole commands are run five times at most.", least=1)
+    repeats: int = option(15, "Runs for each median; whole commands are run five times at most.", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class NeedleOptions(SavedOptions):
     quick: bool = option(False, "20 questions for each cell: under 3 minutes on 2 cores.")
     family: tuple[str, ...] = option((), "Only this family; may be repeated.")
     size: str = option("512x512", "Of the pictures; what was promised is promised for 512x512.", metavar="HEIGHTxWIDTH")
-    seed: int = option(1, "Of the test pictures.")
+    seed: int = option(1, "Seed of the test pictures.")
     page: Path | None = option(None, "Also write the tables as a page.", flag=("--markdown", "--page"))
 
 
@@ -66,7 +66,7 @@ class PagesOptions(WeightsOptions):
     pack: str = option(help="Packs of pages, like val/packs/*.bin (arr-coc pages --split val --pack).")
     n: int | None = option(None, "So many questions, drawn by the seed. [default: all]", least=1)
     keeps: str = option("1/2 1/4 1/8 1/16", "Shares of the full tokens, beside all of them.")
-    seed: int = option(1, "Of the drawn questions and of the controls.")
+    seed: int = option(1, "Seed of the drawn questions and of the controls.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class HypothesesBenchOptions(DeviceOptions):
     reader: Path = option(WEIGHTS / "mini", "Folder of the reader.")
     scorer: Path = option(WEIGHTS / "scorer", "Folder of the scorer.")
     trained: Path = option(LAB_WEIGHTS / "hypotheses", "Folder of `train_hypotheses`.")
-    seconds: float | None = option(None, "Begin no round that would end later.")
+    seconds: float | None = option(None, "Begin no round that would end after so many seconds.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class RealOptions(BenchOptions):
     )
     quick: bool = option(False, "At most 12 questions of each source.")
     keeps: str | None = option(None, "Shares of the full tokens. [default: 1/4 1/8 1/16 1/32; with --ask 1/2 1/4 1/8]")
-    seed: int = option(0, "Of the drawn questions and of the control random.")
+    seed: int = option(0, "Seed of the drawn questions and of the control random.")
     workers: int = option(1, "Processes, each on one thread.", least=1)
     worst: Path | None = option(None, "Folder for pages of the questions of which least is seen.")
     ask: bool = option(
@@ -111,12 +111,12 @@ class VqaOptions(DeviceOptions):
     model: str = option(MINI, "mini, a folder, or a name on the hub.", flag=("--model", "-m"))
     keeps: str = option("1/4", "Shares of the full tokens.")
     limit: int | None = option(None, "So many questions, drawn by the seed.")
-    relevance: str = option("auto", "Whose relevance is ours; see arr-coc ask.")
+    relevance: str = option("auto", "Who says where to look; as for arr-coc ask.")
     strategy: str | None = option(None, "overlay or quadtree; the model's own by default.")
     prompt: str | None = option(None, "What follows each question. [default: the task's; mini none]")
     door: str = option("attach", "attach, or pack or proxy: a model that is not touched, by packed pictures.")
     upstream: str | None = option(None, "Of --door: an OpenAI-compatible server, or a running arr-coc proxy.")
-    seed: int = option(0, "Of the drawn questions and of the controls.")
+    seed: int = option(0, "Seed of the drawn questions and of the controls.")
     out: Path = option(
         Path("out/vqa"), "Folder for answers.jsonl, vqa.json, vqa.md and worst.png; goes on where it stopped."
     )
@@ -129,7 +129,7 @@ class PackOptions(WeightsOptions):
     n: int = option(200, "Questions of each kind of data, drawn by the seed.", least=1)
     keeps: str = option("1/4 1/8", "Shares of the full tokens.")
     way: tuple[str, ...] = option((), "Only these ways, full among them; may be repeated. [default: all]")
-    seed: int = option(1, "Of the drawn questions.")
+    seed: int = option(1, "Seed of the drawn questions.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,9 +139,9 @@ class PeersOptions(SavedOptions):
     peers: tuple[str, ...] = option((), "Only ways whose name contains this; may be repeated.")
     family: tuple[str, ...] = option((), "Only this family; may be repeated.")
     keeps: tuple[float, ...] = option((), "Shares of the tokens; may be repeated. [default: 1/4 1/8 1/16 1/32]")
-    seed: int = option(20261115, "Of the test pictures.")
+    seed: int = option(20261115, "Seed of the test pictures.")
     batch: int | None = option(None, "Pictures at once. [default: 256 on a GPU, 4 on a CPU]")
-    seconds: float | None = option(None, "Begin no further round that would end later.")
+    seconds: float | None = option(None, "Begin no round that would end after so many seconds.")
     plot: Path | None = option(None, "Accuracy over GFLOP, as a picture.")
 
 
@@ -153,7 +153,7 @@ class ClassicBenchOptions(DeviceOptions):
         (), "Only this source of the registry beside ours; may be repeated. [default: all phases]"
     )
     rivals: Path | None = option(None, "Folder of train_hypotheses whose parts are read as well.")
-    seconds: float | None = option(None, "Begin no batch after so many.")
+    seconds: float | None = option(None, "Begin no batch after so many seconds.")
     saved: Path | None = option(None, "Measure nothing: show a saved classic.json.", flag="--from")
     page: Path | None = option(None, "A page whose tables are made anew.", flag=("--markdown", "--page"))
 
@@ -163,7 +163,7 @@ class EsperOptions(WeightsOptions):
     quick: bool = option(False, "Few pictures, no ablations: only to see that it runs.")
     number: int = option(1024, "Hard pictures of the test split.", least=0)
     zoo: int = option(200, "Zoo pictures.")
-    repeats: int = option(9, "Of each timing.")
+    repeats: int = option(9, "Runs for each timing.")
     only_small: bool = option(
         False, "Only what a pass costs, and arousal; writes esper_small.json.", flag="--only-small"
     )
@@ -199,9 +199,9 @@ class VideoBenchOptions(SavedOptions):
     data: Path | None = option(None, "Folder with records.jsonl and real clips.")
     batch: int = option(8, "Clips at a time.")
     threads: int = option(2, "For the optical flow.")
-    seed: int = option(1, "Of the test clips.")
+    seed: int = option(1, "Seed of the test clips.")
     split: str = option("test", "test, validation or train.")
-    seconds: float | None = option(None, "Begin no batch of clips after so long.")
+    seconds: float | None = option(None, "Begin no batch after so many seconds.")
     markdown: Path | None = option(None, "Also write the tables there.")
 
 
@@ -210,17 +210,17 @@ class ForesightOptions(BenchOptions):
     clips: int = option(56, "Clips.", least=1)
     frames: int = option(8, "Frames of each.", least=3)
     keep: float = option(1 / 16, "Share of a frame's tokens.")
-    relevance: str = option("scorer", "Of the streams.")
-    every: int = option(1, "Only each so-manieth frame: larger steps.", least=1)
+    relevance: str = option("scorer", "Who says where to look in the clips.")
+    every: int = option(1, "Use every Nth frame only.", least=1)
     cascade: bool = option(False, "Streams go through clusters.")
     mips: tuple[float, ...] = option((), "Shares of temporal mips, against none.")
-    split: str = option("validation", "Of --mips.")
+    split: str = option("validation", "Split of the pictures of --mips.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DepthOptions(BenchOptions):
     number: int = option(70, "Questions, all families together.", least=1)
-    model: str = option(MINI, "Whose encoder is left early.")
+    model: str = option(MINI, "The model whose encoder is left early.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,8 +238,8 @@ class WordsBenchOptions(BenchOptions):
     pdf: int = option(0, "So many PDF pages, drawn for this.")
     data: Path | None = option(None, "Folder with records.jsonl and its pictures.")
     limit: int = option(0, "At most so many questions of each source, or pages of all packs, spread evenly.")
-    strategy: str = option("overlay", "How maps become regions.")
-    seed: int = option(0, "Of the PDF pages.")
+    strategy: str = option("overlay", "How the tokens are placed: overlay or quadtree.")
+    seed: int = option(0, "Seed of the PDF pages.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +251,7 @@ class DocumentsBenchOptions(BenchOptions):
     budgets: tuple[int, ...] = option((64, 256, 1024), "Tokens for a whole document.")
     ask: int = option(0, "Let mini answer so many of the questions.")
     ask_all: int = option(0, "So many of them also with all tokens of all pages, which takes long.")
-    seed: int = option(77, "Of the documents.")
+    seed: int = option(77, "Seed of the documents.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +261,7 @@ class AnalysisOptions(DeviceOptions):
     number: int = option(700, "Looks, all families together.")
     keep: float = option(0.25, "Share of the tokens.")
     size: int = option(512, "Side of the pictures.")
-    seed: int = option(21, "Of the pictures.")
+    seed: int = option(21, "Seed of the pictures.")
     out: Path = option(Path("docs/images"), "Folder for the plots and analysis.json.")
 
 
@@ -278,7 +278,7 @@ class CreditOptions(DeviceOptions):
     )
     seconds: float = option(85.0, "Of training, each rule.")
     steps: int = option(0, "Of each rule, instead of seconds.")
-    seed: int = option(0, "Of the start and of all pictures learned from.")
+    seed: int = option(0, "Seed of the start and of all pictures learned from.")
     net: str = option("reading", "small, or reading: the bundled one's, all but what reads letters new.")
     width: int = option(128, "Features of the small scorer.")
     size: tuple[int, int] = option((512, 512), "Canvas in pixels.")
@@ -301,7 +301,7 @@ class GripOptions(DeviceOptions):
     model: str = option(MINI, "mini, a folder, or a name on the hub.", flag=("--model", "-m"))
     n: int = option(100, "Questions of each source, drawn by the seed.", least=2)
     keeps: str | None = option(None, "Shares of the full tokens. [default: 1/4 1/8 1/16]")
-    seed: int = option(0, "Of the drawn questions.")
+    seed: int = option(0, "Seed of the drawn questions.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,4 +312,4 @@ class AgainOptions(WeightsOptions):
     questions: int = option(20, "Questions of each picture, at most.", least=1)
     keep: str = option("1/8", "Share of the full tokens.")
     way: tuple[str, ...] = option((), "Only these ways; may be repeated. [default: all]")
-    seed: int = option(1, "Of the order of the questions.")
+    seed: int = option(1, "Seed of the order of the questions.")

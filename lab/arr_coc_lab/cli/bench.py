@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True)
 @app.callback(
     help="\n".join(
         [
-            "Tables of what is measured, JSON beside them.\n\n\b\nExamples:",
+            "Measure: tables on the screen, JSON beside them.\n\n\b\nExamples:",
             *(f"  arr-coc bench {one.name} {one.examples[0]}".rstrip() for one in suites() if one.examples),
         ]
     )

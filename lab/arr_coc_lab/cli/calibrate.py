@@ -24,8 +24,10 @@ def command(
     model: Annotated[
         str, typer.Option("--model", "-m", help="mini, which comes with the library; a folder; a name on the hub.")
     ] = MINI,
-    n: Annotated[int, typer.Option("--n", help="How many pictures; half of them choose, half of them measure.")] = 280,
-    size: Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="Of the pictures, in pixels.")] = "512x512",
+    n: Annotated[
+        int, typer.Option("--n", help="How many pictures; half of them choose the heads, half of them test the choice.")
+    ] = 280,
+    size: Annotated[str, typer.Option(metavar="HEIGHTxWIDTH", help="Size of the pictures, in pixels.")] = "512x512",
     seed: Annotated[int, typer.Option(help="The same seed gives the same pictures.")] = 77,
     out: Annotated[
         Path | None,
@@ -35,18 +37,23 @@ def command(
         int | None, typer.Option(help="Pictures at once. [default: 4, on a GPU 16]", show_default=False)
     ] = None,
     only: Annotated[
-        str | None, typer.Option(metavar="glance|grip", help="Only one of the two.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="glance|grip",
+            help="Measure only one: glance (heads) or grip (sizes of letters).",
+            show_default=False,
+        ),
     ] = None,
-    texts: Annotated[int, typer.Option(help="For the grip: texts of every height and canvas.")] = 8,
+    texts: Annotated[int, typer.Option(help="For the grip: how many texts of each height.")] = 8,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Show a model pictures in which the place of every answer is known, and keep the heads that look there; then
-    texts in letters of 5 to 96 pixels, and keep which heights it reads: its grip.
+    """Measure two things of a model: which attention heads look at the answer, and which sizes of letters it reads.
 
-    A glance (attach and ask with relevance="glance", the default where no scorer comes with the model) reads where the
-    model looks just before it answers. Which heads point is a property of each model. What is found is a small file
-    that attach, Eye and ask find by the model's name: in the model's own folder, or in ~/.arr-coc ($ARR_COC_HOME).
+    The heads serve relevance="glance": a coarse first look of the model tells where to look closely. It is the default
+    for models without a scorer. The sizes of letters (the model's grip) serve --scale auto. Pictures and texts are
+    drawn, nothing is downloaded. The results are small files in the model's folder, or in ~/.arr-coc ($ARR_COC_HOME),
+    where attach, Eye and ask find them.
 
     \b
     Examples:

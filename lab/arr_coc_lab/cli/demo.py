@@ -56,7 +56,7 @@ def answers(
     seed: Annotated[int, typer.Option(help="Of the freshly drawn pictures, one for each family.")] = 7,
     out: Annotated[Path, typer.Option(help="Folder for the results; made if missing.")] = Path("out/demo"),
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Ask mini about the example pictures and about a fresh one of every family; right or wrong, all is shown.
 
@@ -104,7 +104,7 @@ def gallery(
 @app.command("look")
 def look(
     out: Annotated[Path, typer.Option(help="Folder for the results; made if missing.")] = Path("out/demo"),
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Four example pictures, two questions about each: the same budget, spent in different places.
 
@@ -211,7 +211,7 @@ def zoo(
     preset: Annotated[str | None, typer.Option(help="esper, two_pass or saccades.", show_default=False)] = None,
     out: Annotated[Path, typer.Option(help="Folder for the pictures and story.json.")] = Path("out/zoo"),
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """A zoo with a snack packet somewhere in it: what are the ingredients?
 

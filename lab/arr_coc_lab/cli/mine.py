@@ -24,7 +24,9 @@ class MineCommand:
     n: Annotated[int, typer.Option("--n", help="How many cases.")] = 20
     relevance: Annotated[str, typer.Option(help="A source of relevance by name, or the folder of a scorer.")] = "scorer"
     keep: Annotated[str, typer.Option(metavar="SHARE", help="Share of the full tokens to spend.")] = "1/8"
-    ask: Annotated[bool, typer.Option("--ask", help="Let a model answer: the hardest are those it has wrong.")] = False
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Let a model answer; then the hardest are those that it answers wrong.")
+    ] = False
     model: Annotated[str, typer.Option("--model", "-m", help="With --ask: mini, a folder, a name on the hub.")] = MINI
     device: Device = "cpu"
     strict: Annotated[bool, typer.Option("--strict", help="Refuse the data where a record cannot be used.")] = False
@@ -36,9 +38,10 @@ class MineCommand:
 
 @with_options(MineCommand)
 def command(options: MineCommand) -> None:
-    """Your own hardest cases: of which the least is seen where the answer stands; or, with --ask, answered wrong.
+    """Find the questions of your own data that go wrong most.
 
-    hardest.jsonl holds their records: `arr-coc train scorer --data` takes it.
+    Those are the ones whose answer is least seen in detail; with --ask, those that a model answers wrong.
+    hardest.jsonl holds their records, for `arr-coc train scorer --data`.
 
     \b
     Examples:

@@ -22,14 +22,16 @@ class PagesCommand:
     seed: Annotated[int, typer.Option(help="The same seed gives the same pages.")] = 0
     out: Annotated[Path, typer.Option(help="Folder for the pictures and the records.")] = Path("out/pages")
     families: Annotated[
-        str, typer.Option(help="Like forms,receipts,bars,lines; all where none is named.", show_default=False)
+        str, typer.Option(help="Kinds of pages, such as forms,receipts,bars. [default: all]", show_default=False)
     ] = ""
     split: Annotated[str, typer.Option(help="train, or val: layouts and typefaces kept aside.")] = "train"
     workers: Annotated[int, typer.Option(help="Browsers at once.")] = 1
     resume: Annotated[bool, typer.Option(help="Go on where an earlier run stopped.")] = True
     pack: Annotated[bool, typer.Option("--pack", help="Also packs/*.bin, small files for training.")] = False
     pdf: Annotated[bool, typer.Option("--pdf", help="Also img/*.pdf with a text layer.")] = False
-    wear: Annotated[bool, typer.Option("--wear", help="Scanned, faxed, photographed, …; boxes go along.")] = False
+    wear: Annotated[
+        bool, typer.Option("--wear", help="Make them look scanned, faxed, photographed, …; boxes stay right.")
+    ] = False
     documents: Annotated[
         bool, typer.Option("--documents", help="Documents of 2 to 40 pages instead, as PDFs; --n says how many.")
     ] = False
@@ -37,7 +39,7 @@ class PagesCommand:
         bool, typer.Option("--scanned", help="With --documents: pages as scans, without a text layer.")
     ] = False
     screens: Annotated[
-        bool, typer.Option("--screens", help="The steps of an agent at one screen instead; --n says how many.")
+        bool, typer.Option("--screens", help="Draw the steps of a program at one screen instead; --n says how many.")
     ] = False
     as_json: OnlyJson = False
 

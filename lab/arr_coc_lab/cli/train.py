@@ -25,7 +25,7 @@ NO_RECORDS = {
 
 @app.callback()
 def train() -> None:
-    """The trainings that made the bundled weights, resumable.
+    """Train on your own pictures (--data), or train the bundled weights again. A stopped run goes on.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def add_training(name: str, module: str, what: str, *examples: str) -> None:
 add_training(
     "mini",
     "train.train_mini",
-    "The reader, and beside it the scorer: one run that can be stopped and resumed, and its learning curve.",
+    "The bundled model mini: with --data on your own pictures, else from drawn ones; can be stopped and resumed.",
     "--seconds 520 --total 1040 --folder runs/mini --out runs/mini/export",
     "--steps 20 --scale 0.004 --width 64 --largest 256 --evaluate 0",
     "--data invoices --seconds 600 --out my-mini",
@@ -69,14 +69,14 @@ add_training(
 add_training(
     "lora",
     "train.train_prompts",
-    "Adapters for a stock model, on foveated prompts of your own pictures (extra [lora]).",
+    "Adapters for any model, on your own pictures at small budgets (extra [lora]).",
     "--model Qwen/Qwen3-VL-2B-Instruct --data invoices --keeps 0.25 0.125 --out my-adapter",
     "--model my-model-folder --data answers.jsonl --steps 200 --rank 16",
 )
 add_training(
     "scorer",
     "train.train_scorer",
-    "The scorer: with --data on your own pictures, else the small one on a frozen reader and Needle World.",
+    "Where to look (the scorer): with --data on your own pictures, else a small one on drawn pictures.",
     "--data invoices --start bundled --seconds 420 --out my-scorer",
     "--data answers.jsonl --from outcomes --out my-scorer",
     "--data . --help",
@@ -86,32 +86,32 @@ add_training(
 add_training(
     "words",
     "train.train_words",
-    "The ranker of words: with --data on your own pictures and their words, else on drawn pages.",
+    "Which words answer: with --data on your own pictures and their words, else on drawn pages.",
     "--data invoices --steps 400 --out my-words",
     "--pages packs/train-00.bin --aside packs/val-00.bin --out runs/words/export",
 )
 add_training(
     "tensions",
     "classic.tensions",
-    "The three tensions of look: with --data on your own pictures, in seconds; else on drawn ones.",
+    "The balance of --relevance look: with --data on your own pictures, in seconds; else on drawn ones.",
     "--data photos --out my-tensions",
 )
 add_training(
     "tempering",
     "classic.tempering",
-    "How much passes explore, on your own pictures and their answers.",
+    "How much ask --passes explores, on your own pictures and their answers.",
     "--data invoices --steps 60 --out my-tempering",
 )
 add_training(
     "hypotheses",
     "train.train_hypotheses",
-    "Every rival that the hypotheses need, and their measurement.",
+    "All scorers that bench hypotheses compares, and their measurement.",
     "--reader src/arr_coc/weights/mini --scorer src/arr_coc/weights/scorer --seconds 690",
 )
 add_training(
     "video",
     "train.train_video",
-    "Decay, boost and thresholds of a stream, or the reader on video prompts.",
+    "How clips are followed (temporal), or mini on clips (reader).",
     "temporal --out runs/video --seconds 100",
     "temporal --data clips --out my-video --seconds 300",
     "reader --out runs/video --seconds 100 --device cuda",
@@ -127,7 +127,7 @@ def calibration(
     family: Annotated[list[str] | None, typer.Option(help="Only this family; may be repeated.")] = None,
     seed: Annotated[int, typer.Option(help="Of the validation pictures.")] = 20,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Fit the one temperature of mini's uncertainty, and write it into the folder of mini.
 

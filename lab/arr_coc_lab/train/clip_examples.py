@@ -48,7 +48,7 @@ CELL = 32
 class VideoOptions(RunOptions):
     """What both stages are asked. The checkpoint lies in OUT/STAGE-checkpoint."""
 
-    data: Path | None = option(None, "temporal: one's own records, frames of clips (docs/own-data.md), mixed in")
+    data: Path | None = option(None, "temporal: one's own records, frames of clips (docs/how-to/own-data.md), mixed in")
     strict: bool = option(False, "refuse the data where one record cannot be used, instead of skipping it")
     held_out: float = option(HELD_OUT, "share of one's own clips that are judged on and never learned from")
     mix: float = option(0.5, "with --data: share of the steps that are drawn")

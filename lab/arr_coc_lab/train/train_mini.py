@@ -1,9 +1,11 @@
-"""`arr-coc train mini`: one resumable run that makes the reader. A finished scorer tells it where to look, as later.
+"""`arr-coc train mini`: make the bundled model from drawn pictures. A stopped run goes on.
 
-Small canvases first, a dense target in every visual token, Muon for the matrices, mixed allocations from the start: the
-recipe that worked. Straight questions on large canvases never left chance, and large batches left too few steps.
+On your own pictures: `arr-coc train mini --data FOLDER --seconds 600 --out my-mini`. That training has other options;
+`arr-coc train mini --data . --help` lists them.
 
-`--data RECORDS` is another training, that of the finished reader on one's own pictures: `--data . --help` tells.
+A finished scorer says where to look. The recipe: small canvases first, a target in every visual token, Muon for the
+matrices, mixed allocations from the start. Straight questions on large canvases never left chance, and large batches
+left too few steps.
 """
 
 from __future__ import annotations

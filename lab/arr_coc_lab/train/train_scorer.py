@@ -1,18 +1,21 @@
-"""`arr-coc train scorer --from outcomes`: the scorer learns where to look from what came of looking there.
+"""`arr-coc train scorer`: a network learns where to look.
 
-The reader is frozen, and the scorer never sees a box. `--credit` says what it follows:
+On your own pictures: `arr-coc train scorer --data FOLDER --start bundled --out my-scorer`. That training has other
+options; `arr-coc train scorer --data . --help` lists them.
 
-- `derivative`: where the answer hung on detail, put to the proof (`outcomes.proven_credit`). One reading with its
-  derivative weighs every cell of a picture, where a group of allocations compares a handful of trees;
-- `policy`: what paid among several sampled allocations of each picture (`policy_gradient`);
-- `critic`: what paid beyond what four critics expected, over passes that an actor may end (`actor_critic`);
-- `both`: the derivative first, and the policy gradient behind it.
+Without `--data` a small scorer learns on drawn pictures, from answers alone (`--from outcomes`): the model that reads
+stays as it is, and the scorer never sees a box. `--credit` says what it follows:
 
-`--from boxes` is the same loop with the boxes as labels: by cross entropy, or by what a mistake costs (`asymmetric`).
+- `derivative`: where the answer depended on detail (`outcomes.proven_credit`). One reading with its derivative weighs
+  every cell of a picture;
+- `policy`: which of several random allocations of a picture gave better answers (`policy_gradient`);
+- `critic`: which gave better answers than four critics expected, over several passes (`actor_critic`);
+- `both`: the derivative first, then the policy gradient.
 
-`--data RECORDS` is another training, that of the scorer that reads on one's own pictures: `--data . --help` tells.
+`--from boxes` is the same training with the boxes as labels: by cross entropy, or by what a mistake costs
+(`asymmetric`).
 
-What an answer is worth to `policy` and `critic` says `--reward`: a file of weights (`rewards.RewardPlan`), or
+`--reward` says what an answer is worth to `policy` and `critic`: a file of weights (`rewards.RewardPlan`), or
 `outcome`: right +1, partly +0.5, wrong −1, and the mean log-likelihood of the right answer's characters.
 """
 

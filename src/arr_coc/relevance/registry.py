@@ -151,7 +151,7 @@ BUILT_IN: Mapping[str, Source] = {
         Source(
             "scorer",
             "arr_coc.relevance.scorer.source:scorer_maps",
-            summary="the learned scorer's map",
+            summary="a network that finds the answer on pages",
             ready="arr_coc.relevance.scorer.source:scorer_missing",
             together=True,
             narrows=True,
@@ -335,9 +335,9 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
         if scene.prompt.can_glance:
             return BUILT_IN["glance"], "this model can say where it looks"
         source, why = _by_kind(scene, query)
-        return source, f"this model cannot glance, and {why}"
+        return source, f"this model cannot show where it looks, and {why}"
     if scene.fallback != "look" or scene.given is None:
-        return BUILT_IN[scene.fallback], "no scorer was trained with a model here"
+        return BUILT_IN[scene.fallback], "no scorer comes with this model"
     return _by_kind(scene, query)
 
 
@@ -356,7 +356,7 @@ def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
 
     absent = {name: BUILT_IN[name].available() for name in ALONE}
     if not scene.photos:
-        absent["photos"] = "the photo map was not wanted"
+        absent["photos"] = "the parts for photographs are switched off"
     there = [name for name, line in absent.items() if line is None]
     wanted, signs = promising(scene, query, [*there, "centre"])
     asked = [name for name in wanted if name in ALONE] or ["look"]

@@ -33,30 +33,30 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
-    "look": Command("look", "Where would the tokens go? Needs no language model."),
-    "sense": Command("sense", "The texture array of a picture or a clip, by channel."),
-    "ask": Command("ask", "A vision-language model's answer, from a budget of tokens."),
-    "cost": Command("cost", "What pictures cost, as each provider counts; nothing is sent."),
-    "pack": Command("pack", "The few pictures that a question needs, for any model."),
-    "batch": Command("batch", "Folders of millions, resumable, by processes or by Ray."),
-    "video": Command("video", "Where a clip's tokens go, frame by frame, and an answer."),
-    "microscope": Command("microscope", "The web page: see what it sees."),
-    "serve": Command("serve", "An OpenAI-compatible server, a budget in each request."),
-    "proxy": Command("proxy", "In front of any API: pictures packed, the rest untouched."),
-    "judge": Command("judge", "Was a recorded answer right, wrong, elsewhere?"),
-    "setup": Command("setup", "Fetch pretrained parts: photos."),
+    "look": Command("look", "Show where a picture's tokens would go; needs no model."),
+    "sense": Command("sense", "What is sensed of a picture: colours, edges, text, … as maps."),
+    "ask": Command("ask", "Answer a question about a picture, within a budget of tokens."),
+    "cost": Command("cost", "Tokens of a picture as each provider counts; nothing is sent."),
+    "pack": Command("pack", "Make the few small pictures that a question needs."),
+    "batch": Command("batch", "Look at, or ask about, many files; can be stopped and resumed."),
+    "video": Command("video", "The same for clips: where tokens go, frame by frame."),
+    "microscope": Command("microscope", "A web page on this machine that shows all of this."),
+    "serve": Command("serve", "An OpenAI-compatible server with a budget in each request."),
+    "proxy": Command("proxy", "Stand in front of an API and make its pictures cheaper."),
+    "judge": Command("judge", "Say whether a recorded answer was right, to learn from it."),
+    "setup": Command("setup", "Download the parts for photographs, once."),
     "doctor": Command("doctor", "What is installed, what works, what is missing."),
 }
 GROUP = "arr_coc.commands"
 # What the laboratory adds: told here, so that a missing one can be named and `--help` imports nothing of it.
 IN_THE_LAB = {
     "demo": "The library at work on the pictures that come with it.",
-    "calibrate": "Which heads of a model point at what is asked.",
-    "needle": "Pictures with small things in them, questions, true boxes.",
-    "pages": "Pages drawn by a browser, questions, true boxes.",
-    "train": "The trainings that made the bundled weights, resumable.",
-    "mine": "Your own hardest cases, with their pictures.",
-    "bench": "Tables of what is measured, JSON beside them.",
+    "calibrate": "Measure where a model looks and which letters it reads.",
+    "needle": "Draw test pictures with small things, questions and answers.",
+    "pages": "Draw test pages with a browser, with questions and answers.",
+    "train": "Train on your own pictures, or train mini and scorer again.",
+    "mine": "Find the questions of your own data that go wrong most.",
+    "bench": "Measure: tables on the screen, JSON beside them.",
 }
 
 

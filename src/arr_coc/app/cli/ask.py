@@ -55,17 +55,21 @@ class AskCommand:
     model: Annotated[
         str, typer.Option("--model", "-m", help="mini, which comes with the library; a folder; a name on the hub.")
     ] = MINI
-    budget: Annotated[str | None, typer.Option(metavar="TOKENS", help="Visual tokens to spend, 256 or 25%.")] = None
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TOKENS", help="Visual tokens to spend: a number such as 256, or a share such as 25%."),
+    ] = None
     keep: Share = None
-    strategy: Annotated[str | None, typer.Option(help="How relevance becomes regions; the model's own by default.")] = (
-        None
-    )
+    strategy: Annotated[
+        str | None, typer.Option(help="How the tokens are placed: overlay, quadtree, … [default: the model's own]")
+    ] = None
     clusters: Clusters = "slic"
     relevance: Annotated[
         str,
         typer.Option(
-            help="scorer: the learned one; glance: the model's own attention; look: without a model; detail; auto: "
-            "the scorer where one comes with the model, else a glance."
+            help="Who says where to look. auto: the scorer where one comes with the model, else glance; scorer: a "
+            "network that reads pages; glance: the model's own attention at a coarse first look; look: plain words of "
+            "the question and what stands out; detail: wherever there is fine structure; …"
         ),
     ] = "auto"
     words: WordsFile = None
@@ -85,7 +89,7 @@ class AskCommand:
     ] = None
     tempering: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="With --passes: how much to explore, of train tempering."),
+        typer.Option(metavar="FOLDER", help="With --passes: a folder made by arr-coc train tempering."),
     ] = None
     first_look: Annotated[
         str | None,
@@ -97,7 +101,7 @@ class AskCommand:
     explain: Annotated[
         bool, typer.Option(help="Tell the story pass by pass; with --out also strip.png and convergence.png.")
     ] = False
-    levels: Annotated[int | None, typer.Option(help="Coarsest level of detail.")] = None
+    levels: Annotated[int | None, typer.Option(help="The coarsest level of detail that is used.")] = None
     scale: Scale = None
     magnify: Annotated[float | None, typer.Option(help="Another name for --scale.")] = None
     readings: Readings = 1
@@ -107,7 +111,7 @@ class AskCommand:
     out: Annotated[
         Path | None, typer.Option(help="Write NAME.homunculus.png, NAME.allocation.json and NAME.answer.json there.")
     ] = None
-    draw: Annotated[bool, typer.Option(help="With --out: draw the homunculus.")] = True
+    draw: Annotated[bool, typer.Option(help="With --out: also draw the picture as the model saw it.")] = True
     record: Annotated[
         Path | None,
         typer.Option(
@@ -118,7 +122,7 @@ class AskCommand:
     allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch a picture that is a web address.")] = False
     device: Device = "cpu"
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the answer and nothing else.")] = False
-    as_json: Annotated[bool, typer.Option("--json", "--jsonl", help="Only a line of JSON on the output.")] = False
+    as_json: Annotated[bool, typer.Option("--json", "--jsonl", help="Print one line of JSON and nothing else.")] = False
 
     @property
     def distance(self) -> float | str | None:
@@ -135,11 +139,11 @@ class AskCommand:
 
 @with_options(AskCommand)
 def command(options: AskCommand) -> int:
-    """The answer, its uncertainty, the tokens it took, and the seconds of each stage.
+    """Answer a question about a picture or a document. Tells how unsure the answer is, its tokens and its time.
 
     mini comes with the library and needs no network; it has only ever seen pictures drawn by `needle` and `pages`.
-    Other models are stock ones: Qwen3-VL is foveated before its encoder, other families are merged after theirs. A
-    picture that a family cuts into tiles and views has an allocation for each; its budget is that of all together.
+    Other models are those of the hub. With Qwen3-VL tokens are saved before the vision encoder, with other families
+    after it. A picture that a family cuts into tiles and views has an allocation for each; its budget is that of all.
 
     \b
     Examples:

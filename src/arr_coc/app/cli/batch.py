@@ -43,16 +43,22 @@ class BatchCommand:
     ] = None
     out: Annotated[Path, typer.Option(help="Folder of the results; what is in it is not done again.")] = Path("out")
     engine: Annotated[str, typer.Option(help="local: processes of this machine; ray: Ray Data.")] = "local"
-    address: Annotated[str | None, typer.Option(help="Of a Ray that runs, or auto; without it one is started.")] = None
-    ask: Annotated[bool, typer.Option("--ask", help="Let a model answer, too.")] = False
+    address: Annotated[
+        str | None, typer.Option(help="Address of a running Ray, or auto; without it one is started.")
+    ] = None
+    ask: Annotated[bool, typer.Option("--ask", help="Also let a model answer.")] = False
     model: Annotated[str | None, typer.Option("--model", "-m", help="With --ask: mini, a folder, a name.")] = None
     budget: Tokens = None
     keep: Share = None
-    relevance: Annotated[str | None, typer.Option(help="auto, look, scorer, detail, … [default: auto]")] = None
-    strategy: Annotated[str | None, typer.Option(help="How relevance becomes regions of one token each.")] = None
+    relevance: Annotated[
+        str | None, typer.Option(help="Who says where to look: auto, look, scorer, detail, … [default: auto]")
+    ] = None
+    strategy: Annotated[str | None, typer.Option(help="How the tokens are placed: overlay, quadtree, uniform, …")] = (
+        None
+    )
     workers: Annotated[int | None, typer.Option(help="[default: one for each core; with --ask 1]")] = None
     at_once: Annotated[int, typer.Option(help="Rows that a worker takes at a time.")] = AT_ONCE
-    every: Annotated[float, typer.Option(metavar="SECONDS", help="What is done is written so often.")] = 20.0
+    every: Annotated[float, typer.Option(metavar="SECONDS", help="Write finished rows this often.")] = 20.0
     scale: Scale = None
     readings: Readings = 1
     new_tokens: NewTokens = 64
@@ -61,16 +67,19 @@ class BatchCommand:
     seed: Seed = 0
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; with Ray one GPU for each worker.")] = "cpu"
     quiet: Quiet = False
-    as_json: Annotated[bool, typer.Option("--json", help="Only a line of JSON about the run on the output.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON about the run and nothing else.")] = (
+        False
+    )
 
 
 @with_options(BatchCommand)
 def command(options: BatchCommand) -> int:
-    """Rows of where the tokens go (and, with --ask, of answers) for any number of pictures, each written once.
+    """Look at many pictures, or with --ask answer questions about them. Each picture and question is one row.
 
     Writes part-NNNNNN.jsonl and, where pyarrow is installed, part-NNNNNN.parquet: path, query, tokens, full, leaves,
-    scores, text, uncertainty, seconds, source, error, scale, pages, unseen. Stopped or killed, the same line goes on
-    where it was. A picture that cannot be used is a row with an error. A document has one budget over all its pages.
+    scores, text, uncertainty, seconds, source, error, scale, pages, unseen. A run that was stopped or killed goes on
+    when the same line is run again. A picture that cannot be used is a row with an error. A document has one budget
+    over all its pages.
 
     \b
     Examples:

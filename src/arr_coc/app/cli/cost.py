@@ -20,14 +20,17 @@ def command(
         list[str] | None, typer.Option("--for", help="A model, such as gpt-4o or qwen3-vl; may be repeated.")
     ] = None,
     price: Annotated[
-        float | None, typer.Option(help="For a million input tokens, in any money: the cost is told too.")
+        float | None, typer.Option(help="Price of a million input tokens, in any currency: the cost is shown too.")
     ] = None,
     own: Annotated[
-        Path | None, typer.Option("--table", metavar="FILE.toml", help="Tables of your own, found before ours.")
+        Path | None,
+        typer.Option(
+            "--table", metavar="FILE.toml", help="Your own token tables; they count before the built-in ones."
+        ),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="Only list the tables, with their sources.")] = False,
-    pages: Annotated[str | None, typer.Option(help="Of a PDF: 1-3,7 or all. [default: the first]")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+    pages: Annotated[str | None, typer.Option(help="Pages of a PDF: 1-3,7 or all. [default: the first]")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Tell the visual tokens of pictures, as each provider counts them; nothing is sent anywhere.
 

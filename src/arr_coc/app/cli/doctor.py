@@ -98,7 +98,7 @@ class Finding:
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> int:
     """What is installed, what works, and what is missing for which feature.
 

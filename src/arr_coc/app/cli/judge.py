@@ -18,7 +18,10 @@ def command(
     judged: Annotated[str, typer.Argument(help="right, wrong or better.")],
     record: Annotated[str | None, typer.Option(help="The record's name. [default: the last one]")] = None,
     place: Annotated[
-        str | None, typer.Option(metavar="X0,Y0,X1,Y1", help="With better: where to look, in 0–1 of the picture.")
+        str | None,
+        typer.Option(
+            metavar="X0,Y0,X1,Y1", help="With better: where the answer stands, in shares of the picture (0–1)."
+        ),
     ] = None,
     answer: Annotated[str, typer.Option(help="What the right answer would have been.")] = "",
 ) -> None:

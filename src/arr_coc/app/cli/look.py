@@ -48,14 +48,17 @@ class LookCommand:
     ] = None
     budget: Tokens = None
     keep: Share = None
-    strategy: Annotated[str, typer.Option(help="How relevance becomes regions.")] = DEFAULT_STRATEGY
+    strategy: Annotated[str, typer.Option(help="How the tokens are placed: overlay, quadtree, uniform, …")] = (
+        DEFAULT_STRATEGY
+    )
     clusters: Clusters = "slic"
     gaze: Gaze = None
     relevance: Annotated[
         str,
         typer.Option(
-            help="auto: by the picture; scorer: the learned one, for pages; photos: things in photographs; words: by "
-            "OCR; look: plain words and what stands out; encoder:FOLDER: your CLIP or SigLIP; detail; …"
+            help="Who says where to look. auto: chosen by the picture; scorer: a network that reads pages; photos: "
+            "things in photographs; words: by OCR; look: plain words of the question and what stands out; "
+            "encoder:FOLDER: your CLIP or SigLIP; detail: wherever there is fine structure; …"
         ),
     ] = "auto"
     words: WordsFile = None
@@ -66,38 +69,47 @@ class LookCommand:
     ] = False
     photos: Annotated[
         bool,
-        typer.Option(help="Let the photo map take part where its weights are there (arr-coc setup photos)."),
+        typer.Option(help="Use the parts for photographs where they are downloaded (arr-coc setup photos)."),
     ] = True
     compare: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Two strategies at equal tokens, side by side.")
+        str | None,
+        typer.Option(metavar="A,B", help="Show two strategies side by side, with the same number of tokens."),
     ] = None
     scale: Annotated[
         str | None,
         typer.Option(
             metavar="auto|TIMES",
-            help="From how far to read: so many times as large, or by the letters. [default: 1, with --grip auto]",
+            help="Read the picture this many times as large. auto: by its letters. [default: 1, with --grip auto]",
         ),
     ] = None
     grip: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Whose grip: mini, a folder, a name, a grip.json.")
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="The model that will read it, so that letters get the size it reads best: mini, a folder, a name.",
+        ),
     ] = None
     seed: Seed = 0
     out: OutFolder = Path("out")
-    draw: Annotated[bool, typer.Option(help="Draw the homunculus; without it only the allocation is written.")] = True
+    draw: Annotated[
+        bool, typer.Option(help="Draw the picture as a model would see it; else only the JSON is written.")
+    ] = True
     allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch pictures that are web addresses.")] = False
     device: Device = "cpu"
     quiet: Quiet = False
-    lines: Annotated[bool, typer.Option("--jsonl", help="A line of JSON for each look, as it is made.")] = False
+    lines: Annotated[
+        bool, typer.Option("--jsonl", help="Print a line of JSON for each picture as soon as it is done.")
+    ] = False
     as_json: OnlyJson = False
 
 
 @with_options(LookCommand)
 def command(options: LookCommand) -> int:
-    """Where would the tokens go? Needs no language model.
+    """Show where the tokens of a picture would go for a question. Needs no model.
 
-    Writes NAME.homunculus.png and NAME.allocation.json for each picture, and prints a table. Of several pictures, one
-    that cannot be read is reported and the rest goes on. A document with several pages has one budget over all of them;
-    NAME.pages.png shows which got tokens.
+    For each picture it prints a line and writes two files: NAME.homunculus.png, the picture as a model would see it,
+    and NAME.allocation.json, the decision. A picture that cannot be read is reported, and the others go on. A document
+    with several pages has one budget over all of them; NAME.pages.png shows which pages got tokens.
 
     \b
     Examples:

@@ -29,7 +29,7 @@ class MicroscopeCommand:
     server: Annotated[
         str | None, typer.Option(help="Address of a running arr-coc serve, whose model answers instead of one here.")
     ] = None
-    api_key: Annotated[str | None, typer.Option(help="Of that server; better set ARR_COC_API_KEY.")] = None
+    api_key: Annotated[str | None, typer.Option(help="The key of that server; better set ARR_COC_API_KEY.")] = None
     port: Port = 7860
     host: Annotated[str, typer.Option(help="Another address than this machine's own needs a password.")] = "127.0.0.1"
     password_file: Annotated[
@@ -45,7 +45,9 @@ class MicroscopeCommand:
     numbers: Annotated[
         Path | None, typer.Option(help="Folder with needle.json and hypotheses.json for the tab Numbers.")
     ] = None
-    relevance: Annotated[str, typer.Option(help="Of the models here: a source, or the folder of a scorer.")] = "auto"
+    relevance: Annotated[
+        str, typer.Option(help="Who says where to look: a source by name, or the folder of a scorer.")
+    ] = "auto"
     record: Annotated[
         Path | None,
         typer.Option(
@@ -59,11 +61,11 @@ class MicroscopeCommand:
 
 @with_options(MicroscopeCommand)
 def command(options: MicroscopeCommand) -> None:
-    """A web page: ask, the three ways, textures, comparisons, passes, video, and the measured numbers.
+    """A web page that shows what the library sees, decides and answers, for pictures, documents and clips.
 
-    For this machine only, unless another --host is given, which needs a password; visitors are then asked for the
-    name arr-coc and that password. Nothing is fetched from or sent to anywhere, but to the --server that is named.
-    Needs 'arr-coc[microscope]'.
+    It can be reached from this machine only. Another --host needs a password; visitors are then asked for the name
+    arr-coc and that password. Nothing is sent anywhere, except to the --server that you name. Needs
+    'arr-coc[microscope]'.
 
     \b
     Examples:

@@ -45,51 +45,66 @@ def with_options(kind: type[Options]) -> Callable[[Callable[[Options], Any]], Ca
 
 # ---- what several commands have --------------------------------------------------------------------------------------
 
-Tokens = Annotated[str | None, typer.Option(metavar="TOKENS", help="Tokens that may be spent, 256 or 25%.")]
-Share = Annotated[str | None, typer.Option(metavar="SHARE", help="Share of the full count to spend. [default: 0.25]")]
-Clusters = Annotated[str, typer.Option(help="With --strategy clusters: slic, sam, or the folder of a SAM.")]
+Tokens = Annotated[
+    str | None,
+    typer.Option(metavar="TOKENS", help="Visual tokens to spend: a number such as 256, or a share such as 25%."),
+]
+Share = Annotated[
+    str | None, typer.Option(metavar="SHARE", help="The same as a share of all tokens of the picture. [default: 0.25]")
+]
+Clusters = Annotated[
+    str, typer.Option(help="With --strategy clusters, what finds them: slic, sam, or the folder of a SAM.")
+]
 Gaze = Annotated[
     str | None, typer.Option(metavar="Y,X", help="With --strategy clusters: where the eye rests, 0 to 1, as 0.5,0.25.")
 ]
-WordsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Words of the picture: hOCR, ALTO, TSV or JSON.")]
+WordsFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="A file with the words of the picture and their places: hOCR, ALTO, TSV or JSON."
+    ),
+]
 Hints = Annotated[
     bool, typer.Option(help="Let known words of a page (PDF, hOCR) help to read it, not only tell where to look.")
 ]
 Sureness = Annotated[
-    float, typer.Option("--min-sureness", metavar="0–1", help="Say nothing where the model is less sure than this.")
+    float, typer.Option("--min-sureness", metavar="0–1", help="Give no answer where the model is less sure than this.")
 ]
 Scale = Annotated[
     str | None,
     typer.Option(
         metavar="auto|TIMES",
-        help="From how far to read: so many times as large, or by the model's grip and the size of the letters. "
-        "[default: auto where the grip is known]",
+        help="Read the picture this many times as large. auto: so that its letters have the size that the model "
+        "reads best. [default: auto where that size is known, see arr-coc calibrate]",
     ),
 ]
 DrawnScale = Annotated[
     str,
     typer.Option(
         metavar="auto|TIMES",
-        help="How large what is enlarged is drawn: so many times, or so that its letters are read best.",
+        help="Draw the parts this many times as large. auto: so that their letters are read best.",
     ),
 ]
 DrawnGrip = Annotated[
     str | None,
-    typer.Option(metavar="MODEL", help="Whose grip says what is read best. [default: the model's own, else cautious]"),
+    typer.Option(
+        metavar="MODEL",
+        help="The model whose best size of letters counts. [default: that of --for where known, else a cautious one]",
+    ),
 ]
 Readings = Annotated[
-    int, typer.Option(help="Where unsure, read again from the next distance; the budget is that of all.")
+    int, typer.Option(help="Read an unsure answer again at other sizes, up to so many times; all share the budget.")
 ]
 Page = Annotated[int | None, typer.Option(help="One page of a PDF, from 1.")]
 Pages = Annotated[
     str | None, typer.Option(metavar="PAGES", help="Pages of a PDF or TIFF, such as 2-5,7. [default: all]")
 ]
 NewTokens = Annotated[int, typer.Option(help="Longest answer, in tokens.")]
-Seed = Annotated[int, typer.Option(help="For strategies that draw lots.")]
+Seed = Annotated[int, typer.Option(help="For strategies that choose at random.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")]
 ModelDevice = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; for the model.")]
 OutFolder = Annotated[Path, typer.Option(help="Folder for the results; made if missing.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but what went wrong.")]
-OnlyJson = Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")]
-Port = Annotated[int, typer.Option(help="0 takes any that is free.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only what went wrong.")]
+OnlyJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Port = Annotated[int, typer.Option(help="Port to listen on; 0 takes any that is free.")]
 Query = Annotated[str, typer.Argument(help="The question.")]

@@ -34,13 +34,16 @@ def command(
     marks: Annotated[bool, typer.Option(help="Frames and letters in the overview.")] = True,
     kind: Annotated[str, typer.Option("--format", help="auto, png, jpeg or webp.")] = "auto",
     own: Annotated[
-        Path | None, typer.Option("--table", metavar="FILE.toml", help="Token tables of your own, found before ours.")
+        Path | None,
+        typer.Option(
+            "--table", metavar="FILE.toml", help="Your own token tables; they count before the built-in ones."
+        ),
     ] = None,
     relevance: Annotated[str, typer.Option(help="As for arr-coc look.")] = "auto",
-    pages: Annotated[str | None, typer.Option(help="Of a PDF: 1-3,7 or all. [default: the first]")] = None,
+    pages: Annotated[str | None, typer.Option(help="Pages of a PDF: 1-3,7 or all. [default: the first]")] = None,
     allow_url: Annotated[bool, typer.Option(help="Fetch pictures from web addresses.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the pictures and pack.json.")] = Path("out/pack"),
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Draw what a question needs as one to four ordinary pictures of a chosen number of tokens.
 

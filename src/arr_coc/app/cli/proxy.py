@@ -25,7 +25,10 @@ def command(
         str | None, typer.Option("--for", help="How pictures are counted for models that no table knows.")
     ] = None,
     own: Annotated[
-        Path | None, typer.Option("--table", metavar="FILE.toml", help="Token tables of your own, found before ours.")
+        Path | None,
+        typer.Option(
+            "--table", metavar="FILE.toml", help="Your own token tables; they count before the built-in ones."
+        ),
     ] = None,
     layout: Annotated[str, typer.Option(help="auto, crops, collage or overview.")] = "auto",
     crops: Annotated[int, typer.Option(help="The most parts that are enlarged, 1 to 3.")] = 3,
@@ -36,8 +39,10 @@ def command(
     question: Annotated[
         str, typer.Option(help="Whose text decides: last (the user's last), or beside (in the picture's message).")
     ] = "last",
-    price: Annotated[float | None, typer.Option(help="For a million input tokens: money saved is told too.")] = None,
-    port: Annotated[int, typer.Option(help="0 takes any that is free.")] = 8010,
+    price: Annotated[
+        float | None, typer.Option(help="Price of a million input tokens: the money saved is shown too.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any that is free.")] = 8010,
     host: Annotated[str, typer.Option(help="Another address than this machine's own needs a key.")] = "127.0.0.1",
     api_key: Annotated[
         str | None, typer.Option(help="Clients must send it in x-arr-coc-key; better set ARR_COC_API_KEY.")
@@ -48,19 +53,22 @@ def command(
     allow_origin: Annotated[list[str] | None, typer.Option(help="A site whose pages may ask; may be repeated.")] = None,
     cache: Annotated[float, typer.Option(help="Packed pictures that are kept, in megabytes.")] = 256,
     upload: Annotated[float, typer.Option(help="Largest request, in megabytes; others get 413.")] = 64,
-    pixels: Annotated[float, typer.Option(help="Larger pictures, in megapixels, go on as they are.")] = 60,
-    pictures: Annotated[int, typer.Option(help="Requests with more go on as they are.")] = 32,
+    pixels: Annotated[float, typer.Option(help="Larger pictures, in megapixels, are passed on unchanged.")] = 60,
+    pictures: Annotated[int, typer.Option(help="Requests with more pictures are passed on unchanged.")] = 32,
     workers: Annotated[int, typer.Option(help="Pictures that are packed at once.")] = 2,
     queue: Annotated[int, typer.Option(help="Requests that may be open; others get 429.")] = 256,
-    look_seconds: Annotated[float, typer.Option(help="A picture that takes us longer goes on as it is.")] = 30,
+    look_seconds: Annotated[
+        float, typer.Option(help="A picture that takes longer to pack is passed on unchanged.")
+    ] = 30,
     seconds: Annotated[float, typer.Option(help="Longest silence of the upstream; then 504.")] = 600,
     relevance: Annotated[str, typer.Option(help="As for arr-coc look.")] = "auto",
 ) -> None:
     """Stand in front of an API: pictures are packed to a budget, everything else goes through as it is.
 
     Knows OpenAI's /v1/chat/completions and /v1/responses, Anthropic's /v1/messages, Ollama's /api/chat. Keys are passed
-    on, never kept or logged. Answers stream through byte for byte. Where we fail, the request goes on with its own
-    pictures, and x-arr-coc-fallback says why. A client sends x-arr-coc-budget: 400, or x-arr-coc: off. Also here:
+    on, never kept or logged. Answers stream through byte for byte. Where packing fails, the request goes on with its
+    own pictures, and the header x-arr-coc-fallback says why. Clients may send x-arr-coc-budget: 400, or x-arr-coc: off.
+    Also here:
     POST /v1/tokens, GET /v1/savings, /metrics, /health. Needs 'arr-coc[proxy]'.
 
     \b

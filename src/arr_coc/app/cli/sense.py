@@ -20,28 +20,35 @@ class SenseCommand:
     """What a picture is sensed with."""
 
     image: Annotated[str, typer.Argument(metavar="IMAGE|CLIP", help="A picture, or a clip with --video.")]
-    query: Annotated[str, typer.Option("--query", "-q", help="What attention and history are about.")] = ""
+    query: Annotated[str, typer.Option("--query", "-q", help="The question, for maps that depend on one.")] = ""
     layout: Annotated[str, typer.Option(help="mvp13, full40, or page15 (with the heights of letters).")] = "mvp13"
-    video: Annotated[bool, typer.Option("--video", help="A clip: its history, and the last of its frames.")] = False
+    video: Annotated[
+        bool, typer.Option("--video", help="The file is a clip: maps of its last frame, and of its history.")
+    ] = False
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Attention by: mini, a folder, a name on the hub.")
+        str | None,
+        typer.Option("--model", "-m", help="A model whose attention is shown: mini, a folder, a name on the hub."),
     ] = None
-    encoder: Annotated[str | None, typer.Option(metavar="FOLDER", help="Semantic channels by your CLIP or SigLIP.")] = (
-        None
-    )
+    encoder: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="A folder with your CLIP or SigLIP, for maps of meaning.")
+    ] = None
     clusters: Annotated[str, typer.Option(help="slic, sam, the folder of a SAM, or none.")] = "slic"
-    mips: Annotated[str | None, typer.Option(help="Also the pyramid: average, learned, attention.")] = None
-    levels: Annotated[int, typer.Option(help="Levels of the pyramid.")] = 5
+    mips: Annotated[
+        str | None, typer.Option(help="Also write reduced copies, made by: average, learned, attention.")
+    ] = None
+    levels: Annotated[int, typer.Option(help="How many reduced copies.")] = 5
     gaze: Annotated[
         str | None, typer.Option(metavar="Y,X", help="Where one looks, 0 to 1. [default: where the model looks]")
     ] = None
-    size: Annotated[int | None, typer.Option(help="Sense at this longer side. [default: up to 1024]")] = None
+    size: Annotated[
+        int | None, typer.Option(help="Longer side in pixels at which the picture is sensed. [default: up to 1024]")
+    ] = None
     projection: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Semantic PCA: read from here, or fitted and written."),
+        typer.Option(metavar="FILE", help="File of the projection for maps of meaning: read if it exists, else made."),
     ] = None
-    every: Annotated[int, typer.Option(help="Of a clip only each so-manieth frame.")] = 1
-    frames: Annotated[int, typer.Option(help="Of a clip so many frames.")] = 8
+    every: Annotated[int, typer.Option(help="Of a clip, use every Nth frame only.")] = 1
+    frames: Annotated[int, typer.Option(help="Of a clip, use so many frames at most.")] = 8
     text: Annotated[str, typer.Option(help="Text regions by: strokes, ocr, auto.")] = "strokes"
     out: Annotated[
         list[Path] | None,
@@ -53,10 +60,10 @@ class SenseCommand:
 
 @with_options(SenseCommand)
 def command(options: SenseCommand) -> int:
-    """The texture array: what is sensed of a picture, channel by channel.
+    """What is sensed of a picture, as maps with names: colours, edges, what stands out, text, motion and more.
 
-    Writes the channels with their names (npz) or a sheet of all of them (png), and prints their ranges. Channels that
-    nothing here can tell are zero, and a note says what they need.
+    Writes the maps with their names (npz) or a sheet of all of them (png), and prints their ranges. Maps that need
+    something that is missing are zero, and a note says what they need.
 
     \b
     Examples:

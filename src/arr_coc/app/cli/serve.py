@@ -28,7 +28,8 @@ class ServeCommand:
         str | None, typer.Option(help="Clients must send it; better set ARR_COC_API_KEY, which nobody else can read.")
     ] = None
     budget: Annotated[
-        str | None, typer.Option(help="Of requests that give none: tokens, or a share such as 25%. [default: 25%]")
+        str | None,
+        typer.Option(help="Budget of requests that give none: tokens, or a share such as 25%. [default: 25%]"),
     ] = None
     max_budget: Annotated[
         int | None, typer.Option(help="Tokens that a picture may cost; larger budgets are lowered. [default: any]")
@@ -44,12 +45,13 @@ class ServeCommand:
     batch: Annotated[int, typer.Option(help="Requests that are answered at once.")] = 8
     queue: Annotated[int, typer.Option(help="Requests that may wait; others get 429.")] = 64
     upload: Annotated[float, typer.Option(help="Largest request, in megabytes; others get 413.")] = 24
-    pixels: Annotated[float, typer.Option(help="Of all pictures of a request, in megapixels.")] = 20
-    pictures: Annotated[int, typer.Option(help="Pictures of one request.")] = 8
+    pixels: Annotated[float, typer.Option(help="Largest sum of all pictures of a request, in megapixels.")] = 20
+    pictures: Annotated[int, typer.Option(help="The most pictures of one request.")] = 8
     new_tokens: Annotated[int, typer.Option(help="Longest answer that may be asked for.")] = 512
     seconds: Annotated[float, typer.Option(help="Longest time for one request; then it gets 504.")] = 120
     relevance: Annotated[
-        str, typer.Option(help="Of requests that name none: a source by name, or the folder of a scorer.")
+        str,
+        typer.Option(help="Who says where to look, where a request names nobody: a source, or the folder of a scorer."),
     ] = "auto"
     order: Annotated[
         str, typer.Option(help="overview_first: later questions about a picture use what was made of its overview.")
@@ -71,9 +73,9 @@ class ServeCommand:
 def command(options: ServeCommand) -> None:
     """Answer OpenAI clients: POST /v1/chat/completions, GET /v1/models, /health, /metrics.
 
-    The field arr_coc of a request carries budget or keep, query, relevance, strategy, words, allocation, want; the
-    answer's tells tokens, full, uncertainty, seconds. Pictures come as data: URLs. For this machine only, unless
-    another --host is given, which needs a key. Needs 'arr-coc[serve]'.
+    A request may carry a field arr_coc with budget or keep, query, relevance, strategy, words, allocation, want. The
+    answer has a field arr_coc with tokens, full, uncertainty, seconds. Pictures come as data: URLs. The server can be
+    reached from this machine only; another --host needs a key. Needs 'arr-coc[serve]'.
 
     \b
     Examples:

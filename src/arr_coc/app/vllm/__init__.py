@@ -4,7 +4,7 @@
         --mm-processor-kwargs '{"arr_coc": {"budget": 256, "max_budget": 1024}}'
 
 `wishes` reads what a request asks of its pictures and decides their leaves, `places` says where leaves stand; neither
-needs vLLM. `processor` and `model` are subclasses of vLLM's own, nothing in it is patched. docs/vllm.md.
+needs vLLM. `processor` and `model` are subclasses of vLLM's own, nothing in it is patched. docs/how-to/vllm.md.
 """
 
 from __future__ import annotations

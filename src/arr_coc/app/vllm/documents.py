@@ -43,7 +43,7 @@ def open_documents(
 
     Args:
         messages: As OpenAI's clients send them; PDFs as `file` parts or as data: URLs of `image_url`.
-        wish: budget or keep, total, query, relevance, strategy, scale: as in docs/vllm.md.
+        wish: budget or keep, total, query, relevance, strategy, scale: as in docs/how-to/vllm.md.
         limits: Pages that are looked at and pictures that are shown; those of `arr-coc serve` by default.
 
     Returns:
