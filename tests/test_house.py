@@ -12,14 +12,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import measure_house as house
 
 # What the house may be at most. The aims of the plan stand in docs/architecture.md; these only ever go down, but for
-# what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again.
+# what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again,
+# tiles in ask, regions, weighing.
 MOST = {
-    "library": {"lines": 32_223, "files": 196},
-    "together": {"lines": 81_981, "files": 471},
-    "doors": {"allocate": 3_102, "look": 15_692, "attach": 16_782, "ask": 22_592, "Esper": 23_700},
+    "library": {"lines": 32_929, "files": 199},
+    "together": {"lines": 83_339, "files": 476},
+    "doors": {"allocate": 3_133, "look": 15_979, "attach": 17_092, "ask": 22_953, "Esper": 24_169},
     "long_functions": 0,
     "wide_functions": 28,
-    "lines_with_any": 1_740,
+    "lines_with_any": 1_764,
     "class_names_twice": 0,
     "circles": 0,
 }
