@@ -35,7 +35,7 @@ AT_ONCE = 4
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnQuestion:
+class SizedQuestion:
     """A question about a drawn picture. pixels: (H, W, 3) uint8."""
 
     name: str
@@ -62,7 +62,7 @@ class ReadQuestion:
         return self.scores[min(self.scores, key=lambda size: abs(np.log(size / taken)))]
 
 
-def drawn_pages(number: int, seed: int, atlas: Path | None) -> Iterator[DrawnQuestion]:
+def drawn_pages(number: int, seed: int, atlas: Path | None) -> Iterator[SizedQuestion]:
     """One question about each of so many printed pages, of three sizes in turn."""
     from arr_coc.core.alphabet import CHARACTERS
 
@@ -81,10 +81,10 @@ def drawn_pages(number: int, seed: int, atlas: Path | None) -> Iterator[DrawnQue
             answer = text(batch.tails[place, asked][batch.said[place, asked]])
             pixels = batch.pictures[place].permute(1, 2, 0).numpy()
             name = f"{PAGES} {start + place}"
-            yield DrawnQuestion(name, PAGES, pixels, text(batch.questions[place, asked]), answer)
+            yield SizedQuestion(name, PAGES, pixels, text(batch.questions[place, asked]), answer)
 
 
-def drawn_needles(number: int, seed: int) -> Iterator[DrawnQuestion]:
+def drawn_needles(number: int, seed: int) -> Iterator[SizedQuestion]:
     """So many questions of Needle World, its families in turn."""
     from ..worlds import needle
 
@@ -95,7 +95,7 @@ def drawn_needles(number: int, seed: int) -> Iterator[DrawnQuestion]:
         start = place // len(families)
         batch = needle.render(family, 1, (int(high), int(wide)), seed, "validation", start=start)
         pixels = batch.pictures[0].permute(1, 2, 0).numpy()
-        yield DrawnQuestion(f"{NEEDLE} {place}", NEEDLE, pixels, batch.questions[0], batch.answers[0])
+        yield SizedQuestion(f"{NEEDLE} {place}", NEEDLE, pixels, batch.questions[0], batch.answers[0])
 
 
 def measure(options: GripOptions, run: BenchRun, eye: Any) -> Report:
@@ -124,7 +124,7 @@ def measure(options: GripOptions, run: BenchRun, eye: Any) -> Report:
     return report_of(found, {**facts, **machine_facts(("torch",))})
 
 
-def readings_of(eye: Any, one: DrawnQuestion, keep: float) -> Iterator[dict[str, Any]]:
+def readings_of(eye: Any, one: SizedQuestion, keep: float) -> Iterator[dict[str, Any]]:
     """A row for each size; that of ×1 also has what the rule knew."""
     eye.set_image(one.pixels)
     scored = eye.scorer.of_pixels(one.pixels, one.text)
@@ -138,7 +138,7 @@ def readings_of(eye: Any, one: DrawnQuestion, keep: float) -> Iterator[dict[str,
 
 
 def known_choice(
-    eye: Any, one: DrawnQuestion, relevance: np.ndarray, tokens: int, full: int
+    eye: Any, one: SizedQuestion, relevance: np.ndarray, tokens: int, full: int
 ) -> dict[str, list[float]] | None:
     """What the rule knows of a question at each scale; None where the picture has no type."""
     size, letters = one.pixels.shape[:2], letters_of(one.pixels)
@@ -149,7 +149,7 @@ def known_choice(
     return {name: getattr(choice, name).tolist() for name in ("tried", "read", "fine")}
 
 
-def read_question(one: DrawnQuestion, answers: AnswerStore) -> ReadQuestion:
+def read_question(one: SizedQuestion, answers: AnswerStore) -> ReadQuestion:
     """From the rows of all sizes."""
     rows = {size: answers.rows[one.name, f"×{size:g}"] for size in SIZES}
     known = rows[1.0]["choice"]
