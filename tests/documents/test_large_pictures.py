@@ -85,6 +85,16 @@ def test_a_jpeg_beyond_the_limit_is_read_reduced_and_only_so(tmp_path, monkeypat
         load_picture(tmp_path / "huge.jpg", longest_side=400)
 
 
+def test_a_program_that_switched_off_pillows_limit_keeps_ours(tmp_path, monkeypatch):
+    """Many do so, to read large pictures at all."""
+    Image.new("L", (13_400, 13_400), 200).save(tmp_path / "huge.jpg")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    picture = load_picture(tmp_path / "huge.jpg", longest_side=400)
+    assert (picture.size, picture.pixels.shape) == ((13_400, 13_400), (400, 400, 3))
+    with pytest.raises(InputError, match="too many pixels"):
+        load_picture(tmp_path / "huge.jpg")
+
+
 def test_a_tiff_beyond_the_limit_is_read_by_regions_or_told_in_one_line(tmp_path, monkeypatch):
     rng = np.random.default_rng(3)
     pixels = rng.integers(0, 255, (1200, 1600, 3), dtype=np.uint8)

@@ -151,6 +151,9 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns at half of the limit that is enforced here
             image = Image.open(file)
+        if image.width * image.height > MAX_PIXELS:  # a program may have switched off Pillow's own limit
+            image.close()
+            raise Image.DecompressionBombError(f"{image.width}×{image.height}")
     except Image.DecompressionBombError as error:
         whole = max_pixels == MAX_PIXELS and longest_side is not None
         if whole and (image := _large_jpeg(file)) is not None:
