@@ -48,7 +48,7 @@ FITTED = Path(__file__).with_name("weighing.json")
 
 @dataclass(frozen=True)
 class WeighingLaw:
-    """The fitted numbers. signs: (sources, SIGNS). maps: (sources, MAP_SIGNS). sureness: (SURENESS_SIGNS,)."""
+    """The fitted numbers. signs: (sources, SIGNS). maps: (sources, MAP_SIGNS). sureness: of `sureness_signs`."""
 
     signs: np.ndarray
     maps: np.ndarray
@@ -156,7 +156,7 @@ def sureness_signs(weights: np.ndarray, maps: np.ndarray, blended: np.ndarray) -
 
 def blend(cells: Mapping[str, np.ndarray], weights: np.ndarray) -> np.ndarray:
     """Maps of sum 1 on one grid, added by their weights."""
-    return sum(weights[SOURCES.index(name)] * one for name, one in cells.items()) + np.zeros(1)
+    return np.sum([weights[SOURCES.index(name)] * one for name, one in cells.items()], axis=0)
 
 
 def promising(scene: Scene, query: str, names: Sequence[str]) -> tuple[list[str], np.ndarray]:
