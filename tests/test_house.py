@@ -15,9 +15,9 @@ import measure_house as house
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again,
 # tiles in ask, regions, weighing.
 MOST = {
-    "library": {"lines": 32_929, "files": 199},
-    "together": {"lines": 83_339, "files": 476},
-    "doors": {"allocate": 3_133, "look": 15_979, "attach": 17_092, "ask": 22_953, "Esper": 24_169},
+    "library": {"lines": 32_932, "files": 199},
+    "together": {"lines": 83_342, "files": 476},
+    "doors": {"allocate": 3_133, "look": 15_982, "attach": 17_095, "ask": 22_956, "Esper": 24_172},
     "long_functions": 0,
     "wide_functions": 28,
     "lines_with_any": 1_764,
