@@ -1,11 +1,10 @@
 """Fit the numbers of `relevance/weighing.py`: which source is to be believed for which picture and question.
 
-    python scripts/fit_weighing.py SET [SET …] --out src/arr_coc/relevance/weighing.json
+    python scripts/fit_weighing.py --photos VOC INDOOR --drawn NEEDLE PAGES WORN --out weighing.json
 
-A SET is a folder with records.jsonl (question, boxes, picture), as `arr-coc needle` and `arr-coc pages` write it, or of
-photographs with boxes in the same form. Every picture is also seen in grey. Every source is asked once; what it shows
-of the boxes with an eighth of the cells decides. Prints what each source, the choice and the blend show, by set, at
-five-fold cross-validation by picture.
+Each is a folder with records.jsonl (question, boxes, picture), as `arr-coc needle` and `arr-coc pages` write it.
+Photographs are also seen in grey. Every source is asked once; what it shows of the boxes with an eighth of the cells
+decides. Prints what each source and the blend show, by set, at five-fold cross-validation by picture.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from arr_coc.core.files import write_text
 from arr_coc.pictures.load import load_picture
@@ -31,12 +31,12 @@ from arr_coc.relevance.weighing import (
     WeighingLaw,
     blend,
     cell_shape,
-    centre_map,
     map_signs,
     on_cells,
     signs_of,
     sureness_signs,
 )
+from arr_coc.sensing.channels import centre_map
 
 ASKED = SOURCES[:-1]
 CELL = 32
@@ -45,7 +45,7 @@ WITHOUT_PHOTOS = 0.3
 
 
 @dataclass(frozen=True)
-class Lesson:
+class SourceLesson:
     """One picture and question. group: its set. picture: which, the same in grey. signs: (SIGNS,). maps: (sources,
     MAP_SIGNS). cells: each source's map, of sum 1, on the cells that are compared. fine: on cells of 32 pixels. truth:
     the share of the boxes in each of those."""
@@ -75,7 +75,7 @@ def truth_of(boxes: Sequence[Sequence[float]], shape: tuple[int, int]) -> np.nda
     return found / max(found.sum(), 1e-9)
 
 
-def lesson(group: str, picture: str, pixels: np.ndarray, query: str, boxes: Sequence[Sequence[float]]) -> Lesson:
+def lesson(group: str, picture: str, pixels: np.ndarray, query: str, boxes: Sequence[Sequence[float]]) -> SourceLesson:
     """What every source makes of a picture and a question."""
     scene, grid = Scene(pixels), cell_shape((pixels.shape[0], pixels.shape[1]))
     alone = scene.varied(photos=False)  # each source speaks for itself
@@ -85,26 +85,29 @@ def lesson(group: str, picture: str, pixels: np.ndarray, query: str, boxes: Sequ
     cells = {name: on_cells(plane, grid) for name, plane in planes.items()}
     sure = {"scorer": float(planes["scorer"].max()), "photos": surest_box(scene.seen, query)}
     fine = {name: on_cells(plane, shape) for name, plane in planes.items()}
-    return Lesson(group, picture, signs_of(scene, query), map_signs(cells, sure), cells, fine, truth_of(boxes, shape))
+    return SourceLesson(
+        group, picture, signs_of(scene, query), map_signs(cells, sure), cells, fine, truth_of(boxes, shape)
+    )
 
 
-def lessons(folder: Path, most: int, seed: int) -> Iterator[Lesson]:
-    """One question for each of at most `most` pictures of a folder, in colour and in grey."""
+def lessons(folder: Path, most: int, seed: int, also_grey: bool) -> Iterator[SourceLesson]:
+    """One question for each of at most `most` pictures of a folder."""
     rows = [json.loads(line) for line in (folder / "records.jsonl").read_text(encoding="utf-8").splitlines()]
     random.Random(seed).shuffle(rows)
     chosen = {row["image"]: row for row in rows if row.get("boxes")}
     for row in list(chosen.values())[:most]:
         pixels = load_picture(folder / row["image"]).pixels
-        grey = pixels.mean(2, keepdims=True).round().astype(np.uint8).repeat(3, 2)
-        for name, seen in ((folder.name, pixels), (f"{folder.name}, grey", grey)):
-            yield lesson(name, row["image"], seen, row["query"], row["boxes"])
+        yield lesson(folder.name, row["image"], pixels, row["query"], row["boxes"])
+        if also_grey:
+            grey = np.asarray(Image.fromarray(pixels).convert("L").convert("RGB"))
+            yield lesson(f"{folder.name}, grey", row["image"], grey, row["query"], row["boxes"])
 
 
 def there_of(photos: bool) -> np.ndarray:
     return np.array([name != "photos" or photos for name in SOURCES])
 
 
-def fit_weights(taught: Sequence[Lesson], seed: int, steps: int = 3000, shrinkage: float = 3e-3) -> WeighingLaw:
+def fit_weights(taught: Sequence[SourceLesson], seed: int, steps: int = 3000, shrinkage: float = 3e-3) -> WeighingLaw:
     """Linear law and softmax, by Adam: the likelihood that a source drawn by its weight shows what is asked for."""
     generator = np.random.default_rng(seed)
     signs, maps = np.stack([one.signs for one in taught]), np.stack([one.maps for one in taught])
@@ -132,7 +135,9 @@ def fit_weights(taught: Sequence[Lesson], seed: int, steps: int = 3000, shrinkag
     return WeighingLaw(law.signs, law.maps, fit_sureness(law, taught))
 
 
-def fit_sureness(law: WeighingLaw, taught: Sequence[Lesson], steps: int = 60, shrinkage: float = 0.02) -> np.ndarray:
+def fit_sureness(
+    law: WeighingLaw, taught: Sequence[SourceLesson], steps: int = 60, shrinkage: float = 0.02
+) -> np.ndarray:
     """Logistic regression by Newton's method of what is shown on what was decided."""
     rows, shown = [], []
     for one in taught:
@@ -142,7 +147,7 @@ def fit_sureness(law: WeighingLaw, taught: Sequence[Lesson], steps: int = 60, sh
             shown.append(one.shown(blend(one.fine, weights)))
     inputs, wanted = np.stack(rows), np.array(shown)
     found = np.zeros(inputs.shape[1])
-    for _ in range(steps):
+    for _ in range(60):
         chance = 1 / (1 + np.exp(-inputs @ found))
         down = inputs.T @ (chance - wanted) / len(wanted) + shrinkage * found
         bend = (inputs * (chance * (1 - chance))[:, None]).T @ inputs / len(wanted)
@@ -150,7 +155,7 @@ def fit_sureness(law: WeighingLaw, taught: Sequence[Lesson], steps: int = 60, sh
     return found
 
 
-def judged(law: WeighingLaw, held: Iterable[Lesson]) -> list[tuple[str, dict[str, float]]]:
+def judged(law: WeighingLaw, held: Iterable[SourceLesson]) -> list[tuple[str, dict[str, float]]]:
     """For every lesson what each way shows with an eighth of the cells."""
     rows = []
     for one in held:
@@ -180,16 +185,18 @@ def report(rows: Sequence[tuple[str, dict[str, float]]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="+", type=Path, help="folders with records.jsonl")
-    parser.add_argument("--n", type=int, default=80, help="pictures of each set")
+    parser.add_argument("--photos", nargs="+", type=Path, required=True, help="folders with records.jsonl")
+    parser.add_argument("--drawn", nargs="+", type=Path, required=True)
+    parser.add_argument("--n", type=int, default=60, help="pictures of each set")
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--out", type=Path, help="where the numbers go")
     given = parser.parse_args()
-    taught = [one for folder in given.sets for one in lessons(folder, given.n, given.seed)]
+    sets = [(folder, True) for folder in given.photos] + [(folder, False) for folder in given.drawn]
+    taught = [one for folder, also_grey in sets for one in lessons(folder, given.n, given.seed, also_grey)]
     fit_and_tell(taught, given.seed, given.out)
 
 
-def fit_and_tell(taught: Sequence[Lesson], seed: int, out: Path | None) -> None:
+def fit_and_tell(taught: Sequence[SourceLesson], seed: int, out: Path | None) -> None:
     """Cross-validation, then the numbers of all lessons."""
     pictures = sorted({one.picture for one in taught})
     fold = dict(zip(pictures, np.random.default_rng(seed).integers(0, 5, len(pictures)), strict=True))

@@ -19,7 +19,6 @@ from arr_coc.relevance.weighing import (
     WeighingLaw,
     blend,
     cell_shape,
-    centre_map,
     map_signs,
     on_cells,
     promising,
@@ -27,6 +26,7 @@ from arr_coc.relevance.weighing import (
     signs_of,
     weighed_relevance,
 )
+from arr_coc.sensing.channels import centre_map
 
 numbers = st.floats(-30, 30, allow_nan=False)
 

@@ -37,6 +37,7 @@ from arr_coc.looking import Prepared, prepare
 from arr_coc.relevance.look.tension import sharpen
 from arr_coc.relevance.photos.source import photos_installed
 from arr_coc.relevance.registry import check_relevance, relevance_for, source_names
+from arr_coc.sensing.channels import centre_map
 
 from ..statistics import Estimate, mean, paired
 from ..train.own_data import entries, file_of
@@ -144,9 +145,7 @@ def same_map(first: np.ndarray, second: np.ndarray) -> bool:
 def center_map(size: tuple[int, int], side: int = 64) -> np.ndarray:
     """Closeness to the middle: the control that human gaze is hard to beat with."""
     scale = side / max(size)
-    y = (np.arange(max(1, round(size[0] * scale))) + 0.5) / max(1, round(size[0] * scale)) - 0.5
-    x = (np.arange(max(1, round(size[1] * scale))) + 0.5) / max(1, round(size[1] * scale)) - 0.5
-    return np.exp(-(y[:, None] ** 2 + x[None, :] ** 2) / (2 * 0.25**2)).astype(np.float32)
+    return centre_map((max(1, round(size[0] * scale)), max(1, round(size[1] * scale)))).astype(np.float32)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

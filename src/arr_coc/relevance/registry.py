@@ -345,7 +345,7 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
 ALONE: Mapping[str, str] = {
     "scorer": "the picture is drawn or a page",
     "photos": "the picture is a photograph",
-    "look": "the picture is a photograph, and no source that learned knows what is asked for",
+    "look": "no source that learned from examples knows more here",
 }
 
 

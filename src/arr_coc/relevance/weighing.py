@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.values import Relevance
+from ..sensing.channels import centre_map
 
 if TYPE_CHECKING:
     from .scene import Scene
@@ -125,12 +126,6 @@ def cell_shape(size: tuple[int, int]) -> tuple[int, int]:
     """(rows, cols) for a picture of this height and width."""
     scale = SIDE / max(size)
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
-
-
-def centre_map(shape: tuple[int, int]) -> np.ndarray:
-    """(rows, cols): the middle of the picture before its edges."""
-    y, x = ((np.arange(number) + 0.5) / number - 0.5 for number in shape)
-    return np.exp(-(y[:, None] ** 2 + x[None] ** 2) / (2 * 0.25**2))
 
 
 def sharpness(cells: np.ndarray) -> float:

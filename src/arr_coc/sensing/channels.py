@@ -292,3 +292,9 @@ def given_map(ops: Backend, given: Any, size: tuple[int, int], like: BackendMap,
     if not bool(values.min() <= values.max()):
         raise InputError(f"{name} contains NaN; every value must be a number in [0, 1]")
     return ops.clip(ops.resize(values, size))
+
+
+def centre_map(shape: tuple[int, int]) -> np.ndarray:
+    """(rows, cols) in [0, 1]: the middle of the picture before its edges."""
+    y, x = ((np.arange(number) + 0.5) / number - 0.5 for number in shape)
+    return np.exp(-(y[:, None] ** 2 + x[None] ** 2) / (2 * 0.25**2))

@@ -245,6 +245,7 @@ def letters_of(pixels: np.ndarray, words: Words | None = None, size: tuple[int, 
     """`type_height`, remembered for the last pictures: the scorer and several questions are about one."""
     if words is not None and len(words):
         return type_height(pixels, words, size)
+    size = size or (pixels.shape[0], pixels.shape[1])
     return PictureStore(_letters, pixels_key(pixels)).made(size, lambda: type_height(pixels, size=size))
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.values import Relevance
 from ...pictures.kind import is_photograph
+from ...sensing.channels import centre_map
 from ...sensing.photo_nets import Anchors, detect, stands_out
 from ...sensing.photo_parts import REMEDY, find_part
 from ..language.lexical import COLOURS, Coupling
@@ -315,9 +316,7 @@ def unnamed_map(seen: PhotoSight, fast: bool = False) -> np.ndarray:
     things = painted(np.clip(seen.square.boxes[order], 0, 1), scores[order], seen.shape)
     things = things / max(float(things.max()), 1e-6)
     salient = None if fast else seen.salient
-    rows, cols = seen.shape
-    y, x = (np.arange(rows) + 0.5) / rows - 0.5, (np.arange(cols) + 0.5) / cols - 0.5
-    middle = np.exp(-(y[:, None] ** 2 + x[None] ** 2) / (2 * 0.25**2))
+    middle = centre_map(seen.shape)
     return (things + middle) / 2 if salient is None else (2 * things + 2 * salient + 0.2 * middle) / 4.2
 
 
