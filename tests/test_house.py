@@ -15,9 +15,9 @@ import measure_house as house
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again,
 # tiles in ask, regions, weighing.
 MOST = {
-    "library": {"lines": 32_932, "files": 199},
+    "library": {"lines": 32_933, "files": 199},
     "together": {"lines": 83_342, "files": 476},
-    "doors": {"allocate": 3_133, "look": 15_982, "attach": 17_095, "ask": 22_956, "Esper": 24_172},
+    "doors": {"allocate": 3_133, "look": 15_983, "attach": 17_096, "ask": 22_957, "Esper": 24_173},
     "long_functions": 0,
     "wide_functions": 28,
     "lines_with_any": 1_764,
