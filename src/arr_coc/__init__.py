@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # what editors and type checkers read; the table below is wha
     from .video.stream import VideoStream as VideoStream
     from .video.watching import watch as watch
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "__version__",
