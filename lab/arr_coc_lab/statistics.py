@@ -18,6 +18,7 @@ Z = 1.96
 # Where the second is nothing at all, the first is not infinitely more: it is too much to be counted.
 MOST_TIMES = 1000.0
 RESAMPLES = 2000
+BINS = 15
 
 
 @dataclass(frozen=True)
@@ -110,3 +111,25 @@ def ratio(first: np.ndarray, second: np.ndarray, seed: int = 0) -> Estimate:
 
     low, high = np.percentile(divided(counts @ first, counts @ second), (2.5, 97.5))
     return Estimate(float(divided(first.sum(), second.sum())), float(low), float(high))
+
+
+def expected_calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = BINS) -> float:
+    """Mean distance of confidence and accuracy over bins of equal mass (as many answers in each, sorted by confidence).
+
+    confidence: (N,) in [0, 1]. right: (N,) bool.
+    """
+    confidence, right = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=np.float64)
+    if confidence.shape != right.shape or not confidence.size:
+        raise InputError(f"a calibration error needs as many outcomes as confidences, got {right.shape}")
+    order = np.argsort(confidence, kind="stable")
+    edges = np.linspace(0, len(order), min(bins, len(order)) + 1).astype(int)[:-1]
+    gaps = np.add.reduceat((confidence - right)[order], edges)
+    return float(np.abs(gaps).sum() / len(order))
+
+
+def chance_error(confidence: np.ndarray, bins: int = BINS, draws: int = 200, seed: int = 0) -> float:
+    """The calibration error that as many answers would show by chance alone if every confidence were exactly true."""
+    generator = np.random.default_rng(seed)
+    confidence = np.asarray(confidence, dtype=np.float64)
+    outcomes = generator.random((draws, len(confidence))) < confidence
+    return float(np.mean([expected_calibration_error(confidence, outcome, bins) for outcome in outcomes]))

@@ -30,10 +30,9 @@ from arr_coc_lab.bench.page_reading import (
     read_cell,
     table_of,
 )
-from arr_coc_lab.bench.real import READING, reading_questions
+from arr_coc_lab.bench.real import READING, reading_questions, sureness_table
 from arr_coc_lab.bench.run import bench
-from arr_coc_lab.bench.vqa import CLOSER as LARGER
-from arr_coc_lab.bench.vqa import OURS, AskingStyle, Condition
+from arr_coc_lab.bench.vqa import BOXES, AnswerStore, AskingStyle, Condition, box_map
 from arr_coc_lab.worlds.pages.pack import read_pack
 
 
@@ -117,11 +116,14 @@ def test_bench_real_ask_writes_both_measures_and_goes_on(records, weights, tmp_p
 
     first = run()
     tables = json.loads(first)["tables"]
-    assert [table["title"] for table in tables] == ["forms: ANLS", "forms: exact match"]
+    assert [table["title"] for table in tables] == [
+        "forms: ANLS",
+        "forms: exact match",
+        "forms: exact match among the surest answers",
+    ]
     assert {row["way"] for row in tables[0]["rows"]} == {
         "full",
         "ours",
-        "ours, read larger",
         "uniform",
         "random",
         "shuffled",
@@ -131,17 +133,30 @@ def test_bench_real_ask_writes_both_measures_and_goes_on(records, weights, tmp_p
     assert (tmp_path / "out" / "real_answers.jsonl").read_text() == answers, "nothing is asked twice"
 
 
-def test_reading_larger_spends_as_much_on_more_pixels(records, weights):
+def test_true_boxes_are_a_way_where_all_records_have_them(records, weights):
     eye = Eye.from_pretrained(str(weights / "mini"), relevance="detail")
     (asked, _) = reading_questions(records)
-    eye.set_image(asked.question.image)
-    plain, larger = (
-        AskingStyle(READING, "").ask(eye, asked.question, Condition(way, 0.5), 3) for way in (OURS, LARGER)
+    assert len(asked.question.boxes) == 0
+    boxed = asked.question._replace(boxes=[(0.7, 0.6, 1.0, 1.0)])
+    eye.set_image(boxed.image)
+    answer = AskingStyle(READING, "").ask(eye, boxed, Condition(BOXES, 0.5), 3)
+    fine = answer.allocation.boxes[answer.allocation.levels == 0]
+    assert answer.tokens == 3
+    assert [32, 64] in fine[:, :2].tolist()
+    assert box_map((0, 0, 0.5, 0.25), (0.9, 0.9, 1, 1)).sum() == 16 * 32 + 7 * 7
+
+
+def test_sureness_tells_how_many_of_the_surest_are_right():
+    sure, right = [0.95, 0.92, 0.6, 0.3], [1, 1, 0, 0]
+    answers = object.__new__(AnswerStore)
+    rows = ({"score": is_right, "uncertainty": 1 - one} for one, is_right in zip(sure, right, strict=True))
+    answers.rows = {(str(number), "full"): row for number, row in enumerate(rows)}
+    (row,) = sureness_table("forms", answers, [*"0123"], [Condition("full", 1.0)], {}).to_json()["rows"]
+    assert [row[key]["value"] for key in ("of_100", "of_75", "of_50", "of_25")] == pytest.approx(
+        [50, 200 / 3, 100, 100]
     )
-    assert (plain.tokens, plain.full) == (3, 6)
-    assert larger.tokens == 3
-    assert larger.full == 6, "tokens are counted of the picture as it is given"
-    assert eye.ask("?", keep=1.0).full == 6, "and the picture itself is shown again"
+    assert (row["sure"]["value"], row["sure_n"]) == (100, 2)
+    assert row["ece"]["value"] == pytest.approx(25 * (0.05 + 0.08 + 0.6 + 0.3))
 
 
 def test_the_command_writes_while_it_reads_and_only_the_shares_that_were_asked(weights, tmp_path, monkeypatch):

@@ -14,12 +14,11 @@ from arr_coc.core.errors import InputError
 from arr_coc.eye.decoding import Generated
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention
 from arr_coc_lab.bench.needle import Weights
+from arr_coc_lab.statistics import chance_error, expected_calibration_error
 from arr_coc_lab.train.allocations import LEVELS, tree_of
 from arr_coc_lab.train.calibration import (
     answer_batch,
     calibrate,
-    chance_error,
-    expected_calibration_error,
     fit_temperature,
     is_right,
     question_prompt,

@@ -21,8 +21,7 @@ from arr_coc.core.folders import MINI
 from arr_coc.eye.light import quick_eye
 from arr_coc.pictures.load import Picture, load_picture, resized
 
-from ..statistics import Estimate, mean, paired, paired_bootstrap
-from ..train.calibration import chance_error, expected_calibration_error
+from ..statistics import Estimate, chance_error, expected_calibration_error, mean, paired, paired_bootstrap
 from .grip_constants import measure as derive_constants
 from .machine import machine_facts
 from .options import GripOptions

@@ -21,7 +21,7 @@ from arr_coc.allocation.grip import GRIP, SCHEMA, best_of, largest_read, smoothe
 from arr_coc.core.alphabet import IDS
 
 from ..worlds.needle.atlas import _glyph_arrays
-from .vqa import anls
+from .vqa import anls, box_map
 
 if TYPE_CHECKING:
     from arr_coc.eye.eye import Eye
@@ -184,14 +184,6 @@ def score(eye: Eye, text: Sample) -> float:
     eye.set_image(text.pixels)
     answer = eye.ask(text.question, TOKENS, relevance=box_map(text.box), max_new_tokens=32)
     return anls(answer.text, [text.answer])
-
-
-def box_map(box: Sequence[float]) -> np.ndarray:
-    """(64, 64) float32: 1 where a box of x0, y0, x1, y1 in 0–1 reaches."""
-    x0, y0, x1, y1 = (np.array(box) * BOARD).tolist()
-    board = np.zeros((BOARD, BOARD), np.float32)
-    board[int(y0) : max(int(np.ceil(y1)), int(y0) + 1), int(x0) : max(int(np.ceil(x1)), int(x0) + 1)] = 1.0
-    return board
 
 
 def counted(said: dict[str, float | None], which: int) -> dict[float, tuple[float, int]]:

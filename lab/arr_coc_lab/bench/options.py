@@ -81,7 +81,7 @@ class HypothesesBenchOptions(DeviceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealOptions(BenchOptions):
+class RealOptions(DeviceOptions):
     data: Path = option(help="Folder with records.jsonl, a .jsonl or a .parquet file.")
     relevance: tuple[str, ...] = option(
         (),

@@ -39,7 +39,7 @@ from arr_coc.relevance.photos.source import photos_installed
 from arr_coc.relevance.registry import check_relevance, relevance_for, source_names
 from arr_coc.sensing.channels import centre_map
 
-from ..statistics import Estimate, mean, paired
+from ..statistics import Estimate, expected_calibration_error, mean, paired, proportion
 from ..train.own_data import entries, file_of
 from . import vqa
 from .machine import machine_facts
@@ -726,6 +726,8 @@ def _tile(views: Views, record: Record, system: System) -> tuple[np.ndarray, str
 # not hold it already ("Where is the dog?" needs nobody who reads). Asked and counted as `bench vqa` does it.
 
 READING = vqa.VqaTask("ANLS", vqa.anls, "", 48)
+SURENESS, SURE = "exact match among the surest answers", 0.9
+SURE_SHARES = (1.0, 0.75, 0.5, 0.25)
 
 
 def measure_reading(options: RealOptions, limits: dict[str, int], run: BenchRun) -> Report:
@@ -735,26 +737,30 @@ def measure_reading(options: RealOptions, limits: dict[str, int], run: BenchRun)
     shares = suite("real").shares("ask_keeps") if options.keeps is None else parse_shares(options.keeps)
     if shares[0] >= 1:
         raise InputError("--keeps: all tokens are asked anyway; give shares below 1")
+    if len(options.relevance) > 1:
+        raise InputError("--ask looks by one source; give --relevance once")
+    (relevance,) = options.relevance or ("auto",)
     check_model(options.model)
     asked = reading_questions(options.data, limits, options.source, options.seed)
-    # By their words where all pictures bring them.
-    by_words = [vqa.WORDS] if all(one.question.words is not None for one in asked) else []
-    conditions = vqa.conditions_at(shares, (vqa.OURS, vqa.CLOSER, *by_words, *ANSWER_CONTROLS))
+    # By their words and around their boxes where all pictures bring them.
+    ways = [vqa.WORDS] if all(one.question.words is not None for one in asked) else []
+    ways += [vqa.BOXES] if all(len(one.question.boxes) for one in asked) else []
+    conditions = vqa.conditions_at(shares, (vqa.OURS, *ways, *ANSWER_CONTROLS))
     run.out = out = options.out or Path("out/ask")
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-        settings = {"model": options.model, "data": str(options.data), "seed": options.seed}
+        settings = {"model": options.model, "data": str(options.data), "seed": options.seed, "relevance": relevance}
         same_settings(out / "ask_settings.json", settings)
         answers = vqa.AnswerStore(out / "real_answers.jsonl")
-        eye, questions = vqa.eye_of(options.model, "cpu", "scorer"), (one.question for one in asked)
+        eye, questions = vqa.eye_of(options.model, options.device, relevance), (one.question for one in asked)
         with run.progress(len(asked), "asking") as advance:
             vqa.measure_vqa(
                 eye, questions, conditions, vqa.AskingStyle(READING, "", None, options.seed), answers, advance
             )
-    facts = {"model": options.model, "relevance": "the scorer's", "seed": str(options.seed)}
+    facts = {"model": options.model, "relevance": relevance, "seed": str(options.seed)}
     tables = tables_of(asked, answers, conditions, {**facts, **machine_facts(("torch",))})
     document = {"schema": 1, "tables": [table.to_json() for table in tables]}
-    shown = [vqa.narrow(table) for table in tables]
+    shown = [table if table.title.endswith(SURENESS) else vqa.narrow(table) for table in tables]
     return Report(document, shown, tables[0].facts, page=tables, name="real_ask", mark="ask")
 
 
@@ -776,7 +782,9 @@ def reading_questions(
         entry = rows[int(record.name.rsplit(" ", 1)[1])]
         answer = str(entry.get("answer") or "").strip()
         if answer and answer.lower() not in record.query.lower():
-            question = vqa.Question(record.name, record.image, record.query, (answer,), entry.get("words"))
+            question = vqa.Question(
+                record.name, record.image, record.query, (answer,), entry.get("words"), record.boxes
+            )
             found.setdefault(record.source, []).append(SourceQuestion(record.source, question))
     if not found:
         raise InputError(f"{folder} has no record whose answer is a text to be read; --ask needs some")
@@ -795,7 +803,34 @@ def tables_of(
         names = [one.question.name for one in asked if one.source == source]
         for measure, metric in (("ANLS", vqa.anls), ("exact match", vqa.exact)):
             tables.append(vqa.score_table(f"{source}: {measure}", rescored(answers, metric), names, conditions, facts))
+        tables.append(sureness_table(source, rescored(answers, vqa.exact), names, conditions, facts))
     return tables
+
+
+def sureness_table(
+    source: str,
+    answers: vqa.AnswerStore,
+    names: Sequence[str],
+    conditions: Sequence[vqa.Condition],
+    facts: dict[str, str],
+) -> Table:
+    """How many answers are right among the surest, and how far sureness is from being right (ECE), of full and ours."""
+    rows: list[dict[str, TableCell]] = []
+    whole = vqa.answered(answers, names, conditions)
+    for condition in (one for one in conditions if one.way in (vqa.FULL, vqa.OURS)):
+        found = [answers.rows[name, condition.name] for name in whole]
+        right = np.array([row["score"] for row in found])
+        sure = 1 - np.array([row["uncertainty"] for row in found])
+        order = np.argsort(-sure, kind="stable")
+        row: dict[str, TableCell] = {"way": condition.name}
+        for share in SURE_SHARES:
+            first = right[order[: max(1, round(share * len(right)))]]
+            row[f"of_{round(100 * share)}"] = Quantity.percent(proportion(first))
+        kept = right[sure >= SURE]
+        row |= {"sure": Quantity.percent(proportion(kept)) if len(kept) else None, "sure_n": len(kept)}
+        row["ece"] = Quantity(100 * expected_calibration_error(sure, right), "%")
+        rows.append(row)
+    return Table(f"{source}: {SURENESS}", suite("real")["sureness_columns"], tuple(rows), facts)
 
 
 def rescored(answers: vqa.AnswerStore, metric: Callable[[str, Sequence[str]], float]) -> vqa.AnswerStore:

@@ -157,8 +157,9 @@ def choice(said: str, answers: Sequence[str]) -> float:
 # ----------------------------------------------------------------------------------------------------------------------
 
 SUITE = suite("vqa")
-FULL, OURS, WORDS, SMALLER, CLOSER = "full", "ours", "by its words", "smaller picture", "ours, read larger"
-TIMES: float = SUITE["larger"]
+FULL, OURS, WORDS, SMALLER = "full", "ours", "by its words", "smaller picture"
+BOXES = "around the true boxes"
+BOARD = 64
 CONTROLS = ("uniform", "random", "shuffled")
 WAYS = (OURS, "uniform", SMALLER, "random", "shuffled")
 NAMES: Mapping[str, tuple[str, ...]] = {name: tuple(several) for name, several in SUITE["names"].items()}
@@ -253,13 +254,14 @@ def eye_of(model: str, device: str, relevance: str) -> Callable[[], Eye]:
 
 class Question(NamedTuple):
     """name: of the question in its set. image: bytes or a path. answers: the true ones. words: of the picture, where
-    they are known: the way `by its words` takes them."""
+    they are known: the way `by its words` takes them. boxes: (N, 4) where the answer stands, for `BOXES`."""
 
     name: str
     image: bytes | Path
     text: str
     answers: tuple[str, ...]
     words: Any = None
+    boxes: Sequence[Sequence[float]] | np.ndarray = ()
 
     @property
     def bare(self) -> str:
@@ -347,8 +349,8 @@ class AskingStyle:
                 return eye.ask(asked, keep=1.0, **how)
             finally:
                 eye.set_image(question.image)
-        if condition.way == CLOSER:
-            return eye.ask(asked, budget, strategy=self.strategy or eye.strategy, scale=TIMES, **how)
+        if condition.way == BOXES:
+            how["relevance"] = box_map(*question.boxes)
         if condition.way == WORDS:
             how |= {"words": question.words, "relevance": "words"}
         strategy = self.strategy or eye.strategy
@@ -360,6 +362,15 @@ class AskingStyle:
         else:
             how["strategy"] = strategy
         return eye.ask(asked, budget, **how)
+
+
+def box_map(*boxes: Sequence[float]) -> np.ndarray:
+    """(64, 64) float32: 1 where a box of x0, y0, x1, y1 in 0–1 reaches."""
+    board = np.zeros((BOARD, BOARD), np.float32)
+    for box in boxes:
+        x0, y0, x1, y1 = (np.array(box) * BOARD).tolist()
+        board[int(y0) : max(int(np.ceil(y1)), int(y0) + 1), int(x0) : max(int(np.ceil(x1)), int(x0) + 1)] = 1.0
+    return board
 
 
 def full_tokens(eye: Eye, text: str) -> int:

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arr_coc.core.errors import InputError
 from arr_coc.eye.decoding import LONGEST_ANSWER, Generated, generate_greedily
 from arr_coc.models.base import LeafPrompt
 from arr_coc.models.qwen3_vl.encode import dense_vision_attention, leaf_positions
 from arr_coc.models.tokens.splice import pack, take
 
+from ..statistics import BINS, chance_error, expected_calibration_error
 from .allocations import LEVELS, tree_of
 from .evaluate import FAMILIES, DrawnPictures, evaluation_leaves
 from .mini_model import IMAGE, TURN_END
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from ..classic.scorer import Scorer
 
-BINS = 15
 # What `ask` shows unless told otherwise, and what there is without this library.
 ASKED = (("full", 1.0), ("scorer", 0.25))
 SEED = 20
@@ -68,31 +67,6 @@ def is_right(said: Generated, answer_ids: Tensor) -> Tensor:
     width = max(text.shape[1], answer_ids.shape[1])
     text, truth = (torch.nn.functional.pad(ids, (0, width - ids.shape[1])) for ids in (text, answer_ids))
     return (text == truth).all(1) & ended
-
-
-# ---- expected calibration error -------------------------------------------------------------------------------------
-
-
-def expected_calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = BINS) -> float:
-    """Mean distance of confidence and accuracy over bins of equal mass (as many answers in each, sorted by confidence).
-
-    confidence: (N,) in [0, 1]. right: (N,) bool.
-    """
-    confidence, right = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=np.float64)
-    if confidence.shape != right.shape or not confidence.size:
-        raise InputError(f"a calibration error needs as many outcomes as confidences, got {right.shape}")
-    order = np.argsort(confidence, kind="stable")
-    edges = np.linspace(0, len(order), min(bins, len(order)) + 1).astype(int)[:-1]
-    gaps = np.add.reduceat((confidence - right)[order], edges)
-    return float(np.abs(gaps).sum() / len(order))
-
-
-def chance_error(confidence: np.ndarray, bins: int = BINS, draws: int = 200, seed: int = 0) -> float:
-    """The calibration error that as many answers would show by chance alone if every confidence were exactly true."""
-    generator = np.random.default_rng(seed)
-    confidence = np.asarray(confidence, dtype=np.float64)
-    outcomes = generator.random((draws, len(confidence))) < confidence
-    return float(np.mean([expected_calibration_error(confidence, outcome, bins) for outcome in outcomes]))
 
 
 # ---- the temperature ------------------------------------------------------------------------------------------------
