@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 DATA = ROOT / "docs" / "data"
 BEGIN, END = "<!-- figures: begin -->\n", "<!-- figures: end -->"
 BUDGETS = (64, 32, 16, 8)
+VERSIONS = {"f33fe543e997": "0.2.0", "d5454cccc395": "0.3.0"}  # of `mini`, by the hash that a benchmark wrote
 DOCUMENTS = {"funsd": "scanned forms", "chartqa": "charts"}
 
 
@@ -27,7 +28,8 @@ def percent(row: dict[str, Any], scale: float = 100.0) -> str:
 
 def needle_table() -> list[str]:
     """What `mini` answers from few tokens: ours, the best peer, down-sampling."""
-    rows = json.loads((DATA / "peers.json").read_text(encoding="utf-8"))["rows"]
+    peers = json.loads((DATA / "peers.json").read_text(encoding="utf-8"))
+    rows, version = peers["rows"], VERSIONS[peers["facts"]["weights"]]
     full = next(row for row in rows if row["way"] == "full")
     lines = ["| tokens of 256 | ours | best peer | down-sampling | random |", "|--:|--:|--:|--:|--:|"]
     for budget in BUDGETS:
@@ -38,7 +40,7 @@ def needle_table() -> list[str]:
         shown = [f"**{percent(ours)}**", f"{percent(peer)} ({peer['way']})", percent(even), percent(chance)]
         lines.append(f"| {budget} | " + " | ".join(shown) + " |")
     number = f"{full['n']:,}".replace(",", " ")
-    said = f"Answers of `mini` on Needle World, %, held-out seeds and typefaces, n = {number} a cell"
+    said = f"Answers of `mini` {version} on Needle World, %, held-out seeds and typefaces, n = {number} a cell"
     return [f"{said}; all 256 tokens: {percent(full)}.", "", *lines]
 
 

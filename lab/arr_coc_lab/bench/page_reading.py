@@ -19,12 +19,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from arr_coc.allocation.overlay import overlay
+from arr_coc.eye.decoding import Generated
 from arr_coc.models.tokens.splice import pack, take
 
 from ..statistics import wilson
 from ..train.allocations import coarsest_of
-from ..train.calibration import ASKED, answer_batch, calibration_row, is_right
+from ..train.calibration import ASKED, SaidAnswers, answer_batch, calibration_row, is_right
 from ..train.mini_model import TURN_END
+from ..train.print_world import PrintWorld
 from ..train.reader import picture_loss
 from ..train.reader_examples import ReaderBatch
 from ..train.reader_pages import PageBook
@@ -108,6 +110,26 @@ def read_cell(
         return picture_loss(weights.mini, batch, [leaves], coarsest_of(batch.size) + 1)[1].cpu().numpy(), None
     said = answer_batch(weights.mini, batch.pictures, batch.questions[:, 0].long(), leaves)
     return is_right(said, answers_of(batch)).cpu().numpy(), weights.confidence(said)
+
+
+@torch.inference_mode()
+def print_answers(
+    weights: Weights, world: PrintWorld, number: int, at_once: int = 16, size: tuple[int, int] = (512, 512)
+) -> Iterator[SaidAnswers]:
+    """What `mini` says to one question about each of `number` printed pages, in the cells that are asked aloud."""
+    generator = torch.Generator().manual_seed(world.seed)
+    with weights.reading():
+        for start in range(0, number, at_once):
+            batch = world.render(min(at_once, number - start), size, start)
+            which = torch.arange(start, start + len(batch), device=batch.pictures.device)
+            batch = batch.one_question(which % batch.questions.shape[1])
+            scores = weights.scorer.score(batch.pictures, batch.questions[:, 0].long()).float()
+            for cell in ASKED:
+                leaves = leaves_of(*cell, batch, scores, generator)
+                said = answer_batch(weights.mini, batch.pictures, batch.questions[:, 0].long(), leaves)
+                right = is_right(said, answers_of(batch)).cpu()
+                kept = Generated(said.ids.cpu(), said.logits.cpu(), said.within.cpu())
+                yield SaidAnswers("print", *cell, kept, right)
 
 
 def measure(options: PagesOptions, run: BenchRun) -> Report:

@@ -126,6 +126,10 @@ def calibration(
     n: Annotated[int, typer.Option("--n", help="Validation questions of each family and allocation.")] = 512,
     family: Annotated[list[str] | None, typer.Option(help="Only this family; may be repeated.")] = None,
     seed: Annotated[int, typer.Option(help="Of the validation pictures.")] = 20,
+    print_from: Annotated[
+        Path | None,
+        typer.Option("--print", help="An atlas of type: as many questions about printed pages too (docs/print.md)."),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
@@ -134,6 +138,7 @@ def calibration(
     \b
     Examples:
       arr-coc train calibration --n 64
+      arr-coc train calibration --n 256 --print atlas.npz --device cuda
       arr-coc train calibration --weights runs/ship --device cuda --json | jq .temperature
     """
     from arr_coc.app.cli.console import progress, wait_asleep
@@ -152,14 +157,23 @@ def calibration(
 
     families = chosen_families(family)
     loaded = Weights.load(weights, device)
+    batch_size = BATCH.get(device.split(":")[0], BATCH["cpu"])
+    printed = None
+    if print_from is not None:
+        from ..bench.page_reading import print_answers
+        from ..train.print_world import PrintWorld
+
+        world = PrintWorld(print_from, device, seed, split="val")
+        printed = print_answers(loaded, world, n * len(families), batch_size)
     with progress(families, "asking about", hidden=as_json) as advance:
         found = calibrate(
             *(loaded.mini, loaded.scorer),
             families=families,
             number=n,
             seed=seed,
-            batch_size=BATCH.get(device.split(":")[0], BATCH["cpu"]),
+            batch_size=batch_size,
             advance=advance,
+            more=printed or (),
         )
     rest = {name: value for name, value in found.items() if name not in ("temperature", "levels")}
     path = Calibration(found["temperature"], found["levels"]).write(part_folder(MINI, weights), **rest)

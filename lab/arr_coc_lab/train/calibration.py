@@ -7,9 +7,9 @@ loss, a proper score), fitted on validation seeds; the test split is never touch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +36,16 @@ if TYPE_CHECKING:
 ASKED = (("full", 1.0), ("scorer", 0.25))
 SEED = 20
 COLDEST, HOTTEST = 0.1, 20.0
+
+
+class SaidAnswers(NamedTuple):
+    """What was said to a batch of questions. right: (B,) bool."""
+
+    family: str
+    strategy: str
+    keep: float
+    said: Generated
+    right: Tensor
 
 
 # ---- answers --------------------------------------------------------------------------------------------------------
@@ -113,29 +123,31 @@ def calibrate(
     families: Sequence[str] = FAMILIES,
     cells: Sequence[tuple[str, float]] = ASKED,
     advance: Callable[[str], None] = lambda family: None,
+    more: Iterable[SaidAnswers] = (),
     **how: Any,
 ) -> dict[str, Any]:
     """Fit the one temperature on questions of every family in every cell; returns a JSON-ready dictionary.
 
-    how: of `DrawnPictures`; 512 of each family, of the validation split, unless told otherwise.
+    how: of `DrawnPictures`; 512 of each family, of the validation split, unless told otherwise. more: answers from
+    another world, which count as much as each of these.
     "temperature" and "levels" are what calibration.json needs; "rows" (by family and cell) and "overall" say how well
     it fits, on the same questions.
     """
     shown = replace(DrawnPictures(512, seed=SEED, split="validation"), **how)
-    found: list[tuple[str, str, float, Generated, Tensor]] = []
+    found: list[SaidAnswers] = []
     for family in families:
         advance(family)
-        for strategy, keep, said, right in _answers(model, scorer, family, cells, shown):
-            found.append((family, strategy, keep, said, right))
+        found += (SaidAnswers(family, *one) for one in _answers(model, scorer, family, cells, shown))
+    found += more
     temperature = fit_temperature([said for *_, said, _ in found], [right for *_, right in found])
 
-    def row(chosen: list[tuple[str, str, float, Generated, Tensor]]) -> dict[str, Any]:
+    def row(chosen: list[SaidAnswers]) -> dict[str, Any]:
         before, after = (
             torch.cat([said.confidence(heat) for *_, said, _ in chosen]).cpu().numpy() for heat in (1.0, temperature)
         )
         return calibration_row((before, after), torch.cat([right for *_, right in chosen]).cpu().numpy())
 
-    groups: dict[tuple[str, str, float], list[tuple[str, str, float, Generated, Tensor]]] = {}
+    groups: dict[tuple[str, str, float], list[SaidAnswers]] = {}
     for one in found:
         groups.setdefault(one[:3], []).append(one)
     return {
@@ -147,7 +159,7 @@ def calibrate(
             "size": list(shown.size),
             "n": shown.number,
             "cells": [list(cell) for cell in cells],
-            "families": list(families),
+            "families": list(dict.fromkeys(one.family for one in found)),
         },
         "bins": f"{BINS} of equal mass",
         "rows": [
