@@ -114,7 +114,6 @@ def test_calibrating_gives_what_the_file_needs(tmp_path):
 
 
 def test_printed_pages_are_fitted_with_the_rest(tmp_path):
-    """One temperature for both worlds: other answers of the second make it another."""
     weights = Weights.load(tiny_weights(tmp_path))
     printed = list(print_answers(weights, PrintWorld(None, "cpu", 3, split="val"), 3, 2, (128, 128)))
     how = {"families": ("cards",), "number": 2, "size": (128, 128)}
@@ -122,7 +121,9 @@ def test_printed_pages_are_fitted_with_the_rest(tmp_path):
     assert [(row["family"], row["n"]) for row in found["rows"]] == [("cards", 2)] * 2 + [("print", 3)] * 2
     assert found["fitted_on"]["families"] == ["cards", "print"]
     right = [one._replace(right=torch.ones_like(one.right)) for one in printed]
-    assert calibrate(weights.mini, weights.scorer, more=right, **how)["temperature"] != found["temperature"]
+    overall = calibrate(weights.mini, weights.scorer, more=right, **how)["overall"]
+    assert (found["overall"]["n"], overall["n"]) == (10, 10)
+    assert overall["accuracy"] == pytest.approx(found["overall"]["accuracy"] + 0.6)
 
 
 @needs_weights

@@ -25,10 +25,10 @@ LEAST, MOST = 0.25, 3.0  # that `auto` may choose
 LARGEST = 4.0  # that a caller may fix
 STEPS = 2.0 ** (np.arange(-8, 7) / 4)  # scales that are tried, a quarter of an octave apart
 # What another scale must be read better than the picture as it is, before it is taken: sizing anew costs sharpness.
-WORTH = 1.15
+WORTH = 1.4
 NEARLY = 0.97  # of the best scale's reading: the one nearest to 1 that has so much is taken
 FOCUS = 2.0  # power of the relevance by which letters count
-COARSELY = 0.8  # what is read of letters that are seen one level coarser
+COARSELY = 0.2  # what is read of letters that are seen one level coarser
 APART = 1.6  # what the question needs must be seen so many times as large as the rest for level −1
 PLACES = 24  # along a row of letters at which its relevance is asked
 LEAST_GAIN = 0.5  # of a finest cell whose letters are read as well at half the size
