@@ -27,10 +27,8 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -39,144 +37,38 @@ import transformers
 from torch import Tensor
 
 from arr_coc.allocation.allocate_batch import allocate_batch
-from arr_coc.allocation.request import Request
-from arr_coc.eye.decoding import Prefilled, StockSpeaker, end_tokens, greedy_steps, lean_prompt, prefill
-from arr_coc.models.attachment_plan import PromptPlan, Settings, plan_prompt
+from arr_coc.eye.decoding import StockSpeaker, end_tokens, greedy_steps
+from arr_coc.eye.timing import (
+    CELL,
+    KEEPS,
+    MODELS,
+    NEW_TOKENS,
+    SOURCES,
+    TINY,
+    GpuCase,
+    Stopwatch,
+    build,
+    time_way,
+    time_ways,
+)
+from arr_coc.models.attachment_plan import PromptPlan
 from arr_coc.models.base import Realized
-from arr_coc.models.glance import Glance
-from arr_coc.models.qwen3_vl.adapter import Qwen3VL
-from arr_coc.models.qwen3_vl.encode import VisualTokens, dense_vision_attention, encode_leaves
+from arr_coc.models.qwen3_vl.encode import VisualTokens, dense_vision_attention
 from arr_coc.models.qwen3_vl.graph import Graphs
 from arr_coc.models.tokens.depth import DepthRouting
 from arr_coc.models.tokens.merge import members_of_allocations, plan_members
-from arr_coc.models.tokens.patches import LeafBatch, gather_leaf_patches, mip_pyramid
-from arr_coc_lab.bench.machine import call_milliseconds, median_milliseconds
+from arr_coc.models.tokens.patches import LeafBatch
 
-CELL, MAP_SIDE, TEXT_TOKENS, NEW_TOKENS = 32, 64, 40, 32
-KEEPS = (1 / 4, 1 / 8)
 CASES = ("1024x1", "1024x8", "2048x1", "2048x8")
-SOURCES = ("map", "scorer", "glance")
 STAGES = ("search", "vision", "prefill", "total")
-PROCESSOR: Any = SimpleNamespace(
-    image_processor=SimpleNamespace(do_normalize=True, image_mean=[0.5] * 3, image_std=[0.5] * 3), tokenizer=None
-)
-QUESTION = "What does the red sign say?"
 
 
-def text_shape(
-    hidden: int, inner: int, layers: int, heads: int, vocabulary: int = 151936, head: int = 128
-) -> dict[str, Any]:
-    section = [head // 2 - 2 * (head * 5 // 32), head * 5 // 32, head * 5 // 32]
-    return {
-        "vocab_size": vocabulary,
-        "hidden_size": hidden,
-        "intermediate_size": inner,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": min(heads, 8),
-        "head_dim": head,
-        "rope_parameters": {
-            "rope_type": "default",
-            "rope_theta": 5e6,
-            "mrope_section": section,
-            "mrope_interleaved": True,
-        },
-    }
-
-
-def vision_shape(depth: int, hidden: int, inner: int, out: int, heads: int, planes: list[int]) -> dict[str, Any]:
-    sizes = {"depth": depth, "hidden_size": hidden, "intermediate_size": inner, "num_heads": heads}
-    return {**sizes, "out_hidden_size": out, "deepstack_visual_indexes": planes}
-
-
-MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "2B": (text_shape(2048, 6144, 28, 16), vision_shape(24, 1024, 4096, 2048, 16, [5, 11, 17])),
-    "8B": (text_shape(4096, 12288, 36, 32), vision_shape(27, 1152, 4304, 4096, 16, [8, 16, 24])),
-}
-TINY = {"tiny": (text_shape(64, 128, 4, 4, 256, 32), vision_shape(4, 64, 128, 64, 4, [0, 1, 2]))}
-
-
-def build(shape: tuple[dict[str, Any], dict[str, Any]], device: torch.device, dtype: torch.dtype) -> Any:
-    config = transformers.Qwen3VLConfig(text_config=shape[0], vision_config=shape[1])
-    config.image_token_id = shape[0]["vocab_size"] - 1
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        with device:
-            return transformers.Qwen3VLForConditionalGeneration(config).eval()
-    finally:
-        torch.set_default_dtype(before)
-
-
-class Stopwatch:
-    """Median milliseconds of a call, by CUDA events where there are any."""
-
-    def __init__(self, device: torch.device, seconds: float, least: int = 3) -> None:
-        self.cuda = device.type == "cuda"
-        self.seconds = seconds
-        self.least = least
-
-    def __call__(self, work: Callable[[], Any]) -> float:
-        first = call_milliseconds(work, self.cuda)
-        # A second warm-up where it is cheap; what takes half a second has warmed up by itself.
-        typical = call_milliseconds(work, self.cuda) if first < 500 and self.least > 1 else first
-        runs = max(self.least, min(15, int(1000 * self.seconds / max(typical, 1e-3))))
-        return median_milliseconds(work, runs, self.cuda, warm_up=0)
-
-
-class GpuCase:
-    """One model, one picture size, one batch: the stages, each a function of what the stage before it gave."""
-
-    def __init__(self, model: Any, side: int, batch: int, device: torch.device, sources: Sequence[str]) -> None:
-        self.model, self.side, self.batch, self.device = model, side, batch, device
-        self.rows = side // CELL
-        self.full = self.rows**2
-        self.backbone = Qwen3VL()
-        random = torch.Generator(device=device).manual_seed(side + batch)
-        self.pictures = torch.rand(batch, 3, side, side, generator=random, device=device) * 2 - 1
-        self.maps = list((torch.rand(batch, MAP_SIDE, MAP_SIDE, generator=random, device=device) ** 4).cpu().numpy())
-        self.image = model.config.image_token_id
-        self.inputs = self.processed(self.pictures)
-        every = {"map": self.maps, "scorer": "scorer", "glance": Glance()}
-        self.sources = {name: every[name] for name in sources}
-
-    def processed(self, pictures: Tensor) -> dict[str, Tensor]:
-        """What the processor gives: patches of the whole picture, and a prompt with a placeholder for each cell."""
-        rows, cols = pictures.shape[2] // CELL, pictures.shape[3] // CELL
-        places = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(cols), indexing="ij"), -1).view(-1, 2)
-        leaves = F.pad(places, (0, 1)).to(self.device).expand(len(pictures), -1, -1)
-        batch = LeafBatch.equal(leaves, (rows, cols), 1)
-        patches = gather_leaf_patches(mip_pyramid(pictures, 1, CELL), batch.leaves, batch.owner)
-        grid = torch.tensor([[1, 2 * rows, 2 * cols]] * len(pictures))
-        ids = self.prompt(rows * cols)
-        shown = {"pixel_values": patches, "image_grid_thw": grid}
-        return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **shown}
-
-    def prompt(self, tokens: int) -> Tensor:
-        ids = torch.ones(self.batch, tokens + TEXT_TOKENS, dtype=torch.long, device=self.device)
-        ids[:, 4 : 4 + tokens] = self.image
-        return ids
-
-    def plan(self, source: Any, tokens: int) -> PromptPlan:
-        settings = Settings(Request(tokens), query=QUESTION, relevance=source)
-        return plan_prompt(self.backbone, self.model, PROCESSOR, self.inputs, settings)
-
-    def realize(self, plan: PromptPlan, tower: Any = None) -> Realized:
-        return self.backbone.realize(self.model, self.inputs, plan.allocations, **plan.options, tower=tower)
+class FoveateCase(GpuCase):
+    """With the ways that only this benchmark compares."""
 
     def realize_by_depth(self, plan: PromptPlan) -> Realized:
         routing = {"relevance": plan.relevance, "depth": DepthRouting(early=True)}
         return self.backbone.realize(self.model, self.inputs, plan.allocations, **plan.options, **routing)
-
-    def encode(self, inputs: dict[str, Tensor], tower: Any = None) -> Realized:
-        """Every cell of the pictures through the encoder, and the prompt as it is."""
-        rows, cols = (inputs["image_grid_thw"][0, 1:] // 2).tolist()
-        places = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(cols), indexing="ij"), -1).view(-1, 2)
-        batch = LeafBatch.equal(
-            F.pad(places, (0, 1)).to(self.device).expand(self.batch, -1, -1).contiguous(), (rows, cols), 1
-        )
-        run = partial(encode_leaves, self.model) if tower is None else tower
-        return self.backbone.splice(self.model, inputs, batch, run(inputs["pixel_values"], batch))
 
     def resized(self, tokens: int) -> dict[str, Tensor]:
         rows = round(tokens**0.5)
@@ -191,16 +83,6 @@ class GpuCase:
         few = VisualTokens(plan.apply(tokens.embeds), tuple(plan.apply(plane) for plane in tokens.planes))
         return self.backbone.splice(self.model, self.inputs, LeafBatch.of(allocations, self.device), few)
 
-    def first(self, realized: Realized) -> Prefilled:
-        return prefill(self.model, lean_prompt(realized))
-
-    def first_by_graph(self, realized: Realized, graphs: Graphs) -> Any:
-        return next(self.steps_by_graph(realized, graphs))
-
-    def steps_by_graph(self, realized: Realized, graphs: Graphs) -> Any:
-        speaker = graphs.speaker(lean_prompt(realized), NEW_TOKENS)
-        return greedy_steps(speaker, [], NEW_TOKENS, check_every=8)
-
     def decode(self, realized: Realized, graphs: Graphs | None) -> Tensor:
         """An answer of NEW_TOKENS tokens, from a prompt that is encoded already: (B, NEW_TOKENS)."""
         if graphs is None:
@@ -211,47 +93,21 @@ class GpuCase:
         return torch.stack([ids for ids, _ in steps], 1)
 
 
-def measure(case: GpuCase, watch: Stopwatch, graphs: Graphs | None) -> list[dict[str, Any]]:
-    """All ways and shares of one case. Every total is measured from end to end, not added up."""
-    rows: list[dict[str, Any]] = []
-
-    def record(
-        way: str,
-        keep: float,
-        search: Callable[[], Any],
-        see: Callable[[Any], Realized],
-        first: Callable[[Realized], Any] = case.first,
-    ) -> None:
-        found = search()
-        realized = see(found)
-        rows.append(
-            {
-                "way": way,
-                "keep": keep,
-                "tokens": int((realized.inputs["input_ids"] == case.image).sum()) // case.batch,
-                "search": watch(search),
-                "vision": watch(lambda: see(found)),
-                "prefill": watch(lambda: first(realized)),
-                "total": watch(lambda: first(see(search()))),
-            }
-        )
-
-    captured = [] if graphs is None else [(" + graph", graphs.tower, partial(case.first_by_graph, graphs=graphs))]
-    for name, tower, first in [("", None, case.first), *captured]:
-        record("full" + name, 1.0, lambda: case.inputs, partial(case.encode, tower=tower), first)
-        for keep in KEEPS:
-            count = round(case.full * keep)
-            for way, source in case.sources.items():
-                record(way + name, keep, partial(case.plan, source, count), partial(case.realize, tower=tower), first)
+def measure(case: FoveateCase, watch: Stopwatch, graphs: Graphs | None) -> list[dict[str, Any]]:
+    """All ways and shares of one case."""
+    rows = time_ways(case, watch, graphs)
     for keep in KEEPS:
         count = round(case.full * keep)
-        record("depth", keep, partial(case.plan, case.maps, count), case.realize_by_depth)
-        record("resize", keep, partial(case.resized, count), case.encode)
-        record("after", keep, lambda: case.inputs, lambda given, n=count: case.merged(case.encode(given), n))
+        others = {
+            "depth": (partial(case.plan, case.maps, count), case.realize_by_depth),
+            "resize": (partial(case.resized, count), case.encode),
+            "after": (lambda: case.inputs, lambda given, n=count: case.merged(case.encode(given), n)),
+        }
+        rows += (time_way(case, watch, (way, keep), (*stages, case.first)) for way, stages in others.items())
     return rows
 
 
-def decoding(case: GpuCase, watch: Stopwatch, graphs: Graphs | None) -> list[dict[str, Any]]:
+def decoding(case: FoveateCase, watch: Stopwatch, graphs: Graphs | None) -> list[dict[str, Any]]:
     """Tokens a second of an answer, the prompt's own time taken off, after the full picture and a quarter of it."""
     rows = []
     prompts = {"full": case.encode(case.inputs), "map": case.realize(case.plan(case.maps, round(case.full / 4)))}
@@ -344,7 +200,6 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     started, results, left_out = time.perf_counter(), [], []
     for name, shape in shapes.items():
         model = build(shape, device, dtype)
-        model.generation_config.eos_token_id = None  # random weights end an answer anywhere
         with dense_vision_attention(model):
             for side, batch in cases:
                 spent = time.perf_counter() - started
@@ -352,7 +207,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
                 if spent + longest > options.seconds:
                     left_out.append(f"{name} {side}² batch {batch}")
                     continue
-                case = GpuCase(model, side, batch, device, options.sources)
+                case = FoveateCase(model, side, batch, device, options.sources)
                 graphs = None if options.no_graph or batch > 1 else Graphs(model)
                 rows, answers = measure(case, watch, graphs), decoding(case, watch, graphs)
                 took = time.perf_counter() - started - spent

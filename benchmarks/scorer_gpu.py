@@ -11,8 +11,8 @@ from __future__ import annotations
 import torch
 
 from arr_coc.core.folders import SCORER, part_folder
+from arr_coc.eye.timing import median_milliseconds
 from arr_coc.relevance.scorer.source import gpu_scorer, load_scorer
-from arr_coc_lab.bench.machine import median_milliseconds
 
 CASES = ((1, 512), (1, 1024), (16, 1024), (1, 2048), (8, 2048))
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 
+from arr_coc.eye.timing import median_milliseconds
 from arr_coc.sensing.batch import sense
 from arr_coc.sensing.pyramid import pyramid
-from arr_coc_lab.bench.machine import median_milliseconds
 
 
 def measure(batch: int, side: int, device: torch.device, repeats: int) -> list[dict[str, object]]:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from arr_coc.app.cli import main
+from arr_coc.eye.timing import advice_of
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "foveate_gpu.py"
 
 
@@ -30,3 +33,25 @@ def test_tiny_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for line in printed if line.startswith("|")]
     assert printed[-len(lines) :] == lines, "the table comes last"
     assert len(lines) == 2 + sum(len(case["rows"]) for case in report["results"])
+
+
+def test_doctor_times_a_device_and_says_what_to_set(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--device", "cpu", "--json"])
+    assert not ended.value.code
+    speed = json.loads(capsys.readouterr().out)["speed"]
+    (case,) = speed["cases"]
+    assert {row["way"]: row["tokens"] for row in case["rows"]} == {"full": 16, "map": 4, "scorer": 4, "glance": 4}
+    assert all(row["total"] > 0 for row in case["rows"])
+    assert len(speed["advice"]) == 1
+
+
+def test_advice_is_by_the_fastest_rows():
+    def case(**milliseconds):
+        return {"side": 64, "rows": [{"way": way.replace("_", " + "), "total": ms} for way, ms in milliseconds.items()]}
+
+    (line,) = advice_of([case(full=30, full_graph=20, map=1, scorer=15, glance=12, scorer_graph=10, glance_graph=14)])
+    assert "2.0 times as fast" in line
+    assert 'relevance="scorer", graphs=True' in line
+    (line,) = advice_of([case(full=10, map=5, scorer=15, glance=12)])
+    assert "all tokens are as fast" in line

@@ -84,28 +84,6 @@ def time_in_turns(works: Sequence[Callable[[], object]], repeats: int, warm_up: 
     return [Timing.of(found) for found in seconds]
 
 
-def call_milliseconds(work: Callable[[], object], cuda: bool) -> float:
-    """One call, by events of the GPU where it works there."""
-    if not cuda:
-        started = perf_counter()
-        work()
-        return 1000 * (perf_counter() - started)
-    import torch
-
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    first.record()
-    work()
-    last.record()
-    last.synchronize()
-    return first.elapsed_time(last)
-
-
-def median_milliseconds(work: Callable[[], object], repeats: int, cuda: bool, warm_up: int = 3) -> float:
-    """The median of `repeats` calls, after `warm_up` calls that do not count."""
-    taken = [call_milliseconds(work, cuda) for _ in range(warm_up + repeats)]
-    return median(taken[warm_up:])
-
-
 @contextmanager
 def processors(number: int) -> Generator[int]:
     """Use this many processors and threads, here and in child processes; yields how many there really are."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -98,21 +98,31 @@ class Finding:
 
 
 def command(
+    device: Annotated[
+        str | None, typer.Option(help="Also measure what this device gives, in a minute: cuda, cuda:1, cpu.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> int:
     """What is installed, what works, and what is missing for which feature.
 
     Takes a moment: nothing is imported, no network is asked. Exits with 2 where the library itself lacks something.
+    With --device a Qwen3-VL of random weights (2B; tiny on a processor) is timed: all tokens, and a quarter of them by
+    a map that is given, by the scorer and by the model's own glance.
 
     \b
     Examples:
       arr-coc doctor
+      arr-coc doctor --device cuda
       arr-coc doctor --json | jq '.findings[] | select(.works == false)'
     """
-    findings = [*(examine(feature) for feature in FEATURES), *weights(), *photo_parts(), segments(), opencv(), device()]
+    findings = [*(examine(feature) for feature in FEATURES), *weights(), *photo_parts(), segments(), opencv(), driver()]
     code = 0 if all(one.works for one in findings if one.core) else USAGE_ERROR
+    if device is not None and not as_json:
+        say(f"measuring {device}, about a minute")
+    timed = None if device is None else timed_card(device)
     if as_json:
-        print_json({"machine": machine(), "findings": [asdict(one) for one in findings], "settings": settings()})
+        told = {"machine": machine(), "findings": [asdict(one) for one in findings], "settings": settings()}
+        print_json(told if timed is None else {**told, "speed": timed})
         return code
     rows = [
         (one.feature, "works" if one.works else "MISSING" if one.core else "missing", one.detail, one.remedy)
@@ -122,7 +132,33 @@ def command(
     show(table("What works here", columns, rows, narrow=True))
     say(*(f"{key}: {value}" for key, value in machine().items()))
     say(*(f"settings: {path}" for path in settings()))
+    if timed is not None:
+        show_card(timed)
     return code
+
+
+def timed_card(device: str) -> dict[str, Any]:
+    """What `time_card` measured; one line where the device or torch is missing."""
+    from ...looking import check_device
+
+    check_device(device)
+    from ...eye.timing import time_card
+
+    return time_card(device)
+
+
+def show_card(timed: dict[str, Any]) -> None:
+    """A row for each way and size, and what to set."""
+    rows = []
+    for case in timed["cases"]:
+        full = case["rows"][0]["total"]
+        for row in case["rows"]:
+            stages = [f"{row[stage]:.1f}" for stage in ("search", "vision", "prefill", "total")]
+            rows.append((f"{case['side']}²", row["way"], str(row["tokens"]), *stages, f"{full / row['total']:.2f}"))
+    names = ("picture", "way", "tokens", "search", "vision", "prefill", "ms in all", "× full")
+    columns = {name: "left" if place < 2 else "right" for place, name in enumerate(names)}
+    show(table(f"{timed['model']}, random weights, on {timed['device']}, milliseconds", columns, rows, narrow=True))
+    say(*timed["advice"], *(f"left out, the time was over: {one}" for one in timed["left_out"]))
 
 
 def examine(feature: Feature) -> Finding:
@@ -188,10 +224,10 @@ def opencv() -> Finding:
     return Finding("superpixels", not rivals, detail, remedy)
 
 
-def device() -> Finding:
+def driver() -> Finding:
     """By what the driver leaves on the disk: importing torch to ask takes seconds."""
-    driver, build = Path("/dev/nvidiactl").exists(), number("torch")
-    if not driver:
+    loaded, build = Path("/dev/nvidiactl").exists(), number("torch")
+    if not loaded:
         return Finding("CUDA", False, "no NVIDIA driver is loaded")
     if build.endswith("+cpu"):
         return Finding("CUDA", False, f"torch {build} is built for processors", "install torch for CUDA")
