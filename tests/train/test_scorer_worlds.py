@@ -9,8 +9,17 @@ import torch
 from PIL import Image
 
 from arr_coc.core.alphabet import IDS, decode
-from arr_coc_lab.train.scorer_worlds import draw_lessons, laid_up, needle_shelf, with_additions
-from arr_coc_lab.train.train_reading import coverage, losses, total
+from arr_coc_lab.train.print_world import PrintWorld
+from arr_coc_lab.train.scorer_worlds import (
+    MOST_CHARACTERS,
+    _most_characters,
+    draw_lessons,
+    laid_up,
+    needle_shelf,
+    print_shelf,
+    with_additions,
+)
+from arr_coc_lab.train.train_reading import ReadingOptions, ReadingTraining, coverage, losses, total
 from arr_coc_lab.worlds.pages.page import DrawnPage
 
 
@@ -35,6 +44,49 @@ def test_letters_stand_where_there_is_ink():
     # One block further they do not.
     moved = written.roll(5, 1)
     assert (contrast * moved).sum() / moved.sum() < 0.7 * (contrast * written).sum() / written.sum()
+
+
+def print_world():
+    return print_shelf(PrintWorld(None, "cpu", 3, smallest=8.0), (256, 192), 4)
+
+
+def test_printed_pages_are_laid_up_with_their_letters_and_questions():
+    shelved = print_world()
+    assert shelved.pictures.sizes.tolist() == [[256, 192]] * 4
+    assert set(shelved.page.tolist()) <= set(range(4))
+    assert len(shelved.page) >= 6
+    assert (shelved.boxes[:, 0, 2:] > shelved.boxes[:, 0, :2]).all()
+    assert shelved.boxes[..., 2].max() <= 192
+    drawn = lessons(shelved, number=16, canvas=256, zoom=(1.0, 1.0))
+    written = drawn.letters[:, 1:].any(1).float()
+    grey = drawn.pictures.mean(1).unfold(1, 8, 8).unfold(2, 8, 8)
+    contrast = grey.amax((-1, -2)) - grey.amin((-1, -2))
+    assert (contrast * written).sum() / written.sum() > 1.5 * contrast.mean()
+    # The letters of an answer stand in its box.
+    cells = drawn.letters[:, 1:].any(1).unfold(1, 4, 4).unfold(2, 4, 4).any(-1).any(-1)
+    assert (cells & (drawn.answer > 0)).flatten(1).any(1).float().mean() > 0.9
+
+
+def test_a_page_keeps_letters_of_all_of_it_where_it_has_too_many():
+    place = torch.stack([torch.arange(9000.0), torch.zeros(9000), torch.ones(9000)], -1)[None]
+    place[:, ::3] = -1e6
+    kept = _most_characters(place)[0, :, 0]
+    assert len(kept) == MOST_CHARACTERS
+    assert (kept >= 0).all()
+    assert (kept.diff() > 0).all()
+    assert kept[-1] > 8900
+
+
+def test_printed_pages_take_their_share_of_every_batch():
+    training = object.__new__(ReadingTraining)
+    training.pages = [print_world()] * 3
+    training.options = ReadingOptions(print="needle")
+    assert training.counts(7) == [3, 2, 2]
+    training.options = ReadingOptions(print="needle", pages="packs", print_share=0.6)
+    assert training.counts(10) == [4, 3, 3]
+    training.pages = training.pages[:1]
+    training.options = ReadingOptions(pages="packs")
+    assert training.counts(10) == [10]
 
 
 def test_every_answer_lies_in_its_crop_and_its_letters_in_the_answer():

@@ -126,7 +126,7 @@ class PrintWorld:
         """Pictures `start` … with three questions each."""
         with torch.autocast(self.device.type, enabled=False):
             draws, printed = self.printed(number, size, start)
-            asked = self._asked(draws, printed, size)
+            asked = self.asked(draws, printed, size)
             rows, cols = size[0] // CELL, size[1] // CELL
             classes = len(CELL_CLASSES) - FIRST_COLOUR
             things = torch.full((number, rows, cols, classes), UNKNOWN, dtype=torch.uint8, device=self.device)
@@ -191,7 +191,7 @@ class PrintWorld:
         )
         return draws, Printed(pixels, sheet, runs, runs.extent(self.atlas), glyphs, family, wear)
 
-    def _asked(self, draws: FloatDraws, printed: Printed, size: tuple[int, int]) -> list[Asked]:
+    def asked(self, draws: FloatDraws, printed: Printed, size: tuple[int, int]) -> list[Asked]:
         """Three questions about every picture; where fewer can be asked, the first one again."""
         facts, runs = printed.sheet.facts, printed.runs
         answer = spans(runs, printed.extent, facts.answer, facts.answer_from, facts.answer_words)

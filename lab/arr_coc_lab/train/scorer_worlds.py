@@ -1,6 +1,6 @@
-"""What the reading scorer is taught on: Needle World and pages, as batches of one shape on one device.
+"""What the reading scorer is taught on: Needle World, pages and print, as batches of one shape on one device.
 
-Both worlds are laid up once: pictures as bytes, characters with their places, questions with the boxes of their answers
+All worlds are laid up once: pictures as bytes, characters with their places, questions with the boxes of their answers
 and of what identifies them. A batch is then crops by indexing and one `grid_sample`. Its shape never changes within a
 stage, because every new shape costs a new plan of each convolution.
 """
@@ -8,7 +8,7 @@ stage, because every new shape costs a new plan of each convolution.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from glob import glob
 
@@ -21,10 +21,12 @@ from arr_coc.core.alphabet import QUESTION, lower_case, question_row
 from arr_coc.core.errors import InputError
 from arr_coc.relevance.scorer.reading_scorer import CELL
 
+from ..worlds.needle.renderer import Asked
 from ..worlds.pages.pack import decoded, read_pack
 from ..worlds.pages.page import DrawnPage
 from .allocations import box_cover
-from .pictures import every_family
+from .pictures import Glyphs, TrainingBatch, every_family
+from .print_world import PrintWorld
 from .prompts import ADDITIONS
 
 Uniform = Callable[..., Tensor]  # shape → numbers in [0, 1)
@@ -135,23 +137,58 @@ def extent_of(boxes: Tensor, contexts: Tensor) -> Tensor:
 @torch.no_grad()
 def needle_shelf(size: int, number: int, seed: int, device: torch.device | str, split: str = "train") -> Shelf:
     """`number` Needle pictures of size² in equal parts of every family, with one question each."""
-    parts = []
     at_once = max(1, min(256, 256 * 512 * 512 // size**2))
-    for batch in every_family(number, (size, size), seed, split, device=device, at_once=at_once):
-        character = lower_case(batch.glyphs.character)
-        place = torch.stack([batch.glyphs.x, batch.glyphs.y, character], -1).float()
-        place = torch.where((character > 0)[..., None], place, -1e6)
-        questions = F.pad(lower_case(batch.question_ids), (0, QUESTION - batch.question_ids.shape[1]))
-        boxes, contexts = (
-            value * mask[..., None] * size
-            for value, mask in ((batch.boxes, batch.box_mask), (batch.ctx_boxes, batch.ctx_mask))
-        )
-        parts.append((batch.pictures, place, questions.to(torch.uint8), boxes, contexts))
-    most = max(part[1].shape[1] for part in parts)
-    characters = torch.cat([F.pad(part[1], (0, 0, 0, most - part[1].shape[1]), value=-1e6) for part in parts])
-    pixels, questions, boxes, contexts = (torch.cat([part[index] for part in parts]) for index in (0, 2, 3, 4))
-    numbers = torch.arange(len(pixels), device=device)
-    return Shelf(Stack.of_equal(pixels), characters, numbers, questions, boxes, contexts)
+    batches = every_family(number, (size, size), seed, split, device=device, at_once=at_once)
+    return _drawn_shelf((batch.pictures, batch.glyphs, [batch]) for batch in batches)
+
+
+@torch.no_grad()
+def print_shelf(world: PrintWorld, size: tuple[int, int], number: int) -> Shelf:
+    """`number` printed pages of one size, with three questions each."""
+    at_once = max(1, min(64, 64 * 512 * 512 // (size[0] * size[1])))
+
+    def drawn() -> Iterator[tuple[Tensor, Glyphs, Sequence[Asked]]]:
+        for start in range(0, number, at_once):
+            draws, printed = world.printed(min(at_once, number - start), size, start)
+            yield printed.pixels, printed.glyphs, world.asked(draws, printed, size)
+
+    return _drawn_shelf(drawn())
+
+
+def _drawn_shelf(drawn: Iterable[tuple[Tensor, Glyphs, Sequence[Asked | TrainingBatch]]]) -> Shelf:
+    """Batches of (B, 3, H, W) pictures of one size, with their letters, and with as many lists of questions as each
+    picture has; boxes in 0–1 of the picture."""
+    pictures, letters, asked = [], [], []
+    for pixels, glyphs, questions in drawn:
+        first = sum(map(len, pictures))
+        pictures.append(pixels)
+        character = lower_case(glyphs.character)
+        place = torch.stack([glyphs.x, glyphs.y, character], -1).float()
+        letters.append(_most_characters(torch.where((character > 0)[..., None], place, -1e6)))
+        scale = torch.tensor([pixels.shape[3], pixels.shape[2]] * 2, device=pixels.device)
+        numbers = torch.arange(first, first + len(pixels), device=pixels.device)
+        for one in questions:
+            text = F.pad(lower_case(one.question_ids), (0, QUESTION - one.question_ids.shape[1])).to(torch.uint8)
+            boxes, contexts = (
+                value * mask[..., None] * scale
+                for value, mask in ((one.boxes, one.box_mask), (one.ctx_boxes, one.ctx_mask))
+            )
+            kept = one.box_mask.any(1)
+            asked.append([value[kept] for value in (numbers, text, boxes, contexts)])
+    most = max(part.shape[1] for part in letters)
+    characters = torch.cat([F.pad(part, (0, 0, 0, most - part.shape[1]), value=-1e6) for part in letters])
+    return Shelf(Stack.of_equal(torch.cat(pictures)), characters, *map(torch.cat, zip(*asked, strict=True)))
+
+
+def _most_characters(place: Tensor) -> Tensor:
+    """(B, G, 3) → those that are there first, at most `MOST_CHARACTERS`, evenly taken of what is there."""
+    there = place[..., 0] >= 0
+    if place.shape[1] <= MOST_CHARACTERS:
+        return place
+    rank = (there.cumsum(1) - 1) * MOST_CHARACTERS / there.sum(1, keepdim=True).clamp_min(MOST_CHARACTERS)
+    fresh = there & (rank.floor() != F.pad(rank, (1, -1), value=-1.0).floor())
+    order = torch.where(fresh, 0, 1).argsort(dim=1, stable=True)[:, :MOST_CHARACTERS]
+    return torch.where(fresh[..., None], place, -1e6).gather(1, order[..., None].expand(-1, -1, 3))
 
 
 def page_shelf(pattern: str, device: torch.device | str) -> Shelf:

@@ -1,6 +1,7 @@
-"""`arr-coc train reading`: the scorer that reads, taught on Needle World and pages together, from boxes.
+"""`arr-coc train reading`: the scorer that reads, taught on Needle World, pages and print together, from boxes.
 
     python -m arr_coc_lab.train.train_reading --pages 'packs/train-*' --aside 'packs/val-*' --seconds 1000 --out OUT
+    python -m arr_coc_lab.train.train_reading --print atlas.npz --start SCORER --seconds 900 --out OUT
 
 Small canvases zoomed in first, then larger ones, earlier ones coming back: a scorer that cannot read learns nothing
 from a whole page. Three losses: which cells (as a distribution and one by one), and which letters stand in each block.
@@ -24,8 +25,9 @@ from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 from .acceleration import BatchedMuon
 from .devices import Devices
 from .options import RunOptions, option
+from .print_world import PrintWorld
 from .run import Moment, Notes, Schedule, Training, command, door
-from .scorer_worlds import Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf
+from .scorer_worlds import Lessons, Shelf, draw_lessons, joined, needle_shelf, page_shelf, print_shelf
 
 
 class ReadingStage(NamedTuple):
@@ -53,6 +55,8 @@ RUNNING_MEAN = 0.9985
 # What is written is read by these, as well as by any layer above them; they know no question.
 READING = ("stem", "fine", "down8", "read", "glyphs")
 KEEPS = (1 / 4, 1 / 8, 1 / 16)
+# Printed pages that are laid up: their sizes, how many in all, and the em of their smallest type, in pixels.
+PRINT_SIZES, PRINT_LAID_UP, PRINT_SMALLEST = ((1024, 768), (768, 1024), (512, 512)), 6_000, 8.0
 # Where Needle World's questions name colours, few of its pictures may lose theirs.
 NEEDLE_GREY, PAGE_GREY = 0.08, 0.45
 
@@ -64,6 +68,8 @@ class ReadingOptions(RunOptions):
     pages: str = option("", "packs of pages to learn from: a pattern such as 'packs/train-*'; empty: Needle World only")
     aside: str = option("", "packs of pages kept aside, to judge on")
     learning_rate: float = option(1.6e-3, "of both optimizers, at its highest")
+    print: str = option("", "an atlas of type to set pages from; needle: from Needle World's own type; empty: none")
+    print_share: float = option(0.6, "of what is not Needle World, printed pages, where there are other pages too")
     needle_share: float = option(0.5, "of every batch")
     scale: float = option(1.0, "of the batches and of what is laid up, for machines with little memory")
     start: Path | None = option(None, "a scorer's folder to go on from")
@@ -160,24 +166,42 @@ class ReadingTraining(Training[ReadingOptions]):
             )
             for stage in STAGES
         }
-        self.pages = page_shelf(options.pages, self.device) if options.pages else None
-        self.pools = pools(self.pages) if self.pages is not None else {}
-        self.aside = page_shelf(options.aside, self.device) if options.aside else None
+        self.pages = [page_shelf(options.pages, self.device)] if options.pages else []
+        self.aside = {"pages": page_shelf(options.aside, self.device)} if options.aside else {}
+        if options.print:
+            atlas = None if options.print == "needle" else options.print
+            learned, judged = (
+                PrintWorld(atlas, self.device, options.seed, split=split, smallest=PRINT_SMALLEST)
+                for split in ("train", "val")
+            )
+            laid_up = max(8, int(PRINT_LAID_UP * options.scale))
+            self.pages += [print_shelf(learned, size, laid_up // len(PRINT_SIZES)) for size in PRINT_SIZES]
+            self.aside["print"] = print_shelf(judged, PRINT_SIZES[0], max(8, int(options.judged * options.scale) // 3))
+        self.pools = [pools(shelf) for shelf in self.pages]
 
     def parameters(self) -> Any:
         return self.scorer.parameters()
 
     def lessons(self, stage: ReadingStage) -> Lessons:
         number = max(2, int(stage.batch * self.options.scale))
-        of_needle = number if self.pages is None else max(1, round(number * self.options.needle_share))
+        of_needle = max(1, round(number * self.options.needle_share)) if self.pages else number
         shelf, parts = self.needles[stage.canvas], []
         if of_needle:
             every = torch.arange(len(shelf.page), device=self.device)
             parts.append(draw_lessons(shelf, every, of_needle, stage.canvas, NEEDLE_ZOOM, self.draws, grey=NEEDLE_GREY))
-        if self.pages is not None and number > of_needle:
-            pool, count = self.pools[stage.canvas], number - of_needle
-            parts.append(draw_lessons(self.pages, pool, count, stage.canvas, stage.zoom, self.draws, grey=PAGE_GREY))
+        for shelf, found, count in zip(self.pages, self.pools, self.counts(number - of_needle), strict=True):
+            if count:
+                pool = found[stage.canvas]
+                parts.append(draw_lessons(shelf, pool, count, stage.canvas, stage.zoom, self.draws, grey=PAGE_GREY))
         return joined(parts)
+
+    def counts(self, number: int) -> list[int]:
+        """Of so many lessons, those from each shelf of pages: drawn by a browser first, then printed of each size."""
+        printed = len(self.pages) - bool(self.options.pages)
+        by_browser = 0 if not self.options.pages else number - round(number * self.options.print_share * bool(printed))
+        rest = number - by_browser
+        shares = [rest // printed + (place < rest % printed) for place in range(printed)]
+        return [*([by_browser] if self.options.pages else []), *shares]
 
     def stage_at(self, at: Moment) -> ReadingStage:
         now = next(index for index, stage in enumerate(STAGES) if at.progress < stage.until)
@@ -206,16 +230,13 @@ class ReadingTraining(Training[ReadingOptions]):
         return norm
 
     def judge(self, at: Moment) -> dict[str, Any] | None:
-        """Coverage of answers on pages kept aside, whole, and on Needle World's validation pictures of 512²."""
+        """Coverage of answers on whole pages and print kept aside, and on Needle World's validation pictures."""
         if not at.step:
             return None
         generator = torch.Generator(self.device).manual_seed(1)
         result: dict[str, Any] = {}
-        worlds = {"pages": self.aside, "needle": self.validation()}
-        for name, shelf in worlds.items():
-            if shelf is None:
-                continue
-            canvas, zoom = (1024, 1.0) if name == "pages" else (512, 1.0)
+        for name, shelf in {**self.aside, "needle": self.validation()}.items():
+            canvas, zoom = (512, 1.0) if name == "needle" else (1024, 1.0)
             asked = torch.randperm(len(shelf.page), generator=generator, device=self.device)[: self.options.judged]
             found = [
                 coverage(
