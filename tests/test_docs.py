@@ -202,21 +202,38 @@ def test_pages_tell_what_was_measured() -> None:
 
 
 def public_names() -> list[str]:
-    import arr_coc
-
-    return [name for name in arr_coc.__all__ if name[0].islower() and callable(getattr(arr_coc, name))]
-
-
-@pytest.mark.parametrize("name", public_names())
-def test_public_functions_tell_every_argument_and_what_comes_back(name: str) -> None:
+    """Every function and class of `arr_coc`, and the methods that these classes define."""
     import inspect
 
     import arr_coc
 
-    function = getattr(arr_coc, name)
-    told = inspect.getdoc(function) or ""
-    assert "Returns:" in told
-    assert "Example:" in told
-    arguments = told.partition("Args:")[2].partition("Returns:")[0]
+    found = []
+    for name in arr_coc.__all__:
+        one = getattr(arr_coc, name)
+        if inspect.isclass(one):
+            methods = {key: getattr(value, "__func__", value) for key, value in vars(one).items() if key[0] != "_"}
+            found += [f"{name}.{key}" for key, method in methods.items() if inspect.isfunction(method)]
+        found += [name] if callable(one) else []
+    return found
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_public_names_tell_every_argument_and_what_comes_back(name: str) -> None:
+    """Functions and classes also show an example."""
+    import inspect
+    from functools import reduce
+
+    import arr_coc
+
+    one = reduce(getattr, name.split("."), arr_coc)
+    told = inspect.getdoc(one) or ""
+    is_class = inspect.isclass(one)
+    # Exceptions hide their signature behind their parent's.
+    signature = inspect.signature(one.__init__ if is_class and issubclass(one, Exception) else one)
+    arguments = told.partition("Args:")[2]
+    for heading in ("Returns:", "Yields:", "Raises:", "Example:"):
+        arguments = arguments.partition(heading)[0]
     named = set(re.findall(r"^ {4}\**(\w+): ", arguments, flags=re.MULTILINE))
-    assert named == set(inspect.signature(function).parameters)
+    assert named == set(signature.parameters) - {"self", "cls"}
+    assert is_class or signature.return_annotation in ("None", None) or "Returns:" in told or "Yields:" in told
+    assert "." in name or "Example:" in told
