@@ -108,11 +108,11 @@ FIRST_STEPS = """\
 arr-coc decides where a question needs a vision-language model's visual tokens.
 
 Five things to try:
-  arr-coc look page.png "What is the total?"         where the tokens would go; draws it
-  arr-coc ask invoice.pdf "What is the total?"       an answer, offline, from all pages
-  arr-coc demo answers                               the library at work on its own pictures
-  arr-coc microscope --open                          the same on a web page
-  arr-coc doctor                                     what is installed, and what is missing
+  arr-coc look page.png "What is the total?"                  where the tokens would go; draws it
+  arr-coc ask page.png "What is the total?"                   an answer, offline; of PDFs too
+  arr-coc pack page.png "What is the total?" --for qwen3-vl   the few small pictures that an API needs
+  arr-coc microscope --open                                   the same on a web page
+  arr-coc doctor                                              what is installed, and what is missing
 
 arr-coc --help lists all commands; arr-coc COMMAND --help explains one."""
 
@@ -121,15 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit: 0 when all went well, 2 for input that cannot be used, 130 after Ctrl-C."""
     whole_process = arguments is None
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if not arguments and COMPLETE not in os.environ:
-        print(FIRST_STEPS)
-        sys.exit(flush(0))
     # typer does not name the parent of all its usage errors in public; it is the parent of BadParameter's parent.
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
     plain_streams()
     try:
         with naming_extras():
-            code = run(arguments)
+            code = run(arguments) if arguments or COMPLETE in os.environ else print(FIRST_STEPS)
     except InputError as error:
         code = complain(str(error))
     except usage_error as error:
