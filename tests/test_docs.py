@@ -230,7 +230,7 @@ def test_public_names_tell_every_argument_and_what_comes_back(name: str) -> None
     is_class = inspect.isclass(one)
     # Exceptions hide their signature behind their parent's.
     signature = inspect.signature(one.__init__ if is_class and issubclass(one, Exception) else one)
-    arguments = told.partition("Args:")[2]
+    arguments = told.partition("Args:")[2] or told.partition("Attributes:")[2]  # the latter of named tuples
     for heading in ("Returns:", "Yields:", "Raises:", "Example:"):
         arguments = arguments.partition(heading)[0]
     named = set(re.findall(r"^ {4}\**(\w+): ", arguments, flags=re.MULTILINE))

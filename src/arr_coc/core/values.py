@@ -29,7 +29,7 @@ MOST_CELLS = 1 << 24  # of one picture; the largest that is read has a few milli
 class Region(NamedTuple):
     """One region of an `Allocation`, in pixels of the picture as given.
 
-    Args:
+    Attributes:
         y: The first row.
         x: The first column.
         height: In pixels.
