@@ -1,21 +1,24 @@
-"""Fill the README's figures from the JSON that the benchmarks wrote into docs/data.
+"""Fill the figures of the README and of pages from the JSON in docs/data.
 
-    python scripts/fill_figures.py            print the tables
-    python scripts/fill_figures.py --write    put them into README.md
+    python scripts/fill_figures.py            print the README's tables
+    python scripts/fill_figures.py --write    put all tables where they belong
 
-A test compares the README with what this prints, so no figure there is written by hand.
+The README's come from what benchmarks wrote. `tables.json` has tables of other pages, each with its page, the version
+it was measured with, and where it matters the machine and the commands. A test compares every page with this.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from arr_coc_lab.bench.report import fill_page
+
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "docs" / "data"
-BEGIN, END = "<!-- figures: begin -->\n", "<!-- figures: end -->"
 BUDGETS = (64, 32, 16, 8)
 VERSIONS = {"f33fe543e997": "0.2.0", "d5454cccc395": "0.3.0"}  # of `mini`, by the hash that a benchmark wrote
 DOCUMENTS = {"funsd": "scanned forms", "chartqa": "charts"}
@@ -60,16 +63,42 @@ def document_table() -> list[str]:
 
 def figures() -> str:
     """Both tables, as they stand in the README."""
-    return "\n".join([*needle_table(), "", *document_table(), ""])
+    return "\n".join([*needle_table(), "", *document_table()])
+
+
+def table(entry: dict[str, Any]) -> str:
+    """A table of `tables.json` with its version below it; columns of numbers stand to the right."""
+    columns, rows = entry["columns"], entry["rows"]
+    firsts = ({row[place].lstrip("*−+")[:1] for row in rows} for place in range(len(columns)))
+    lines = [columns, ["--:" if all(map(str.isdigit, first - {""})) else "---" for first in firsts], *rows]
+    shown = ["| " + " | ".join(line) + " |" for line in lines]
+    told = f"Version {entry['version']}" + (f", {entry['machine']}." if "machine" in entry else ".")
+    commands = [f"    {one}" for one in entry.get("commands", ())]
+    return "\n".join([*shown, "", told, *([""] if commands else []), *commands])
+
+
+def put_rows(name: str, version: str, command: str, rows: list[list[str]]) -> None:
+    """Replace the rows of a table, with what made them, and fill its page."""
+    path = DATA / "tables.json"
+    entries = json.loads(path.read_text(encoding="utf-8"))
+    entries[name] |= {"version": version, "commands": [command], "rows": rows}
+    path.write_text(json.dumps(entries, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    fill_page(ROOT / "docs" / entries[name]["page"], name, table(entries[name]))
+
+
+def blocks() -> Iterator[tuple[Path, str, str]]:
+    """Every page, the name of a block in it, and what stands there."""
+    yield ROOT / "README.md", "figures", figures()
+    for name, entry in json.loads((DATA / "tables.json").read_text(encoding="utf-8")).items():
+        yield ROOT / "docs" / entry["page"], name, table(entry)
 
 
 def main() -> None:
     if "--write" not in sys.argv[1:]:
         print(figures())
         return
-    readme = ROOT / "README.md"
-    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    readme.write_text(before + BEGIN + figures() + END + rest.partition(END)[2], encoding="utf-8")
+    for page, name, text in blocks():
+        fill_page(page, name, text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Load on `arr-coc serve`, over loopback only: what fewer tokens are worth, and whether it lasts.
 
     python scripts/load_serve.py --clients 1,8,32 --rounds 6        requests per second, full against a quarter
+    python scripts/load_serve.py --clients 1,8,32 --write           the same, into docs/serving.md too
     python scripts/load_serve.py --minutes 30 --overload 2          twice what it can take; exits with 1 unless it held
     python scripts/load_serve.py --hostile                          ten good clients, alone and beside one hostile one
 
@@ -179,6 +180,19 @@ def line(row: dict[str, Any]) -> str:
     return f"| {row['clients']} | {row['way']} | {' | '.join(told)} |"
 
 
+def shown_rows(rows: Sequence[dict[str, Any]], rounds: int, number: int) -> list[list[str]]:
+    """The rows of docs/serving.md: as printed, without requests a second, which tell of the machine only."""
+    names = {"full": "full (768)", "quarter": "a quarter, by the scorer"}
+    names["quarter, allocation given"] = "a quarter, `allocation` given"
+    found = []
+    for row in rows:
+        told = [f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})" for one in row["told"][1:]]
+        if row["way"] == "full":
+            told[0] = told[2] = "1"
+        found.append([str(row["clients"]), names[row["way"]], str(rounds * max(number, row["clients"])), *told])
+    return found
+
+
 # ---- overload --------------------------------------------------------------------------------------------------------
 
 
@@ -355,6 +369,7 @@ def main() -> int:
     parser.add_argument("--clients", default="1,8,32", help="how many ask at once")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--number", type=int, default=16, help="requests of each way in a round, at least one a client")
+    parser.add_argument("--write", action="store_true", help="put the ratios into docs/serving.md")
     parser.add_argument("--minutes", type=float, help="overload for so long, instead of ratios")
     parser.add_argument("--overload", type=float, default=2, help="how many times what it can take")
     parser.add_argument("--hostile", action="store_true", help="ten good clients beside one hostile one")
@@ -366,7 +381,13 @@ def main() -> int:
     if given.minutes is None:
         head = ("clients", "tokens", "requests per second", "times full", "processor seconds a request", "times full")
         print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
-        compare([int(one) for one in given.clients.split(",")], given.rounds, given.number)
+        rows = compare([int(one) for one in given.clients.split(",")], given.rounds, given.number)
+        if given.write:
+            from fill_figures import put_rows
+
+            command = f"{sys.argv[0]} --clients {given.clients} --rounds {given.rounds} --number {given.number}"
+            found = shown_rows(rows, given.rounds, given.number)
+            put_rows("serving-ratios", arr_coc.__version__, f"python {command}", found)
         return 0
     tally, report = overload(60 * given.minutes, given.overload)
     print(json.dumps(report, indent=1))

@@ -187,32 +187,53 @@ def test_commands_run(line: str, run: Any, samples: Path, tmp_path: Path, stock:
     assert ended.code == 0, ended.err
 
 
-def test_the_readme_tells_what_was_measured() -> None:
+def test_pages_tell_what_was_measured() -> None:
+    """The tables of the README and of docs/data/tables.json stand in their pages, each under its name."""
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
         import fill_figures
     finally:
         sys.path.pop(0)
-    block = PAGES[0].read_text("utf-8").partition(fill_figures.BEGIN)[2].partition(fill_figures.END)[0]
-    assert block == fill_figures.figures(), "run python scripts/fill_figures.py --write"
+    found = list(fill_figures.blocks())
+    assert len(found) > 10
+    for page, name, text in found:
+        block = page.read_text("utf-8").partition(f"<!-- {name}: begin -->\n")[2].partition(f"<!-- {name}: end -->")[0]
+        assert block == f"{text}\n", f"{named(page)}, {name}: run python scripts/fill_figures.py --write"
 
 
 def public_names() -> list[str]:
-    import arr_coc
-
-    return [name for name in arr_coc.__all__ if name[0].islower() and callable(getattr(arr_coc, name))]
-
-
-@pytest.mark.parametrize("name", public_names())
-def test_public_functions_tell_every_argument_and_what_comes_back(name: str) -> None:
+    """Every function and class of `arr_coc`, and the methods that these classes define."""
     import inspect
 
     import arr_coc
 
-    function = getattr(arr_coc, name)
-    told = inspect.getdoc(function) or ""
-    assert "Returns:" in told
-    assert "Example:" in told
-    arguments = told.partition("Args:")[2].partition("Returns:")[0]
+    found = []
+    for name in arr_coc.__all__:
+        one = getattr(arr_coc, name)
+        if inspect.isclass(one):
+            methods = {key: getattr(value, "__func__", value) for key, value in vars(one).items() if key[0] != "_"}
+            found += [f"{name}.{key}" for key, method in methods.items() if inspect.isfunction(method)]
+        found += [name] if callable(one) else []
+    return found
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_public_names_tell_every_argument_and_what_comes_back(name: str) -> None:
+    """Functions and classes also show an example."""
+    import inspect
+    from functools import reduce
+
+    import arr_coc
+
+    one = reduce(getattr, name.split("."), arr_coc)
+    told = inspect.getdoc(one) or ""
+    is_class = inspect.isclass(one)
+    # Exceptions hide their signature behind their parent's.
+    signature = inspect.signature(one.__init__ if is_class and issubclass(one, Exception) else one)
+    arguments = told.partition("Args:")[2] or told.partition("Attributes:")[2]  # the latter of named tuples
+    for heading in ("Returns:", "Yields:", "Raises:", "Example:"):
+        arguments = arguments.partition(heading)[0]
     named = set(re.findall(r"^ {4}\**(\w+): ", arguments, flags=re.MULTILINE))
-    assert named == set(inspect.signature(function).parameters)
+    assert named == set(signature.parameters) - {"self", "cls"}
+    assert is_class or signature.return_annotation in ("None", None) or "Returns:" in told or "Yields:" in told
+    assert "." in name or "Example:" in told

@@ -109,7 +109,7 @@ def test_calibration_is_told_before_and_after(document):
 
 
 def test_a_part_that_beats_the_whole_is_a_finding(document):
-    assert "the oracle at 1/4 keeps 112.5 %" in oracle_words(document)
+    assert oracle_words(document).endswith("the oracle at 1/4.")
     assert "scorer" not in oracle_words(document)
     plain = {**document, "means": [one for one in document["means"] if one["strategy"] == "full"]}
     assert oracle_words(plain).startswith("No part")

@@ -100,10 +100,10 @@ def test_a_gallery_tells_right_and_wrong_and_shows_every_picture(tmp_path):
         rows.append({**row, "tokens": 8, "full": 64, "uncertainty": 0.25, "file": str(file)})
     demo_answers.write_gallery({"answers": rows, "right": 1, "asked": 2}, tmp_path / "gallery.md")
     page = (tmp_path / "gallery.md").read_text()
-    assert "2 pictures, 1 right" in page
+    assert "| 1 | 1 |" in page, "so many right, so many wrong"
     assert "**42** (right), unsure 0.25, 8 of 64 tokens." in page
     assert "**42** (wrong: it is 43)" in page
     for name in ("cards.answer", "forms.answer"):
-        assert f"gallery/{name}.jpg" in page
-        with Image.open(tmp_path / "gallery" / f"{name}.jpg") as shown:
-            assert shown.size == (720, 480)
+        assert f"gallery/{name}.webp" in page
+        with Image.open(tmp_path / "gallery" / f"{name}.webp") as shown:
+            assert shown.size == (960, 640)

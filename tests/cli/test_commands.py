@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import weakref
@@ -37,6 +38,14 @@ def test_help_lists_every_command_without_importing_it(arr_coc: ArrCoc) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stderr.strip() == "[]"
+
+
+def test_help_begins_with_what_a_user_wants(arr_coc: ArrCoc) -> None:
+    commands, measuring = arr_coc("--help").out.partition("Commands:")[2].split("Measuring and laboratory:")
+    named = [re.findall(r"^  (\w+)  ", part, flags=re.MULTILINE) for part in (commands, measuring)]
+    assert named[0][:4] == ["look", "ask", "pack", "batch"]
+    assert {"demo", "bench", "train"} <= set(named[1])
+    assert named[0] + named[1] == list(summaries())
 
 
 @pytest.mark.parametrize("name", list(summaries()))

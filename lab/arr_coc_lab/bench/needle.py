@@ -491,8 +491,8 @@ def markdown(document: Mapping[str, Any], by_hand: str = "") -> str:
 
     kept = [row["kept"] for row in document["bars"] if row["kept"] is not None]
     promised = (
-        f"{sum(kept)} of {len(kept)} bars are kept. A verdict goes by the measured value; the brackets hold 95 % "
-        "intervals, and one that reaches across a bar leaves the verdict open."
+        f"{sum(kept)} of {len(kept)} bars are kept. The measured value decides. Brackets are 95 % intervals. Where "
+        "an interval reaches across its bar, the verdict is open."
     )
     text = PAGE.format(
         facts="\n".join(f"- {name}: {value}" for name, value in document["facts"].items()),
@@ -509,17 +509,14 @@ def markdown(document: Mapping[str, Any], by_hand: str = "") -> str:
 
 def oracle_words(document: Mapping[str, Any]) -> str:
     """Whether a well-placed part reads better than the whole, in words."""
-    found = []
-    for row in document["means"]:
-        if row["strategy"] in ("oracle", "scorer") and row.get("of_full", {}).get("low", 0) > 1:
-            share = row["of_full"]
-            found.append(
-                f"the {row['strategy']} at {fraction(row['keep'])} keeps {100 * share['value']:.1f} % "
-                f"[{100 * share['low']:.1f}, {100 * share['high']:.1f}]"
-            )
+    found = [
+        f"the {row['strategy']} at {fraction(row['keep'])}"
+        for row in document["means"]
+        if row["strategy"] in ("oracle", "scorer") and row.get("of_full", {}).get("low", 0) > 1
+    ]
     if not found:
         return "No part of the tokens, however placed, reads surely better than all of them."
-    return f"Fewer tokens can read better than all of them, surely so here: {'; '.join(found)}."
+    return f"Fewer tokens can read better than all of them. Here these surely do: {', '.join(found)}."
 
 
 def hand_written(path: Path) -> str:

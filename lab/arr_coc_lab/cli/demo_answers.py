@@ -11,6 +11,7 @@ from arr_coc.app.cli.console import print_json, progress, save_png, say, show, t
 from arr_coc.app.microscope.linking import EXAMPLES, example_questions
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import write_json
+from arr_coc.core.folders import MINI, SCORER, WEIGHTS
 from arr_coc.draw import AnswerPanel, answer_sheet, homunculus
 from arr_coc.eye.eye import Eye
 from arr_coc.looking import check_device, check_request
@@ -80,10 +81,11 @@ def run(
     return document
 
 
-GALLERY_WIDTH = 720
-NOT_CHOSEN = """They were not chosen by whether `mini` reads them: the first questions about each
-example, and the first pictures of every family of Needle World's test split under a seed. Each shows the picture, the
-relevance for its question, where the tokens went, and what the model saw."""
+GALLERY_WIDTH = 960
+BUNDLED = (WEIGHTS / MINI, WEIGHTS / SCORER)
+NOT_CHOSEN = """Nobody chose them by whether `mini` reads them. They are the first two questions about each
+example picture, and the first two pictures of each family of Needle World's test split. Each page shows the picture,
+the relevance for the question, where the tokens went, and what the model saw."""
 
 
 def write_gallery(document: dict[str, Any], page: Path) -> None:
@@ -93,15 +95,18 @@ def write_gallery(document: dict[str, Any], page: Path) -> None:
 
     from arr_coc.core.files import replacing, write_text
 
+    from ..bench.needle import digest
+
     pictures = page.with_suffix("")
-    lines = ["# Gallery", "", f"{document['asked']} pictures, {document['right']} right answers. {NOT_CHOSEN}"]
-    lines += ["", "```sh", f"arr-coc demo gallery --page {page.name}", "```"]
+    lines = ["# Gallery", "", f"{document['asked']} questions to `mini` (weights {digest(*BUNDLED)}). {NOT_CHOSEN}"]
+    lines += ["", "```sh", f"arr-coc demo gallery --page {page.name}", "```", "", "| right | wrong |", "|--:|--:|"]
+    lines += [f"| {document['right']} | {document['asked'] - document['right']} |"]
     with writing(pictures):
         for row in document["answers"]:
-            file = pictures / f"{Path(row['file']).stem}.jpg"
+            file = pictures / f"{Path(row['file']).stem}.webp"
             with Image.open(row["file"]) as drawn, replacing(file) as temporary:
                 height = round(drawn.height * GALLERY_WIDTH / drawn.width)
-                drawn.convert("RGB").resize((GALLERY_WIDTH, height)).save(temporary, "JPEG", quality=70, optimize=True)
+                drawn.convert("RGB").resize((GALLERY_WIDTH, height)).save(temporary, "WEBP", quality=72, method=6)
             verdict = "right" if row["right"] else f"wrong: it is {row['truth']}"
             lines += ["", f"## {row['picture']}: {row['query']}", ""]
             cost = f"{row['tokens']} of {row['full']} tokens"

@@ -15,7 +15,15 @@ LONGEST = 1000  # characters of a line
 
 
 class InputError(ValueError):
-    """A user's input that cannot be used; the message is one line that names the input and the remedy."""
+    """A user's input that cannot be used; the message is one line that names the input and the remedy.
+
+    Args:
+        message: Of which one line is made.
+
+    Example:
+        >>> look("no-such-file.png", "What?")  # doctest: +SKIP
+        InputError: no-such-file.png does not exist; check the path
+    """
 
     def __init__(self, message: str) -> None:
         # Half a character (a lone surrogate) can neither be printed nor sent.

@@ -27,7 +27,21 @@ MOST_CELLS = 1 << 24  # of one picture; the largest that is read has a few milli
 
 
 class Region(NamedTuple):
-    """One region of an `Allocation`, in pixels of the picture as given."""
+    """One region of an `Allocation`, in pixels of the picture as given.
+
+    Attributes:
+        y: The first row.
+        x: The first column.
+        height: In pixels.
+        width: In pixels.
+        level: Of detail: 0 is full, each further one halves it.
+        tokens: What it costs.
+        score: How relevant it is.
+
+    Example:
+        >>> max(allocation.regions, key=lambda region: region.score).level  # doctest: +SKIP
+        0
+    """
 
     y: int
     x: int
@@ -220,7 +234,11 @@ class Allocation:
         return -(-height // self.cell), -(-width // self.cell)
 
     def leaf_cells(self) -> np.ndarray:
-        """(N, 3) int64: row and column of each region's first level-0 cell, and its level."""
+        """Where each region begins.
+
+        Returns:
+            (N, 3) int64: row and column of each region's first level-0 cell, and its level.
+        """
         corners = np.rint(self.boxes[:, :2] * self._cells_per_pixel()).astype(np.int64)
         return np.concatenate([corners, self.levels[:, None].astype(np.int64)], axis=1)
 
@@ -229,29 +247,49 @@ class Allocation:
         return (self.canvas or given) / given / self.cell
 
     def tokens_by_level(self) -> dict[int, int]:
-        """Tokens of each level in use, which are counted as a reader is told them."""
+        """Tokens of each level in use.
+
+        Returns:
+            Level → tokens; levels are counted as a reader is told them.
+        """
         levels, inverse = np.unique(self.told_levels, return_inverse=True)
         sums = np.bincount(inverse, weights=self.counts, minlength=len(levels))
         return {int(level): int(total) for level, total in zip(levels, sums, strict=True)}
 
     def level_map(self) -> np.ndarray:
-        """(rows, cols) int32 level of detail of every level-0 cell; -1 where nothing looks (sparse strategies)."""
+        """The level of detail everywhere.
+
+        Returns:
+            (rows, cols) int32, one for each level-0 cell; -1 where nothing looks (sparse strategies).
+        """
         return np.append(self.levels, np.int32(-1))[self.leaf_map()]
 
     def leaf_map(self) -> np.ndarray:
-        """(rows, cols) int32: which region is seen at each level-0 cell, the finest over it; -1 where nothing looks."""
+        """Which region is seen where.
+
+        Returns:
+            (rows, cols) int32: of each level-0 cell the finest region over it; -1 where nothing looks.
+        """
         result, (owner, rows, cols) = np.full(self.grid, -1, dtype=np.int32), self.cells_under()
         result[rows, cols] = owner
         return result
 
     def extents(self) -> np.ndarray:
-        """(N, 2) int64: cells that each region covers down and across: 2**level for a leaf, else those of its box."""
+        """How many cells each region covers.
+
+        Returns:
+            (N, 2) int64, down and across: 2**level for a leaf, else those of its box.
+        """
         boxes = np.clip(np.rint(self.boxes[:, 2:] * self._cells_per_pixel()), 1, None).astype(np.int64)
         leaves = np.maximum(boxes, np.int64(1) << self.levels[:, None].astype(np.int64))
         return np.where((self.counts == 1)[:, None], leaves, boxes)
 
     def cells_under(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Region, row and column of every cell under every region, coarse ones first: the last painted is seen."""
+        """Every cell under every region.
+
+        Returns:
+            Region, row and column of each; coarse regions first, so that the last painted is seen.
+        """
         first = np.clip(self.leaf_cells()[:, :2], 0, np.array(self.grid) - 1)
         extent = np.minimum(self.extents(), np.array(self.grid) - first)
         order = np.lexsort((self.counts == 1, -self.levels))
@@ -261,7 +299,11 @@ class Allocation:
         return owner, first[owner, 0] + local // extent[owner, 1], first[owner, 1] + local % extent[owner, 1]
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-ready dictionary. Optional keys appear only where they differ from their defaults."""
+        """This allocation as JSON.
+
+        Returns:
+            A JSON-ready dictionary. Optional keys appear only where they differ from their defaults.
+        """
         document: dict[str, Any] = {
             "schema": BELOW_ZERO if self.finest else SCHEMA,
             "strategy": self.strategy,
@@ -290,7 +332,14 @@ class Allocation:
 
     @classmethod
     def from_json(cls, document: str | bytes | Mapping[str, Any]) -> Allocation:
-        """The inverse of `to_json`; also takes the text of such a file."""
+        """The inverse of `to_json`.
+
+        Args:
+            document: What `to_json` gave, or the text of such a file.
+
+        Returns:
+            An `Allocation`, equal to the one that was written.
+        """
         try:
             data = json.loads(document) if isinstance(document, str | bytes) else document
         except (ValueError, RecursionError) as error:
@@ -330,7 +379,14 @@ class Allocation:
         )
 
     def compared(self, other: Any) -> Comparison:
-        """How this allocation and another of the same picture differ (see `compare`)."""
+        """How this allocation and another differ (see `compare`).
+
+        Args:
+            other: An allocation of the same picture.
+
+        Returns:
+            A `Comparison`.
+        """
         both = (self, of_kind(other, Allocation, "what is compared"))
         sizes = [f"{one.height}×{one.width} with grid {one.grid}" for one in both]
         if sizes[0] != sizes[1]:
@@ -433,6 +489,11 @@ class Answer:
         return notebook.titled(self.text, cost + looks, self.allocation._repr_png_() if self.passes else None)
 
     def to_json(self) -> dict[str, Any]:
+        """This answer as JSON.
+
+        Returns:
+            A JSON-ready dictionary with every pass and its allocation.
+        """
         own = {name: getattr(self, name) for name in ("text", "uncertainty", "tokens", "full", "source")}
         passes = [
             {**{name: getattr(step, name) for name in Pass.NUMBERS}, "allocation": step.allocation.to_json()}

@@ -100,9 +100,16 @@ class Esper:
     def from_pretrained(
         cls, name: str = MINI, settings: EsperSettings | str | None = None, *, device: str = "cpu", **options: Any
     ) -> Esper:
-        """An `Eye` by name, with the settings and the tempering that were tuned for it where they lie beside it.
+        """Load an `Eye`, with the settings and the tempering that were tuned for it where they lie beside it.
 
-        options: `tempering`, `arousal` and `glance` of Esper; all others are those of `Eye`.
+        Args:
+            name: As for `Eye.from_pretrained`.
+            settings: Instead of those beside it.
+            device: "cpu", "cuda", "cuda:1", "mps".
+            **options: `tempering`, `arousal` and `glance` of Esper; all others are those of `Eye`.
+
+        Returns:
+            An `Esper`.
         """
         own = {key: options.pop(key) for key in ("tempering", "arousal", "glance") if key in options}
         folder = (WEIGHTS if name == MINI else Path(name).parent) / ESPER_FOLDER
@@ -113,8 +120,16 @@ class Esper:
         return cls(Eye.from_pretrained(name, device=device, **options), settings, **own)
 
     def set_image(self, image: Any, pages: Any = None) -> Esper:
-        """The picture that the next questions are about: path, PIL image, array or tensor; or a document, some of
-        whose pages may be named ("2-5"): its best page is then looked at in passes, and the next where it is unsure."""
+        """Set the picture that the next questions are about.
+
+        Args:
+            image: A path, PIL image, array or tensor; or a document: its best page is then looked at in passes, and the
+                next where it is unsure.
+            pages: Of a document, such as "2-5".
+
+        Returns:
+            This `Esper`.
+        """
         started = perf_counter()
         document = document_of(image, pages)
         self._pages = document if document is not None and len(document) > 1 else None
@@ -129,8 +144,17 @@ class Esper:
         return self
 
     def ask(self, query: str, budget: Budget | None = None, keep: Share | None = None, **how: Any) -> Answer:
-        """`examine`, for its answer alone; `pass_history` then holds the passes. Of a document the budget is that of
-        all pages that are looked at, and `Answer.pages` tells the page of each pass."""
+        """`examine`, for its answer alone; `pass_history` then holds the passes.
+
+        Args:
+            query: The question.
+            budget: Visual tokens of all passes together, of a document over all pages that are looked at.
+            keep: The budget as a share of the full count.
+            **how: What `examine` takes by name.
+
+        Returns:
+            An `Answer`; of a document, `Answer.pages` tells the page of each pass.
+        """
         if self._pages is None:
             return self.examine(query, budget, keep, **how).answer
         check_request([query], budget, keep)
@@ -162,11 +186,20 @@ class Esper:
     ) -> Story:
         """One question, with everything that led to its answer.
 
-        budget: visual tokens of all passes together, or "25%" (or keep, a share of the full count; 5/16). The first
-        look gets twice as many as each later one. passes: at most so many, instead of the settings'. failures: how
-        often questions went wrong of late, which alarms; None counts them in what the eye records, where it does.
-        scale: from how far all passes read: how many times as large, or "auto", by the grip of the model and the
-        letters of the whole picture; as it is given unless told.
+        Args:
+            query: The question.
+            budget: Visual tokens of all passes together, or "25%". The first look gets twice as many as each later one.
+            keep: The budget as a share of the full count; 5/16 by default.
+            passes: At most so many, instead of the settings'.
+            relevance: Who says where to look first, as for `look`.
+            failures: How often questions went wrong of late, which alarms; None counts them in what the eye records.
+            max_new_tokens: The longest answer.
+            stop_early: End when the answer is sure.
+            scale: From how far all passes read: how many times as large, or "auto", by the grip of the model and the
+                letters of the whole picture; as it is given unless told.
+
+        Returns:
+            A `Story`: the answer, and every pass that led to it.
         """
         if self._pages is not None:
             raise InputError(f"{self._pages.name} has {len(self._pages)} pages: ask looks at the best ones in passes, "

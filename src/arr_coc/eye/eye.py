@@ -119,6 +119,10 @@ class Eye:
         memory: Bytes that may be kept for later questions, 0 for none; or a `ByteStore` that several eyes of one model
             share.
         reuse: What of leaves is used again, "parts" or "leaves" (`again.encoded`).
+
+    Example:
+        >>> Eye.from_pretrained("mini").set_image("street.png").ask("Read the pink sign.").text  # doctest: +SKIP
+        'COFFEE'
     """
 
     def __init__(
@@ -264,6 +268,9 @@ class Eye:
         Args:
             frame: As for `set_image`, no document.
             screen: Which one, where there are several.
+
+        Returns:
+            This eye.
         """
         view = self.view(frame)
         shared = None if view.kept is None else replace(view.kept, picture=f"screen {screen}")
@@ -271,7 +278,14 @@ class Eye:
         return self
 
     def view(self, image: Any) -> View:
-        """A picture as the model sees it. What is made of it is kept by its pixels, whatever it is called."""
+        """A picture as the model sees it. What is made of it is kept by its pixels, whatever it is called.
+
+        Args:
+            image: As for `set_image`, no document.
+
+        Returns:
+            A `View`.
+        """
         view = self.engine.view(image)
         if not self.memory.most:
             return view
@@ -291,8 +305,23 @@ class Eye:
         pages_shown: int | None = None,
         **how: Any,
     ) -> ChatLook:
-        """All of `ask` before the picture is encoded. look_for: what tokens are spent on, where that is not the
-        question. pages_shown: of a document, at most."""
+        """All of `ask` before the picture is encoded.
+
+        Args:
+            query: The question, or the turns of a conversation.
+            budget: As for `ask`.
+            keep: As for `ask`.
+            relevance: As for `ask`.
+            allocation: As for `ask`.
+            words: As for `ask`.
+            hints: As for `ask`.
+            look_for: What tokens are spent on, where that is not the question.
+            pages_shown: Of a document, at most.
+            **how: What else `ask` takes by name.
+
+        Returns:
+            A `ChatLook`: the prompt, and where its tokens go.
+        """
         helped = check_hints(hints)
         if isinstance(query, str):
             seen = self._view or self._pages
@@ -352,7 +381,19 @@ class Eye:
     def conclude(
         self, looked: ChatLook, text: str, spent: int, *, confidence: float, entropy: float, margin: float
     ) -> Answer:
-        """The answer to what was looked at. spent: what the prompt holds counts, not what was planned."""
+        """The answer to what was looked at.
+
+        Args:
+            looked: What `prepare` gave.
+            text: What the model said.
+            spent: Visual tokens that the prompt held, which may differ from what was planned.
+            confidence: The probability of the text.
+            entropy: Of its characters.
+            margin: Between the two likeliest characters.
+
+        Returns:
+            An `Answer`.
+        """
         uncertainty, planned = 1.0 - confidence, looked.plan.allocations
         views = looked.views
         if len(planned) != len(views):  # tiles, in pixels of their own; last the view that shows the whole picture
@@ -375,7 +416,14 @@ class Eye:
         return self.record.noted(answer, looked.question, looked.views[0].picture, model=self.name)
 
     def scored(self, query: str) -> Relevance | None:
-        """The scorer's map of the picture, for drawing; None where no scorer belongs to the model."""
+        """The scorer's map of the picture, for drawing.
+
+        Args:
+            query: The question.
+
+        Returns:
+            A `Relevance`; None where no scorer belongs to the model.
+        """
         if self._view is None or not isinstance(self.scorer, ScorerRelevance):
             return None
         return self.scorer.of_pixels(self._view.picture.pixels, query)
@@ -437,8 +485,14 @@ class Eye:
         return self._answers([looked], max_new_tokens)[0]
 
     def one_picture(self, query: str | Sequence[Turn]) -> tuple[str | list[Turn], int]:
-        """A question about one picture, which is viewed once for all readings of it, and its visual tokens untouched;
-        `InputError` where several are shown."""
+        """A question about one picture, which is viewed once for all readings of it.
+
+        Args:
+            query: The question, or the turns of a conversation.
+
+        Returns:
+            The question, and the visual tokens of the untouched picture; `InputError` where several are shown.
+        """
         turns = [Turn(USER, (self._pages or self._view or (), query))] if isinstance(query, str) else list(query)
         parts = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
         shown = sum(len(part) if isinstance(part, Document | tuple) else 1 for part in parts)
@@ -449,7 +503,11 @@ class Eye:
         return query if isinstance(query, str) else turns, self.engine.full_of(view)
 
     def page_offers(self) -> PageOffers:
-        """What the pages of a document are asked with."""
+        """What the pages of a document are asked with.
+
+        Returns:
+            Device and scorer.
+        """
         return PageOffers(device=self.engine.device, scorer=self.scorer)
 
     @property

@@ -12,6 +12,7 @@ import math
 from collections.abc import Generator, Hashable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -329,8 +330,8 @@ def can_be_quick(
     relevance: Any = None,
     allocation: Allocation | None = None,
 ) -> bool:
-    """Will `LightEngine` do? The bundled mini on a processor, few tokens, and a source that asks no model. size: height
-    and width in which the picture is read."""
+    """Will `LightEngine` do? The bundled mini on a processor, few tokens (any number without torch), and a source that
+    asks no model. size: height and width in which the picture is read."""
     if not isinstance(model, str) or model != MINI or device != "cpu" or not isinstance(relevance, str | None):
         return False
     folder = part_folder(MINI)
@@ -339,8 +340,17 @@ def can_be_quick(
     if relevance not in (None, "auto") and "model" in find_source(relevance).needs:
         return False
     if allocation is not None:
-        return allocation.tokens <= MOST_TOKENS and bool((allocation.counts == 1).all())
+        return allocation.tokens <= most_tokens() and bool((allocation.counts == 1).all())
     height, width = canvas_size(folder, size)
     how = _settings(folder, "preprocessor_config.json")
     full = height * width // (how["patch_size"] * how["merge_size"]) ** 2
-    return min(full, Request.of(budget, keep).tokens(full)) <= MOST_TOKENS
+    return min(full, Request.of(budget, keep).tokens(full)) <= most_tokens()
+
+
+def most_tokens() -> float:
+    """Up to how many tokens `LightEngine` is taken: any number where torch is not installed."""
+    try:
+        there = find_spec("torch") is not None
+    except ModuleNotFoundError:
+        there = False
+    return MOST_TOKENS if there else math.inf

@@ -60,10 +60,20 @@ class PackedPicture:
 class Packed:
     """What is sent in place of a picture.
 
-    pictures: in the order in which they are sent. text: to put before them. tokens: what they cost together, by the
-    table `model`; full: what the original costs. layout: whole, overview, crops or collage. sizes: (height, width) of
-    every page. left_out: what is not seen enlarged, and how small the whole is. jpeg: whether it came as one.
-    notes: whatever else a reader should know.
+    Args:
+        pictures: In the order in which they are sent; `tokens` is what they cost together.
+        text: To put before them.
+        full: What the original costs.
+        budget: What they may cost.
+        model: Whose table counts the tokens.
+        layout: whole, overview, crops or collage.
+        sizes: (height, width) of every page.
+        left_out: What is not seen enlarged, and how small the whole is.
+        jpeg: Whether it came as one.
+        notes: Whatever else a reader should know.
+
+    Example:
+        >>> pack("invoice.png", "What is the total?", budget=400).save("packed")  # doctest: +SKIP
     """
 
     pictures: tuple[PackedPicture, ...]
@@ -121,7 +131,16 @@ class Packed:
     def box_to_original(
         self, box: Sequence[float], picture: int = 1, *, of: float | None = None
     ) -> tuple[float, float, float, float]:
-        """A box (x0, y0, x1, y1) of a packed picture in pixels of the original, as `to_original`."""
+        """Where a box of an answer lies in the original.
+
+        Args:
+            box: (x0, y0, x1, y1) in the packed picture.
+            picture: Its number, from 1.
+            of: As for `to_original`.
+
+        Returns:
+            (x0, y0, x1, y1), in pixels of the original.
+        """
         if len(box) != 4:
             raise InputError(f"a box is (x0, y0, x1, y1), got {shown(box)}")
         first = self.to_original(box[:2], picture, of=of)
@@ -129,12 +148,27 @@ class Packed:
         return min(first.x, last.x), min(first.y, last.y), max(first.x, last.x), max(first.y, last.y)
 
     def encoded(self, kind: str = "auto") -> list[tuple[bytes, str]]:
-        """Every picture as a file's bytes and its media type. kind: png, jpeg, webp; auto: JPEG where it was one."""
+        """Every picture as the bytes of a file.
+
+        Args:
+            kind: png, jpeg, webp; auto: JPEG where it was one.
+
+        Returns:
+            Bytes and media type of each.
+        """
         kind = format_of(kind, self.jpeg)
         return [(encode(one.pixels, kind), FORMATS[kind]) for one in self.pictures]
 
     def save(self, folder: str | os.PathLike[str], kind: str = "auto") -> list[Path]:
-        """Write the pictures and pack.json into a folder; the paths, pack.json last."""
+        """Write the pictures and pack.json into a folder.
+
+        Args:
+            folder: Made if missing.
+            kind: As for `encoded`.
+
+        Returns:
+            The paths, pack.json last.
+        """
         kind, place = format_of(kind, self.jpeg), Path(folder)
         names = [f"picture-{number}.{'jpg' if kind == 'jpeg' else kind}" for number in range(1, len(self.pictures) + 1)]
         with writing(place):
@@ -145,7 +179,14 @@ class Packed:
         return [place / name for name in (*names, "pack.json")]
 
     def to_json(self, files: Sequence[str] = ()) -> dict[str, Any]:
-        """A JSON-ready dictionary, without the pixels. files: what the pictures are called."""
+        """This packing as JSON.
+
+        Args:
+            files: What the pictures are called.
+
+        Returns:
+            A JSON-ready dictionary, without the pixels.
+        """
         pictures = []
         for number, one in enumerate(self.pictures):
             panes = [{**pane._asdict(), "box": list(pane.box), "source": list(pane.source)} for pane in one.panes]

@@ -165,7 +165,30 @@ class SeenFrame:
 
 
 class VideoStream:
-    """One stream of frames and one question. All that it remembers is in `state`, a value."""
+    """One stream of frames and one question. All that it remembers is in `state`, a value.
+
+    Args:
+        query: The question.
+        budget: Tokens that one frame may cost.
+        keep: The same as a share of the full count; a quarter by default.
+        total: Tokens of the whole clip (`Pace`).
+        frames: Of the whole clip (`Pace`).
+        relevance: As for `look`; a function gets (frame (H, W, 3) uint8, question).
+        scorer: Of the model that will answer; "auto" takes it.
+        photos: As for `look`.
+        settings: Instead of those that come with the library.
+        clusters: True or "slic", "sam:FOLDER", or False.
+        cascade: Tokens go through the clusters, the best of them first.
+        foresee: Also say how well each frame was foreseen (`foresee`).
+        mips: Share of the relevance that temporal mips have (`TemporalSettings.mips`).
+        cell: Pixels of a token's side.
+        state: Where an earlier stream stood.
+
+    Example:
+        >>> stream = VideoStream("Where is the red car?", budget=64)  # doctest: +SKIP
+        >>> stream.see(frame).allocation.tokens  # doctest: +SKIP
+        64
+    """
 
     def __init__(
         self,
@@ -186,11 +209,6 @@ class VideoStream:
         cell: int = DEFAULT_CELL,
         state: StreamState | None = None,
     ) -> None:
-        """budget: tokens that one frame may cost, or keep: the share of its full count (a quarter). total, frames: of
-        the whole clip, see `Pace`. relevance, photos: see `look`; a function gets (frame (H, W, 3) uint8, question).
-        scorer: of the model that will answer; "auto" takes it. clusters: True or "slic", "sam:FOLDER", or False;
-        cascade: tokens go through the clusters, the best of them first. foresee: also say how well each frame was
-        foreseen (`foresee`). mips: share of the relevance that temporal mips have (`TemporalSettings.mips`)."""
         check_request([query])
         self.query, self.request = query, Request.of(budget, keep, cell=cell)
         self.total, self.frames, self.cell = total, frames, cell
@@ -210,7 +228,14 @@ class VideoStream:
         self.state = state
 
     def see(self, pixels: np.ndarray) -> SeenFrame:
-        """The next frame, (H, W, 3) uint8 RGB."""
+        """See the next frame.
+
+        Args:
+            pixels: (H, W, 3) uint8 RGB.
+
+        Returns:
+            A `SeenFrame`: where its tokens go, and why.
+        """
         pixels = check_frame(pixels)
         clock = _Laps()
         state, size = self.state, (pixels.shape[0], pixels.shape[1])
@@ -258,8 +283,13 @@ class VideoStream:
         )
 
     def foresee(self) -> Allocation:
-        """Where the standing tokens will be in the frame that comes next: the relevance goes on by the motion that
-        brought it here. For a camera or a model that must be told before it looks."""
+        """Where the tokens will be in the next frame: the relevance goes on by the motion that brought it here.
+
+        For a camera or a model that must be told before it looks.
+
+        Returns:
+            An `Allocation`.
+        """
         if self.state is None:
             raise InputError("this stream has seen no frame yet; there is nothing to foresee from")
         state = self.state
@@ -409,14 +439,25 @@ class VideoStream:
         return after, seen
 
     def cap_of(self, size: tuple[int, int]) -> int:
-        """Tokens that one frame of this size may cost."""
+        """Tokens that one frame may cost.
+
+        Args:
+            size: (height, width) in pixels.
+
+        Returns:
+            So many.
+        """
         full = tokens_for(size, cell=self.cell)
         return self.request.tokens(full)
 
     # ---- memory -------------------------------------------------------------------------------------------------
 
     def memory(self) -> dict[str, np.ndarray]:
-        """The memory channels of a texture, for `sense(…, memory=stream.memory())`."""
+        """The memory channels of a texture, for `sense(…, memory=stream.memory())`.
+
+        Returns:
+            Maps by channel; none before the first frame.
+        """
         if self.state is None:
             return {}
         state = self.state
@@ -427,7 +468,11 @@ class VideoStream:
         }
 
     def save(self, path: str | PathLike[str]) -> None:
-        """State and arguments in one file; a relevance function is not saved, give it again to `resume`."""
+        """Write state and arguments into one file. A relevance function is not saved; give it again to `resume`.
+
+        Args:
+            path: Of the file.
+        """
         if self.state is None:
             raise InputError("this stream has seen no frame yet; there is nothing to save")
         about = {
@@ -444,7 +489,16 @@ class VideoStream:
 
     @classmethod
     def resume(cls, path: str | PathLike[str], *, relevance: Any = "look", scorer: Any = None) -> VideoStream:
-        """The stream as it was when it was saved."""
+        """The stream as it was when it was saved.
+
+        Args:
+            path: What `save` wrote.
+            relevance: Where it was a function, that function.
+            scorer: Where there was one.
+
+        Returns:
+            A `VideoStream`.
+        """
         state, about = StreamState.load(path)
         settings = TemporalSettings.from_json(about.pop("settings"))
         return cls(**about, settings=settings, relevance=relevance, scorer=scorer, state=state)

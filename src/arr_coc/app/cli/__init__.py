@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Annotated, Any, NamedTuple, cast
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from ...core.errors import InputError, naming_extras
@@ -32,17 +33,18 @@ class Command(NamedTuple):
     summary: str
 
 
+# In the order in which `--help` lists them: what a user wants first.
 COMMANDS: dict[str, Command] = {
     "look": Command("look", "Show where a picture's tokens would go; needs no model."),
-    "sense": Command("sense", "What is sensed of a picture: colours, edges, text, … as maps."),
     "ask": Command("ask", "Answer a question about a picture, within a budget of tokens."),
-    "cost": Command("cost", "Tokens of a picture as each provider counts; nothing is sent."),
     "pack": Command("pack", "Make the few small pictures that a question needs."),
     "batch": Command("batch", "Look at, or ask about, many files; can be stopped and resumed."),
     "video": Command("video", "The same for clips: where tokens go, frame by frame."),
-    "microscope": Command("microscope", "A web page on this machine that shows all of this."),
     "serve": Command("serve", "An OpenAI-compatible server with a budget in each request."),
     "proxy": Command("proxy", "Stand in front of an API and make its pictures cheaper."),
+    "microscope": Command("microscope", "A web page on this machine that shows all of this."),
+    "cost": Command("cost", "Tokens of a picture as each provider counts; nothing is sent."),
+    "sense": Command("sense", "What is sensed of a picture: colours, edges, text, … as maps."),
     "judge": Command("judge", "Say whether a recorded answer was right, to learn from it."),
     "setup": Command("setup", "Download the parts for photographs, once."),
     "doctor": Command("doctor", "What is installed, what works, what is missing."),
@@ -51,22 +53,38 @@ GROUP = "arr_coc.commands"
 # What the laboratory adds: told here, so that a missing one can be named and `--help` imports nothing of it.
 IN_THE_LAB = {
     "demo": "The library at work on the pictures that come with it.",
+    "bench": "Measure: tables on the screen, JSON beside them.",
+    "train": "Train on your own pictures, or train mini and scorer again.",
+    "mine": "Find the questions of your own data that go wrong most.",
     "calibrate": "Measure where a model looks and which letters it reads.",
     "needle": "Draw test pictures with small things, questions and answers.",
     "pages": "Draw test pages with a browser, with questions and answers.",
-    "train": "Train on your own pictures, or train mini and scorer again.",
-    "mine": "Find the questions of your own data that go wrong most.",
-    "bench": "Measure: tables on the screen, JSON beside them.",
 }
 
 
 def summaries() -> dict[str, str]:
-    """Command → its line of help: the library's own, then those that other packages add."""
+    """Command → its line of help: the library's own, then the laboratory's, then those that other packages add."""
     own = {name: command.summary for name, command in COMMANDS.items()}
     there = plugins(GROUP)
     lab = {name: summary for name, summary in IN_THE_LAB.items() if name in there}
     others = {name: f"Of {point.value}." for name, point in there.items() if name not in IN_THE_LAB}
-    return {**others, **lab, **own}
+    return {**own, **lab, **others, **own}  # own twice: first in order, and not to be replaced
+
+
+class Sections(TyperGroup):
+    """The commands in their order, those of the laboratory and of other packages under a heading of their own."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name in summaries() if name in self.commands]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        names = self.list_commands(ctx)
+        room = formatter.width - 6 - max(map(len, names))
+        added = [name for name in names if name not in COMMANDS]
+        for heading, part in (("Commands", list(COMMANDS)), ("Measuring and laboratory", added)):
+            if part:
+                with formatter.section(heading):
+                    formatter.write_dl([(name, self.commands[name].get_short_help_str(room)) for name in part])
 
 
 def import_command(name: str) -> Any:
@@ -90,11 +108,11 @@ FIRST_STEPS = """\
 arr-coc decides where a question needs a vision-language model's visual tokens.
 
 Five things to try:
-  arr-coc look page.png "What is the total?"         where the tokens would go; draws it
-  arr-coc ask invoice.pdf "What is the total?"       an answer, offline, from all pages
-  arr-coc demo answers                               the library at work on its own pictures
-  arr-coc microscope --open                          the same on a web page
-  arr-coc doctor                                     what is installed, and what is missing
+  arr-coc look page.png "What is the total?"                  where the tokens would go; draws it
+  arr-coc ask page.png "What is the total?"                   an answer, offline; of PDFs too
+  arr-coc pack page.png "What is the total?" --for qwen3-vl   the few small pictures that an API needs
+  arr-coc microscope --open                                   the same on a web page
+  arr-coc doctor                                              what is installed, and what is missing
 
 arr-coc --help lists all commands; arr-coc COMMAND --help explains one."""
 
@@ -103,15 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit: 0 when all went well, 2 for input that cannot be used, 130 after Ctrl-C."""
     whole_process = arguments is None
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if not arguments and COMPLETE not in os.environ:
-        print(FIRST_STEPS)
-        sys.exit(flush(0))
     # typer does not name the parent of all its usage errors in public; it is the parent of BadParameter's parent.
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
     plain_streams()
     try:
         with naming_extras():
-            code = run(arguments)
+            code = run(arguments) if arguments or COMPLETE in os.environ else print(FIRST_STEPS)
     except InputError as error:
         code = complain(str(error))
     except usage_error as error:
@@ -169,6 +184,7 @@ def chosen_of(arguments: Sequence[str]) -> str | None:
 def build(arguments: Sequence[str]) -> typer.Typer:
     """The application with the command that `arguments` name imported and all others as one line of help."""
     app = typer.Typer(
+        cls=Sections,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
