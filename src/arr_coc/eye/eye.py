@@ -34,8 +34,10 @@ from ..pictures.document import Document, document_of
 from ..pictures.words import Words
 from ..relevance.document import PageOffers
 from ..relevance.registry import check_relevance
+from ..relevance.scene import Scene
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 from ..relevance.words.answer import copied_answer
+from ..relevance.words.reading import with_words
 from .again import PARTS, check_reuse, store_of
 from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, lost_detail, words_of
 from .decoding import DecodingStep, Generated, Spelling, Sureness
@@ -311,25 +313,49 @@ class Eye:
         opened = None
         if allocation is None and has_documents(query):
             most = 1 if self._taught_single_questions else pages_shown
-            opened = open_pages(query, look_for or question, request, relevance, self.page_offers(), most)
+            opened = open_pages(query, look_for or question, request, relevance, self.page_offers(request.ocr), most)
             query, relevance, request, words = opened.turns, opened.relevance, opened.request, None
         turns = [turn.seen_by(self.view) for turn in query]
+        views = [view for turn in turns for view in turn.views]
+        known = None if opened else words_of(views, words)
+        started = perf_counter()
+        if opened is None and allocation is None:
+            known, request = self._read(views, known, request, relevance, look_for or question)
+        reading = perf_counter() - started
         settings = Settings(
             request,
             query=look_for or question,
             allocation=allocation,
             relevance=relevance,
             scorer=self.scorer,
-            words=None if opened else words_of([view for turn in turns for view in turn.views], words),
+            words=known,
             groups=opened.groups if opened else None,
         )
         looked = self.engine.look(turns, settings)
+        looked.seconds["look"] += reading
         if opened is not None:
             looked.seconds["look"] += opened.seconds
             plan = replace(looked.plan, notes=opened.notes)
             return replace(looked, plan=plan, question=question, pages=opened.pages, of_pages=opened.of_pages)
         tiled = len(looked.plan.allocations) != len(looked.views)
         return self._hinted(looked, turns, settings) if helped and settings.words is not None and not tiled else looked
+
+    def _read(
+        self, views: Sequence[View], known: Any, request: Request, relevance: Any, query: str
+    ) -> tuple[Any, Request]:
+        """The words of pictures that bring none, by OCR where that pays; the request says what is left to be told."""
+        several = known if isinstance(known, list) else [known] * len(views)
+        # Words have their places in the whole picture, which is not what a tile shows.
+        tiled = getattr(getattr(self.engine, "backbone", None), "tiled", False)
+        if tiled or not request.reads(1 << 30, relevance) or all(one is not None for one in several):
+            return known, replace(request, ocr=False)
+        read = [
+            with_words(Scene(view.picture.pixels, words=one, ocr=request.reads(self.engine.full_of(view))), query)
+            for view, one in zip(views, several, strict=True)
+        ]
+        found = [scene.words for scene in read]
+        request = replace(request, ocr=any(scene.ocr for scene in read))
+        return found[0] if len(found) == 1 else found if any(one is not None for one in found) else None, request
 
     def _hinted(self, looked: ChatLook, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The same look with what the words of its pages add: text in the prompt, or an answer to copy."""
@@ -393,6 +419,7 @@ class Eye:
         seed: int = 0,
         words: Any = None,
         hints: str | None = None,
+        ocr: bool = True,
         scale: float | str | None = None,
         readings: int = 1,
         max_new_tokens: int = 64,
@@ -413,6 +440,7 @@ class Eye:
             seed: For strategies that draw lots.
             words: Those of the picture with their boxes, as for `look`; a page of a PDF brings its own.
             hints: "words", the default, lets known words help the answer (see `hints`); "none" lets them only point.
+            ocr: As for `look`; what OCR has read helps to answer, too, unless hints is "none".
             scale: From how far the picture is read: "auto", by the grip of the model and the size of its letters (the
                 default where the grip is known), or how many times as large.
             readings: Where the answer is unsure, the picture is read again from the next distance, at most so often in
@@ -425,6 +453,7 @@ class Eye:
         """
         max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
         how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, "hints": hints, **options}
+        how["ocr"] = ocr
         if check_readings(readings) > 1:
             check_decided(allocation, readings=readings)
             given = {**how, "relevance": relevance, "words": words, "max_new_tokens": max_new_tokens}
@@ -448,9 +477,9 @@ class Eye:
         (view,) = (view for turn in turns for view in turn.views)
         return query if isinstance(query, str) else turns, self.engine.full_of(view)
 
-    def page_offers(self) -> PageOffers:
+    def page_offers(self, ocr: bool = False) -> PageOffers:
         """What the pages of a document are asked with."""
-        return PageOffers(device=self.engine.device, scorer=self.scorer)
+        return PageOffers(device=self.engine.device, scorer=self.scorer, ocr=ocr)
 
     @property
     def _taught_single_questions(self) -> bool:
@@ -475,7 +504,7 @@ class Eye:
             return own.ask(query, tokens, relevance=known, words=words, max_new_tokens=max_new_tokens, **how)
 
         source = self.relevance if relevance is None else relevance
-        return ask_page_by_page(document, query, request, source, self.page_offers(), asker)
+        return ask_page_by_page(document, query, request, source, self.page_offers(request.ocr), asker)
 
     def ask_many(
         self,

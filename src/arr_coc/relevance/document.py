@@ -66,11 +66,12 @@ class PageRelevance:
 
 @dataclass(frozen=True, eq=False)
 class PageOffers:
-    """What a caller offers beside the pages: see `Scene`."""
+    """What a caller offers beside the pages: see `Scene`. ocr: of the few pages that are looked at in full."""
 
     photos: bool = True
     device: str = "cpu"
     scorer: Any = None
+    ocr: bool = False
 
 
 def page_relevances(
@@ -250,7 +251,8 @@ def _scene(page: DocumentPage, offers: PageOffers, room: int | None) -> Scene:
     height, width = page.size
     side = VIEW_SIDE if room is None else max(64, round(max(page.size) * min(1.0, math.sqrt(room / (height * width)))))
     pixels = page.draw(min(side, VIEW_SIDE)).pixels
-    return Scene(pixels, photos=offers.photos, device=offers.device, scorer=offers.scorer)
+    ocr = offers.ocr and room is None
+    return Scene(pixels, photos=offers.photos, device=offers.device, scorer=offers.scorer, ocr=ocr)
 
 
 def _drawn(page: DocumentPage, query: str, relevance: Any, offers: PageOffers, room: int | None) -> PageRelevance:

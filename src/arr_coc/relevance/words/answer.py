@@ -26,11 +26,13 @@ CALIBRATION = (0.55, -0.25, 0.0)
 
 @dataclass(frozen=True, eq=False)
 class WordsAnswer:
-    """text: the words in reading order. sureness: how likely it is right, 0–1. boxes: (n, 4) of its words in 0–1."""
+    """text: the words in reading order. sureness: how likely it is right, 0–1. boxes: (n, 4) of its words in 0–1. by_ocr:
+    the words were read by OCR."""
 
     text: str
     sureness: float
     boxes: np.ndarray
+    by_ocr: bool = False
 
 
 def copied_answer(words: Words, query: str, weights: Any = None) -> WordsAnswer | None:
@@ -57,7 +59,7 @@ def copied_answer(words: Words, query: str, weights: Any = None) -> WordsAnswer 
     scale = held.get("calibration", CALIBRATION)
     sureness = float(1 / (1 + np.exp(-doubts(page.phrase, logits, chosen) @ np.asarray(scale, float))))
     text = " ".join(words.texts[place] for place in page.order[chosen].tolist())
-    return WordsAnswer(text, sureness, words.boxes[page.order[chosen]])
+    return WordsAnswer(text, sureness, words.boxes[page.order[chosen]], words.by_ocr)
 
 
 def answer_words(phrase: np.ndarray, logits: np.ndarray) -> np.ndarray:
