@@ -121,8 +121,8 @@ def look(
         cell: Pixels of one token at level 0.
         canvas: (height, width) to which the model resizes the picture.
         levels: The coarsest level of detail.
-        relevance: Who says where to look. "auto" takes the words of the picture where they are known. Else it weighs the
-            learned scorer, words by OCR, the photo map and "look" by what the picture and the question are. Or any
+        relevance: Who says where to look. "auto" takes the words of the picture where they are known. Else it weighs
+            the learned scorer, words by OCR, the photo map and "look" by what picture and question are like. Or any
             name of `registry.source_names()`, the folder of a trained scorer, a function of (picture (H, W, 3),
             question), or a map.
         photos: Whether the photo map may take part.

@@ -32,8 +32,8 @@ _AT_ONCE = 512
 class Words:
     """texts: N words. boxes: (N, 4) float32, x0, y0, x1, y1 in 0–1 of the picture. lines: (N,) int64, the number of
     the line each word stands in; found from the boxes where nobody gave it. source: where they come from, for notes.
-    size: (height, width) of the picture they were measured on, in any unit: only its shape counts. seconds: that reading
-    them took."""
+    size: (height, width) of the picture they were measured on, in any unit: only its shape counts. seconds: that
+    reading them took."""
 
     texts: tuple[str, ...]
     boxes: np.ndarray

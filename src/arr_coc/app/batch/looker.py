@@ -123,9 +123,8 @@ class Looker:
             self.eye.set_image(data or path)
             self._shown = path, None
         how: dict[str, Any] = {"strategy": ways.strategy, "seed": ways.seed, "max_new_tokens": ways.new_tokens}
-        how |= {"scale": ways.scale, "readings": ways.readings, "ocr": ways.ocr} | (
-            {} if ways.hints else {"hints": "none"}
-        )
+        how |= {"scale": ways.scale, "readings": ways.readings, "ocr": ways.ocr}
+        how |= {} if ways.hints else {"hints": "none"}
         answer = withheld(self.eye.ask(query, ways.budget, ways.keep, **how), ways.min_sureness)
         said = {"text": answer.text, "uncertainty": answer.uncertainty, "full": answer.full, "tokens": answer.tokens}
         said["source"] = source_of(answer.notes, ways.relevance or "auto")

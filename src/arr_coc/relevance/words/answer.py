@@ -26,8 +26,8 @@ CALIBRATION = (0.55, -0.25, 0.0)
 
 @dataclass(frozen=True, eq=False)
 class WordsAnswer:
-    """text: the words in reading order. sureness: how likely it is right, 0–1. boxes: (n, 4) of its words in 0–1. by_ocr:
-    the words were read by OCR."""
+    """text: the words in reading order. sureness: how likely it is right, 0–1. boxes: (n, 4) of its words in 0–1.
+    by_ocr: the words were read by OCR."""
 
     text: str
     sureness: float
