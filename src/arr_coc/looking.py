@@ -233,7 +233,7 @@ class Prepared:
         scene = self.scene.varied(**offered, ocr=self.fine is None and request.reads(full, relevance))
         if scene.ocr:
             with clock.stage("read"):
-                scene = with_words(scene, query)
+                scene = with_words(scene)
                 words = scene.words
         with clock.stage("choose"):
             source, note = resolve(relevance, scene, query)

@@ -84,11 +84,19 @@ def test_of_several_pictures_each_is_taken_as_it_is_known():
 
 def test_photographs_empty_paper_and_tiny_print_are_not_read():
     page = Scene(table()[0])
-    assert reading.promise_of_words(page, QUERY) >= reading.PAYS
-    assert reading.promise_of_words(Scene(cloudy(401, 613)), QUERY) == 0
-    assert reading.promise_of_words(Scene(np.full((512, 512, 3), 255, np.uint8)), QUERY) == 0
-    small = np.asarray(Image.fromarray(page.pixels).resize((213, 171), Image.Resampling.BOX))
-    assert reading.promise_of_words(Scene(small), QUERY) == 0
+    assert reading.reading_pays(page)
+    assert not reading.reading_pays(Scene(cloudy(401, 613)))
+    assert not reading.reading_pays(Scene(np.full((512, 512, 3), 255, np.uint8)))
+    small = np.asarray(Image.fromarray(page.pixels).resize((128, 102), Image.Resampling.BOX))
+    assert not reading.reading_pays(Scene(small))
+
+
+def test_words_count_by_how_sure_they_are():
+    scene = read_table()
+    asked = [relevance_for("auto", scene, query).notes for query in ("South Summer", "What is the phone number?")]
+    weighed = [next(note for note in notes if note.startswith("weighed: ")) for notes in asked]
+    shares = [float(note.split("words ")[1][:3]) if "words " in note else 0.0 for note in weighed]
+    assert shares[0] > 0.5 > shares[1]
 
 
 def test_with_most_of_the_picture_shown_nothing_is_read():
@@ -104,9 +112,9 @@ def test_without_ocr_a_page_is_told_what_it_would_add(monkeypatch):
     for room in (reading, ocr):
         monkeypatch.setattr(room, "ocr_missing", lambda: f"run: {ocr.REMEDY}")
     told = look(table()[0], QUERY, keep=0.25).notes
-    assert any("--no-deps rapidocr (it would count for" in note for note in told)
+    assert any("--no-deps rapidocr (words by OCR would be weighed" in note for note in told)
     answered = ask(table()[0], QUERY, keep=0.25).notes
-    assert any("--no-deps rapidocr (it would count for" in note for note in answered)
+    assert any("--no-deps rapidocr (words by OCR would be weighed" in note for note in answered)
     for quiet in (look(table()[0], QUERY, keep=0.25, ocr=False), look(cloudy(401, 613), QUERY, keep=0.25)):
         assert not any("rapidocr" in note for note in quiet.notes)
 

@@ -320,7 +320,7 @@ class Eye:
         known = None if opened else words_of(views, words)
         started = perf_counter()
         if opened is None and allocation is None:
-            known, request = self._read(views, known, request, relevance, look_for or question)
+            known, request = self._read(views, known, request, relevance)
         reading = perf_counter() - started
         settings = Settings(
             request,
@@ -340,9 +340,7 @@ class Eye:
         tiled = len(looked.plan.allocations) != len(looked.views)
         return self._hinted(looked, turns, settings) if helped and settings.words is not None and not tiled else looked
 
-    def _read(
-        self, views: Sequence[View], known: Any, request: Request, relevance: Any, query: str
-    ) -> tuple[Any, Request]:
+    def _read(self, views: Sequence[View], known: Any, request: Request, relevance: Any) -> tuple[Any, Request]:
         """The words of pictures that bring none, by OCR where that pays; the request says what is left to be told."""
         several = known if isinstance(known, list) else [known] * len(views)
         # Words have their places in the whole picture, which is not what a tile shows.
@@ -350,7 +348,7 @@ class Eye:
         if tiled or not request.reads(1 << 30, relevance) or all(one is not None for one in several):
             return known, replace(request, ocr=False)
         read = [
-            with_words(Scene(view.picture.pixels, words=one, ocr=request.reads(self.engine.full_of(view))), query)
+            with_words(Scene(view.picture.pixels, words=one, ocr=request.reads(self.engine.full_of(view))))
             for view, one in zip(views, several, strict=True)
         ]
         found = [scene.words for scene in read]

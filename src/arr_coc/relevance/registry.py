@@ -331,7 +331,7 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
         known = BUILT_IN["words"], "the words of the picture are known"
         return _by_kind(scene, query) if _were_read(scene) else known
     if scene.scorer is not None:
-        return BUILT_IN["scorer"], ", and ".join(["it comes with this model", *_without_ocr(scene, query)])
+        return BUILT_IN["scorer"], ", and ".join(["it comes with this model", *_without_ocr(scene)])
     if scene.prompt is not None:
         if scene.prompt.can_glance:
             return BUILT_IN["glance"], "this model can say where it looks"
@@ -365,7 +365,7 @@ def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
     wanted, signs = promising(scene, query, [*there, "centre"])
     asked = [name for name in wanted if name in ALONE] or ["look"]
     lines = [line for name in ("scorer", "photos") if (line := _lacks(name, absent[name], signs)) is not None]
-    lines += _without_ocr(scene, query)
+    lines += _without_ocr(scene)
     if wanted == asked and len(asked) == 1:
         return _member(asked[0]), ", and ".join([ALONE[asked[0]], *lines])
     summary = "several maps, each by how far it is to be believed here"
@@ -388,11 +388,11 @@ def _were_read(scene: Scene) -> bool:
     return bool(getattr(scene.words, "by_ocr", False))
 
 
-def _without_ocr(scene: Scene, query: str) -> list[str]:
+def _without_ocr(scene: Scene) -> list[str]:
     """What OCR would add to this picture, where it is not installed."""
     from .words.reading import what_ocr_would_add
 
-    line = what_ocr_would_add(scene, query)
+    line = what_ocr_would_add(scene)
     return [] if line is None else [line]
 
 
@@ -453,7 +453,7 @@ def relevances_for(relevance: Any, scenes: Sequence[Scene], queries: Sequence[st
     if isinstance(relevance, str) and relevance == "auto":
         from .words.reading import with_words
 
-        scenes = [with_words(scene, query) for scene, query in zip(scenes, queries, strict=True)]
+        scenes = [with_words(scene) for scene in scenes]
         if len({scene.words is None for scene in scenes}) > 1 or (len(scenes) > 1 and any(map(_were_read, scenes))):
             return _by_words_where_known(scenes, queries)
     several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3

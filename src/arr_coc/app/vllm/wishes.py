@@ -239,7 +239,7 @@ class VllmServer:
             source = _source(wish.get("relevance", "auto"))
             scene = Scene(picture, words=words, scorer=self.scorer, choosing=budget < grid.tokens)
             if request.reads(grid.tokens, source) and words is None:  # as it was given: small print is lost in resizing
-                read = with_words(Scene(given(), ocr=True), wish["query"])
+                read = with_words(Scene(given(), ocr=True))
                 scene = scene.varied(words=read.words, ocr=read.ocr)
             known = relevance_for(source, scene, wish["query"])
         distance = choose_distance(

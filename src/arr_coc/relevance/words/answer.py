@@ -24,6 +24,10 @@ LOUDEST = 12.0
 CALIBRATION = (0.55, -0.25, 0.0)
 
 
+# The sureness from which words by OCR count more than the scorer.
+EVEN = 0.5
+
+
 @dataclass(frozen=True, eq=False)
 class WordsAnswer:
     """text: the words in reading order. sureness: how likely it is right, 0–1. boxes: (n, 4) of its words in 0–1.
@@ -79,3 +83,9 @@ def doubts(phrase: np.ndarray, logits: np.ndarray, chosen: np.ndarray) -> np.nda
     elsewhere[phrase == phrase[chosen[0]]] = False
     second = logits[elsewhere].max(initial=-LOUDEST)
     return np.array([logits[chosen].max(), second, 1.0])
+
+
+def sureness_of_words(words: Words, query: str) -> float:
+    """How sure the words are of their answer, beside what it takes to be believed as far as the scorer."""
+    copied = copied_answer(words, query)
+    return (0.0 if copied is None else copied.sureness) - EVEN
