@@ -22,8 +22,6 @@ NEAR = 2.0
 LOUDEST = 12.0
 # Of drawn bills, pages and Needle World: weights of what `doubts` tells. The file of a ranker brings its own.
 CALIBRATION = (0.55, -0.25, 0.0)
-
-
 # The sureness from which words by OCR count more than the scorer.
 EVEN = 0.5
 
