@@ -140,8 +140,7 @@ def _ask_document(
         eye: Any = model if hasattr(model, "set_image") else copy(_loaded(str(model), device))
         return eye.set_image(document).ask(query, *amount, relevance=relevance, **how)
     scorer = scorer_beside(part_folder(MINI))
-    known_scorer = None if scorer is None else ScorerRelevance(scorer)
-    offers = PageOffers(device=device, scorer=known_scorer, ocr=how["ocr"])
+    offers = PageOffers(device=device, scorer=None if scorer is None else ScorerRelevance(scorer))
 
     def asker(picture: Any, words: Any, tokens: int, known: Any) -> Answer:
         size, strategy = picture.pixels.shape[:2], how["strategy"]

@@ -303,7 +303,7 @@ class PreparedDocument:
             raise InputError(f"strategy {request.strategy!r} is for one picture; documents take overlay or quadtree")
         device = how.get("device", "cpu")
         check_device(device)
-        offers = PageOffers(of_kind(how.get("photos", True), bool, "photos"), device, ocr=request.ocr)
+        offers = PageOffers(of_kind(how.get("photos", True), bool, "photos"), device)
         found = look_through(self.document, query, request, relevance, offers)
         if request.scale not in (None, 1.0) or how.get("grip") is not None:
             note = (

@@ -313,7 +313,7 @@ class Eye:
         opened = None
         if allocation is None and has_documents(query):
             most = 1 if self._taught_single_questions else pages_shown
-            opened = open_pages(query, look_for or question, request, relevance, self.page_offers(request.ocr), most)
+            opened = open_pages(query, look_for or question, request, relevance, self.page_offers(), most)
             query, relevance, request, words = opened.turns, opened.relevance, opened.request, None
         turns = [turn.seen_by(self.view) for turn in query]
         views = [view for turn in turns for view in turn.views]
@@ -475,9 +475,9 @@ class Eye:
         (view,) = (view for turn in turns for view in turn.views)
         return query if isinstance(query, str) else turns, self.engine.full_of(view)
 
-    def page_offers(self, ocr: bool = False) -> PageOffers:
+    def page_offers(self) -> PageOffers:
         """What the pages of a document are asked with."""
-        return PageOffers(device=self.engine.device, scorer=self.scorer, ocr=ocr)
+        return PageOffers(device=self.engine.device, scorer=self.scorer)
 
     @property
     def _taught_single_questions(self) -> bool:
@@ -502,7 +502,7 @@ class Eye:
             return own.ask(query, tokens, relevance=known, words=words, max_new_tokens=max_new_tokens, **how)
 
         source = self.relevance if relevance is None else relevance
-        return ask_page_by_page(document, query, request, source, self.page_offers(request.ocr), asker)
+        return ask_page_by_page(document, query, request, source, self.page_offers(), asker)
 
     def ask_many(
         self,

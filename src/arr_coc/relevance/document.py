@@ -66,12 +66,11 @@ class PageRelevance:
 
 @dataclass(frozen=True, eq=False)
 class PageOffers:
-    """What a caller offers beside the pages: see `Scene`. ocr: of the few pages that are looked at in full."""
+    """What a caller offers beside the pages: see `Scene`."""
 
     photos: bool = True
     device: str = "cpu"
     scorer: Any = None
-    ocr: bool = False
 
 
 def page_relevances(
@@ -251,8 +250,7 @@ def _scene(page: DocumentPage, offers: PageOffers, room: int | None) -> Scene:
     height, width = page.size
     side = VIEW_SIDE if room is None else max(64, round(max(page.size) * min(1.0, math.sqrt(room / (height * width)))))
     pixels = page.draw(min(side, VIEW_SIDE)).pixels
-    ocr = offers.ocr and room is None
-    return Scene(pixels, photos=offers.photos, device=offers.device, scorer=offers.scorer, ocr=ocr)
+    return Scene(pixels, photos=offers.photos, device=offers.device, scorer=offers.scorer)
 
 
 def _drawn(page: DocumentPage, query: str, relevance: Any, offers: PageOffers, room: int | None) -> PageRelevance:
