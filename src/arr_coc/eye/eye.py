@@ -31,6 +31,7 @@ from ..core.values import Allocation, Answer, Pass, Relevance
 from ..models.base import Settings
 from ..models.bundled import Calibration, marked, model_folder
 from ..pictures.document import Document, document_of
+from ..pictures.ocr import ocr_missing
 from ..pictures.words import Words
 from ..relevance.document import PageOffers
 from ..relevance.registry import check_relevance
@@ -347,9 +348,13 @@ class Eye:
         tiled = getattr(getattr(self.engine, "backbone", None), "tiled", False)
         if tiled or not request.reads(1 << 30, relevance) or all(one is not None for one in several):
             return known, replace(request, ocr=False)
+        if ocr_missing() is not None:
+            return known, request
+        # Frames of a screen come too often, and the scorer knows screens better.
+        allowed = [view.screen is None and request.reads(self.engine.full_of(view)) for view in views]
         read = [
-            with_words(Scene(view.picture.pixels, words=one, ocr=request.reads(self.engine.full_of(view))))
-            for view, one in zip(views, several, strict=True)
+            with_words(Scene(view.picture.pixels, words=one, ocr=may))
+            for view, one, may in zip(views, several, allowed, strict=True)
         ]
         found = [scene.words for scene in read]
         request = replace(request, ocr=any(scene.ocr for scene in read))
