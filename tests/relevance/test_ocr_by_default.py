@@ -11,9 +11,14 @@ from plain_pages import cloudy
 
 from arr_coc import InputError, ask, look
 from arr_coc.allocation.request import Request
+from arr_coc.app.batch.looker import LookerOptions
+from arr_coc.app.serve.chat import how_of
+from arr_coc.app.vllm.wishes import VllmServer
+from arr_coc.core.folders import MINI, part_folder
 from arr_coc.eye.eye import Eye
 from arr_coc.eye.hints import COPIED, READ, READ_BOTH, settled
 from arr_coc.looking import examine, prepare
+from arr_coc.models.base import Settings
 from arr_coc.pictures import ocr
 from arr_coc.pictures.words import OCR, make_words
 from arr_coc.relevance.registry import choose_source, relevance_for, relevances_for
@@ -151,3 +156,18 @@ def test_look_and_ask_read_a_page_once_and_tell_the_seconds(tmp_path, monkeypatc
     assert any("(OCR, read before)" in note for note in eye.ask(QUERY, keep=0.1).notes)
     assert eye.ask(QUERY, keep=0.1, ocr=False).source == "pixels"
     assert not any("OCR" in note for note in eye.ask(QUERY, keep=0.1, ocr=False).notes)
+
+
+def test_every_door_has_the_switch():
+    assert how_of({"ocr": False}, [], None)["ocr"] is False
+    with pytest.raises(InputError, match=r"arr_coc\.ocr"):
+        how_of({"ocr": "no"}, [], None)
+    assert LookerOptions(ocr=False).settings()["ocr"] is False
+    assert "ocr" not in LookerOptions().settings(), "a folder of an earlier version goes on"
+    assert Settings().override(ocr=False).request.ocr is False
+    assert Settings().request.ocr
+    server = VllmServer.of({"budget": 96}, str(part_folder(MINI)))
+    assert server.request(server.wishes({"ocr": False}, 1, QUERY)[0]).ocr is False
+    assert server.request(server.wishes(None, 1, QUERY)[0]).ocr
+    with pytest.raises(InputError, match=r"arr_coc\.ocr"):
+        server.wishes({"ocr": "no"}, 1, QUERY)
