@@ -4,7 +4,8 @@
 
 Each is a folder with records.jsonl (question, boxes, picture), as `arr-coc needle` and `arr-coc pages` write it.
 Photographs are also seen in grey. Every source is asked once; what it shows of the boxes with an eighth of the cells
-decides. Prints what each source and the blend show, by set, at five-fold cross-validation by picture.
+decides. Prints what each source and the blend show, by set, at five-fold cross-validation by picture. Words by OCR and
+an encoder of one's own are not fitted: drawn pages, which the scorer knows, would speak against both. See `completed`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ from arr_coc.relevance.weighing import (
 )
 from arr_coc.sensing.channels import centre_map
 
-ASKED = SOURCES[:-1]
+ASKED = ("scorer", "photos", "look")
+FITTED = (*ASKED, "centre")
+# By how much more words by OCR count for each sureness above even, and how much less an encoder than the photo map.
+WORDS_SURE, ENCODER_LESS = 3.0, 1.0
 CELL = 32
 # Without the photo map, in so many of the lessons: the law must know what to do without it.
 WITHOUT_PHOTOS = 0.3
@@ -104,14 +108,16 @@ def lessons(folder: Path, most: int, seed: int, also_grey: bool) -> Iterator[Sou
 
 
 def there_of(photos: bool) -> np.ndarray:
-    return np.array([name != "photos" or photos for name in SOURCES])
+    return np.array([name in FITTED and (name != "photos" or photos) for name in SOURCES])
 
 
 def fit_weights(taught: Sequence[SourceLesson], seed: int, steps: int = 3000, shrinkage: float = 3e-3) -> WeighingLaw:
     """Linear law and softmax, by Adam: the likelihood that a source drawn by its weight shows what is asked for."""
     generator = np.random.default_rng(seed)
     signs, maps = np.stack([one.signs for one in taught]), np.stack([one.maps for one in taught])
-    shown = np.stack([[one.shown(one.fine[name]) for name in SOURCES] for one in taught]) + 0.02
+    shown = (
+        np.stack([[one.shown(one.fine[name]) if name in FITTED else 0 for name in SOURCES] for one in taught]) + 0.02
+    )
     groups = [one.group for one in taught]
     count = np.array([1 / groups.count(group) for group in groups])
     there = np.stack([there_of(bool(generator.random() >= WITHOUT_PHOTOS)) for _ in taught])
@@ -155,14 +161,28 @@ def fit_sureness(
     return found
 
 
+def completed(law: WeighingLaw) -> WeighingLaw:
+    """With what is not fitted: words by OCR are believed as the scorer is, and more or less by how sure they are of an
+    answer; an encoder as the photo map is, a little less."""
+    scorer, photos, words, encoder = (SOURCES.index(name) for name in ("scorer", "photos", "words", "encoder"))
+    signs, maps, sureness = law.signs.copy(), law.maps.copy(), law.sureness.copy()
+    for own, like in ((words, scorer), (encoder, photos)):
+        signs[own], maps[own] = signs[like], maps[like]
+        for first in (3, 3 + len(SOURCES)):
+            sureness[first + own] = sureness[first + like]
+    maps[words, MAP_SIGNS.index("sure")] = WORDS_SURE
+    signs[encoder, SIGNS.index("1")] -= ENCODER_LESS
+    return WeighingLaw(signs, maps, sureness)
+
+
 def judged(law: WeighingLaw, held: Iterable[SourceLesson]) -> list[tuple[str, dict[str, float]]]:
     """For every lesson what each way shows with an eighth of the cells."""
     rows = []
     for one in held:
         weights = {photos: law.weights(one.signs, one.maps, there_of(photos)) for photos in (True, False)}
-        row = {name: one.shown(one.fine[name]) for name in SOURCES}
+        row = {name: one.shown(one.fine[name]) for name in FITTED}
         row["blend"] = one.shown(blend(one.fine, weights[True]))
-        row["best of them"] = max(row[name] for name in SOURCES)
+        row["best of them"] = max(row[name] for name in FITTED)
         row["no photo map"] = one.shown(blend(one.fine, weights[False]))
         row["expected"] = law.expected(weights[True], one.maps, blend(one.cells, weights[True]))
         rows.append((one.group, row))
@@ -206,7 +226,7 @@ def fit_and_tell(taught: Sequence[SourceLesson], seed: int, out: Path | None) ->
         rows += judged(law, [one for one in taught if fold[one.picture] == number])
     print(report(rows))
     if out is not None:
-        law = fit_weights(taught, seed)
+        law = completed(fit_weights(taught, seed))
         told = {name: np.round(getattr(law, name), 4).tolist() for name in ("signs", "maps", "sureness")}
         columns = {"sources": SOURCES, "columns": SIGNS, "map columns": MAP_SIGNS, "n": len(taught)}
         write_text(out, json.dumps(columns | told, indent=1) + "\n")

@@ -46,6 +46,7 @@ def ask(
     seed: int = 0,
     words: Any = None,
     hints: str | None = None,
+    ocr: bool = True,
     max_new_tokens: int = 64,
     scale: float | str | None = None,
     readings: int = 1,
@@ -69,6 +70,7 @@ def ask(
         seed: For strategies that draw lots.
         words: Those of the picture with their boxes, as for `look`.
         hints: "words", the default, lets known words help to answer; "none" lets them only point.
+        ocr: As for `look`; what OCR has read helps to answer, too, unless hints is "none".
         max_new_tokens: The longest answer.
         scale: From how far to read: "auto", the default where the grip of the model is known, or a number.
         readings: Where the answer is unsure, read again from the next distance, at most so often in all.
@@ -92,7 +94,7 @@ def ask(
     if not hasattr(model, "set_image"):
         model_folder(model)
     check_decided(allocation, budget=budget, keep=keep, strategy=strategy, relevance=relevance)
-    how: dict[str, Any] = {"levels": levels, "seed": seed, "scale": scale_of(scale, magnify)}
+    how: dict[str, Any] = {"levels": levels, "seed": seed, "scale": scale_of(scale, magnify), "ocr": ocr}
     # Told before a model is loaded; options are those of a strategy that only the model may know.
     laid = {"strategy": DEFAULT_STRATEGY} if strategy is None else {"strategy": strategy, **options}
     Request.of(budget, keep, **how, **laid)

@@ -38,6 +38,7 @@ from .relevance.large import FINE_SIDE, LARGE_SIDE, TileReader, read_tiles
 from .relevance.registry import as_relevance, resolve
 from .relevance.registry import check_relevance as check_relevance
 from .relevance.scene import VIEW_SIDE, Scene
+from .relevance.words.reading import with_words
 from .sensing.type_height import letters_of
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         levels: int | None
         relevance: Any
         photos: bool
+        ocr: bool
         words: Any
         pages: Any
         scale: float | str | None
@@ -98,6 +100,7 @@ def look(
     levels: int | None = None,
     relevance: Any = "auto",
     photos: bool = True,
+    ocr: bool = True,
     words: Any = None,
     pages: int | str | Sequence[int] | None = None,
     scale: float | str | None = None,
@@ -118,11 +121,13 @@ def look(
         cell: Pixels of one token at level 0.
         canvas: (height, width) to which the model resizes the picture.
         levels: The coarsest level of detail.
-        relevance: Who says where to look. "auto" takes the words of the picture where they are known, the learned
-            scorer for whatever is drawn, the photo map for photographs where its weights are there, else "look". Or any
+        relevance: Who says where to look. "auto" takes the words of the picture where they are known. Else it weighs
+            the learned scorer, words by OCR, the photo map and "look" by what picture and question are like. Or any
             name of `registry.source_names()`, the folder of a trained scorer, a function of (picture (H, W, 3),
             question), or a map.
         photos: Whether the photo map may take part.
+        ocr: Whether "auto" may read the words of a page by OCR, where that is installed and pays; a note tells the
+            seconds.
         words: Those of the picture with their boxes: a list, a file, `Words`. A page of a PDF brings its own, and so
             does a picture with a file of words beside it.
         pages: Of a document, such as "2-5,7" or 3; all by default.
@@ -144,7 +149,7 @@ def look(
     """
     how: dict[str, Any] = {"device": device, "cell": cell, "canvas": canvas, "levels": levels, "relevance": relevance}
     how |= {"strategy": strategy, "seed": seed, "photos": photos, "words": words, "pages": pages}
-    how |= {"scale": scale, "grip": grip, **options}
+    how |= {"ocr": ocr, "scale": scale, "grip": grip, **options}
     return examine(image, query, budget, keep, **how).allocation
 
 
@@ -223,10 +228,15 @@ class Prepared:
         from .allocation.allocate import allocate
         from .allocation.tree import grid_of, tokens_for
 
-        scene = self.scene.varied(**offered)
+        full = tokens_for(self.picture.size, cell=request.cell, canvas=request.canvas)
+        # A very large picture is read by the scorer in tiles, where small print is seen.
+        scene = self.scene.varied(**offered, ocr=self.fine is None and request.reads(full, relevance))
+        if scene.ocr:
+            with clock.stage("read"):
+                scene = with_words(scene)
+                words = scene.words
         with clock.stage("choose"):
             source, note = resolve(relevance, scene, query)
-        full = tokens_for(self.picture.size, cell=request.cell, canvas=request.canvas)
         if "texture" in source.needs or request.strategy in ("edge", "clusters"):
             clock.seconds["sense"] = self.scene.sensed[1]
         with clock.stage("know"):

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image, ImageDraw
 from small_pdf import small_pdf
 
 import arr_coc as library
@@ -128,3 +129,16 @@ def test_a_page_in_python_and_the_path_of_a_pdf_agree(tmp_path):
     extent = np.array([page.picture.width, page.picture.height] * 2)
     box = (page.words.boxes[page.words.texts.index("03/04/1997")] * extent).astype(int)
     assert fine_share(one, box) > 0.9
+
+
+def test_no_ocr_leaves_a_page_to_the_scorer(arr_coc, tmp_path):
+    picture = Image.new("RGB", (480, 400), "white")
+    for row in range(12):
+        ImageDraw.Draw(picture).text((20, 20 + 30 * row), f"Part {row} costs 1{row}.50 EUR", "black", font_size=16)
+    picture.save(tmp_path / "page.png")
+    how = ("look", tmp_path / "page.png", "What does part 3 cost?", "--no-draw", "--json", "--out", tmp_path)
+    (off,) = json.loads(arr_coc(*how, "--no-ocr").out)["looks"]
+    assert off["relevance"].startswith("relevance 'scorer'")
+    assert not any("OCR" in note or "rapidocr" in note for note in off["notes"])
+    (by_default,) = json.loads(arr_coc(*how).out)["looks"]
+    assert any("OCR" in note or "rapidocr" in note for note in by_default["notes"])

@@ -44,7 +44,7 @@ def drawn_page() -> np.ndarray:
     return np.asarray(picture)
 
 
-@given(st.lists(numbers, min_size=4, max_size=4), st.lists(st.booleans(), min_size=4, max_size=4).filter(any))
+@given(st.lists(numbers, min_size=6, max_size=6), st.lists(st.booleans(), min_size=6, max_size=6).filter(any))
 def test_belief_is_shared_by_those_that_are_there(logits, there):
     found = shares(np.array(logits), np.array(there))
     assert found.sum() == pytest.approx(1)
@@ -73,7 +73,7 @@ def test_a_photograph_is_not_left_to_the_scorer(grey):
     pixels = cloudy(401, 613)
     if grey:
         pixels = pixels.mean(2, keepdims=True).round().astype(np.uint8).repeat(3, 2)
-    wanted, signs = promising(Scene(pixels), "Where is the dog?", SOURCES)
+    wanted, signs = promising(Scene(pixels), "Where is the dog?", SOURCES[:4])
     assert wanted != ["scorer"]
     belief = WeighingLaw.bundled().beforehand(signs, np.ones(len(SOURCES), bool))
     assert belief[SOURCES.index("scorer")] < 0.5
@@ -90,9 +90,9 @@ def test_what_is_missing_is_told_with_what_it_would_add(monkeypatch):
 
 def test_maps_are_added_by_their_weights():
     cells = {"scorer": on_cells(np.eye(4), (4, 4)), "look": on_cells(np.eye(4)[::-1], (4, 4))}
-    only = np.array([1.0, 0, 0, 0])
+    only = np.eye(len(SOURCES))[SOURCES.index("scorer")]
     assert blend(cells, only) == pytest.approx(cells["scorer"])
-    half = blend(cells, np.array([0.5, 0, 0.5, 0]))
+    half = blend(cells, (only + np.eye(len(SOURCES))[SOURCES.index("look")]) / 2)
     assert half == pytest.approx((cells["scorer"] + cells["look"]) / 2)
     assert half.sum() == pytest.approx(1)
 
@@ -103,7 +103,7 @@ def test_agreement_and_sharpness_are_seen():
     point[2, 3] = 1
     cells = {name: on_cells(plane, grid) for name, plane in {"scorer": point, "look": point, "photos": even}.items()}
     found = map_signs(cells | {"centre": on_cells(centre_map(grid), grid)}, {"scorer": 0.7})
-    scorer, photos, like, _ = found
+    scorer, photos, like = found[:3]
     assert scorer[0] > 0.99 > 0.2 > photos[0]
     assert scorer[1] == 0.7
     assert scorer[2] == pytest.approx(1, abs=1e-3)

@@ -85,8 +85,8 @@ class RealOptions(DeviceOptions):
     data: Path = option(help="Folder with records.jsonl, a .jsonl or a .parquet file.")
     relevance: tuple[str, ...] = option(
         (),
-        "A source by name, the folder of a scorer, or a control: centre, uniform, random, saliency, text regions; may "
-        "be repeated. [default: auto, look, scorer and the first four]",
+        "A source by name, auto+ocr, the folder of a scorer, or a control: centre, uniform, random, saliency, text "
+        "regions; may be repeated. [default: auto, look, scorer and the first four]",
     )
     strategy: tuple[str, ...] = option((), "overlay or quadtree; may be repeated. [default: overlay]")
     source: tuple[str, ...] = option((), "Only these records; may be repeated.")

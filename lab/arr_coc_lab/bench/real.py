@@ -160,6 +160,8 @@ CONTROLS: tuple[str, ...] = tuple(SUITE["controls"])
 RELEVANCE: tuple[str, ...] = tuple(SUITE["relevance"])
 SHAPES: tuple[str, ...] = tuple(SUITE["strategies"])
 UNIFORM = "uniform"
+# As `look` has it: with words by OCR, where that is installed and pays. `auto` alone is measured without.
+WITH_OCR = "auto+ocr"
 REACHED = 0.9
 TOKENS, TOKEN_SHARE = "tokens to 90 %", "share of tokens to 90 %"
 SAME = "same map"
@@ -328,9 +330,11 @@ def systems_of(relevance: Sequence[str] = RELEVANCE, strategies: Sequence[str] =
         if strategy not in SHAPES:
             raise InputError(f"unknown strategy {strategy!r}; choose from {', '.join(SHAPES)}")
     for name in relevance:
-        if name not in CONTROLS:
+        if name == WITH_OCR:
+            check_relevance("words")
+        elif name not in CONTROLS:
             if name.partition(":")[0] not in source_names() and not Path(name).is_dir():
-                known = ", ".join((*source_names(), *CONTROLS))
+                known = ", ".join((*source_names(), WITH_OCR, *CONTROLS))
                 raise InputError(f"unknown relevance {name!r}; choose from {known}, or give the folder of a scorer")
             check_relevance(name)
     pairs = [System(one, UNIFORM if one == UNIFORM else how) for how in strategies for one in relevance]
@@ -355,6 +359,8 @@ class Views:
 
     def _made(self, relevance: str, query: str) -> np.ndarray:
         """The library's own are as `look` has them, the controls of the senses sharpened as it does it."""
+        if relevance == WITH_OCR:
+            return np.asarray(relevance_for("auto", self.prepared.scene.varied(ocr=True), query).map)
         if relevance not in CONTROLS:
             return np.asarray(relevance_for(relevance, self.prepared.scene, query).map)
         if relevance == "centre":

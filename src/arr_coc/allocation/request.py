@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 
 DEFAULT_KEEP = 0.25
+# With a larger share of the tokens OCR does not pay.
+MOST_READ_SHARE = 0.5
 # Characters of a question. A whole document does not belong into one: a language model reads it at every step.
 LONGEST_QUESTION = 4000
 # The keywords of `Eye.ask` beside those of the request.
@@ -72,7 +74,8 @@ class Request:
     backbone resizes to. seed: for strategies that draw lots. ceiling: tokens that no picture may cost, whatever was
     asked for; a note tells where it held. total: the budget is that of all pictures of a prompt together. scale: from
     how far it is read, "auto", a number from 0.25 to 4, or None for auto where the grip of the model is known
-    (`allocation.distance`); tokens are counted at scale 1.
+    (`allocation.distance`); tokens are counted at scale 1. ocr: whether "auto" may read the words of a page by OCR,
+    where that is installed and pays.
     """
 
     budget: int | Sequence[int] | None = None
@@ -86,6 +89,7 @@ class Request:
     ceiling: int | None = None
     total: bool = False
     scale: float | str | None = None
+    ocr: bool = True
 
     def __post_init__(self) -> None:
         budget, keep = check_amount(self.budget, self.keep)
@@ -101,6 +105,7 @@ class Request:
             "ceiling": None if self.ceiling is None else whole(self.ceiling, "ceiling", 1),
             "total": of_kind(self.total, bool, "total"),
             "scale": check_scale(self.scale),
+            "ocr": of_kind(self.ocr, bool, "ocr"),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -137,6 +142,11 @@ class Request:
     def tokens(self, full: int) -> int:
         """Tokens to spend on such a picture: a budget above its full count means all of it."""
         return self.capped(min(self.wanted(full), full))
+
+    def reads(self, full: int, relevance: Any = "auto") -> bool:
+        """Whether OCR may be asked about such a picture: with most of it shown there is little to choose."""
+        by_itself = isinstance(relevance, str) and relevance == "auto"
+        return self.ocr and by_itself and self.tokens(full) <= MOST_READ_SHARE * full
 
     def capped(self, tokens: int) -> int:
         return tokens if self.ceiling is None else min(tokens, self.ceiling)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         allocation: Allocation | Sequence[Allocation] | None
         words: Any
         hints: str | None
+        ocr: bool
         readings: int
 
     class ManyOptions(SomeOptions, closed=True):

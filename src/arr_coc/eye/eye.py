@@ -31,11 +31,14 @@ from ..core.values import Allocation, Answer, Pass, Relevance
 from ..models.base import Settings
 from ..models.bundled import Calibration, marked, model_folder
 from ..pictures.document import Document, document_of
+from ..pictures.ocr import ocr_missing
 from ..pictures.words import Words
 from ..relevance.document import PageOffers
 from ..relevance.registry import check_relevance
+from ..relevance.scene import Scene
 from ..relevance.scorer.source import ScorerRelevance, scorer_beside
 from ..relevance.words.answer import copied_answer
+from ..relevance.words.reading import with_words
 from .again import PARTS, check_reuse, store_of
 from .chat import SYSTEM, USER, Chat, ChatLook, Turn, View, check_turns, lost_detail, words_of
 from .decoding import DecodingStep, Generated, Spelling, Sureness
@@ -343,22 +346,48 @@ class Eye:
             opened = open_pages(query, look_for or question, request, relevance, self.page_offers(), most)
             query, relevance, request, words = opened.turns, opened.relevance, opened.request, None
         turns = [turn.seen_by(self.view) for turn in query]
+        views = [view for turn in turns for view in turn.views]
+        known = None if opened else words_of(views, words)
+        started = perf_counter()
+        if opened is None and allocation is None:
+            known, request = self._read(views, known, request, relevance)
+        reading = perf_counter() - started
         settings = Settings(
             request,
             query=look_for or question,
             allocation=allocation,
             relevance=relevance,
             scorer=self.scorer,
-            words=None if opened else words_of([view for turn in turns for view in turn.views], words),
+            words=known,
             groups=opened.groups if opened else None,
         )
         looked = self.engine.look(turns, settings)
+        looked.seconds["look"] += reading
         if opened is not None:
             looked.seconds["look"] += opened.seconds
             plan = replace(looked.plan, notes=opened.notes)
             return replace(looked, plan=plan, question=question, pages=opened.pages, of_pages=opened.of_pages)
         tiled = len(looked.plan.allocations) != len(looked.views)
         return self._hinted(looked, turns, settings) if helped and settings.words is not None and not tiled else looked
+
+    def _read(self, views: Sequence[View], known: Any, request: Request, relevance: Any) -> tuple[Any, Request]:
+        """The words of pictures that bring none, by OCR where that pays; the request says what is left to be told."""
+        several = known if isinstance(known, list) else [known] * len(views)
+        # Words have their places in the whole picture, which is not what a tile shows.
+        tiled = getattr(getattr(self.engine, "backbone", None), "tiled", False)
+        if tiled or not request.reads(1 << 30, relevance) or all(one is not None for one in several):
+            return known, replace(request, ocr=False)
+        if ocr_missing() is not None:
+            return known, request
+        # Frames of a screen come too often, and the scorer knows screens better.
+        allowed = [view.screen is None and request.reads(self.engine.full_of(view)) for view in views]
+        read = [
+            with_words(Scene(view.picture.pixels, words=one, ocr=may))
+            for view, one, may in zip(views, several, allowed, strict=True)
+        ]
+        found = [scene.words for scene in read]
+        request = replace(request, ocr=any(scene.ocr for scene in read))
+        return found[0] if len(found) == 1 else found if any(one is not None for one in found) else None, request
 
     def _hinted(self, looked: ChatLook, turns: Sequence[Turn], settings: Settings) -> ChatLook:
         """The same look with what the words of its pages add: text in the prompt, or an answer to copy."""
@@ -441,6 +470,7 @@ class Eye:
         seed: int = 0,
         words: Any = None,
         hints: str | None = None,
+        ocr: bool = True,
         scale: float | str | None = None,
         readings: int = 1,
         max_new_tokens: int = 64,
@@ -461,6 +491,7 @@ class Eye:
             seed: For strategies that draw lots.
             words: Those of the picture with their boxes, as for `look`; a page of a PDF brings its own.
             hints: "words", the default, lets known words help the answer (see `hints`); "none" lets them only point.
+            ocr: As for `look`; what OCR has read helps to answer, too, unless hints is "none".
             scale: From how far the picture is read: "auto", by the grip of the model and the size of its letters (the
                 default where the grip is known), or how many times as large.
             readings: Where the answer is unsure, the picture is read again from the next distance, at most so often in
@@ -473,6 +504,7 @@ class Eye:
         """
         max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
         how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, "hints": hints, **options}
+        how["ocr"] = ocr
         if check_readings(readings) > 1:
             check_decided(allocation, readings=readings)
             given = {**how, "relevance": relevance, "words": words, "max_new_tokens": max_new_tokens}

@@ -27,6 +27,8 @@ INTRODUCTION = "Words that stand on picture {page} where it is shown in detail:\
 # What is left of the sureness of pixels where the words of the page say otherwise.
 DOUBTED = 0.5
 PIXELS, COPIED, BOTH = "pixels", "words", "words and pixels"
+# The same where OCR has read the words, which may be misread.
+READ, READ_BOTH = "words by OCR", "words by OCR and pixels"
 
 
 def check_hints(hints: Any) -> bool:
@@ -84,10 +86,13 @@ def settled(answer: Answer, copied: WordsAnswer) -> Answer:
     """Of what was read from pixels and what was copied from words, the surer; both, where they agree."""
     said, written = 1.0 - answer.uncertainty, copied.sureness
     if comparable(answer.text) == comparable(copied.text):
-        return replace(answer, text=copied.text, uncertainty=(1 - said) * (1 - written), source=BOTH)
+        both = READ_BOTH if copied.by_ocr else BOTH
+        return replace(answer, text=copied.text, uncertainty=(1 - said) * (1 - written), source=both)
     # Where the two differ, a reading of pixels was right half as often as it said (82 questions about drawn pages).
     said *= DOUBTED
     if written < said:
         return replace(answer, uncertainty=1 - said)
-    note = f"copied from the page's words; the pixels were read as {shown(answer.text)}"
-    return replace(answer, text=copied.text, uncertainty=1 - written, source=COPIED, notes=(*answer.notes, note))
+    whose = "words that OCR read" if copied.by_ocr else "the page's words"
+    note = f"copied from {whose}; the pixels were read as {shown(answer.text)}"
+    source = READ if copied.by_ocr else COPIED
+    return replace(answer, text=copied.text, uncertainty=1 - written, source=source, notes=(*answer.notes, note))

@@ -177,7 +177,8 @@ class LightEngine:
         """Where the tokens go, and the picture as it is seen from the distance chosen."""
         request, full, words, canvas = settings.request, self.full_of(view), settings.words, view.tensors["canvas"]
         tokens = min(request.tokens(full), full)
-        scene = Scene(canvas, words=words, scorer=settings.scorer, choosing=tokens < full, kept=view.kept)
+        known: dict[str, Any] = {"words": words, "scorer": settings.scorer, "ocr": request.ocr}
+        scene = Scene(canvas, **known, choosing=tokens < full, kept=view.kept)
         assert isinstance(settings.query, str)
         found = relevances_for(settings.relevance, [scene], [settings.query])
         (one,), (levels,) = found.relevance, found.levels

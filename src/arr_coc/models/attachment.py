@@ -407,6 +407,7 @@ def attach(
     options: dict[str, Any] | None = None,
     videos: bool = False,
     words: Any = None,
+    ocr: bool = True,
     total: bool = False,
     **realize: Unpack[AdapterOptions],
 ) -> Attachment:
@@ -427,6 +428,7 @@ def attach(
         options: For the strategy, by name.
         videos: The prompts show videos (Qwen3-VL): what is said of a picture then holds for each group of frames.
         words: Of each picture, for sources that read them.
+        ocr: Whether "auto" may read the words of pages by OCR, where that is installed and pays; not of videos.
         total: The budget is that of all pictures of a prompt together, and relevance decides between them.
         **realize: For the family's adapter, such as depth=DepthRouting(), merge="pick" or merge="compressor".
 
@@ -471,7 +473,14 @@ def attach(
         budget = DEFAULT_BUDGET
     settings = Settings(
         request=Request.of(
-            budget, keep, strategy=strategy, levels=levels, seed=seed, options=options or {}, total=total
+            budget,
+            keep,
+            strategy=strategy,
+            levels=levels,
+            seed=seed,
+            options=options or {},
+            total=total,
+            ocr=of_kind(ocr, bool, "ocr") and not videos,
         ),
         relevance=relevance,
         words=words,

@@ -111,6 +111,7 @@ def scenes_of(prompt: PicturePrompt, grids: Sequence[VisualGrid], settings: Sett
             words=words[number],
             prompt=prompt,
             scorer=settings.scorer,
+            ocr=not prompt.backbone.tiled and settings.request.reads(grids[number].tokens, settings.relevance),
             device=str(prompt.model.device),
             choosing=choosing,
             kept=settings.kept[number] if len(settings.kept) == len(grids) else None,

@@ -46,7 +46,7 @@ ADAPTERS: Mapping[str, str] = {
 }
 
 # What one call may say otherwise: of the request, and of the rest.
-OF_REQUEST = ("budget", "keep", "strategy", "total")
+OF_REQUEST = ("budget", "keep", "strategy", "total", "ocr")
 OVERRIDES = (*OF_REQUEST, "query", "allocation", "relevance", "words")
 
 # How families that merge tokens behind their encoder may do it, beside what other packages add to the group.

@@ -24,7 +24,7 @@ from ..allocation.frame import Frame, to_cells
 from ..allocation.grip import Grip, as_grip
 from ..allocation.overlay import OVERVIEW_SHARE
 from ..allocation.request import Request, check_question
-from ..core.checks import shown, whole
+from ..core.checks import of_kind, shown, whole
 from ..core.errors import InputError
 from ..looking import Look, Prepared
 from ..pictures.load import Picture, load_picture
@@ -58,6 +58,7 @@ class PackStyle:
     marks: bool = True
     relevance: Any = "auto"
     photos: bool = True
+    ocr: bool = False
 
     def for_pictures(self, number: int) -> PackStyle:
         """The same where a request shows so many pictures; one for each where more would be too many for the model."""
@@ -83,6 +84,7 @@ def pack(
     words: Any = None,
     relevance: Any = "auto",
     photos: bool = True,
+    ocr: bool = True,
 ) -> Packed:
     """The foveated picture as one to four ordinary pictures of a chosen number of tokens.
 
@@ -102,6 +104,7 @@ def pack(
         words: Of the picture, with their boxes, as for `look`: no crop cuts through them.
         relevance: As for `look`.
         photos: As for `look`.
+        ocr: As for `look`.
 
     Returns:
         The pictures, the text to put before them, their tokens, and the way back to the original's pixels.
@@ -121,6 +124,7 @@ def pack(
         marks,
         relevance,
         photos,
+        of_kind(ocr, bool, "ocr"),
     )
     if layout not in LAYOUTS:
         raise InputError(f"layout {shown(layout)} is unknown; choose from {', '.join(LAYOUTS)}")
@@ -291,7 +295,7 @@ def look_at(page: PackPage, query: str, budget: int, style: PackStyle) -> Look:
     full = Frame(page.size, cell).full
     amount = min(full, capacity(style.table, budget, cell))
     how: dict[str, Any] = {"cell": cell, "relevance": style.relevance, "photos": style.photos}
-    how |= {"scale": style.scale, "grip": style.grip}
+    how |= {"ocr": style.ocr, "scale": style.scale, "grip": style.grip}
     return page.prepared.look(query, amount, **how)
 
 

@@ -10,22 +10,26 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.files import write_json
-from .words import Words, make_words
+from .words import OCR, Words, make_words
 
 # The cache forgets the pages that were used longest ago: about so many of them, 10 to 50 kB each.
 MOST_PAGES = 1000
 FORMAT = 1
+_reading = Lock()  # the engine keeps settings from call to call
 # RapidOCR asks for an OpenCV that would take the place of opencv-contrib's; so it is installed without its wishes.
 REMEDY = "pip install 'arr-coc[ocr]' && pip install --no-deps rapidocr"
 
@@ -63,15 +67,18 @@ def ocr_words(
     pixels = np.ascontiguousarray(pixels, dtype=np.uint8)
     folder = cache_folder() if cache is None else cache
     path = folder / f"{page_key(pixels)}.json"
-    held = _remembered(path)
+    held, seconds = _remembered(path), 0.0
     if held is None:
         engine = ocr_engine()
         say("reading the words of the picture by OCR: some seconds, once for every picture")
-        held = _read(engine, pixels)
+        with _reading:
+            started = perf_counter()
+            held = _read(engine, pixels)
+            seconds = perf_counter() - started
         _remember(path, held)
-    return make_words(
-        held["texts"], held["boxes"], size=(pixels.shape[0], pixels.shape[1]), lines=held["lines"], source="OCR"
-    )
+    size = (pixels.shape[0], pixels.shape[1])
+    words = make_words(held["texts"], held["boxes"], size=size, lines=held["lines"], source=OCR)
+    return replace(words, seconds=seconds)
 
 
 def page_key(pixels: np.ndarray) -> str:

@@ -19,6 +19,8 @@ MOST_WORDS = 20_000
 # Up to so many boxes, each is compared with every other; beyond, with the nearest ones only.
 EVERY_PAIR = 2048
 LONGEST_WORD = 256
+# What `Words.source` says of words that were read by OCR.
+OCR = "OCR"
 # Two words of a line belong together where the gap between them is below so many of their heights; two figures, which
 # columns and axes set close, where it is no wider than a space.
 PHRASE_GAP = 0.9
@@ -30,13 +32,20 @@ _AT_ONCE = 512
 class Words:
     """texts: N words. boxes: (N, 4) float32, x0, y0, x1, y1 in 0–1 of the picture. lines: (N,) int64, the number of
     the line each word stands in; found from the boxes where nobody gave it. source: where they come from, for notes.
-    size: (height, width) of the picture they were measured on, in any unit: only its shape counts."""
+    size: (height, width) of the picture they were measured on, in any unit: only its shape counts. seconds: that
+    reading them took."""
 
     texts: tuple[str, ...]
     boxes: np.ndarray
     lines: np.ndarray
     source: str = "given"
     size: tuple[float, float] = (1.0, 1.0)
+    seconds: float = 0.0
+
+    @property
+    def by_ocr(self) -> bool:
+        """They were read from pixels, and may be misread."""
+        return self.source == OCR
 
     def __len__(self) -> int:
         return len(self.texts)

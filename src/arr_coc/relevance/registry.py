@@ -328,9 +328,10 @@ def choose_source(scene: Scene, query: str = "") -> tuple[Source, str]:
     if not scene.choosing:
         return BUILT_IN["detail"], "everything is kept, so nothing is to be chosen"
     if scene.words is not None:
-        return BUILT_IN["words"], "the words of the picture are known"
+        known = BUILT_IN["words"], "the words of the picture are known"
+        return _by_kind(scene, query) if _were_read(scene) else known
     if scene.scorer is not None:
-        return BUILT_IN["scorer"], "it comes with this model"
+        return BUILT_IN["scorer"], ", and ".join(["it comes with this model", *_without_ocr(scene)])
     if scene.prompt is not None:
         if scene.prompt.can_glance:
             return BUILT_IN["glance"], "this model can say where it looks"
@@ -346,6 +347,8 @@ ALONE: Mapping[str, str] = {
     "scorer": "the picture is drawn or a page",
     "photos": "the picture is a photograph",
     "look": "no source that learned from examples knows more here",
+    "words": "the words of the picture were read",
+    "encoder": "the picture is a photograph",
 }
 
 
@@ -354,18 +357,43 @@ def _by_kind(scene: Scene, query: str) -> tuple[Source, str]:
     nothing."""
     from .weighing import promising
 
-    absent = {name: BUILT_IN[name].available() for name in ALONE}
+    absent = {name: BUILT_IN[name].available() for name in ("scorer", "photos", "look")}
     if not scene.photos:
         absent["photos"] = "the parts for photographs are switched off"
     there = [name for name, line in absent.items() if line is None]
+    there += ["words"] if scene.words is not None else ["encoder"] if scene.photos and own_encoder() else []
     wanted, signs = promising(scene, query, [*there, "centre"])
     asked = [name for name in wanted if name in ALONE] or ["look"]
     lines = [line for name in ("scorer", "photos") if (line := _lacks(name, absent[name], signs)) is not None]
+    lines += _without_ocr(scene)
     if wanted == asked and len(asked) == 1:
-        return BUILT_IN[asked[0]], ", and ".join([ALONE[asked[0]], *lines])
+        return _member(asked[0]), ", and ".join([ALONE[asked[0]], *lines])
     summary = "several maps, each by how far it is to be believed here"
     weighed = Source("weighed", partial(_weighed, asked, signs), summary=summary, narrows=True)
     return weighed, ", and ".join([f"{' and '.join(asked)} may know", *lines])
+
+
+def own_encoder() -> str:
+    """The user's own CLIP or SigLIP, which "auto" weighs with the others: $ARR_COC_ENCODER, a folder or a name."""
+    return os.environ.get("ARR_COC_ENCODER", "").strip()
+
+
+def _member(name: str) -> Source:
+    """A source that is weighed."""
+    return find_source(f"encoder:{own_encoder()}") if name == "encoder" else BUILT_IN[name]
+
+
+def _were_read(scene: Scene) -> bool:
+    """Its words are known by OCR: they are weighed, as they may be misread."""
+    return bool(getattr(scene.words, "by_ocr", False))
+
+
+def _without_ocr(scene: Scene) -> list[str]:
+    """What OCR would add to this picture, where it is not installed."""
+    from .words.reading import what_ocr_would_add
+
+    line = what_ocr_would_add(scene)
+    return [] if line is None else [line]
 
 
 def _lacks(name: str, line: str | None, signs: np.ndarray) -> str | None:
@@ -374,7 +402,8 @@ def _lacks(name: str, line: str | None, signs: np.ndarray) -> str | None:
 
     if line is None:
         return None
-    share = WeighingLaw.bundled().beforehand(signs, np.ones(len(SOURCES), bool))[SOURCES.index(name)]
+    there = np.array([one not in ("words", "encoder") for one in SOURCES])
+    share = WeighingLaw.bundled().beforehand(signs, there)[SOURCES.index(name)]
     return f"{line} (it would count for {100 * share:.0f} % here)" if share >= 0.25 else None
 
 
@@ -383,7 +412,7 @@ def _weighed(names: Sequence[str], signs: np.ndarray, scene: Scene, query: str) 
     from .weighing import weighed_relevance
 
     alone = scene.varied(photos=False)  # each source speaks for itself
-    found = {name: BUILT_IN[name].maps([alone if name == "look" else scene], [query]).relevance[0] for name in names}
+    found = {name: _member(name).maps([alone if name == "look" else scene], [query]).relevance[0] for name in names}
     maps = {name: as_relevance(one, query, BUILT_IN[name].summary) for name, one in found.items()}
     plane, line = weighed_relevance(scene, query, maps, signs)
     said = [note for one in maps.values() for note in one.notes[1:]]
@@ -421,8 +450,12 @@ def relevance_for(relevance: Any, scene: Scene, query: str) -> Relevance:
 
 def relevances_for(relevance: Any, scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     """The maps of all pictures of a prompt. relevance: as for `find_source`, or one ready map for each picture."""
-    if isinstance(relevance, str) and relevance == "auto" and len({scene.words is None for scene in scenes}) > 1:
-        return _by_words_where_known(scenes, queries)
+    if isinstance(relevance, str) and relevance == "auto":
+        from .words.reading import with_words
+
+        scenes = [with_words(scene) for scene in scenes]
+        if len({scene.words is None for scene in scenes}) > 1 or (len(scenes) > 1 and any(map(_were_read, scenes))):
+            return _by_words_where_known(scenes, queries)
     several = isinstance(relevance, list | tuple) or getattr(relevance, "ndim", 0) == 3
     given = list(relevance) if several else [relevance]
     if (several or is_map(relevance)) and not (len(given) == len(scenes) and all(map(is_map, given))):
@@ -436,9 +469,11 @@ def relevances_for(relevance: Any, scenes: Sequence[Scene], queries: Sequence[st
 
 def _by_words_where_known(scenes: Sequence[Scene], queries: Sequence[str]) -> Maps:
     """Of several pictures some bring their words: those by them, the others by what "auto" takes without words."""
-    found = relevances_for("auto", [scene.varied(words=None) for scene in scenes], queries)
+    found = Maps([None] * len(scenes), [None] * len(scenes))
+    if any(scene.words is None and scene.prompt is not None for scene in scenes):  # a model glances at all of them
+        found = relevances_for("auto", [scene.varied(words=None, ocr=False) for scene in scenes], queries)
     maps = [
-        other if scene.words is None else relevance_for("auto", scene, query)
+        relevance_for("auto", scene, query) if scene.words is not None or other is None else other
         for other, scene, query in zip(found.relevance, scenes, queries, strict=True)
     ]
     return replace(found, relevance=maps)

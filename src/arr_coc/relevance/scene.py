@@ -37,8 +37,9 @@ class Scene:
     page, with their boxes. prompt: the model's prompt that shows the picture, for sources that ask the model
     (`models.attachment_plan.PicturePrompt`). scorer: the one that was trained with that model, a function of (tensor,
     question). previous: (h, w) relevance of the frame before, where there is one. photos: may the photo map take part?
-    choosing: False where everything is kept anyway. fallback: what "auto" takes where nothing better is offered. kept:
-    where sources keep what they made of the picture, for its next question.
+    ocr: may "auto" read the words by OCR, which takes seconds? choosing: False where everything is kept anyway.
+    fallback: what "auto" takes where nothing better is offered. kept: where sources keep what they made of the picture,
+    for its next question.
     """
 
     picture: np.ndarray | torch.Tensor | Callable[[], Any]
@@ -48,6 +49,7 @@ class Scene:
     previous: np.ndarray | None = None
     device: str = "cpu"
     photos: bool = True
+    ocr: bool = False
     choosing: bool = True
     fallback: str = "look"
     kept: PictureStore | None = None

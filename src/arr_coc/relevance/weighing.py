@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .scene import Scene
 
 # The order of the rows of the fitted numbers. The middle of the picture is nobody's map: it holds where nobody knows.
-SOURCES = ("scorer", "photos", "look", "centre")
+SOURCES = ("scorer", "photos", "look", "centre", "words", "encoder")
 # What a picture and a question look like, and what a source's map looks like.
 SIGNS = (
     "photograph",
@@ -178,12 +178,15 @@ def weighed_relevance(
         The map (rows, cols) in [0, 1], and a line that says who decided and how sure it is.
     """
     from .photos.source import surest_box
+    from .words.answer import sureness_of_words
 
     shape = max((one.map.shape for one in maps.values()), key=lambda one: one[0] * one[1])
     grid = cell_shape((scene.pixels.shape[0], scene.pixels.shape[1]))
     planes = {name: one.map for name, one in maps.items()} | {"centre": centre_map(grid)}
     cells = {name: on_cells(plane, grid) for name, plane in planes.items()}
     sure = {"scorer": float(planes["scorer"].max())} if "scorer" in planes else {}
+    if "words" in planes:
+        sure["words"] = sureness_of_words(scene.words, query)
     if "photos" in planes:
         sure["photos"] = surest_box(scene.seen, query)
     there = np.array([name in planes for name in SOURCES])

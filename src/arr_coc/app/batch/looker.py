@@ -42,6 +42,7 @@ class LookerOptions:
     seed: int = 0
     new_tokens: int = 64
     hints: bool = True
+    ocr: bool = True
     min_sureness: float = 0.0
     threads: int = 1
     scale: float | str | None = None
@@ -51,7 +52,7 @@ class LookerOptions:
         """What the rows of one folder of results have in common; where they were computed is not part of it."""
         given = asdict(self)
         # Newer options only where they were given, so that a folder of an earlier version goes on.
-        newer = {"hints": True, "min_sureness": 0.0, "scale": None, "readings": 1}
+        newer = {"hints": True, "ocr": True, "min_sureness": 0.0, "scale": None, "readings": 1}
         left_out = {"device", "threads", *(name for name, usual in newer.items() if given[name] == usual)}
         return {name: given[name] for name in given if name not in left_out}
 
@@ -110,7 +111,7 @@ class Looker:
             self._shown = path, prepare(data or path)
         ways = self.ways
         how: dict[str, Any] = {"strategy": ways.strategy or DEFAULT_STRATEGY, "relevance": ways.relevance or "auto"}
-        how["scale"] = ways.scale
+        how |= {"scale": ways.scale, "ocr": ways.ocr}
         look = self._shown[1].look(query, ways.budget, ways.keep, seed=ways.seed, device=ways.device, **how)
         found = placed_pages(look.allocation) if hasattr(look.allocation, "pages") else placed(look.allocation)
         return found | {"source": source_of(look.notes, how["relevance"])}
@@ -122,7 +123,8 @@ class Looker:
             self.eye.set_image(data or path)
             self._shown = path, None
         how: dict[str, Any] = {"strategy": ways.strategy, "seed": ways.seed, "max_new_tokens": ways.new_tokens}
-        how |= {"scale": ways.scale, "readings": ways.readings} | ({} if ways.hints else {"hints": "none"})
+        how |= {"scale": ways.scale, "readings": ways.readings, "ocr": ways.ocr}
+        how |= {} if ways.hints else {"hints": "none"}
         answer = withheld(self.eye.ask(query, ways.budget, ways.keep, **how), ways.min_sureness)
         said = {"text": answer.text, "uncertainty": answer.uncertainty, "full": answer.full, "tokens": answer.tokens}
         said["source"] = source_of(answer.notes, ways.relevance or "auto")

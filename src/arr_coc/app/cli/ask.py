@@ -18,6 +18,7 @@ from .options import (
     Device,
     Hints,
     NewTokens,
+    Ocr,
     Page,
     Pages,
     Query,
@@ -74,6 +75,7 @@ class AskCommand:
     ] = "auto"
     words: WordsFile = None
     hints: Hints = True
+    ocr: Ocr = True
     page: Page = None
     pages: Pages = None
     passes: Annotated[
@@ -193,7 +195,7 @@ def command(options: AskCommand) -> int:
         else:
             how: dict[str, Any] = {"clusters": options.clusters} if options.strategy == "clusters" else {}
             how |= {"strategy": options.strategy, "seed": options.seed, "words": known}
-            how |= {"scale": options.distance, "readings": options.readings}
+            how |= {"scale": options.distance, "readings": options.readings, "ocr": options.ocr}
             how |= {} if options.hints else {"hints": "none"}
             answer = eye.ask(options.query, *amount, max_new_tokens=options.new_tokens, **how)
     answer = withheld(answer, options.min_sureness)
@@ -239,6 +241,7 @@ def ask_document(options: AskCommand, amount: Amount, document: Document) -> int
     how: dict[str, Any] = {"relevance": None if options.relevance == "auto" else options.relevance}
     how |= {"levels": options.levels, "seed": options.seed, "max_new_tokens": options.new_tokens}
     how |= {"scale": options.distance, "device": options.device, "model": options.model, "strategy": options.strategy}
+    how["ocr"] = options.ocr
     how |= {} if options.hints else {"hints": "none"}
     with progress(["reading"], "", hidden=options.as_json or options.quiet) as advance, uncollected():
         advance("reading")

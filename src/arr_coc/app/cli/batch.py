@@ -17,7 +17,7 @@ from ...core.errors import InputError
 from ...core.folders import MINI
 from ...core.unsure import check_sureness
 from .console import INTERRUPTED, complain, print_json, progress, say, writing
-from .options import Hints, NewTokens, Quiet, Readings, Scale, Seed, Share, Sureness, Tokens, with_options
+from .options import Hints, NewTokens, Ocr, Quiet, Readings, Scale, Seed, Share, Sureness, Tokens, with_options
 
 ENGINES = ("local", "ray")
 # Rows that a worker takes at a time: what is done again where it dies.
@@ -63,6 +63,7 @@ class BatchCommand:
     readings: Readings = 1
     new_tokens: NewTokens = 64
     hints: Hints = True
+    ocr: Ocr = True
     min_sureness: Sureness = 0.0
     seed: Seed = 0
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps; with Ray one GPU for each worker.")] = "cpu"
@@ -193,6 +194,7 @@ def checked(options: BatchCommand) -> dict[str, Any]:
         "strategy": options.strategy,
         "model": options.model or MINI,
         "hints": options.hints,
+        "ocr": options.ocr,
         "min_sureness": check_sureness(options.min_sureness),
         "scale": check_scale(options.scale),
         "readings": options.readings,

@@ -74,8 +74,8 @@ FEATURES = (
     Feature(
         "text by OCR",
         {"rapidocr": "rapidocr", "onnxruntime": "onnxruntime"},
-        extra("ocr"),
-        adds="the words of scans and screenshots, for --relevance words",
+        f"{extra('ocr')} && pip install --no-deps rapidocr",
+        adds="words of scans, which look and ask weigh with the scorer (docs/words.md has what that shows)",
     ),
     Feature("trainings", {"accelerate": "accelerate", "matplotlib": "matplotlib"}, "pip install 'arr-coc-lab[train]'"),
     Feature("HEIC pictures", {"pillow_heif": "pillow-heif"}, extra("formats"), adds="photos of telephones as they are"),

@@ -16,6 +16,7 @@ from .options import (
     Clusters,
     Device,
     Gaze,
+    Ocr,
     OnlyJson,
     OutFolder,
     Page,
@@ -57,7 +58,7 @@ class LookCommand:
         str,
         typer.Option(
             help="Who says where to look. auto: chosen by the picture; scorer: a network that reads pages; photos: "
-            "things in photographs; words: by OCR; look: plain words of the question and what stands out; "
+            "things in photographs; words: by OCR alone; look: plain words of the question and what stands out; "
             "encoder:FOLDER: your CLIP or SigLIP; detail: wherever there is fine structure; …"
         ),
     ] = "auto"
@@ -71,6 +72,7 @@ class LookCommand:
         bool,
         typer.Option(help="Use the parts for photographs where they are downloaded (arr-coc setup photos)."),
     ] = True
+    ocr: Ocr = True
     compare: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="Show two strategies side by side, with the same number of tokens."),
@@ -149,6 +151,7 @@ def command(options: LookCommand) -> int:
         out=options.out,
         relevance=options.relevance,
         photos=options.photos,
+        ocr=options.ocr,
         draw=options.draw,
         words=options.words,
         clusters=options.clusters,

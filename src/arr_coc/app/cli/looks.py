@@ -37,6 +37,7 @@ class LookJob:
     out: Path
     relevance: str = "auto"
     photos: bool = True
+    ocr: bool = True
     draw: bool = True
     words: Path | None = None
     clusters: str = "slic"
@@ -212,7 +213,7 @@ def _looks(job: LookJob, prepared: Prepared | Any) -> list[Any]:
         for number, strategy in enumerate(job.strategies):
             budget, keep = (job.budget, job.keep) if not number else (looks[-1].allocation.tokens, None)
             how: dict[str, Any] = {"seed": job.seed, "device": job.device, "relevance": job.relevance}
-            how |= {"photos": job.photos, "words": job.words, "scale": job.scale, "grip": job.grip}
+            how |= {"photos": job.photos, "ocr": job.ocr, "words": job.words, "scale": job.scale, "grip": job.grip}
             how |= {"clusters": job.clusters, "gaze": job.gaze} if strategy == "clusters" else {}
             looks.append(prepared.look(query, budget=budget, keep=keep, strategy=strategy, **how))
     return looks

@@ -67,6 +67,9 @@ WordsFile = Annotated[
 Hints = Annotated[
     bool, typer.Option(help="Let known words of a page (PDF, hOCR) help to read it, not only tell where to look.")
 ]
+Ocr = Annotated[
+    bool, typer.Option(help="Read the words of pages by OCR, where that is installed and pays; seconds a page, once.")
+]
 Sureness = Annotated[
     float, typer.Option("--min-sureness", metavar="0–1", help="Give no answer where the model is less sure than this.")
 ]

@@ -9,7 +9,7 @@ import typer
 
 from ...core.errors import InputError
 from .console import print_json, say, show, table
-from .options import DrawnGrip, DrawnScale
+from .options import DrawnGrip, DrawnScale, Ocr
 
 
 def command(
@@ -40,6 +40,7 @@ def command(
         ),
     ] = None,
     relevance: Annotated[str, typer.Option(help="As for arr-coc look.")] = "auto",
+    ocr: Ocr = True,
     pages: Annotated[str | None, typer.Option(help="Pages of a PDF: 1-3,7 or all. [default: the first]")] = None,
     allow_url: Annotated[bool, typer.Option(help="Fetch pictures from web addresses.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the pictures and pack.json.")] = Path("out/pack"),
@@ -70,9 +71,8 @@ def command(
     sources = expand(inputs[:-1], allow_url, pages)
     places: list[Any] = [source.place for source in sources]
     how: dict[str, Any] = {"model": model, "table": own, "layout": layout, "crops": crops, "scale": scale, "grip": grip}
-    packed = pack(
-        places[0] if len(places) == 1 else places, inputs[-1], budget, **how, marks=marks, relevance=relevance
-    )
+    how |= {"marks": marks, "relevance": relevance, "ocr": ocr}
+    packed = pack(places[0] if len(places) == 1 else places, inputs[-1], budget, **how)
     files = packed.save(out, kind)
     if as_json:
         print_json({**packed.to_json([path.name for path in files[:-1]]), "out": str(out)})

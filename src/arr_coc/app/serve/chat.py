@@ -38,7 +38,7 @@ HEAVY_TOKENS, HEAVY_WORDS, TOKEN_PIXELS, LARGEST_SEEN = 1536, EVERY_PAIR, 1024, 
 # Of the field `arr_coc`.
 OPTIONS = (
     *("budget", "keep", "total", "query", "relevance", "strategy", "order", "scale", "readings", "words"),
-    *("allocation", "hints", "want"),
+    *("allocation", "hints", "ocr", "want"),
 )
 WANTED = ("allocation",)
 # Fields of the protocol that leave greedy words as they are.
@@ -289,6 +289,8 @@ def how_of(own: Mapping[str, Any], pictures: Sequence[Picture], most: int | None
         for one in words:
             check_number(len(words_in(one)), "the request")
         how["words"] = words[0] if len(pictures) == 1 else words
+    if own.get("ocr") is not None:
+        how["ocr"] = flag(own["ocr"], "arr_coc.ocr")
     if own.get("hints") is not None:
         check_hints(own["hints"])
         how["hints"] = own["hints"]

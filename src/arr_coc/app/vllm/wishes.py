@@ -37,11 +37,12 @@ from ...pictures.words_files import as_words
 from ...relevance.registry import check_relevance, relevance_for, source_names
 from ...relevance.scene import Scene
 from ...relevance.scorer.source import ScorerRelevance, scorer_beside
+from ...relevance.words.reading import with_words
 from ...sensing.type_height import letters_of
 
 KEY = "arr_coc"
 AMOUNT, DECIDED = ("budget", "keep"), ("leaves", "allocation")
-OPTIONS = (*AMOUNT, "total", "query", "relevance", "strategy", "levels", "order", "scale", "words", *DECIDED)
+OPTIONS = (*AMOUNT, "total", "query", "relevance", "strategy", "levels", "order", "scale", "words", "ocr", *DECIDED)
 # Which part of a picture an item of vLLM shows, where it is shown in two; only we say so.
 PART, OVERVIEW, DETAIL = "part", "overview", "detail"
 # What an overview hangs on: no question, so that it is found in every cache.
@@ -127,7 +128,8 @@ class VllmServer:
         found = []
         for wish, pixels in zip(wishes, pictures, strict=True):
             words = as_words(wish["words"], pixels.shape[:2]) if "words" in wish else None
-            scene = Scene(pixels, words=words if words is not None and len(words) else None, scorer=self.scorer)
+            known = words if words is not None and len(words) else None
+            scene = Scene(pixels, words=known, scorer=self.scorer, ocr=self.request(wish).ocr)
             found.append(relevance_for(_source(wish.get("relevance", "auto")), scene, wish["query"]))
         budgets = by_relevance(plain_maps(found), grids, self.request(wishes[0]), [0] * len(wishes))
         made = []
@@ -136,7 +138,7 @@ class VllmServer:
                 raise InputError(f"arr_coc gives {tokens} of the shared tokens to one picture, above this server's "
                                  f"{self.max_budget}; ask for fewer")  # fmt: skip
             rows = np.round(known.map.astype(float), DECIMALS).tolist()
-            kept = {name: value for name, value in wish.items() if name not in (*AMOUNT, "total", "words")}
+            kept = {name: value for name, value in wish.items() if name not in (*AMOUNT, "total", "words", "ocr")}
             made.append({**kept, "budget": tokens, "relevance": rows})
         return made
 
@@ -206,7 +208,8 @@ class VllmServer:
                     "arr_coc.scale auto hangs on the question, and an overview that comes first on none; give a number"
                 )
             scale = 1.0 if scale is None else scale
-        return Request.of(budget, wish.get("keep"), strategy=strategy, levels=levels, scale=scale, **order)
+        ocr = of_kind(wish.get("ocr", True), bool, "arr_coc.ocr")
+        return Request.of(budget, wish.get("keep"), strategy=strategy, levels=levels, scale=scale, ocr=ocr, **order)
 
     def plan(
         self,
@@ -233,8 +236,12 @@ class VllmServer:
         if wish.get(PART) == OVERVIEW:
             known: Any = Relevance(np.ones((1, 1), np.float32))
         else:
+            source = _source(wish.get("relevance", "auto"))
             scene = Scene(picture, words=words, scorer=self.scorer, choosing=budget < grid.tokens)
-            known = relevance_for(_source(wish.get("relevance", "auto")), scene, wish["query"])
+            if request.reads(grid.tokens, source) and words is None:  # as it was given: small print is lost in resizing
+                read = with_words(Scene(given(), ocr=True))
+                scene = scene.varied(words=read.words, ocr=read.ocr)
+            known = relevance_for(source, scene, wish["query"])
         distance = choose_distance(
             request.scale,
             self.grip,

@@ -22,15 +22,19 @@ NEAR = 2.0
 LOUDEST = 12.0
 # Of drawn bills, pages and Needle World: weights of what `doubts` tells. The file of a ranker brings its own.
 CALIBRATION = (0.55, -0.25, 0.0)
+# The sureness from which words by OCR count more than the scorer.
+EVEN = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class WordsAnswer:
-    """text: the words in reading order. sureness: how likely it is right, 0–1. boxes: (n, 4) of its words in 0–1."""
+    """text: the words in reading order. sureness: how likely it is right, 0–1. boxes: (n, 4) of its words in 0–1.
+    by_ocr: the words were read by OCR."""
 
     text: str
     sureness: float
     boxes: np.ndarray
+    by_ocr: bool = False
 
 
 def copied_answer(words: Words, query: str, weights: Any = None) -> WordsAnswer | None:
@@ -57,7 +61,7 @@ def copied_answer(words: Words, query: str, weights: Any = None) -> WordsAnswer 
     scale = held.get("calibration", CALIBRATION)
     sureness = float(1 / (1 + np.exp(-doubts(page.phrase, logits, chosen) @ np.asarray(scale, float))))
     text = " ".join(words.texts[place] for place in page.order[chosen].tolist())
-    return WordsAnswer(text, sureness, words.boxes[page.order[chosen]])
+    return WordsAnswer(text, sureness, words.boxes[page.order[chosen]], words.by_ocr)
 
 
 def answer_words(phrase: np.ndarray, logits: np.ndarray) -> np.ndarray:
@@ -77,3 +81,9 @@ def doubts(phrase: np.ndarray, logits: np.ndarray, chosen: np.ndarray) -> np.nda
     elsewhere[phrase == phrase[chosen[0]]] = False
     second = logits[elsewhere].max(initial=-LOUDEST)
     return np.array([logits[chosen].max(), second, 1.0])
+
+
+def sureness_of_words(words: Words, query: str) -> float:
+    """How sure the words are of their answer, beside what it takes to be believed as far as the scorer."""
+    copied = copied_answer(words, query)
+    return (0.0 if copied is None else copied.sureness) - EVEN

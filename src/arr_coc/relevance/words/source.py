@@ -323,6 +323,13 @@ def counted_line(words: Words, query: str) -> tuple[np.ndarray, str] | None:
     return place == line, f"{asked_for[0].said}: line {counted} of {len(names)}"
 
 
+def told_source(words: Words) -> str:
+    """Where words come from, and what reading them cost."""
+    if not words.by_ocr:
+        return words.source
+    return f"{words.source}, {words.seconds:.1f} s" if words.seconds else f"{words.source}, read before"
+
+
 def words_missing(offers: frozenset[str]) -> str | None:
     """One line that says what "words" lacks: words from the caller or OCR."""
     line = None if "words" in offers else ocr_missing()
@@ -342,6 +349,6 @@ def words_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
     if counted is not None:
         shares[counted[0], 0] = 1.0
     best = int(shares[:, 0].argmax())
-    note = f"{len(words)} words ({words.source}); likeliest {words.texts[best]!r}, {100 * shares[best, 0]:.0f} %"
+    note = f"{len(words)} words ({told_source(words)}); likeliest {words.texts[best]!r}, {100 * shares[best, 0]:.0f} %"
     notes = (note,) if counted is None else (note, counted[1])
     return Relevance(map_of(words, shares), query=query, notes=notes)
