@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         words: Any
         hints: str | None
         readings: int
+        preset: str | None
 
     class ManyOptions(SomeOptions, closed=True):
         """Those of `Eye.ask_many`, which hold for every picture."""

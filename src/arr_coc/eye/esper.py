@@ -105,12 +105,17 @@ class Esper:
         options: `tempering`, `arousal` and `glance` of Esper; all others are those of `Eye`.
         """
         own = {key: options.pop(key) for key in ("tempering", "arousal", "glance") if key in options}
+        return cls.around(Eye.from_pretrained(name, device=device, **options), settings, name, **own)
+
+    @classmethod
+    def around(cls, eye: Eye, settings: EsperSettings | str | None, name: str, **own: Any) -> Esper:
+        """An eye that is there, with what was tuned for the model of that name."""
         folder = (WEIGHTS if name == MINI else Path(name).parent) / ESPER_FOLDER
         if settings is None and os.path.isfile(folder / SETTINGS_NAME):
             settings = EsperSettings.load(folder)
         if "tempering" not in own and as_settings(settings).learned and os.path.isfile(folder / "config.json"):
             own["tempering"] = TemperingPolicy.from_pretrained(folder)
-        return cls(Eye.from_pretrained(name, device=device, **options), settings, **own)
+        return cls(eye, settings, **own)
 
     def set_image(self, image: Any, pages: Any = None) -> Esper:
         """The picture that the next questions are about: path, PIL image, array or tensor; or a document, some of
@@ -291,6 +296,12 @@ class Esper:
             float(record.arousal[0]),
             record.seconds,
         )
+
+
+def ask_in_passes(preset: str, eye: Eye, picture: Picture, query: str, request: Request, most: int) -> Answer:
+    """The presets of passes, for `Eye.ask`."""
+    esper = Esper.around(eye, None if preset == "esper" else preset, eye.name).set_image(picture)
+    return esper.ask(query, request.budget, request.keep, max_new_tokens=most, scale=request.scale)
 
 
 def middle_of(record: PassRecord, frame: Frame) -> tuple[int, int] | None:
