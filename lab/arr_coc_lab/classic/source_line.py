@@ -12,11 +12,16 @@
     arr-coc ask page.png "What is the total?" --preset source --keep 0.5
     Eye.from_pretrained("mini").set_image("page.png").ask("What is the total?", keep=0.5, preset="source")
 
-What each stage is worth: `arr-coc bench classic --source 15` (docs/classic.md).
+What each stage is worth: `arr-coc bench source` (docs/classic.md). What the candidates hold by learned mips, and by
+averages, in textures without a model:
+
+    python -m arr_coc_lab.classic.source_line --number 105
 """
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -232,3 +237,47 @@ def scale_note(allocation: Allocation) -> str:
     patches = allocation.counts[allocation.counts > 1]
     given = ", ".join(f"{int((patches == count).sum())} of {count}" for count in sorted(set(patches.tolist())))
     return f"scale: patches {given or 'none'} tokens, {int((allocation.counts == 1).sum())} single cells"
+
+
+# ---- what the candidates hold ----------------------------------------------------------------------------------------
+
+ARMS = {"average": SourceLine(frozenset({"mips"})), "learned": SourceLine()}
+
+
+def measure(number: int, seed: int = 0, side: int = SIDE) -> dict[str, dict[str, list[float]]]:
+    """By mips: the share of the cells that a question needs which lie among the candidates, and their share of all."""
+    from ..train.allocations import target_cells
+    from ..train.pictures import every_family
+
+    found: dict[str, dict[str, list[float]]] = {name: {"covered": [], "opened": []} for name in ARMS}
+    grid = side // 32, side // 32
+    for batch in every_family(number, (side, side), seed, "validation", at_once=1):
+        truth = target_cells(batch, *grid)[0].numpy() > 0
+        if not truth.any():  # "is there a …?" with the answer no needs no place
+            continue
+        pixels = batch.pictures[0].permute(1, 2, 0).contiguous().numpy()
+        texture = sense(pixels, batch.questions[0], "full40", size=side)
+        for name, line in ARMS.items():
+            opened, _ = line.candidates(texture, pixels, batch.questions[0])
+            cells = labels_on(opened.astype(np.int64), grid) > 0
+            found[name]["covered"].append(float(cells[truth].mean()))
+            found[name]["opened"].append(float(opened.mean()))
+    return found
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    from .cascade import table_of
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--number", type=int, default=105, help="pictures")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    torch.set_num_threads(1)
+    found = measure(options.number, options.seed)
+    print(f"n = {len(found['learned']['covered'])}")
+    for name, row in table_of(found).items():
+        print(name, {key: "{:.4g} [{:.4g}, {:.4g}]".format(*value) for key, value in row.items()})
+
+
+if __name__ == "__main__":
+    main()
