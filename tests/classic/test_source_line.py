@@ -118,6 +118,9 @@ def test_every_stage_is_told_and_the_eye_takes_the_preset():
         assert any(note.startswith(f"{stage}: ") for note in answer.notes), stage
     with pytest.raises(InputError, match="leave out strategy=, readings="):
         eye().ask(QUERY, preset="source", strategy="overlay", readings=2)
+    for preset in ("source", "two_pass"):
+        with pytest.raises(InputError, match="got 2 budgets for one picture"):
+            eye().ask(QUERY, [64, 64], preset=preset)
     with pytest.raises(InputError, match="one question about one picture"):
         Eye(tiny_model(), tiny_processor()).ask(QUERY, preset="source")
     with pytest.raises(InputError, match="no stage 'colour'"):

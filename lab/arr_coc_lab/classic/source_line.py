@@ -118,21 +118,24 @@ class SourceLine:
         Returns:
             The surest look's answer, with a note for each stage.
         """
+        if isinstance(request.budget, list | tuple):
+            raise InputError(f"got {len(request.budget)} budgets for one picture; give one")
         started = perf_counter()
         found = self.relevance(eye, picture.pixels, query, texture)
         seconds = perf_counter() - started
         total = request.tokens(eye.one_picture(query)[1])
         first, later = TWO_PASS.shares(total)
         looks = self.has("passes") and (not self.has("scale") or first >= LEAST)
-        how: dict[str, Any] = {"strategy": "classic" if self.has("scale") else "overlay", "seed": request.seed}
-        how |= {"scale": request.scale, "max_new_tokens": most, "levels": request.levels}
-        answers = [eye.ask(query, first if looks else total, relevance=found, **how)]
+        scale = "classic" if self.has("scale") else "overlay"
+        how: dict[str, Any] = {"seed": request.seed, "scale": request.scale, "levels": request.levels}
+        how["max_new_tokens"] = most
+        answers = [eye.ask(query, first if looks else total, relevance=found, strategy=scale, **how)]
         doubt = answers[0].uncertainty
         told = f"passes: one look, uncertainty {doubt:.2f}"
         if looks and doubt >= TWO_PASS.stop:
             again = open_ground(found, answers[0], query)
             # What is left over would buy no patch: a second look is an overlay, as in the library's own passes.
-            answers.append(eye.ask(query, later, relevance=again, **{**how, "strategy": "overlay"}))
+            answers.append(eye.ask(query, later, relevance=again, strategy="overlay", **how))
             told = f"passes: two looks, uncertainty {doubt:.2f} then {answers[1].uncertainty:.2f}; the surest wins"
         elif self.has("passes") and not looks:
             told += f"; for two, the first needs {LEAST} tokens, two thirds of the budget, which has {total}"

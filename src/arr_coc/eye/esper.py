@@ -301,7 +301,10 @@ class Esper:
 def ask_in_passes(preset: str, eye: Eye, picture: Picture, query: str, request: Request, most: int) -> Answer:
     """The presets of passes, for `Eye.ask`."""
     esper = Esper.around(eye, None if preset == "esper" else preset, eye.name).set_image(picture)
-    return esper.ask(query, request.budget, request.keep, max_new_tokens=most, scale=request.scale)
+    budget = request.budget
+    if budget is not None and not isinstance(budget, int):
+        raise InputError(f"got {len(budget)} budgets for one picture; give one")
+    return esper.ask(query, budget, request.keep, max_new_tokens=most, scale=request.scale)
 
 
 def middle_of(record: PassRecord, frame: Frame) -> tuple[int, int] | None:
