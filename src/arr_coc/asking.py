@@ -17,6 +17,7 @@ from .eye.eye import Eye
 from .eye.hints import check_hints
 from .eye.light import can_be_quick, quick_eye
 from .eye.pages import ask_page_by_page
+from .eye.presets import find_preset
 from .eye.readings import check_readings
 from .models.bundled import model_folder
 from .pictures.document import Document, document_of
@@ -52,6 +53,7 @@ def ask(
     readings: int = 1,
     magnify: float | None = None,
     pages: Any = None,
+    preset: str | None = None,
     **options: Unpack[StrategyOptions],
 ) -> Answer:
     """Answer one question about one picture or document.
@@ -76,6 +78,7 @@ def ask(
         readings: Where the answer is unsure, read again from the next distance, at most so often in all.
         magnify: Another name for scale.
         pages: Of a document, such as "2-5".
+        preset: A whole way of looking, which decides strategy, relevance and passes: "source", "two_pass", …
         **options: What a strategy takes by name.
 
     Returns:
@@ -94,6 +97,8 @@ def ask(
     if not hasattr(model, "set_image"):
         model_folder(model)
     check_decided(allocation, budget=budget, keep=keep, strategy=strategy, relevance=relevance)
+    if preset is not None:
+        find_preset(preset)
     how: dict[str, Any] = {"levels": levels, "seed": seed, "scale": scale_of(scale, magnify), "ocr": ocr}
     # Told before a model is loaded; options are those of a strategy that only the model may know.
     laid = {"strategy": DEFAULT_STRATEGY} if strategy is None else {"strategy": strategy, **options}
@@ -105,21 +110,24 @@ def ask(
     chosen: dict[str, Any] = {"strategy": strategy, "relevance": relevance, "allocation": allocation}
     document = document_of(image, pages)
     if document is not None and len(document) > 1:
-        if allocation is not None or words is not None or check_readings(readings) > 1:
-            raise InputError("allocation=, words= and readings= are of one picture, and this has several pages")
+        if allocation is not None or words is not None or check_readings(readings) > 1 or preset is not None:
+            raise InputError(
+                "allocation=, words=, readings= and preset= are of one picture, and this has several pages"
+            )
         how |= {"strategy": strategy, "hints": hints, "max_new_tokens": max_new_tokens, **options}
         return _ask_document(document, query, (budget, keep), model, device, relevance, how)
     image = image if document is None else document.pages[0].source
     picture, known = load_page(image)
     how |= {
         **chosen,
-        "words": known if words is None else words,
+        "words": known if words is None and preset is None else words,
         "hints": hints,
         "readings": check_readings(readings),
         "max_new_tokens": max_new_tokens,
+        "preset": preset,
         **options,
     }
-    if can_be_quick(model, device, picture.pixels.shape[:2], budget, keep, **chosen):
+    if preset is None and can_be_quick(model, device, picture.pixels.shape[:2], budget, keep, **chosen):
         return quick_eye().set_image(picture).ask(query, budget, keep, **how)
     # A copy: several threads may ask at once.
     eye: Any = model if hasattr(model, "set_image") else copy(_loaded(str(model), device))

@@ -120,11 +120,11 @@ def sense(
     memory = history(past, pixels, query) if past and set(MEMORY_CHANNELS) & set(chosen.names) else {}
     view: ModelView | None = None
     if eye is not None and ("current_attention" in chosen or "semantic_0" in chosen):
-        view = ModelView.of(eye, pixels, query)
+        view = ModelView.of(eye, at_most(pixels, size), query)
         memory["current_attention"] = view.attention
         if past:
             memory["previous_attention"] = carried(
-                {"_": ModelView.of(eye, past[-1], query).attention}, past[-1], pixels
+                {"_": ModelView.of(eye, at_most(past[-1], size), query).attention}, past[-1], pixels
             )["_"]
     if gaze is None and "gaze" in chosen:
         gaze = brightest(memory.get("current_attention", memory.get("previous_relevance")))
@@ -231,6 +231,11 @@ def carried(maps: Mapping[str, np.ndarray], before: np.ndarray, now: np.ndarray)
         small = cv2.resize(flow, (width, height), interpolation=cv2.INTER_AREA) * scale
         result[name] = np.clip(warp(np.ascontiguousarray(plane, dtype=np.float32), small), 0, 1)
     return result
+
+
+def at_most(pixels: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
+    """(H, W, 3) uint8, no larger than the texture that a model's view is laid over."""
+    return load_picture(pixels, longest_side=size if isinstance(size, int) else max(size)).pixels
 
 
 def brightest(plane: np.ndarray | None) -> tuple[float, float] | None:

@@ -100,6 +100,39 @@ def test_questions_recall_and_stakes_have_their_rows():
     assert "rgb" in table.facts["not trained, so not compared"]
 
 
+def test_tensions_by_question_are_held_against_both_rivals():
+    """H3 can come out either way, by each rival alone."""
+    for adaptive, verdict in ((0.95, "holds"), (0.8, "undecided"), (0.5, "fails")):
+        measured = HypothesisMeasurement(document(adaptive=adaptive, tension=0.8, **{"fixed weights": 0.6}))
+        found = verdicts(measured)
+        assert found["H3 adaptive beats learned but fixed", "learned tensions"] == verdict
+        fixed = "fails" if adaptive == 0.5 else "holds"
+        assert found["H3 adaptive beats fixed weights", "fixed weights"] == fixed
+
+
+def test_stakes_are_compared_at_half_of_the_tokens_too_and_can_fail():
+    measured = document(medical=0.6, casual=0.8)
+    for name, seen in (("medical", 0.95), ("casual", 0.7)):
+        recall = [1.0 if place < seen * 200 else 0.0 for place in range(200)]
+        measured["cells"][f"{name}@0.5"] = {"tokens": 128, "right": "1" * 200, "recall": recall}
+    measured["stakes"]["medical"]["waste"] = [0.1] * 200
+    rows = [row for row in hypotheses_table(HypothesisMeasurement(measured)).rows if row["id"] == "stakes"]
+    assert [(row["tokens"], row["verdict"]) for row in rows] == [
+        (64, "fails"),
+        (128, "holds"),
+        (None, "holds"),
+        (None, "fails"),
+    ]
+
+
+def test_rivals_that_were_not_trained_are_told_with_the_remedy(tmp_path):
+    path = tmp_path / "measured.json"
+    for systems, told in (({}, "adaptive, medical, casual"), ({"medical": 0.9, "casual": 0.8}, "rows of adaptive;")):
+        path.write_text(json.dumps(document(**systems)))
+        report = bench("hypotheses", saved=path)
+        assert any(line.startswith("left out: ") and told in line for line in report.said())
+
+
 def test_a_collapse_is_a_row_and_the_start_is_told():
     training = {"pictures": 448, "keep": 0.25, "random": 0.2, "start": 0.21, "end": 0.8, "observations": 30,
                 "bands": {"share_band": [0.9, 1.0], "entropy_band": [0.15, 0.98]}, "alarms": []}  # fmt: skip

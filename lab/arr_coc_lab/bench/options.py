@@ -159,6 +159,16 @@ class ClassicBenchOptions(DeviceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SourceOptions(DeviceOptions):
+    each: int = option(15, "Pictures of each of the seven families. 15: 105 in all; 147: 1029.", least=1)
+    side: int = option(512, "Pixels along a picture's side.", least=256)
+    keep: float = option(0.5, "Share of the full tokens, all looks together.")
+    seed: int = option(38, "Seed of the pictures.")
+    seconds: float | None = option(None, "Begin no picture after so many seconds.")
+    saved: Path | None = option(None, "Measure nothing: show a saved source.json.", flag="--from")
+
+
+@dataclass(frozen=True, kw_only=True)
 class EsperOptions(WeightsOptions):
     quick: bool = option(False, "Few pictures, no ablations: only to see that it runs.")
     number: int = option(1024, "Hard pictures of the test split.", least=0)

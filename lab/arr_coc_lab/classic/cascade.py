@@ -195,7 +195,7 @@ def reading(
 
 
 def best_clusters(view: np.ndarray, score: np.ndarray, saliency: np.ndarray) -> tuple[np.ndarray, str]:
-    """Cells (h, w) bool inside the best clusters: three coarse ones first where there are two scales, then ten."""
+    """Cells (h, w) bool inside the best clusters of a picture."""
     import cv2
 
     from arr_coc.sensing.named_clusters import find_clusters
@@ -203,15 +203,25 @@ def best_clusters(view: np.ndarray, score: np.ndarray, saliency: np.ndarray) -> 
     found = find_clusters(view)
     size = score.shape[::-1]
     labels = cv2.resize(found.labels.astype(np.float32), size, interpolation=cv2.INTER_NEAREST_EXACT).astype(int)
-    allowed = np.ones(found.count, bool)
-    if found.parents is not None:
-        coarse = region_scores(score, found.parents[labels], saliency)
-        allowed = np.isin(found.parents, np.argsort(-coarse, kind="stable")[:KEEP_PARENTS])
-    scores = np.where(allowed, region_scores(score, labels, saliency, found.count), -np.inf)
+    opened, told = open_clusters(labels, score, saliency, found.parents, found.count)
+    return opened, f"cascade: {told}"
+
+
+def open_clusters(
+    labels: np.ndarray, score: np.ndarray, saliency: np.ndarray, parents: np.ndarray | None = None, count: int = 0
+) -> tuple[np.ndarray, str]:
+    """Maps (h, w) → bool inside the best clusters: three coarse ones first where there are two scales, then ten; and
+    how many they are, in words."""
+    count = count or int(labels.max()) + 1
+    allowed = np.ones(count, bool)
+    if parents is not None:
+        coarse = region_scores(score, parents[labels], saliency)
+        allowed = np.isin(parents, np.argsort(-coarse, kind="stable")[:KEEP_PARENTS])
+    scores = np.where(allowed, region_scores(score, labels, saliency, count), -np.inf)
     chosen = np.argsort(-scores, kind="stable")[:KEEP_CLUSTERS]
     chosen = chosen[np.isfinite(scores[chosen])]
-    parents = "" if found.parents is None else f"{KEEP_PARENTS} of {int(found.parents.max()) + 1} coarse clusters, "
-    return np.isin(labels, chosen), f"cascade: {parents}{len(chosen)} of {found.count} clusters opened"
+    of_parents = "" if parents is None else f"{KEEP_PARENTS} of {int(parents.max()) + 1} coarse clusters, "
+    return np.isin(labels, chosen), f"{of_parents}{len(chosen)} of {count} clusters opened"
 
 
 SOURCE = Source(

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         hints: str | None
         ocr: bool
         readings: int
+        preset: str | None
 
     class ManyOptions(SomeOptions, closed=True):
         """Those of `Eye.ask_many`, which hold for every picture."""

@@ -112,12 +112,17 @@ class Esper:
             An `Esper`.
         """
         own = {key: options.pop(key) for key in ("tempering", "arousal", "glance") if key in options}
+        return cls.around(Eye.from_pretrained(name, device=device, **options), settings, name, **own)
+
+    @classmethod
+    def around(cls, eye: Eye, settings: EsperSettings | str | None, name: str, **own: Any) -> Esper:
+        """An eye that is there, with what was tuned for the model of that name."""
         folder = (WEIGHTS if name == MINI else Path(name).parent) / ESPER_FOLDER
         if settings is None and os.path.isfile(folder / SETTINGS_NAME):
             settings = EsperSettings.load(folder)
         if "tempering" not in own and as_settings(settings).learned and os.path.isfile(folder / "config.json"):
             own["tempering"] = TemperingPolicy.from_pretrained(folder)
-        return cls(Eye.from_pretrained(name, device=device, **options), settings, **own)
+        return cls(eye, settings, **own)
 
     def set_image(self, image: Any, pages: Any = None) -> Esper:
         """Set the picture that the next questions are about.
@@ -324,6 +329,15 @@ class Esper:
             float(record.arousal[0]),
             record.seconds,
         )
+
+
+def ask_in_passes(preset: str, eye: Eye, picture: Picture, query: str, request: Request, most: int) -> Answer:
+    """The presets of passes, for `Eye.ask`."""
+    esper = Esper.around(eye, None if preset == "esper" else preset, eye.name).set_image(picture)
+    budget = request.budget
+    if budget is not None and not isinstance(budget, int):
+        raise InputError(f"got {len(budget)} budgets for one picture; give one")
+    return esper.ask(query, budget, request.keep, max_new_tokens=most, scale=request.scale)
 
 
 def middle_of(record: PassRecord, frame: Frame) -> tuple[int, int] | None:

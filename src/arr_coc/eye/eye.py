@@ -45,6 +45,7 @@ from .decoding import DecodingStep, Generated, Spelling, Sureness
 from .feedback import Feedback
 from .hints import check_hints, hints_of, settled
 from .pages import ask_page_by_page, has_documents, open_pages
+from .presets import check_alone, find_preset
 from .readings import check_readings, read_several
 
 if TYPE_CHECKING:
@@ -474,6 +475,7 @@ class Eye:
         scale: float | str | None = None,
         readings: int = 1,
         max_new_tokens: int = 64,
+        preset: str | None = None,
         **options: Unpack[StrategyOptions],
     ) -> Answer:
         """Answer one question about the picture.
@@ -497,12 +499,18 @@ class Eye:
             readings: Where the answer is unsure, the picture is read again from the next distance, at most so often in
                 all. The budget is that of all readings together, and the surest answer wins.
             max_new_tokens: The longest answer.
+            preset: A whole way of looking, which decides strategy, relevance and passes: "source", "two_pass", …
             **options: For the strategy, such as `boxes` (oracle).
 
         Returns:
             An `Answer`.
         """
         max_new_tokens = whole(max_new_tokens, "max_new_tokens", 1)
+        if preset is not None:
+            decided = {"strategy": strategy, "relevance": relevance, "allocation": allocation, "words": words}
+            check_alone(preset, **decided, hints=hints, readings=readings, options=options)
+            request = Request.of(budget, keep, levels=levels, seed=seed, scale=scale)
+            return self._by_preset(preset, query, request, max_new_tokens)
         how: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, "hints": hints, **options}
         how["ocr"] = ocr
         if check_readings(readings) > 1:
@@ -515,6 +523,19 @@ class Eye:
             return self._page_by_page(self._pages, query, (budget, keep), relevance, max_new_tokens, how)
         looked = self.prepare(query, budget, keep, relevance=relevance, allocation=allocation, words=words, **how)
         return self._answers([looked], max_new_tokens)[0]
+
+    def _by_preset(self, preset: str, query: str | Sequence[Turn], request: Request, most: int) -> Answer:
+        """One question about the picture that was set. Of all that a preset asks, only its answer is recorded."""
+        function = find_preset(preset)
+        if not isinstance(query, str) or self._view is None:
+            raise InputError(
+                f"preset={preset!r} is for one question about one picture; call eye.set_image(image) first"
+            )
+        check_request([query])
+        own = copy(self)
+        own.record = None
+        answer = function(own, self._view.picture, query, request, most)
+        return answer if self.record is None else self.record.noted(answer, query, self._view.picture, model=self.name)
 
     def one_picture(self, query: str | Sequence[Turn]) -> tuple[str | list[Turn], int]:
         """A question about one picture, which is viewed once for all readings of it.
@@ -688,9 +709,10 @@ class Eye:
             A generator of pieces that are together the answer's text; it returns the `Answer`. A model that merges
             tokens behind its encoder speaks in one piece, and so do several readings.
         """
-        if check_readings(how.get("readings", 1)) > 1:
+        if check_readings(how.get("readings", 1)) > 1 or how.get("preset") is not None:
             return self._at_once(query, budget, keep, **how)
         how.pop("readings", None)
+        how.pop("preset", None)
         most = whole(how.pop("max_new_tokens", 64), "max_new_tokens", 1)
         looked = self.prepare(query, budget, keep, **how)
         speaking, spent = self.engine.speak(looked, most)
