@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from arr_coc.allocation.distance import ScaleChoice
+from arr_coc.allocation.distance import COARSELY, ScaleChoice
 from arr_coc.allocation.grip import Grip
 from arr_coc.app.cli import main
 from arr_coc.core.values import Answer
@@ -115,7 +115,7 @@ def test_the_number_that_tells_gains_from_losses_is_found(limit):
     found = [read(source, gain, 1.0, gain >= limit) for gain in gains for source in ("needle", "printed pages")]
     document = grip_constants.report_of(found, {}).document
     assert document["worth"] == limit
-    assert document["coarsely"] == 0.8, "what decides nothing stays as it is"
+    assert document["coarsely"] == COARSELY, "what decides nothing stays as it is"
     assert document["n"] == 120
 
 
@@ -123,7 +123,7 @@ def test_how_much_coverage_counts_is_found():
     """All letters gain, and it is wrong to take it where the tokens do not cover what is needed."""
     found = [read("needle", 1.5, fine, fine > 0.5) for fine in np.linspace(0.02, 1, 50)]
     worth, coarsely = (grip_constants.report_of(found, {}).document[name] for name in ("worth", "coarsely"))
-    assert coarsely < 0.8
+    assert coarsely < 1
     assert (1.5 * (coarsely + (1 - coarsely) * 0.5)) == pytest.approx(worth, abs=0.12)
 
 

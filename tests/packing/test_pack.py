@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import arr_coc
+from arr_coc.allocation.grip import Grip
 from arr_coc.core.errors import InputError
 from arr_coc.packing.cover import best_rectangle, cover, cut_words, level_gains, quiet, uncut
-from arr_coc.packing.pack import pack
+from arr_coc.packing.pack import grip_for, pack
 from arr_coc.packing.packed import Packed
 from arr_coc.pricing.tables import own_tables, table_for
 
@@ -287,23 +288,27 @@ def lettered(height: int, letters: int, size: tuple[int, int] = (640, 896)) -> n
     return pixels
 
 
+# A model that reads few sizes of letters, so that there is one to choose.
+NARROW = Grip((5.0, 8.0, 13.0, 19.0, 28.0, 48.0), (0.35, 0.65, 1.0, 0.94, 0.4, 0.03), 14.0, 11.0, 18.5, 2048, "mini")
+
+
+def test_the_grip_of_a_model_is_found_by_its_name() -> None:
+    assert grip_for("mini").measured
+    assert grip_for(table_for("mini")).best == grip_for("mini").best
+    assert not grip_for("gpt-4o").measured
+
+
 def test_parts_are_drawn_as_the_model_reads_best() -> None:
-    from arr_coc.allocation.grip import Grip
-    from arr_coc.packing.pack import grip_for
     from arr_coc.sensing.type_height import letters_of
 
     relevance = spot((3, 5, 2, 3))
-    mini = grip_for("mini")
-    assert mini.measured
-    assert grip_for(table_for("mini")).best == mini.best
-    assert not grip_for("gpt-4o").measured
     pages = {height: lettered(height, 9) for height in (8, 40)}
     scales = {}
     for height, pixels in pages.items():
         tall = letters_of(pixels, size=(640, 896)).median()
-        packed = packed_of(pixels, relevance, 70)
+        packed = packed_of(pixels, relevance, 70, grip=NARROW)
         scales[height] = packed.pictures[1].panes[0].scale
-        assert mini.low * 0.8 <= tall * scales[height] <= mini.high * 1.25
+        assert NARROW.low * 0.8 <= tall * scales[height] <= NARROW.high * 1.25
         assert packed.tokens <= 70
         assert any("reads best" in note for note in packed.notes)
         fixed = packed_of(pixels, relevance, 70, scale=1.0)
@@ -331,7 +336,7 @@ def test_points_find_their_way_back_from_other_scales() -> None:
 
 def test_large_type_needs_only_the_overview() -> None:
     pixels, relevance = lettered(100, 9, (1280, 1792)), spot((3, 5, 2, 3), shape=(40, 56))
-    assert packed_of(pixels, relevance, 200).layout == "overview"
+    assert packed_of(pixels, relevance, 200, grip=NARROW).layout == "overview"
     assert packed_of(pixels, relevance, 200, scale=1.0).layout == "crops"
 
 

@@ -166,7 +166,7 @@ def test_answers_stand_in_their_boxes(world: PrintWorld, family: str) -> None:
     number, size = 10, (384, 384)
     batch = own.render(number, size, 100)
     draws, printed = own.printed(number, size, 100)
-    asked = own._asked(draws, printed, size)
+    asked = own.asked(draws, printed, size)
     assert batch.tails.shape == (number, QUESTIONS, TAIL)
     whole = 0
     for k in range(QUESTIONS):

@@ -204,7 +204,7 @@ def measure_look(repeats: int) -> list[Row]:
     with TemporaryDirectory() as folder:
         photo = Path(folder) / "photo.jpg"
         megapixels = write_photo(photo)
-        arguments = ["look", str(photo), QUESTION, "--out", str(Path(folder) / "out")]
+        arguments = ["look", str(photo), QUESTION, "--relevance", "look", "--out", str(Path(folder) / "out")]
         commands = [_arr_coc(*arguments), _program(FULL_SIZE_LOOK, *arguments)]
         ours, naive = _runs(commands, _command_repeats(repeats))
     what, form = f"look, {megapixels:.0f} MP photo", "at full size"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...pictures.kind import photograph_odds
-from ...pictures.ocr import ocr_missing, ocr_words
+from ...pictures.ocr import REMEDY, ocr_missing, ocr_words
 from ...sensing.type_height import letters_of
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 # Pixels of a capital in the middle, below which nobody reads; and letters, below which the scorer sees all there is.
 # By drawn pages of other layouts than the scorer and the ranker were taught, worn: lab/LOG.md.
 LEAST_HEIGHT, LEAST_LETTERS = 3.0, 60
-# What words by OCR add, where they are missing.
-WOULD_ADD = "words by OCR would be weighed with the scorer here"
 
 
 def reading_pays(scene: Scene) -> bool:
@@ -42,5 +40,5 @@ def with_words(scene: Scene) -> Scene:
 
 def what_ocr_would_add(scene: Scene) -> str | None:
     """One line where OCR is allowed, would pay and is not installed."""
-    line = ocr_missing() if scene.ocr and scene.words is None else None
-    return f"{line} ({WOULD_ADD})" if line is not None and reading_pays(scene) else None
+    missing = scene.ocr and scene.words is None and ocr_missing() is not None
+    return f"words by OCR would count too ({REMEDY})" if missing and reading_pays(scene) else None
