@@ -13,14 +13,14 @@ import measure_house as house
 
 # What the house may be at most. The aims of the plan stand in docs/architecture.md; these only ever go down, but for
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again,
-# tiles in ask, regions, weighing.
+# tiles in ask, regions, weighing, words by OCR, presets, the timing of a card.
 MOST = {
-    "library": {"lines": 32_933, "files": 199},
-    "together": {"lines": 83_342, "files": 476},
-    "doors": {"allocate": 3_133, "look": 15_983, "attach": 17_096, "ask": 22_957, "Esper": 24_173},
+    "library": {"lines": 33_765, "files": 202},
+    "together": {"lines": 84_857, "files": 481},
+    "doors": {"allocate": 3_202, "look": 16_268, "attach": 17_369, "ask": 25_434, "Esper": 24_581},
     "long_functions": 0,
     "wide_functions": 28,
-    "lines_with_any": 1_764,
+    "lines_with_any": 1_800,
     "class_names_twice": 0,
     "circles": 0,
 }

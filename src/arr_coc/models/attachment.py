@@ -471,21 +471,9 @@ def attach(
         check_relevance(relevance, ("pixels", "texture", "words", "model"))
     if budget is None and keep is None:
         budget = DEFAULT_BUDGET
-    settings = Settings(
-        request=Request.of(
-            budget,
-            keep,
-            strategy=strategy,
-            levels=levels,
-            seed=seed,
-            options=options or {},
-            total=total,
-            ocr=of_kind(ocr, bool, "ocr") and not videos,
-        ),
-        relevance=relevance,
-        words=words,
-        realize=realize,
-    )
+    laid: dict[str, Any] = {"strategy": strategy, "levels": levels, "seed": seed, "options": options or {}}
+    request = Request.of(budget, keep, **laid, total=total, ocr=of_kind(ocr, bool, "ocr") and not videos)
+    settings = Settings(request=request, relevance=relevance, words=words, realize=realize)
     attachment = Attachment(model, processor, backbone, settings)
     attachment.around = tuple(f"attached to the model inside {type(one).__name__}" for one in around)
     attachment.notes = attachment.around
