@@ -117,9 +117,9 @@ def test_without_ocr_a_page_is_told_what_it_would_add(monkeypatch):
     for room in (reading, ocr):
         monkeypatch.setattr(room, "ocr_missing", lambda: f"run: {ocr.REMEDY}")
     told = look(table()[0], QUERY, keep=0.25).notes
-    assert any("--no-deps rapidocr (words by OCR would be weighed" in note for note in told)
+    assert any("words by OCR would count too (pip install" in note for note in told)
     answered = ask(table()[0], QUERY, keep=0.25).notes
-    assert any("--no-deps rapidocr (words by OCR would be weighed" in note for note in answered)
+    assert any("words by OCR would count too (pip install" in note for note in answered)
     for quiet in (look(table()[0], QUERY, keep=0.25, ocr=False), look(cloudy(401, 613), QUERY, keep=0.25)):
         assert not any("rapidocr" in note for note in quiet.notes)
 
