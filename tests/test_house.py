@@ -15,9 +15,9 @@ import measure_house as house
 # what a new feature adds: documents, packing and the proxy, the reading distance, hints, asking again,
 # tiles in ask, regions, weighing, words by OCR, presets, the timing of a card.
 MOST = {
-    "library": {"lines": 33_765, "files": 202},
-    "together": {"lines": 84_857, "files": 481},
-    "doors": {"allocate": 3_202, "look": 16_268, "attach": 17_369, "ask": 25_434, "Esper": 24_581},
+    "library": {"lines": 33_775, "files": 202},
+    "together": {"lines": 84_867, "files": 481},
+    "doors": {"allocate": 3_202, "look": 16_268, "attach": 17_369, "ask": 25_444, "Esper": 24_591},
     "long_functions": 0,
     "wide_functions": 28,
     "lines_with_any": 1_800,

@@ -79,7 +79,7 @@ def test_a_page_keeps_letters_of_all_of_it_where_it_has_too_many():
 
 def test_printed_pages_take_their_share_of_every_batch():
     training = object.__new__(ReadingTraining)
-    training.pages = [print_world()] * 3
+    training.pages = [None] * 3  # only counted here
     training.options = ReadingOptions(print="needle")
     assert training.counts(7) == [3, 2, 2]
     training.options = ReadingOptions(print="needle", pages="packs", print_share=0.6)

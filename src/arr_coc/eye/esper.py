@@ -116,7 +116,17 @@ class Esper:
 
     @classmethod
     def around(cls, eye: Eye, settings: EsperSettings | str | None, name: str, **own: Any) -> Esper:
-        """An eye that is there, with what was tuned for the model of that name."""
+        """Passes of an eye that is there, with what was tuned for its model.
+
+        Args:
+            eye: The eye.
+            settings: Of the passes, or a preset's name; by default those tuned for the model.
+            name: Of the model, or its folder.
+            **own: Parts of one's own, as for `Esper`.
+
+        Returns:
+            An `Esper`.
+        """
         folder = (WEIGHTS if name == MINI else Path(name).parent) / ESPER_FOLDER
         if settings is None and os.path.isfile(folder / SETTINGS_NAME):
             settings = EsperSettings.load(folder)
