@@ -159,7 +159,7 @@ def choice(said: str, answers: Sequence[str]) -> float:
 SUITE = suite("vqa")
 FULL, OURS, WORDS, SMALLER = "full", "ours", "by its words", "smaller picture"
 BOXES = "around the true boxes"
-BOARD, HALO = 64, 4.0
+BOARD = 64
 CONTROLS = ("uniform", "random", "shuffled")
 WAYS = (OURS, "uniform", SMALLER, "random", "shuffled")
 NAMES: Mapping[str, tuple[str, ...]] = {name: tuple(several) for name, several in SUITE["names"].items()}
@@ -350,7 +350,7 @@ class AskingStyle:
             finally:
                 eye.set_image(question.image)
         if condition.way == BOXES:
-            how["relevance"] = around(box_map(*question.boxes))
+            how["relevance"] = box_map(*question.boxes)
         if condition.way == WORDS:
             how |= {"words": question.words, "relevance": "words"}
         strategy = self.strategy or eye.strategy
@@ -371,14 +371,6 @@ def box_map(*boxes: Sequence[float]) -> np.ndarray:
         x0, y0, x1, y1 = (np.array(box) * BOARD).tolist()
         board[int(y0) : max(int(np.ceil(y1)), int(y0) + 1), int(x0) : max(int(np.ceil(x1)), int(x0) + 1)] = 1.0
     return board
-
-
-def around(board: np.ndarray) -> np.ndarray:
-    """A map of boxes with a halo, so that what is left of a budget is spent beside them and not anywhere."""
-    from scipy.ndimage import gaussian_filter
-
-    halo = gaussian_filter(board, HALO)
-    return np.maximum(board, 0.5 * halo / max(float(halo.max()), 1e-9))
 
 
 def full_tokens(eye: Eye, text: str) -> int:
