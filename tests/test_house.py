@@ -16,7 +16,7 @@ import measure_house as house
 # tiles in ask, regions, weighing, words by OCR, presets, the timing of a card.
 MOST = {
     "library": {"lines": 33_775, "files": 202},
-    "together": {"lines": 84_867, "files": 481},
+    "together": {"lines": 84_865, "files": 481},
     "doors": {"allocate": 3_202, "look": 16_268, "attach": 17_369, "ask": 25_444, "Esper": 24_591},
     "long_functions": 0,
     "wide_functions": 28,

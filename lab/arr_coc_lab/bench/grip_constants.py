@@ -192,13 +192,15 @@ def crossed(scores: Mapping[Pair, np.ndarray], base: np.ndarray) -> Estimate:
 
 
 def report_of(found: Sequence[ReadQuestion], facts: Mapping[str, str]) -> Report:
-    """Both numbers, what they bring over ×1 and over those of today, and those that come next."""
+    """Every size, both numbers, what they bring over ×1 and over those of today, and those that come next."""
     weights, sources = weights_of(found), np.array([one.source for one in found])
     pairs = [(worth, coarsely) for worth in CONSTANTS["worth"] for coarsely in CONSTANTS["coarsely"]]
     scores = {pair: weights * scores_of(found, pair) for pair in pairs}
     derived, (one, today) = best_pair(scores), (weights * scores_of(found, pair) for pair in (NEVER, TODAY))
     others = sorted(pairs, key=lambda pair: -float(scores[pair].mean()))[: CONSTANTS["shown"]]
-    ways = {
+    sizes = sorted(set.intersection(*(set(question.scores) for question in found)))
+    ways = {f"×{size:g}": weights * np.array([question.scores[size] for question in found]) for size in sizes}
+    ways |= {
         "×1": one,
         "today: {:g}, {:g}".format(*TODAY): today,
         "derived: {:g}, {:g}".format(*derived): scores[derived],

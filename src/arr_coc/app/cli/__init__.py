@@ -126,7 +126,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     plain_streams()
     try:
         with naming_extras():
-            code = run(arguments) if arguments or COMPLETE in os.environ else print(FIRST_STEPS)
+            if arguments or COMPLETE in os.environ:
+                code = run(arguments)
+            else:
+                code = 0
+                print(FIRST_STEPS)
     except InputError as error:
         code = complain(str(error))
     except usage_error as error:
