@@ -23,6 +23,7 @@ from arr_coc.core.manifest import whole_folder
 from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 
 from .acceleration import BatchedMuon
+from .depthwise import quicken
 from .devices import Devices
 from .options import RunOptions, option
 from .print_world import PrintWorld
@@ -43,9 +44,10 @@ class ReadingStage(NamedTuple):
 
 STAGES = (
     ReadingStage(0.08, 128, 512, (1.1, 2.4), 28_000),
-    ReadingStage(0.26, 256, 160, (0.95, 2.0), 14_000),
-    ReadingStage(0.60, 512, 48, (0.75, 1.6), 5_600),
-    ReadingStage(1.01, 768, 24, (0.70, 1.35), 2_100),
+    ReadingStage(0.22, 256, 160, (0.95, 2.0), 14_000),
+    ReadingStage(0.50, 512, 48, (0.75, 1.6), 5_600),
+    ReadingStage(0.82, 768, 24, (0.70, 1.35), 2_100),
+    ReadingStage(1.01, 1024, 14, (0.70, 1.30), 1_050),
 )
 NEEDLE_ZOOM = (0.9, 1.25)
 # One step in so many goes back to an earlier canvas.
@@ -73,6 +75,7 @@ class ReadingOptions(RunOptions):
     needle_share: float = option(0.5, "of every batch")
     scale: float = option(1.0, "of the batches and of what is laid up, for machines with little memory")
     start: Path | None = option(None, "a scorer's folder to go on from")
+    skip: float = option(0.0, "the share of the stages to leave out at the beginning, for a scorer that reads")
     judged: int = option(600, "questions about pages kept aside, and as many of Needle World, at each judgement")
     folder: Path = option(Path("runs/reading"), "where the checkpoint and the curve are kept")
 
@@ -156,6 +159,8 @@ class ReadingTraining(Training[ReadingOptions]):
         self.scorer = scorer.to(self.device).train()
         self.mean = ReadingScorer(scorer.config).to(self.device).requires_grad_(False).eval()
         self.mean.load_state_dict(scorer.state_dict())
+        if self.device.type == "cuda":
+            print(quicken(self.scorer), flush=True)
         self.modules = {"scorer": self.scorer, "mean": self.mean}
         self.optimizers = make_optimizers(self.scorer, options.learning_rate, self.device.type == "cuda")
         self.schedule = Schedule(warm_up=200, decay_from=0.35, floor=0.01)
@@ -204,7 +209,8 @@ class ReadingTraining(Training[ReadingOptions]):
         return [*([by_browser] if self.options.pages else []), *shares]
 
     def stage_at(self, at: Moment) -> ReadingStage:
-        now = next(index for index, stage in enumerate(STAGES) if at.progress < stage.until)
+        reached = self.options.skip + (1 - self.options.skip) * at.progress
+        now = next(index for index, stage in enumerate(STAGES) if reached < stage.until)
         if at.since % AGAIN == AGAIN - 1 and now:
             return STAGES[self.chance["chance"].randrange(max(0, now - 2), now)]
         return STAGES[now]

@@ -21,7 +21,7 @@ class PageFamily(NamedTuple):
 
 def families() -> dict[str, PageFamily]:
     """All families by name."""
-    from . import charts, desks, forms, letters, sales, schedules, screens, tables, webs
+    from . import charts, crossings, desks, dialogs, forms, letters, sales, schedules, screens, tables, unlabelled, webs
 
     return {
         "forms": PageFamily(24, forms.TRAIN, forms.HELD),
@@ -41,6 +41,11 @@ def families() -> dict[str, PageFamily]:
         "slides": PageFamily(2, webs.SLIDES, webs.HELD_SLIDES),
         "timetables": PageFamily(2, schedules.TIMETABLES, schedules.HELD_TIMETABLES),
         "menus": PageFamily(1, schedules.MENUS, schedules.HELD_MENUS),
+        "crossings": PageFamily(6, crossings.CROSSINGS, crossings.HELD_CROSSINGS),
+        "bare": PageFamily(5, unlabelled.BARE, unlabelled.HELD_BARE),
+        "places": PageFamily(4, unlabelled.PLACES, unlabelled.HELD_PLACES),
+        "archives": PageFamily(6, unlabelled.ARCHIVES, unlabelled.HELD_ARCHIVES),
+        "dialogs": PageFamily(4, dialogs.TRAIN, dialogs.HELD),
     }
 
 

@@ -10,7 +10,7 @@ from .fields import make_fields, pen_for
 from .screens import ScreenColours, colours_for
 
 
-def window(sheet: PageSheet, name: str, colours: ScreenColours, **body: Any) -> str:
+def window(sheet: PageSheet, name: str, colours: ScreenColours, folder: str = "desks", **body: Any) -> str:
     """Title bar, menu, tools, status line; the template of the layout puts its body between them."""
     title = sheet.mark(f"{name} - {sheet.fake.file_name(extension=sheet.pick('txt', 'docx', 'xlsx', 'png', 'md'))}")
     sheet.ask_title(title, "desk.title")
@@ -25,7 +25,7 @@ def window(sheet: PageSheet, name: str, colours: ScreenColours, **body: Any) -> 
     status = sheet.mark(sheet.word("desk.status"))
     sheet.ask("place", "desk.status", status)
     frame = {"title": title, "buttons": buttons, "bar": bar, "menu": menu, "radius": radius, "border": border}
-    return sheet.render(f"desks/{sheet.layout}", tools=tools, status=status, **frame, **body, **colours._asdict())
+    return sheet.render(f"{folder}/{sheet.layout}", tools=tools, status=status, **frame, **body, **colours._asdict())
 
 
 def start(sheet: PageSheet) -> ScreenColours:
