@@ -58,7 +58,7 @@ class ChannelNorm(nn.Module):
         """(B, C, H, W) → the same."""
         if self.last:
             placed = features.permute(0, 2, 3, 1)
-            return F.rms_norm(placed, placed.shape[-1:], self.weight, 1e-6).permute(0, 3, 1, 2)
+            return F.rms_norm(placed, placed.shape[-1:], self.weight.to(placed.dtype), 1e-6).permute(0, 3, 1, 2)
         scale = torch.rsqrt(features.float().square().mean(1, keepdim=True) + 1e-6)
         return features * scale.to(features.dtype) * self.weight[:, None, None]
 
