@@ -156,7 +156,13 @@ def test_looking_again_is_measured_on_pages_and_exploring_against_exploiting(mod
     for question, answer in zip(scenes.questions, scenes.answers, strict=True):
         label = question.removeprefix("What is the ").removesuffix("?")
         assert answer in [form[label] for form in forms]
-    rows = esper_gain.gain_table(models, 1 / 8, scenes, "pages, drawn").rows
+    looked = {
+        name: {what: torch.tensor(found) for what, found in own.items()}
+        for name, settings in esper_gain.PRESETS.items()
+        if (own := esper_gain.against_one_look(models, scenes, 1 / 8, settings))
+    }
+    rows = esper_gain.gain_table(1 / 8, looked, models.tree.full, "pages, drawn").rows
+    assert [row["n"] for row in rows] == [4] * 6
     presets = ("two_pass", "four_pass", "saccades")
     assert [row["what"] for row in rows] == [what for one in presets for what in (f"one look for {one}", one)]
     table = esper_gain.explore_table(models, 4)
