@@ -49,9 +49,8 @@ def measure_many(options: AgainOptions, run: BenchRun, keep: float) -> Report:
     """Ask, with a row at every tenth of the questions; a run that is stopped tells what it has."""
     from .again import again_eyes, by_picture
 
+    check_many(options.many)
     asked = by_picture(options)
-    if options.many < ROWS:
-        raise InputError(f"--many {options.many} has no tenths; give at least {ROWS}")
     eyes = again_eyes(options.device, options.weights)
     kept, fresh = (eyes.of_bytes(size) for size in (options.megabytes * MEGABYTE, 0))
     rng = np.random.default_rng(options.seed)
@@ -76,6 +75,11 @@ def measure_many(options: AgainOptions, run: BenchRun, keep: float) -> Report:
     if done != rows[-1]["asked"]:
         rows.append(row_of(done, kept.memory, options.device))
     return report_of(rows, alike, facts)
+
+
+def check_many(many: int) -> None:
+    if many < ROWS:
+        raise InputError(f"--many {many} has no tenths; give at least {ROWS}")
 
 
 def answer_of(eye: Any, question: Question, keep: float) -> Any:
