@@ -257,8 +257,11 @@ def by_picture(options: AgainOptions) -> list[list[Question]]:
     """The questions of each picture, pictures with most of them first."""
     found: dict[Any, list[Question]] = {}
     for folder in options.data:
-        for one in reading_questions(folder, None, (), options.seed):
-            found.setdefault(one.question.image, []).append(one.question)
+        several = reading_questions(folder, None, (), options.seed)
+        wanted = {one.source for one in several} & set(options.source) or {one.source for one in several}
+        for one in several:
+            if one.source in wanted:
+                found.setdefault(one.question.image, []).append(one.question)
     rng = np.random.default_rng(options.seed)
     mixed = [[several[place] for place in rng.permutation(len(several))] for several in found.values()]
     if not mixed:

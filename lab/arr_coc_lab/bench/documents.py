@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,16 +60,16 @@ def measure(options: DocumentsBenchOptions, run: BenchRun) -> Report:
         place = Path(folder) if run.out is None else run.out
         kind = "scanned" if options.scanned else "written"
         store = AnswerStore(place / f"documents-{kind}-{options.pages}-{options.seed}.jsonl")
-        jobs = ((index, index * options.each) for index in count())
-        work = DocumentWork(options, frozenset(store.rows))
-        steps = -(-options.number // options.each)
-        for _, (names, rows) in run.each(jobs, work, "looking", options.workers, steps):
-            for row in rows:
-                store.add(row)
-            asked += names
-            if len(asked) >= options.number:
-                break
-    asked = asked[: options.number]
+        work, index = DocumentWork(options, frozenset(store.rows)), 0
+        while len(asked) < options.number and not run.over():
+            # As many documents as are needed where each has all of its questions, and then more for those that lack.
+            first, index = index, index + -(-(options.number - len(asked)) // options.each)
+            for _, (names, rows) in run.each(range(first, index), work, "looking", options.workers):
+                for row in rows:
+                    store.add(row)
+                asked += names
+    # A run that was stopped early also tells what an earlier one has found.
+    asked = list(dict.fromkeys([*asked, *(name for name, cell in store.rows if cell == LOOKS)]))[: options.number]
     if not asked:
         raise InputError("no document was looked at; give the run more --seconds")
     values = MeasuredValues()
@@ -97,12 +96,11 @@ class DocumentWork:
     options: DocumentsBenchOptions
     known: frozenset[tuple[str, str]]
 
-    def __call__(self, job: tuple[int, int]) -> tuple[list[str], list[dict[str, Any]]]:
-        """job: number of the document, and of questions before it at most. The names of its questions; new rows."""
-        index, before = job
+    def __call__(self, index: int) -> tuple[list[str], list[dict[str, Any]]]:
+        """The names of the questions of document `index`, and new rows."""
         options, names, rows = self.options, list[str](), list[dict[str, Any]]()
         with tempfile.TemporaryDirectory() as folder:
-            for number, one in enumerate(asked_document(options, Path(folder), index), before):
+            for number, one in enumerate(asked_document(options, Path(folder), index), index * options.each):
                 name = f"{one.name} {one.query}"
                 names.append(name)
                 if (name, LOOKS) not in self.known:

@@ -327,6 +327,7 @@ class GripOptions(WorkersOptions):
 @dataclass(frozen=True, kw_only=True)
 class AgainOptions(WorkersOptions, WeightsOptions):
     data: tuple[Path, ...] = option((), "A folder with records.jsonl, as arr-coc pages writes it; may be repeated.")
+    source: tuple[str, ...] = option((), "Only these sources of the records; may be repeated.")
     screens: Path | None = option(None, "A folder of arr-coc pages --screens: its steps are seen one after the other.")
     many: int = option(0, "Instead: ask so many questions about --pictures, and tell the memory at every tenth.")
     megabytes: int = option(256, "For --many: what may be kept of the pictures.", least=0)
