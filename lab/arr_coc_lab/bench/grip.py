@@ -24,6 +24,7 @@ from arr_coc.pictures.load import Picture, load_picture, resized
 
 from ..statistics import Estimate, chance_error, expected_calibration_error, mean, paired, paired_bootstrap
 from .grip_constants import measure as derive_constants
+from .grip_constants import scored_by
 from .grip_saving import measure as measure_saving
 from .machine import machine_facts
 from .options import GripOptions
@@ -39,6 +40,7 @@ SCALES: tuple[float, ...] = tuple(SUITE["scales"])
 ONE, AUTO, SEVERAL, UNIFORM = "×1", "auto", f"surest of {SUITE['readings']}", "uniform"
 LARGER, LARGER_AUTO = "upscaled, ×1", "upscaled, auto"
 NEEDLE = "needle"
+FLAT = np.ones((1, 1), np.float32)
 
 
 @dataclass(frozen=True)
@@ -155,13 +157,19 @@ def answers_to(eye: Any, one: SourceQuestion, ways: Sequence[GripWay]) -> Iterat
     """One row for each way."""
     question, metric = one.question, exact if source_of(one) == NEEDLE else anls
     given = load_picture(question.image)
+    eye.set_image(given)
+    # A share is one of the picture as it is given, also where it is enlarged before anybody looks.
+    full = eye.prepare(question.text, keep=1.0, relevance=FLAT, scale=1).full
     for times in dict.fromkeys(way.times for way in ways):
         picture = enlarged(given, times)
         eye.set_image(picture)
-        scored = None if eye.scorer is None else eye.scorer.of_pixels(picture.pixels, question.text)
+        scored = None if eye.scorer is None else scored_by(eye, picture.pixels, question.text)
         for way in (way for way in ways if way.times == times):
-            relevance = np.ones((1, 1), np.float32) if way.flat else scored
-            answer = eye.ask(question.text, keep=way.keep, relevance=relevance, max_new_tokens=48, **way.how)
+            amount: dict[str, Any] = (
+                {"keep": way.keep} if times == 1 else {"budget": max(1, int(way.keep * full + 1e-9))}
+            )
+            relevance = FLAT if way.flat else scored
+            answer = eye.ask(question.text, **amount, relevance=relevance, max_new_tokens=48, **way.how)
             yield {
                 "question": name_of(one),
                 "cell": way.key,

@@ -17,6 +17,7 @@ import numpy as np
 from arr_coc.allocation.distance import COARSELY, WORTH, LetterDemand, ScaleChoice
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import same_settings, writing
+from arr_coc.core.values import Relevance
 from arr_coc.sensing.type_height import letters_of
 
 from ..statistics import Estimate, mean, paired_bootstrap
@@ -129,10 +130,15 @@ def measure(options: GripOptions, run: BenchRun, eye: Callable[[str, str], Any])
     return report_of(found, {**facts, **machine_facts(("torch",))})
 
 
+def scored_by(eye: Any, pixels: np.ndarray, text: str) -> Relevance:
+    """The map of an eye's own scorer, on the eye's device."""
+    return eye.scorer.of_pixels(pixels, text, str(eye.engine.device))
+
+
 def readings_of(eye: Any, one: SizedQuestion, keep: float) -> Iterator[dict[str, Any]]:
     """A row for each size; that of ×1 also has what the rule knew."""
     eye.set_image(one.pixels)
-    scored = eye.scorer.of_pixels(one.pixels, one.text)
+    scored = scored_by(eye, one.pixels, one.text)
     for size in SIZES:
         answer = eye.ask(one.text, keep=keep, relevance=scored, scale=size, max_new_tokens=48)
         row = {"question": one.name, "cell": f"×{size:g}", "said": answer.text, "true": one.answer}

@@ -19,7 +19,7 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.files import same_settings, writing
 
 from ..statistics import mean, paired
-from .grip_constants import PAGES, SizedQuestion, asked_of_page
+from .grip_constants import PAGES, SizedQuestion, asked_of_page, scored_by
 from .machine import machine_facts
 from .options import GripOptions
 from .report import Quantity, Report, Table, TableCell
@@ -49,7 +49,7 @@ class SavingWork:
         one = self.question(number)
         eye = self.eye(self.model, self.device)
         eye.set_image(one.pixels)
-        scored = eye.scorer.of_pixels(one.pixels, one.text)
+        scored = scored_by(eye, one.pixels, one.text)
         rows = []
         for name, scale in SCALES.items():
             for budget in self.budgets:

@@ -131,13 +131,13 @@ def shown_by(way: str, page: PackPage, question: str, budget: int, relevance: np
 
 
 def asked_of(
-    reader: StockReader, eye: Eye, question: Question, conditions: Sequence[Condition]
+    reader: StockReader, eye: Eye, question: Question, conditions: Sequence[Condition], device: str = "cpu"
 ) -> Iterator[dict[str, Any]]:
     """One row for each condition."""
     picture = load_picture(question.image)
     page = PackPage(picture)
     full = table_for(MINI).tokens(page.size)
-    relevance = prepare(picture).look(question.bare, keep=0.25).relevance.map
+    relevance = prepare(picture).look(question.bare, keep=0.25, device=device).relevance.map
     for keep in dict.fromkeys(condition.keep for condition in conditions):
         own = [condition for condition in conditions if condition.keep == keep]
         budget = max(1, int(keep * full + 1e-9))
@@ -248,7 +248,7 @@ class PackWork:
     weights: Path | None
 
     def __call__(self, job: tuple[Question, Sequence[Condition]]) -> list[dict[str, Any]]:
-        return list(asked_of(*pack_readers(self.device, self.weights), *job))
+        return list(asked_of(*pack_readers(self.device, self.weights), *job, self.device))
 
 
 @cache

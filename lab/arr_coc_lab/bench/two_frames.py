@@ -12,7 +12,10 @@ import numpy as np
 
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import same_settings, writing
+from arr_coc.core.values import Relevance
 from arr_coc.eye.eye import Eye
+from arr_coc.relevance.scene import Scene
+from arr_coc.relevance.scorer.source import ScorerRelevance
 from arr_coc.video.answering import Reading, answer_clip, knows_video
 from arr_coc.video.watching import watch
 
@@ -60,13 +63,28 @@ class TwoFrameWork:
         options, (number, clip) = self.options, job
         eye = two_frame_eye(options.model, options.device)
         readings: tuple[Reading, ...] = ("clearest", "sheet", "video") if knows_video(eye) else ("clearest", "sheet")
-        watched = watch(iter(clip.frames), clip.question, keep=options.keep, relevance="auto", scorer=eye.scorer)
+        scorer = eye.scorer
+        if isinstance(scorer, ScorerRelevance):
+            scorer = ClipScorer(scorer.folder, options.device)
+        watched = watch(iter(clip.frames), clip.question, keep=options.keep, relevance="auto", scorer=scorer)
         rows = []
         for name in readings:
             answer = answer_clip(eye, watched, clip.frames, name, max_new_tokens=LONGEST)
             row = {"question": str(number), "cell": name, "said": answer.text, "true": clip.answer}
             rows.append({**row, "right": answer.text == clip.answer, "tokens": answer.tokens})
         return rows
+
+
+@dataclass(frozen=True)
+class ClipScorer(ScorerRelevance):
+    """The scorer on a device that is told once: the scenes of a clip name none."""
+
+    device: str = "cpu"
+
+    def of_scene(self, scene: Scene, query: str) -> Relevance:
+        if isinstance(scene.given, np.ndarray):
+            return self.of_pixels(scene.given, query, self.device, scene.kept)
+        return super().of_scene(scene, query)
 
 
 @cache
