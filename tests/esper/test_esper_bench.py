@@ -181,7 +181,9 @@ def test_looking_again_is_kept_part_by_part_and_goes_on(models, tmp_path, monkey
     whole = bench("esper-gain", **given).document
     path = tmp_path / "esper-gain_answers.jsonl"
     kept = path.read_text().splitlines(keepends=True)
-    assert [json.loads(line)["question"] for line in kept] == ["0-4"] * 3 + ["4-7"] * 3
+    rows = [json.loads(line) for line in kept]
+    assert [row["question"] for row in rows] == ["0-4"] * 3 + ["4-7"] * 3
+    assert all(row["spent"] == row["tokens"] for row in rows), "one look gets as many tokens, picture by picture"
     assert [row["n"] for row in whole["tables"][0]["rows"]] == [7] * 6
     path.write_text("".join(kept[:4]))  # stopped within the second part
     stopped = bench("esper-gain", **given, seconds=0.0).document

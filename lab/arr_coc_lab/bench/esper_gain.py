@@ -127,7 +127,7 @@ def against_one_look(
     passes = esper_runs.run(models, sheet, settings.shares(total), settings)
     right, tokens, _ = passes.stopped(settings)
     # As many tokens as these passes spent, picture by picture; an overlay meets every budget.
-    single, spent, _ = one_pass(models, sheet, tokens.to(torch.int64) - 2, settings).at(0)
+    single, spent, _ = one_pass(models, sheet, tokens.to(torch.int64), settings).at(0)
     found = (right, tokens, single, spent)
     return {name: values.float().tolist() for name, values in zip(COUNTED, found, strict=True)}
 
