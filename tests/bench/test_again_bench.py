@@ -9,7 +9,7 @@ import pytest
 
 from arr_coc.allocation.allocate import allocate
 from arr_coc.core.errors import InputError
-from arr_coc_lab.bench import again
+from arr_coc_lab.bench import again, again_many
 from arr_coc_lab.bench.again import AGAIN, ANEW, CACHED, FULL, SINGLE, TODAY, WAYS, AskedCost, numbers_of
 from arr_coc_lab.bench.again_screens import CountedSession, steps_of
 
@@ -54,3 +54,22 @@ def test_runs_are_counted_and_a_folder_of_something_else_is_refused(tmp_path):
     assert session.runs == [(5, 7)]
     with pytest.raises(InputError, match="--screens"):
         steps_of(tmp_path)
+
+
+def test_memory_is_told_once_the_store_is_full_and_what_is_answered_otherwise_is_counted():
+    def row(asked: int, resident: float, store: float) -> dict:
+        return {"asked": asked, "resident": resident, "gpu": None, "store": store, "hits": 50.0}
+
+    grows = [row(0, 100, 0), row(100, 150, 5), row(200, 200, 10), row(300, 210, 10), row(400, 220, 10)]
+    facts = {"may be kept": "10 MB"}
+    lines = again_many.report_of(grows, [(True, 0.0), (False, 0.25)], facts).lines
+    assert any("200 MB after 200 questions, 220 MB after 400: +100.00 MB in 1000" in line for line in lines)
+    assert any(
+        "1 of 2, uncertainty within 2e-01" in line or "1 of 2, uncertainty within 3e-01" in line for line in lines
+    )
+    held = [np.ones(1 << 22)]
+    before = again_many.resident()
+    held.append(np.ones(1 << 24))
+    assert 100 < again_many.resident() - before < 200
+    with pytest.raises(InputError, match="--many 9"):
+        again_many.check_many(9)

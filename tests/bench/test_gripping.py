@@ -10,11 +10,25 @@ import pytest
 from arr_coc.allocation.distance import COARSELY, ScaleChoice
 from arr_coc.allocation.grip import Grip
 from arr_coc.app.cli import main
+from arr_coc.core.errors import InputError
 from arr_coc.core.values import Answer
 from arr_coc.sensing.type_height import type_height
-from arr_coc_lab.bench import grip_constants, gripping
-from arr_coc_lab.bench.grip import AUTO, LARGER_AUTO, NEEDLE, ONE, SCALES, SEVERAL, bars_of, enlarged, ways_at
+from arr_coc_lab.bench import grip_constants, grip_saving, gripping
+from arr_coc_lab.bench.grip import (
+    AUTO,
+    LARGER_AUTO,
+    NEEDLE,
+    ONE,
+    SCALES,
+    SEVERAL,
+    bars_of,
+    enlarged,
+    questions_of,
+    source_of,
+    ways_at,
+)
 from arr_coc_lab.bench.gripping import TextCell, measure, sample
+from arr_coc_lab.bench.run import bench
 
 
 class Reader:
@@ -167,6 +181,54 @@ def test_constants_are_derived_by_one_command_that_goes_on_where_it_was(tmp_path
         main(["bench", "grip", "--n", "2"])
     assert ended.value.code == 2
     assert "give --data FOLDER, or --constants" in capsys.readouterr().err
+
+
+def test_families_of_one_world_are_one_source_and_stopped_runs_have_as_many_of_each(tmp_path):
+    names = ["pages/forms", "pages/bars", "pages/forms", "pages/bars", "funsd", "funsd", "chartqa"]
+    rows = [{"source": name, "image": f"img/{n}.png", "query": "What?", "answer": "x1"} for n, name in enumerate(names)]
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = [source_of(one) for one in questions_of([tmp_path], ["funsd"], 3, 0)]
+    assert found == ["pages", "funsd", "pages", "funsd", "pages"]
+
+
+@pytest.mark.parametrize(
+    ("auto", "given", "first", "second"),
+    [
+        ([0.0, 1.0, 1.0], [0.0, 0.0, 1.0], 128, 256),
+        ([0.94, 0.96, 1.0], [0.0, 0.5, 0.96], 128, 256),
+        ([1.0, 1.0, 1.0], [0.0, 0.0, 0.9], 64, None),
+    ],
+)
+def test_the_smallest_budget_that_is_enough_is_found(auto, given, first, second):
+    scores = {name: np.tile(values, (20, 1)) for name, values in (("auto", auto), ("×1", given))}
+    assert grip_saving.enough(scores, "auto", (64, 128, 256)) == (first, first, first)
+    assert grip_saving.enough(scores, "×1", (64, 128, 256)) == (second, second, second)
+
+
+def test_what_is_enough_is_told_with_the_chance_of_its_questions():
+    one, none = np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 1.0])
+    scores = {"auto": np.array([one] * 5 + [none]), "×1": np.array([none] * 6)}
+    middle, low, high = grip_saving.enough(scores, "auto", (64, 128, 256))
+    assert (middle, low, high) == (256, 128, 256)
+    assert "above 256 tokens" in grip_saving.told((None, 128, None), (64, 128, 256))
+
+
+def test_saving_is_measured_by_one_command_that_goes_on_where_it_was(tmp_path, monkeypatch):
+    for name, value in (("page", [256, 256]), ("smallest", 10.0)):
+        monkeypatch.setitem(grip_saving.SAVING, name, value)
+    given = {"saving": True, "n": 2, "budgets": (8, 16), "out": tmp_path}
+    report = bench("grip", **given)
+    kept = (tmp_path / "saving_answers.jsonl").read_bytes()
+    assert [row["budget"] for row in report.document["rows"]] == [8, 16]
+    assert report.document["n"] == 2
+    rows = [json.loads(line) for line in kept.splitlines()]
+    assert len(rows) == 8
+    assert all(row["tokens"] <= int(row["cell"].split()[1]) for row in rows)
+    assert all(row["scale"] == 1 for row in rows if row["cell"].startswith("×1"))
+    assert bench("grip", **given).document["enough"] == report.document["enough"]
+    assert (tmp_path / "saving_answers.jsonl").read_bytes() == kept, "the second time nothing is read"
+    with pytest.raises(InputError, match="--budgets"):
+        bench("grip", **{**given, "budgets": (8,)})
 
 
 def test_an_enlarged_picture_is_as_if_given_so():

@@ -163,9 +163,9 @@ def test_a_model_views_no_more_than_the_texture_shows():
     assert at_most(np.zeros((100, 400, 3), np.uint8), (300, 600)).shape == (100, 400, 3)
 
 
-def test_the_benchmark_reads_every_row_and_tells_kinds_apart():
-    reader = bench.SourceReader(eye(), SourceOptions(each=1, side=384, keep=0.8))
-    read = reader.read("signs", 0)
+def test_the_benchmark_reads_every_row_and_tells_kinds_apart(monkeypatch):
+    monkeypatch.setattr(bench, "source_eye", lambda device: eye())
+    read = bench.SourceReader(SourceOptions(each=1, side=384, keep=0.8))(("signs", 0))
     assert read["rows"].keys() == {"ours", "source", *(f"without {one}" for one in bench.SUITE["without"])}
     assert all(0 < row["tokens"] <= 115 for row in read["rows"].values())
     record = {"plan": {"side": 384, "keep": 0.8, "seed": 1}, "pictures": {"signs 0": read}}

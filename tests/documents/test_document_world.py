@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from arr_coc.core.errors import InputError
 from arr_coc.pictures.document import Document
 from arr_coc_lab.bench.run import bench
 from arr_coc_lab.worlds.documents.export import write_documents
@@ -47,7 +48,12 @@ def test_scans_have_no_words(tmp_path):
 
 
 def test_the_bench_finds_pages_and_compares(tmp_path):
-    report = bench("documents", number=4, each=2, pages=4, budgets=(64,))
+    given = {"number": 4, "each": 2, "pages": 4, "budgets": (64,)}
+    with pytest.raises(InputError, match="--seconds"):
+        bench("documents", **given, out=tmp_path, seconds=0.0)
+    report = bench("documents", **given, out=tmp_path)
+    stopped = bench("documents", **given, out=tmp_path, seconds=0.0)
+    assert stopped.document == report.document, "what is there is told"
     lines = report.document["lines"]
     assert report.document["questions"] == 4
     ours = next(line for line in lines if "page among" in line and " ours " in line)

@@ -48,6 +48,7 @@ from arr_coc_lab.bench.esper_runs import (
     zoo_scenes,
 )
 from arr_coc_lab.bench.report import Quantity, Table
+from arr_coc_lab.bench.run import bench
 from arr_coc_lab.classic.scorer import Scorer
 from arr_coc_lab.classic.tempering import TemperingOptions
 from arr_coc_lab.train.checkpoints import ship
@@ -156,12 +157,39 @@ def test_looking_again_is_measured_on_pages_and_exploring_against_exploiting(mod
     for question, answer in zip(scenes.questions, scenes.answers, strict=True):
         label = question.removeprefix("What is the ").removesuffix("?")
         assert answer in [form[label] for form in forms]
-    rows = esper_gain.gain_table(models, 1 / 8, scenes, "pages, drawn").rows
+    looked = {
+        name: {what: torch.tensor(found) for what, found in own.items()}
+        for name, settings in esper_gain.PRESETS.items()
+        if (own := esper_gain.against_one_look(models, scenes, 1 / 8, settings))
+    }
+    rows = esper_gain.gain_table(1 / 8, looked, models.tree.full, "pages, drawn").rows
+    assert [row["n"] for row in rows] == [4] * 6
     presets = ("two_pass", "four_pass", "saccades")
     assert [row["what"] for row in rows] == [what for one in presets for what in (f"one look for {one}", one)]
     table = esper_gain.explore_table(models, 4)
     assert [row["what"] for row in table.rows] == ["exploit (0)", "explore (.5)", "rule", "shipped"]
     assert [row["says"].value for row in table.rows[:2]] == [0, 0.5]
+
+
+def test_looking_again_is_kept_part_by_part_and_goes_on(models, tmp_path, monkeypatch):
+    monkeypatch.setattr(esper_gain.esper_runs, "SIZE", (256, 256))
+    monkeypatch.setattr(esper_gain, "PART", 4)
+    monkeypatch.setattr(esper_gain.esper_runs.EsperModels, "load", classmethod(lambda cls, **how: models))
+    given = {"number": 7, "keep": (1 / 8,), "out": tmp_path}
+    with pytest.raises(InputError, match="--seconds"):
+        bench("esper-gain", **given, seconds=0.0)
+    whole = bench("esper-gain", **given).document
+    path = tmp_path / "esper-gain_answers.jsonl"
+    kept = path.read_text().splitlines(keepends=True)
+    rows = [json.loads(line) for line in kept]
+    assert [row["question"] for row in rows] == ["0-4"] * 3 + ["4-7"] * 3
+    assert all(row["spent"] == row["tokens"] for row in rows), "one look gets as many tokens, picture by picture"
+    assert [row["n"] for row in whole["tables"][0]["rows"]] == [7] * 6
+    path.write_text("".join(kept[:4]))  # stopped within the second part
+    stopped = bench("esper-gain", **given, seconds=0.0).document
+    assert [row["n"] for row in stopped["tables"][0]["rows"]] == [4] * 6
+    assert bench("esper-gain", **given).document == whole
+    assert path.read_text().splitlines(keepends=True) == kept
 
 
 def test_tuning_and_training_run(models, monkeypatch, tmp_path):

@@ -7,7 +7,7 @@ peers, the scorer's by torch's own counter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
@@ -32,6 +32,7 @@ from arr_coc.relevance.scene import Scene
 from arr_coc.relevance.scorer.reduced import reading_size
 
 from ..statistics import Estimate, paired, paired_bootstrap, proportion
+from .again_many import measure_many
 from .again_screens import measure_screens
 from .machine import machine_facts
 from .options import AgainOptions
@@ -87,10 +88,15 @@ class AgainEyes:
 
     def of(self, way: AgainWay) -> Any:
         """An eye that has seen nothing yet."""
-        eye = copy(self.stock if way.all else self.light)
-        eye.engine = copy(eye.engine)
+        eye = self.of_bytes(1 << 30 if way.keeps else 0, way.all)
         eye.engine.reuse = way.reuse
-        eye.memory = ByteStore(1 << 30 if way.keeps else 0)
+        return eye
+
+    def of_bytes(self, most: int, stock: bool = False) -> Any:
+        """An eye that has seen nothing yet, and may keep so many bytes. stock: by its stock class."""
+        eye = copy(self.stock if stock else self.light)
+        eye.engine = copy(eye.engine)
+        eye.memory = ByteStore(most)
         return eye
 
     def clock(self) -> float:
@@ -185,6 +191,8 @@ def measure(options: AgainOptions, run: BenchRun) -> Report:
     (keep,) = parse_shares(options.keep)
     if options.screens is not None:
         return measure_screens(options, run, keep)
+    if options.many:
+        return measure_many(options, run, keep)
     ways = [name for name in WAYS if not options.way or name in options.way]
     asked = by_picture(options)
     run.out = out = options.out or Path("out/again")
@@ -192,27 +200,20 @@ def measure(options: AgainOptions, run: BenchRun) -> Report:
         out.mkdir(parents=True, exist_ok=True)
         same_settings(out / "again_settings.json", {"seed": options.seed, "keep": keep, "device": options.device})
         answers = AnswerStore(out / "again_answers.jsonl")
-        eyes = AgainEyes(options.device, options.weights)
-        with run.progress(len(asked), "asking") as advance:
-            for questions in asked:
-                waiting = [
-                    way
-                    for way in ways
-                    if any(
-                        (questions[number - 1].name, way) not in answers.rows
-                        for number in numbers_of(way, ways, questions)
-                    )
-                ]
-                for row in rows_of(eyes, questions, waiting, keep, options.weights, ways) if waiting else ():
-                    answers.add(row)
-                advance()
+        jobs = [(questions, waiting_ways(answers, questions, ways)) for questions in asked]
+        work = AgainWork(options.device, options.weights, keep, tuple(ways))
+        for _, rows in run.each([job for job in jobs if job[1]], work, "asking", options.workers):
+            for row in rows:
+                answers.add(row)
+    if not answered(answers, asked, [way for way in ways if way not in SAME or SAME[way] not in ways]):
+        raise InputError("no question was answered in every way; give the run more --seconds")
     facts = {
         "model": "mini, not trained for an overview that stands first",
         "pictures": str(len(asked)),
         "questions": str(sum(map(len, asked))),
         "of tokens": options.keep,
         "seed": str(options.seed),
-        "device": options.device,
+        "device": options.device if options.workers == 1 else f"{options.device}, {options.workers} processes at once",
         **machine_facts(("torch", "transformers", "onnxruntime")),
     }
     tables = [accuracy_table(answers, asked, ways, facts), cost_table(answers, asked, ways, facts)]
@@ -223,12 +224,44 @@ def measure(options: AgainOptions, run: BenchRun) -> Report:
     return Report(document, tables, facts, lines=lines, page=page, name="again")
 
 
+@dataclass(frozen=True)
+class AgainWork:
+    """Asks the questions of one picture in some of the ways, in whatever process it is. every: all ways of the run."""
+
+    device: str
+    weights: Path | None
+    keep: float
+    every: tuple[str, ...]
+
+    def __call__(self, job: tuple[Sequence[Question], Sequence[str]]) -> Iterable[dict[str, Any]]:
+        eyes = again_eyes(self.device, self.weights)
+        return list(rows_of(eyes, *job, self.keep, self.weights, self.every))
+
+
+@cache
+def again_eyes(device: str, weights: Path | None) -> AgainEyes:
+    """Loaded once in every process."""
+    return AgainEyes(device, weights)
+
+
+def waiting_ways(answers: AnswerStore, questions: Sequence[Question], ways: Sequence[str]) -> list[str]:
+    """The ways that have not answered all that they are asked about a picture."""
+    return [
+        way
+        for way in ways
+        if any((questions[number - 1].name, way) not in answers.rows for number in numbers_of(way, ways, questions))
+    ]
+
+
 def by_picture(options: AgainOptions) -> list[list[Question]]:
     """The questions of each picture, pictures with most of them first."""
     found: dict[Any, list[Question]] = {}
     for folder in options.data:
-        for one in reading_questions(folder, None, (), options.seed):
-            found.setdefault(one.question.image, []).append(one.question)
+        several = reading_questions(folder, None, (), options.seed)
+        wanted = {one.source for one in several} & set(options.source) or {one.source for one in several}
+        for one in several:
+            if one.source in wanted:
+                found.setdefault(one.question.image, []).append(one.question)
     rng = np.random.default_rng(options.seed)
     mixed = [[several[place] for place in rng.permutation(len(several))] for several in found.values()]
     if not mixed:

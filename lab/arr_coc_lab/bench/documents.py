@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from arr_coc.core.document_values import DocumentAllocation, PageShare
 from arr_coc.core.errors import InputError
 from arr_coc.core.values import Allocation
 from arr_coc.pictures.document import Document
-from arr_coc.relevance.document import page_relevances
+from arr_coc.relevance.document import PageOffers, page_relevances
 from arr_coc.relevance.words.joint import text_scores
 
 from ..statistics import mean, proportion
@@ -54,26 +55,23 @@ def measure(options: DocumentsBenchOptions, run: BenchRun) -> Report:
     """Coverage and pages found for every system and budget; with an --out folder it goes on where it stopped."""
     if not 2 <= options.pages <= 40:
         raise InputError(f"--pages {options.pages} is not a document; give 2 to 40")
+    asked: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) if run.out is None else run.out
         kind = "scanned" if options.scanned else "written"
         store = AnswerStore(place / f"documents-{kind}-{options.pages}-{options.seed}.jsonl")
-        asked = []
-        with run.progress(options.number, "looking") as advance:
-            for one in asked_documents(options, Path(folder)):
-                name = f"{one.name} {one.query}"
-                if (name, LOOKS) not in store.rows:
-                    store.add({"question": name, "cell": LOOKS, "kind": one.kind, "found": looked(one, options)})
-                if len(asked) < options.ask:
-                    for system in SYSTEMS[: None if len(asked) < options.ask_all else -1]:
-                        for budget in options.budgets[:1] if system == ALL else options.budgets:
-                            cell = f"said {system} {budget}"
-                            if (name, cell) not in store.rows:
-                                store.add({"question": name, "cell": cell, "right": answered(one, system, budget)})
-                asked.append(name)
-                advance()
-                if len(asked) == options.number:
-                    break
+        work, index = DocumentWork(options, frozenset(store.rows)), 0
+        while len(asked) < options.number and not run.over():
+            # As many documents as are needed where each has all of its questions, and then more for those that lack.
+            first, index = index, index + -(-(options.number - len(asked)) // options.each)
+            for _, (names, rows) in run.each(range(first, index), work, "looking", options.workers):
+                for row in rows:
+                    store.add(row)
+                asked += names
+    # A run that was stopped early also tells what an earlier one has found.
+    asked = list(dict.fromkeys([*asked, *(name for name, cell in store.rows if cell == LOOKS)]))[: options.number]
+    if not asked:
+        raise InputError("no document was looked at; give the run more --seconds")
     values = MeasuredValues()
     for name in asked:
         row = store.rows[name, LOOKS]
@@ -90,6 +88,34 @@ def measure(options: DocumentsBenchOptions, run: BenchRun) -> Report:
     return Report({"schema": 1, "kind": "documents", "questions": len(asked), "lines": lines}, lines=lines)
 
 
+@dataclass(frozen=True)
+class DocumentWork:
+    """Draws a document, looks at it for each of its questions and lets `mini` answer, in whatever process it is. known:
+    (question, cell) of what is there already."""
+
+    options: DocumentsBenchOptions
+    known: frozenset[tuple[str, str]]
+
+    def __call__(self, index: int) -> tuple[list[str], list[dict[str, Any]]]:
+        """The names of the questions of document `index`, and new rows."""
+        options, names, rows = self.options, list[str](), list[dict[str, Any]]()
+        with tempfile.TemporaryDirectory() as folder:
+            for number, one in enumerate(asked_document(options, Path(folder), index), index * options.each):
+                name = f"{one.name} {one.query}"
+                names.append(name)
+                if (name, LOOKS) not in self.known:
+                    rows.append({"question": name, "cell": LOOKS, "kind": one.kind, "found": looked(one, options)})
+                if number >= options.ask:
+                    continue
+                for system in SYSTEMS[: None if number < options.ask_all else -1]:
+                    for budget in options.budgets[:1] if system == ALL else options.budgets:
+                        cell = f"said {system} {budget}"
+                        if (name, cell) not in self.known:
+                            right = answered(one, system, budget, options.device)
+                            rows.append({"question": name, "cell": cell, "right": right})
+        return names, rows
+
+
 def looked(one: AskedDocument, options: DocumentsBenchOptions) -> list[tuple[str, int, bool, float]]:
     """For every system and budget: is the right page among the two best funded, and how much of the answer is seen?"""
     found = []
@@ -101,23 +127,19 @@ def looked(one: AskedDocument, options: DocumentsBenchOptions) -> list[tuple[str
     return found
 
 
-def asked_documents(options: DocumentsBenchOptions, folder: Path) -> Iterator[AskedDocument]:
-    """Questions about documents of a seed, `each` of every document."""
-    index = 0
-    while True:
-        path, drawn, questions = document_questions(folder, options.seed, index, options.pages)
-        written = Document.of(path)
-        shown = scanned(written, options.seed + index) if options.scanned else written
-        for question, boxes in questions[: options.each]:
-            asked = (question.text, question.answer, question.page, boxes)
-            yield AskedDocument(drawn.name, drawn.kind, shown, *asked, written.texts)
-        path.unlink()
-        index += 1
+def asked_document(options: DocumentsBenchOptions, folder: Path, index: int) -> Iterator[AskedDocument]:
+    """The first `each` questions about document `index` of a seed."""
+    path, drawn, questions = document_questions(folder, options.seed, index, options.pages)
+    written = Document.of(path)
+    shown = scanned(written, options.seed + index) if options.scanned else written
+    for question, boxes in questions[: options.each]:
+        asked = (question.text, question.answer, question.page, boxes)
+        yield AskedDocument(drawn.name, drawn.kind, shown, *asked, written.texts)
 
 
 def allocations(one: AskedDocument, options: DocumentsBenchOptions) -> dict[tuple[str, int], DocumentAllocation]:
     """What every system does with the same budgets."""
-    relevances, _ = page_relevances(one.document, one.query)
+    relevances, _ = page_relevances(one.document, one.query, "auto", PageOffers(device=options.device))
     best, pages = searched(one), one.document.pages
     found = {}
     for budget in options.budgets:
@@ -152,18 +174,19 @@ def searched(one: AskedDocument) -> int:
     return int(text_scores(one.texts, one.query).argmax())
 
 
-def answered(one: AskedDocument, system: str, budget: int) -> bool:
+def answered(one: AskedDocument, system: str, budget: int, device: str = "cpu") -> bool:
     """Does `mini` say it? Of several pages that are asked one by one, its surest answer counts."""
     from arr_coc.asking import ask
 
     pages = one.document.pages
     if system == OURS:
-        said = ask(one.document, one.query, budget, max_new_tokens=24).text
+        said = ask(one.document, one.query, budget, device=device, max_new_tokens=24).text
         return same(said, one.answer)
     chosen = {FIRST: pages[:1], SEARCH: pages[searched(one) :][:1]}.get(system, pages)
     each = {ALL: 1 << 20, ALIKE: max(1, budget // len(pages))}.get(system, budget)
     even = np.ones((1, 1), np.float32)
-    answers = [ask(page.draw(), one.query, each, relevance=even, max_new_tokens=24) for page in chosen]
+    how: dict[str, Any] = {"relevance": even, "max_new_tokens": 24, "device": device}
+    answers = [ask(page.draw(), one.query, each, **how) for page in chosen]
     return same(min(answers, key=lambda answer: answer.uncertainty).text, one.answer)
 
 

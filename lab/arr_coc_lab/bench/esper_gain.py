@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from arr_coc.core.alphabet import decode
 from arr_coc.core.errors import InputError
+from arr_coc.core.files import writing
 from arr_coc.core.folders import WEIGHTS
 from arr_coc.eye.pass_settings import FOUR_PASS, SACCADES, TWO_PASS, EsperSettings
 from arr_coc.relevance.look.tempering import BLEND_ABOVE, TemperingPolicy
@@ -25,37 +26,73 @@ from .options import EsperGainOptions
 from .page_reading import book_of
 from .report import Quantity, Report, Table
 from .run import BenchRun, program
+from .vqa import AnswerStore
 
 PRESETS = {"two_pass": TWO_PASS, "four_pass": FOUR_PASS, "saccades": SACCADES}
 MARK = "esper-gain"
 SHIPPED = WEIGHTS / "esper"
+COUNTED = ("right", "tokens", "single", "spent")
+PART = 64  # pictures after which what was found is kept
 
 
 def measure(options: EsperGainOptions, bench: BenchRun) -> Report:
-    """A table for each share, or the one of exploring."""
+    """A table for each share, or the one of exploring; a run that was stopped goes on from what is in --out."""
     if not all(0 < keep <= 1 for keep in options.keep):
         raise InputError("every --keep must be above 0 and up to 1")
     models = esper_runs.EsperModels.load(device=options.device)
     if options.explore:
-        mark, tables = "explore", [explore_table(models, options.number, options.tempering)]
-    elif options.pack:
-        scenes, about = (
-            page_scenes(options.number, models.device, options.pack),
-            "crops of drawn pages, 512×512, split val",
-        )
-        mark, tables = f"{MARK}-pages", [gain_table(models, keep, scenes, about) for keep in options.keep]
+        table = explore_table(models, options.number, options.tempering)
+        return Report({"tables": [table.to_json()]}, [table], name="explore", mark="explore")
+    if options.pack:
+        scenes = page_scenes(options.number, models.device, options.pack)
+        mark, about = f"{MARK}-pages", "crops of drawn pages, 512×512, split val"
     else:
         scenes = needle_scenes(options.number, models.device)
-        about = "pictures of Needle World, 512×512, validation split, all families"
-        mark, tables = MARK, [gain_table(models, keep, scenes, about) for keep in options.keep]
+        mark, about = MARK, "pictures of Needle World, 512×512, validation split, all families"
+    bench.out = out = options.out or Path("out") / mark
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        store = AnswerStore(out / f"{mark}_answers.jsonl")
+        cells = [(keep, name) for keep in options.keep for name in PRESETS]
+        parts = [slice(start, min(start + PART, len(scenes))) for start in range(0, len(scenes), PART)]
+        # Part by part through all cells, so that a run that is stopped has as many pictures of each.
+        jobs = [
+            (part, cell) for part in parts for cell in cells if (part_name(part), cell_name(*cell)) not in store.rows
+        ]
+
+        def work(job: tuple[slice, tuple[float, str]]) -> dict[str, Any]:
+            part, (keep, name) = job
+            found = against_one_look(models, scenes.part(part.start, part.stop), keep, PRESETS[name])
+            return {"question": part_name(part), "cell": cell_name(keep, name), **found}
+
+        for _, row in bench.each(jobs, work, "looking"):
+            store.add(row)
+    whole = [part for part in parts if all((part_name(part), cell_name(*cell)) in store.rows for cell in cells)]
+    if not whole:
+        raise InputError("no part was looked at in every way; give the run more --seconds")
+    tables = []
+    for keep in options.keep:
+        found = {}
+        for name in PRESETS:
+            rows = [store.rows[part_name(part), cell_name(keep, name)] for part in whole]
+            found[name] = {what: torch.tensor([one for row in rows for one in row[what]]) for what in COUNTED}
+        tables.append(gain_table(keep, found, models.tree.full, about))
     document = {"tables": [table.to_json() for table in tables]}
     return Report(document, tables, name=mark.replace("-", "_"), mark=mark)
 
 
+def part_name(part: slice) -> str:
+    return f"{part.start}-{part.stop}"
+
+
+def cell_name(keep: float, name: str) -> str:
+    return f"{name} {keep:g}"
+
+
 def needle_scenes(number: int, device: torch.device) -> esper_runs.Scenes:
-    """`number` pictures of Needle World's validation split, all families together."""
+    """`number` pictures of Needle World's validation split, the families in turn."""
     each = -(-number // len(FAMILIES))
-    return esper_runs.join_scenes(
+    scenes = esper_runs.join_scenes(
         [
             esper_runs.scenes_of(
                 render(one, each, esper_runs.SIZE, esper_runs.VALIDATION_SEED, "validation", None, device, 0)
@@ -63,6 +100,7 @@ def needle_scenes(number: int, device: torch.device) -> esper_runs.Scenes:
             for one in FAMILIES
         ]
     )
+    return scenes.chosen(np.arange(len(scenes)).reshape(len(FAMILIES), each).T.ravel().tolist())
 
 
 def page_scenes(number: int, device: torch.device, pattern: str, at_once: int = 16) -> esper_runs.Scenes:
@@ -80,30 +118,18 @@ def page_scenes(number: int, device: torch.device, pattern: str, at_once: int = 
     return esper_runs.join_scenes(parts)
 
 
-def gain_rows(models: esper_runs.EsperModels, keep: float, scenes: esper_runs.Scenes) -> Iterator[Row]:
-    """One row for each preset and one for its single look."""
+def against_one_look(
+    models: esper_runs.EsperModels, scenes: esper_runs.Scenes, keep: float, settings: EsperSettings
+) -> dict[str, list[float]]:
+    """right, tokens: of a preset, until it is sure; single, spent: of one look of as many. One number a picture."""
     sheet = esper_runs.QuestionSheet.of(models, scenes, esper_runs.scorer_maps(models))
-    full = models.tree.full
-    total = max(2, round(keep * full))
-    for name, settings in PRESETS.items():
-        yield from _against_one_look(models, sheet, name, settings, total, full)
-
-
-def _against_one_look(
-    models: esper_runs.EsperModels,
-    sheet: esper_runs.QuestionSheet,
-    name: str,
-    settings: EsperSettings,
-    total: int,
-    full: int,
-) -> Iterator[Row]:
+    total = max(2, round(keep * models.tree.full))
     passes = esper_runs.run(models, sheet, settings.shares(total), settings)
     right, tokens, _ = passes.stopped(settings)
     # As many tokens as these passes spent, picture by picture; an overlay meets every budget.
-    single = one_pass(models, sheet, tokens.to(torch.int64) - 2, settings).at(0)
-    where = f"at {total} of {full} tokens"
-    yield accuracy_row(f"one look for {name}", f"{where}, the total that {name} spent", *single[:2])
-    yield accuracy_row(name, f"{where}, until sure", right, tokens, single[0])
+    single, spent, _ = one_pass(models, sheet, tokens.to(torch.int64), settings).at(0)
+    found = (right, tokens, single, spent)
+    return {name: values.float().tolist() for name, values in zip(COUNTED, found, strict=True)}
 
 
 class Always(nn.Module):
@@ -153,15 +179,23 @@ def _range(values: Tensor) -> tuple[float, float]:
     return float(values.min()), float(values.max())
 
 
-def gain_table(models: esper_runs.EsperModels, keep: float, scenes: esper_runs.Scenes, about: str) -> Table:
-    rows = tuple(gain_rows(models, keep, scenes))
+def gain_table(keep: float, found: Mapping[str, Mapping[str, Tensor]], full: int, about: str) -> Table:
+    """One row for each preset and one for its single look. found: by preset, as `against_one_look` tells it."""
+    where = f"at {max(2, round(keep * full))} of {full} tokens"
+    rows: list[Row] = []
+    for name, own in found.items():
+        single, right = own["single"] > 0, own["right"] > 0
+        rows.append(accuracy_row(f"one look for {name}", f"{where}, the total that {name} spent", single, own["spent"]))
+        rows.append(accuracy_row(name, f"{where}, until sure", right, own["tokens"], single))
     facts = {
         "pictures": f"{rows[0]['n']} {about}",
         "relevance": "the scorer as it is; the first look is an overlay",
         "points": "the preset − one look of the same total, paired, 95 % interval",
     }
     columns = {name: heading for name, heading in COLUMNS.items() if name != "kept"}
-    return Table(f"Looking again at 1/{round(1 / keep)} of the tokens, {about.split(',')[0]}", columns, rows, facts)
+    return Table(
+        f"Looking again at 1/{round(1 / keep)} of the tokens, {about.split(',')[0]}", columns, tuple(rows), facts
+    )
 
 
 main = program("esper-gain")

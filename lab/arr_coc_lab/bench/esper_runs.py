@@ -100,6 +100,11 @@ class Scenes:
         at = slice(start, stop)
         return Scenes(self.pictures[at], self.questions[at], self.answers[at], self.question_ids[at])
 
+    def chosen(self, places: Sequence[int]) -> Scenes:
+        """Those at these places, in this order."""
+        texts = ([several[place] for place in places] for several in (self.questions, self.answers))
+        return Scenes(self.pictures[places], *texts, self.question_ids[places])
+
 
 def scenes_of(batch: NeedleBatch, question: str | None = None) -> Scenes:
     """The pictures of a batch with their own questions, or with one for all."""

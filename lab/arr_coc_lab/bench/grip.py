@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from arr_coc.pictures.load import Picture, load_picture, resized
 
 from ..statistics import Estimate, chance_error, expected_calibration_error, mean, paired, paired_bootstrap
 from .grip_constants import measure as derive_constants
+from .grip_constants import scored_by
+from .grip_saving import measure as measure_saving
 from .machine import machine_facts
 from .options import GripOptions
 from .real import SourceQuestion, reading_questions
@@ -30,12 +33,14 @@ from .report import Quantity, Report, Table
 from .run import BenchRun
 from .suite import parse_shares, suite
 from .vqa import AnswerStore, anls, exact, eye_of
+from .workers import in_turn
 
 SUITE = suite("grip")
 SCALES: tuple[float, ...] = tuple(SUITE["scales"])
 ONE, AUTO, SEVERAL, UNIFORM = "×1", "auto", f"surest of {SUITE['readings']}", "uniform"
 LARGER, LARGER_AUTO = "upscaled, ×1", "upscaled, auto"
 NEEDLE = "needle"
+FLAT = np.ones((1, 1), np.float32)
 
 
 @dataclass(frozen=True)
@@ -69,8 +74,8 @@ def ways_at(keep: float) -> list[GripWay]:
 
 
 def source_of(one: SourceQuestion) -> str:
-    """Families of Needle World are one source."""
-    return NEEDLE if one.source.startswith(f"{NEEDLE}/") else one.source
+    """Families of one world are one source: needle, pages."""
+    return one.source.partition("/")[0]
 
 
 def measure(options: GripOptions, run: BenchRun) -> Report:
@@ -78,12 +83,14 @@ def measure(options: GripOptions, run: BenchRun) -> Report:
     from arr_coc.app.cli.inputs import check_model
 
     check_model(options.model)
-    if options.constants:
-        if options.data or options.source:
-            raise InputError("--constants draws its own pictures, so that nothing is tuned on data; leave out --data")
-        return derive_constants(options, run, lambda: reader(options.model, options.device))
+    own = {"--constants": derive_constants, "--saving": measure_saving}
+    chosen = [flag for flag in own if getattr(options, flag[2:])]
+    if chosen and (options.data or options.source):
+        raise InputError(f"{chosen[0]} draws its own pictures, so that nothing is tuned on data; leave out --data")
+    if chosen:
+        return own[chosen[0]](options, run, reader)
     if not options.data:
-        raise InputError("nothing to read: give --data FOLDER, or --constants, which draws its own pictures")
+        raise InputError("nothing to read: give --data FOLDER, or --constants or --saving, which draw their own")
     shares = SUITE.shares("keeps") if options.keeps is None else parse_shares(options.keeps)
     asked = questions_of(options.data, options.source, options.n, options.seed)
     ways = [way for keep in shares for way in ways_at(keep)]
@@ -92,32 +99,47 @@ def measure(options: GripOptions, run: BenchRun) -> Report:
         out.mkdir(parents=True, exist_ok=True)
         same_settings(out / "grip_settings.json", {"model": options.model, "seed": options.seed})
         answers = AnswerStore(out / "grip_answers.jsonl")
-        eye: Any = None
-        with run.progress(len(asked), "reading") as advance:
-            for one in asked:
-                waiting = [way for way in ways if (name_of(one), way.key) not in answers.rows]
-                if waiting:
-                    eye = eye or reader(options.model, options.device)
-                    for row in answers_to(eye, one, waiting):
-                        answers.add(row)
-                advance()
+        jobs = [GripJob(one, [way for way in ways if (name_of(one), way.key) not in answers.rows]) for one in asked]
+        jobs = [job for job in jobs if job.ways]
+        for _, rows in run.each(jobs, GripWork(options.model, options.device), "reading", options.workers):
+            for row in rows:
+                answers.add(row)
     facts = {"model": f"{options.model} on {options.device}", "seed": str(options.seed), **machine_facts(("torch",))}
     return report_of(answers, asked, ways, facts)
 
 
+@dataclass(frozen=True)
+class GripJob:
+    """A question and the ways in which it is not read yet."""
+
+    question: SourceQuestion
+    ways: Sequence[GripWay]
+
+
+@dataclass(frozen=True)
+class GripWork:
+    """Reads, in whatever process it is."""
+
+    model: str
+    device: str
+
+    def __call__(self, job: GripJob) -> list[dict[str, Any]]:
+        return list(answers_to(reader(self.model, self.device), job.question, job.ways))
+
+
 def questions_of(folders: Sequence[Path], sources: Sequence[str], n: int, seed: int) -> list[SourceQuestion]:
-    """n of every source, those of Needle World together."""
-    found: list[SourceQuestion] = []
+    """n of every source, those of one world together; in turn, so that a run that was stopped has as many of each."""
+    found: list[list[SourceQuestion]] = []
     for folder in folders:
         several = reading_questions(folder, None, (), seed)
         several = [one for one in several if not sources or source_of(one) in (*sources, NEEDLE, "pages")]
         for source in dict.fromkeys(map(source_of, several)):
             own = [one for one in several if source_of(one) == source]
             order = np.random.default_rng(seed).permutation(len(own))[:n]
-            found += [own[place] for place in sorted(order.tolist())]
+            found.append([own[place] for place in order.tolist()])
     if not found:
         raise InputError(f"none of {shown([str(folder) for folder in folders])} has questions of these sources")
-    return found
+    return list(in_turn(found))
 
 
 def name_of(one: SourceQuestion) -> str:
@@ -125,6 +147,7 @@ def name_of(one: SourceQuestion) -> str:
     return f"{one.question.image.parent.parent.name}: {one.question.name}"
 
 
+@cache
 def reader(model: str, device: str) -> Any:
     """`mini` on a processor without torch, which is quicker there; anything else as an `Eye`."""
     return quick_eye() if model == MINI and device == "cpu" else eye_of(model, device, "auto")()
@@ -134,13 +157,19 @@ def answers_to(eye: Any, one: SourceQuestion, ways: Sequence[GripWay]) -> Iterat
     """One row for each way."""
     question, metric = one.question, exact if source_of(one) == NEEDLE else anls
     given = load_picture(question.image)
+    eye.set_image(given)
+    # A share is one of the picture as it is given, also where it is enlarged before anybody looks.
+    full = eye.prepare(question.text, keep=1.0, relevance=FLAT, scale=1).full
     for times in dict.fromkeys(way.times for way in ways):
         picture = enlarged(given, times)
         eye.set_image(picture)
-        scored = None if eye.scorer is None else eye.scorer.of_pixels(picture.pixels, question.text)
+        scored = None if eye.scorer is None else scored_by(eye, picture.pixels, question.text)
         for way in (way for way in ways if way.times == times):
-            relevance = np.ones((1, 1), np.float32) if way.flat else scored
-            answer = eye.ask(question.text, keep=way.keep, relevance=relevance, max_new_tokens=48, **way.how)
+            amount: dict[str, Any] = (
+                {"keep": way.keep} if times == 1 else {"budget": max(1, int(way.keep * full + 1e-9))}
+            )
+            relevance = FLAT if way.flat else scored
+            answer = eye.ask(question.text, **amount, relevance=relevance, max_new_tokens=48, **way.how)
             yield {
                 "question": name_of(one),
                 "cell": way.key,
@@ -178,7 +207,7 @@ def report_of(
     rows, scores = [], {}
     for source, names in sources.items():
         whole = [name for name in names if all((name, way.key) in answers.rows for way in ways)]
-        for way in ways:
+        for way in ways if whole else ():
             found = [answers.rows[name, way.key] for name in whole]
             own = np.array([row["score"] for row in found])
             scores[source, way.key] = own
@@ -194,8 +223,10 @@ def report_of(
                     "seconds": Quantity(float(np.mean([row["seconds"] for row in found])), "s"),
                 }
             )
+    if not rows:
+        raise InputError("no question was read in every way; give the run more --seconds")
     table = Table("from how far it is read", SUITE["columns"], tuple(rows), dict(facts))
-    bars = bars_of(scores, list(sources))
+    bars = bars_of(scores, list(dict.fromkeys(source for source, _ in scores)))
     sure = sureness(answers, sources, ways)
     lines = [f"{name}: {quantity} (bar {bar:+g}): {holds}" for name, quantity, bar, holds in bars]
     lines += [f"ECE of {name}: {100 * one['ece']:.1f} % ({100 * one['chance']:.1f} by chance, n {one['n']})"

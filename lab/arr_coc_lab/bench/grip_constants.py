@@ -7,7 +7,7 @@ taken with other numbers is then counted, not read again. Pages are printed by t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from arr_coc.allocation.distance import COARSELY, WORTH, LetterDemand, ScaleChoice
 from arr_coc.core.errors import InputError
 from arr_coc.core.files import same_settings, writing
+from arr_coc.core.values import Relevance
 from arr_coc.sensing.type_height import letters_of
 
 from ..statistics import Estimate, mean, paired_bootstrap
@@ -26,12 +27,13 @@ from .report import Quantity, Report, Table
 from .run import BenchRun
 from .suite import parse_shares, suite
 from .vqa import AnswerStore, anls, exact
+from .workers import in_turn
 
 SUITE = suite("grip")
 CONSTANTS = SUITE["constants"]
 SIZES: tuple[float, ...] = tuple(CONSTANTS["scales"])
 PAGES, NEEDLE = "printed pages", "needle"
-AT_ONCE = 4
+IN_A_ROW = 4  # pages of one size
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,26 +64,28 @@ class ReadQuestion:
         return self.scores[min(self.scores, key=lambda size: abs(np.log(size / taken)))]
 
 
-def drawn_pages(number: int, seed: int, atlas: Path | None) -> Iterator[SizedQuestion]:
-    """One question about each of so many printed pages, of three sizes in turn."""
+def asked_of_page(world: Any, number: int, size: tuple[int, int]) -> SizedQuestion:
+    """One question about page `number` of a `PrintWorld`."""
     from arr_coc.core.alphabet import CHARACTERS
-
-    from ..train.print_world import PrintWorld
 
     def text(ids: Any) -> str:
         return "".join(CHARACTERS[one - 1] for one in ids.tolist() if 0 < one <= len(CHARACTERS))
 
+    batch = world.render(1, size, number)
+    asked = number % batch.questions.shape[1]
+    answer = text(batch.tails[0, asked][batch.said[0, asked]])
+    pixels = batch.pictures[0].permute(1, 2, 0).cpu().numpy()
+    return SizedQuestion(f"{PAGES} {number}", PAGES, pixels, text(batch.questions[0, asked]), answer)
+
+
+def drawn_pages(number: int, seed: int, atlas: Path | None) -> Iterator[SizedQuestion]:
+    """One question about each of so many printed pages, of three sizes in turn."""
+    from ..train.print_world import PrintWorld
+
     world = PrintWorld(atlas, "cpu", seed, split="val")
     canvases = [(int(high), int(wide)) for high, wide in CONSTANTS["canvases"]]
-    for start in range(0, number, AT_ONCE):
-        size = canvases[start // AT_ONCE % len(canvases)]
-        batch = world.render(min(AT_ONCE, number - start), size, start)
-        for place in range(len(batch)):
-            asked = (start + place) % batch.questions.shape[1]
-            answer = text(batch.tails[place, asked][batch.said[place, asked]])
-            pixels = batch.pictures[place].permute(1, 2, 0).numpy()
-            name = f"{PAGES} {start + place}"
-            yield SizedQuestion(name, PAGES, pixels, text(batch.questions[place, asked]), answer)
+    for place in range(number):
+        yield asked_of_page(world, place, canvases[place // IN_A_ROW % len(canvases)])
 
 
 def drawn_needles(number: int, seed: int) -> Iterator[SizedQuestion]:
@@ -98,8 +102,8 @@ def drawn_needles(number: int, seed: int) -> Iterator[SizedQuestion]:
         yield SizedQuestion(f"{NEEDLE} {place}", NEEDLE, pixels, batch.questions[0], batch.answers[0])
 
 
-def measure(options: GripOptions, run: BenchRun, eye: Any) -> Report:
-    """Read what is not read yet, and derive both numbers. eye: gives the reader, loaded when first needed."""
+def measure(options: GripOptions, run: BenchRun, eye: Callable[[str, str], Any]) -> Report:
+    """Read what is not read yet, and derive both numbers. eye: gives the reader of a model on a device."""
     shares = parse_shares(options.keeps or SUITE["bars"]["share"])
     if len(shares) != 1:
         raise InputError(f"--constants reads at one share of the tokens, not at {len(shares)}; give --keeps 1/8")
@@ -110,24 +114,31 @@ def measure(options: GripOptions, run: BenchRun, eye: Any) -> Report:
         out.mkdir(parents=True, exist_ok=True)
         drawn = {"seed": options.seed, "atlas": None if options.atlas is None else options.atlas.name}
         same_settings(out / "constants_settings.json", {"model": options.model, "keep": keep, **drawn})
-        answers, reader = AnswerStore(out / "constants_answers.jsonl"), None
-        with run.progress(2 * options.n, "reading") as advance:
-            for source in (drawn_pages(options.n, options.seed, options.atlas), drawn_needles(options.n, options.seed)):
-                for one in source:
-                    if any((one.name, f"×{size:g}") not in answers.rows for size in SIZES):
-                        reader = reader or eye()
-                        for row in readings_of(reader, one, keep):
-                            answers.add(row)
-                    found.append(read_question(one, answers))
-                    advance()
+        answers = AnswerStore(out / "constants_answers.jsonl")
+
+        def rows_of(one: SizedQuestion) -> list[dict[str, Any]]:
+            waiting = any((one.name, f"×{size:g}") not in answers.rows for size in SIZES)
+            return list(readings_of(eye(options.model, options.device), one, keep)) if waiting else []
+
+        pages = drawn_pages(options.n, options.seed, options.atlas)
+        every = in_turn([pages, drawn_needles(options.n, options.seed)])
+        for one, rows in run.each(every, rows_of, "reading", steps=2 * options.n):
+            for row in rows:
+                answers.add(row)
+            found.append(read_question(one, answers))
     facts = {"model": f"{options.model} on {options.device}", "keep": f"1/{round(1 / keep)}", "seed": str(options.seed)}
     return report_of(found, {**facts, **machine_facts(("torch",))})
+
+
+def scored_by(eye: Any, pixels: np.ndarray, text: str) -> Relevance:
+    """The map of an eye's own scorer, on the eye's device."""
+    return eye.scorer.of_pixels(pixels, text, str(eye.engine.device))
 
 
 def readings_of(eye: Any, one: SizedQuestion, keep: float) -> Iterator[dict[str, Any]]:
     """A row for each size; that of ×1 also has what the rule knew."""
     eye.set_image(one.pixels)
-    scored = eye.scorer.of_pixels(one.pixels, one.text)
+    scored = scored_by(eye, one.pixels, one.text)
     for size in SIZES:
         answer = eye.ask(one.text, keep=keep, relevance=scored, scale=size, max_new_tokens=48)
         row = {"question": one.name, "cell": f"×{size:g}", "said": answer.text, "true": one.answer}

@@ -33,6 +33,14 @@ class DeviceOptions(BenchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkersOptions(DeviceOptions):
+    """What those are asked that go question by question."""
+
+    workers: int = option(1, "Processes, each on one thread; several may share a GPU.", least=1)
+    seconds: float | None = option(None, "Begin nothing after so many seconds, and show what is there.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class WeightsOptions(DeviceOptions):
     """What those are asked that run the bundled model or one like it."""
 
@@ -63,6 +71,7 @@ class NeedleOptions(SavedOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PagesOptions(WeightsOptions):
+    seconds: float | None = option(None, "Begin no batch after so many seconds, and show what is there.")
     pack: str = option(help="Packs of pages, like val/packs/*.bin (arr-coc pages --split val --pack).")
     n: int | None = option(None, "So many questions, drawn by the seed. [default: all]", least=1)
     keeps: str = option("1/2 1/4 1/8 1/16", "Shares of the full tokens, beside all of them.")
@@ -81,7 +90,7 @@ class HypothesesBenchOptions(DeviceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealOptions(DeviceOptions):
+class RealOptions(WorkersOptions):
     data: Path = option(help="Folder with records.jsonl, a .jsonl or a .parquet file.")
     relevance: tuple[str, ...] = option(
         (),
@@ -96,7 +105,6 @@ class RealOptions(DeviceOptions):
     quick: bool = option(False, "At most 12 questions of each source.")
     keeps: str | None = option(None, "Shares of the full tokens. [default: 1/4 1/8 1/16 1/32; with --ask 1/2 1/4 1/8]")
     seed: int = option(0, "Seed of the drawn questions and of the control random.")
-    workers: int = option(1, "Processes, each on one thread.", least=1)
     worst: Path | None = option(None, "Folder for pages of the questions of which least is seen.")
     ask: bool = option(
         False, "Let a model answer what must be read: exact match and ANLS, at 1/2 1/4 1/8.", flag="--ask"
@@ -123,7 +131,7 @@ class VqaOptions(DeviceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackOptions(WeightsOptions):
+class PackOptions(WorkersOptions, WeightsOptions):
     data: tuple[Path, ...] = option(help="A folder with records.jsonl, as arr-coc needle writes it; may be repeated.")
     source: tuple[str, ...] = option((), "Only these sources of the records; may be repeated.")
     n: int = option(200, "Questions of each kind of data, drawn by the seed.", least=1)
@@ -159,12 +167,11 @@ class ClassicBenchOptions(DeviceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceOptions(DeviceOptions):
+class SourceOptions(WorkersOptions):
     each: int = option(15, "Pictures of each of the seven families. 15: 105 in all; 147: 1029.", least=1)
     side: int = option(512, "Pixels along a picture's side.", least=256)
     keep: float = option(0.5, "Share of the full tokens, all looks together.")
     seed: int = option(38, "Seed of the pictures.")
-    seconds: float | None = option(None, "Begin no picture after so many seconds.")
     saved: Path | None = option(None, "Measure nothing: show a saved source.json.", flag="--from")
 
 
@@ -193,6 +200,7 @@ class EsperGainOptions(DeviceOptions):
     explore: bool = option(False, "Explore against exploit, on hard pictures.")
     tempering: Path | None = option(None, "A trained policy, beside the shipped one.")
     pack: str | None = option(None, "Packs of drawn pages, instead of Needle World.")
+    seconds: float | None = option(None, "Begin no part after so many seconds, and show what is there.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +242,7 @@ class DepthOptions(BenchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoFrameOptions(DeviceOptions):
+class TwoFrameOptions(WorkersOptions):
     number: int = option(210, "Clips.", least=1)
     model: str = option(MINI, "Who answers.")
     keep: float = option(0.25, "Share of a clip's tokens.")
@@ -253,7 +261,7 @@ class WordsBenchOptions(BenchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocumentsBenchOptions(BenchOptions):
+class DocumentsBenchOptions(WorkersOptions):
     number: int = option(150, "Questions.", least=1)
     pages: int = option(10, "Pages of every document.", least=2)
     each: int = option(5, "Questions of a document, at most.", least=1)
@@ -303,10 +311,12 @@ class CreditOptions(DeviceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GripOptions(DeviceOptions):
+class GripOptions(WorkersOptions):
     data: tuple[Path, ...] = option((), "A folder with records.jsonl; may be repeated.")
     constants: bool = option(False, "Derive the numbers of the rule from pictures that this draws; needs no --data.")
-    atlas: Path | None = option(None, "For --constants: typefaces of printed pages (docs/print.md); Needle's without.")
+    saving: bool = option(False, "Tokens that read a page printed at 300 dpi, with and without grip; needs no --data.")
+    budgets: tuple[int, ...] = option((), "For --saving: tokens of a page; may be repeated. [default: 64 … 2048]")
+    atlas: Path | None = option(None, "Typefaces of the printed pages that this draws (docs/print.md); else Needle's.")
     source: tuple[str, ...] = option((), "Only these records; may be repeated.")
     model: str = option(MINI, "mini, a folder, or a name on the hub.", flag=("--model", "-m"))
     n: int = option(100, "Questions of each source, drawn by the seed.", least=2)
@@ -315,9 +325,12 @@ class GripOptions(DeviceOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgainOptions(WeightsOptions):
+class AgainOptions(WorkersOptions, WeightsOptions):
     data: tuple[Path, ...] = option((), "A folder with records.jsonl, as arr-coc pages writes it; may be repeated.")
+    source: tuple[str, ...] = option((), "Only these sources of the records; may be repeated.")
     screens: Path | None = option(None, "A folder of arr-coc pages --screens: its steps are seen one after the other.")
+    many: int = option(0, "Instead: ask so many questions about --pictures, and tell the memory at every tenth.")
+    megabytes: int = option(256, "For --many: what may be kept of the pictures.", least=0)
     pictures: int = option(10, "Pictures, those with most questions first.", least=1)
     questions: int = option(20, "Questions of each picture, at most.", least=1)
     keep: str = option("1/8", "Share of the full tokens.")

@@ -8,6 +8,8 @@ for each question and used by all ways that need one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,7 @@ from .report import Quantity, Report, Table
 from .run import BenchRun
 from .suite import parse_shares, suite
 from .vqa import FULL, AnswerStore, Condition, Question, anls, answered, conditions_at, exact
+from .workers import in_turn
 
 if TYPE_CHECKING:
     from arr_coc.eye.eye import Eye
@@ -128,13 +131,13 @@ def shown_by(way: str, page: PackPage, question: str, budget: int, relevance: np
 
 
 def asked_of(
-    reader: StockReader, eye: Eye, question: Question, conditions: Sequence[Condition]
+    reader: StockReader, eye: Eye, question: Question, conditions: Sequence[Condition], device: str = "cpu"
 ) -> Iterator[dict[str, Any]]:
     """One row for each condition."""
     picture = load_picture(question.image)
     page = PackPage(picture)
     full = table_for(MINI).tokens(page.size)
-    relevance = prepare(picture).look(question.bare, keep=0.25).relevance.map
+    relevance = prepare(picture).look(question.bare, keep=0.25, device=device).relevance.map
     for keep in dict.fromkeys(condition.keep for condition in conditions):
         own = [condition for condition in conditions if condition.keep == keep]
         budget = max(1, int(keep * full + 1e-9))
@@ -200,7 +203,15 @@ def measure(options: PackOptions, run: BenchRun) -> Report:
         out.mkdir(parents=True, exist_ok=True)
         same_settings(out / "pack_settings.json", {"seed": options.seed})
         answers = AnswerStore(out / "pack_answers.jsonl")
-        read(options, run, asked, conditions, answers)
+        # In turns, so that a run that was stopped has as many of each kind.
+        jobs = [
+            (question, [one for one in conditions if (question.name, one.name) not in answers.rows])
+            for question in in_turn(asked.values())
+        ]
+        jobs = [job for job in jobs if job[1]]
+        for _, rows in run.each(jobs, PackWork(options.device, options.weights), "reading", options.workers):
+            for row in rows:
+                answers.add(row)
     facts = {"model": "mini by its stock class", "seed": str(options.seed), **machine_facts(("torch", "transformers"))}
     tables, bars = [], {}
     for group, questions in asked.items():
@@ -229,35 +240,24 @@ def grouped(folder: Path, options: PackOptions) -> Iterable[tuple[str, list[Ques
     return [(group, list(in_turn(several))[: options.n]) for group, several in drawn.items()]
 
 
-def read(
-    options: PackOptions,
-    run: BenchRun,
-    asked: Mapping[str, Sequence[Question]],
-    conditions: Sequence[Condition],
-    answers: AnswerStore,
-) -> None:
-    reader: StockReader | None = None
-    eye: Any = None
-    every = [question for questions in asked.values() for question in questions]
-    # In turns, so that a run that was stopped has as many of each kind.
-    with run.progress(len(every), "reading") as advance:
-        for question in in_turn(list(asked.values())):
-            waiting = [one for one in conditions if (question.name, one.name) not in answers.rows]
-            if waiting:
-                if reader is None:
-                    from arr_coc.eye.eye import Eye
+@dataclass(frozen=True)
+class PackWork:
+    """Reads a question in the ways in which it is not read yet, in whatever process it is."""
 
-                    reader = StockReader(options.device, options.weights)
-                    eye = Eye.from_pretrained(MINI, device=options.device)
-                for row in asked_of(reader, eye, question, waiting):
-                    answers.add(row)
-            advance()
+    device: str
+    weights: Path | None
+
+    def __call__(self, job: tuple[Question, Sequence[Condition]]) -> list[dict[str, Any]]:
+        return list(asked_of(*pack_readers(self.device, self.weights), *job, self.device))
 
 
-def in_turn(columns: Sequence[Sequence[Question]]) -> Iterator[Question]:
-    """The first of every column, then the second of every column, …"""
-    for place in range(max(map(len, columns), default=0)):
-        yield from (column[place] for column in columns if place < len(column))
+@cache
+def pack_readers(device: str, weights: Path | None) -> tuple[StockReader, Eye]:
+    """The model by its own class, and attached."""
+    from arr_coc.eye.eye import Eye
+
+    attached = MINI if weights is None else str(part_folder(MINI, weights))
+    return StockReader(device, weights), Eye.from_pretrained(attached, device=device)
 
 
 def scores(

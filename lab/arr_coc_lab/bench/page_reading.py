@@ -137,11 +137,12 @@ def measure(options: PagesOptions, run: BenchRun) -> Report:
     cells = cells_at(parse_shares(options.keeps))
     book = book_of(options.pack, options.device)
     weights = Weights.load(options.weights, options.device)
-    with run.progress(min(options.n or len(book), len(book)), "reading") as advance:
+    with run.progress(min(options.n or len(book), len(book)), "reading") as advance, run.stoppable():
 
-        def went_on(done: int, so_far: Callable[[], dict[str, Any]]) -> None:
+        def went_on(done: int, so_far: Callable[[], dict[str, Any]]) -> bool:
             advance(done=done)
             run.save_sometimes(so_far)
+            return not run.over()
 
         document = measure_pages(weights, book, options.n, options.seed, cells, went_on)
     return Report(document, lines=table_of(document).splitlines())
@@ -154,10 +155,10 @@ def measure_pages(
     limit: int | None = None,
     seed: int = 1,
     cells: Sequence[Cell] = CELLS,
-    advance: Callable[[int, Callable[[], dict[str, Any]]], None] = lambda done, so_far: None,
+    advance: Callable[[int, Callable[[], dict[str, Any]]], object] = lambda done, so_far: None,
 ) -> dict[str, Any]:
     """What `document` makes of all batches. advance: called after each batch with its questions, and with what makes
-    the document of all that was read so far."""
+    the document of all that was read so far; False ends it."""
     answers = CellAnswers()
     generator = torch.Generator().manual_seed(seed)
     with weights.reading():
@@ -171,7 +172,8 @@ def measure_pages(
                 shown, scores = seen[cell[0] == CLOSER]
                 leaves = leaves_of(*cell, shown, scores, generator, full)
                 answers.add(cell, *read_cell(weights, shown, leaves, cell in ASKED))
-            advance(len(batch), lambda: document(answers, weights, seed))
+            if advance(len(batch), lambda: document(answers, weights, seed)) is False:
+                break
     return document(answers, weights, seed)
 
 

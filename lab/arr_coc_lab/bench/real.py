@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
-import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
@@ -48,6 +45,7 @@ from .report import SCHEMA, Quantity, Report, Table, TableCell, written
 from .run import BenchRun
 from .suite import parse_shares, suite
 from .vqa import CONTROLS as ANSWER_CONTROLS
+from .workers import done_by, in_turn
 from .worst import beside
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -197,8 +195,8 @@ def measure(options: RealOptions, run: BenchRun) -> Report:
         return tables
 
     pictures = len({(record.source, record.image) for record in records})
-    with run.progress(pictures, "measuring") as advance:
-        how = {"advance": telling(advance, run), "keep": keep}
+    with run.progress(pictures, "measuring") as advance, run.stoppable():
+        how = {"advance": telling(advance, run), "keep": keep, "over": run.over}
         measure_real(records, systems, measured, workers=options.workers, **how)
     tables = keep(1, 1)
     pages: list[Path] = []
@@ -473,11 +471,12 @@ def measure_real(
     workers: int = 1,
     advance: Callable[[str], None] = lambda step: None,
     keep: Callable[[int, int], object] = lambda done, total: None,
+    over: Callable[[], bool] = lambda: False,
 ) -> QuestionMeasures:
     """Every record that is not measured yet, into `measured`; records of one picture share its sensing.
 
     advance: called with each picture's step as it is done. keep: called with the pictures done and their number, every
-    `KEPT_EVERY` pictures.
+    `KEPT_EVERY` pictures. over: whether no more may be begun.
     """
     keeps, seed = tuple(measured.settings["keeps"]), measured.settings["seed"]
     jobs = []
@@ -488,7 +487,7 @@ def measure_real(
             jobs.append(PictureWork(picture, [pair for pair in asked if pair[1]], keeps, seed, queries))
     totals = Counter(job.asked[0][0].source for job in jobs)
     seen: Counter[str] = Counter()
-    for number, (job, found) in enumerate(_results(jobs, workers), 1):
+    for number, (job, found) in enumerate(done_by(jobs, PictureWork.done, workers, over), 1):
         for question, values in found.items():
             measured.questions.setdefault(question, {}).update(values)
         source = job.asked[0][0].source
@@ -497,26 +496,6 @@ def measure_real(
         if number % KEPT_EVERY == 0 and number < len(jobs):
             keep(number, len(jobs))
     return measured
-
-
-def _results(jobs: Sequence[PictureWork], workers: int) -> Iterator[tuple[PictureWork, dict[str, Any]]]:
-    if workers == 1 or len(jobs) < 2:
-        yield from ((job, job.done()) for job in jobs)
-        return
-    # A fresh interpreter each, on one thread: pools of threads that share the cores only wait for one another.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(jobs)), context, _one_thread) as pool:
-        sent = {pool.submit(job.done): job for job in jobs}
-        try:
-            for finished in as_completed(sent):
-                yield sent[finished], finished.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _one_thread() -> None:
-    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 # ---- tables, with intervals over pictures ----------------------------------------------------------------------------
@@ -758,16 +737,37 @@ def measure_reading(options: RealOptions, limits: dict[str, int], run: BenchRun)
         settings = {"model": options.model, "data": str(options.data), "seed": options.seed, "relevance": relevance}
         same_settings(out / "ask_settings.json", settings)
         answers = vqa.AnswerStore(out / "real_answers.jsonl")
-        eye, questions = vqa.eye_of(options.model, options.device, relevance), (one.question for one in asked)
-        with run.progress(len(asked), "asking") as advance:
-            vqa.measure_vqa(
-                eye, questions, conditions, vqa.AskingStyle(READING, "", None, options.seed), answers, advance
-            )
+        # In turns, so that a run that was stopped has as many of each source.
+        sources = [[one.question for one in asked if one.source == name] for name in {one.source: 1 for one in asked}]
+        jobs = [
+            (question, [one for one in conditions if (question.name, one.name) not in answers.rows])
+            for question in in_turn(sources)
+        ]
+        work = ReadingWork(options.model, options.device, relevance, options.seed)
+        for _, rows in run.each([job for job in jobs if job[1]], work, "asking", options.workers):
+            for row in rows:
+                answers.add(row)
+    if not vqa.answered(answers, [one.question.name for one in asked], conditions):
+        raise InputError("no question was answered in every way; give the run more --seconds")
     facts = {"model": options.model, "relevance": relevance, "seed": str(options.seed)}
     tables = tables_of(asked, answers, conditions, {**facts, **machine_facts(("torch",))})
     document = {"schema": 1, "tables": [table.to_json() for table in tables]}
     shown = [table if table.title.endswith(SURENESS) else vqa.narrow(table) for table in tables]
     return Report(document, shown, tables[0].facts, page=tables, name="real_ask", mark="ask")
+
+
+@dataclass(frozen=True)
+class ReadingWork:
+    """Asks one question in some ways, in whatever process it is."""
+
+    model: str
+    device: str
+    relevance: str
+    seed: int
+
+    def __call__(self, job: tuple[vqa.Question, Sequence[vqa.Condition]]) -> list[dict[str, Any]]:
+        eye = vqa.eye_of(self.model, self.device, self.relevance)()
+        return list(vqa.asked_of(eye, *job, vqa.AskingStyle(READING, "", None, self.seed)))
 
 
 @dataclass(frozen=True)
@@ -807,6 +807,8 @@ def tables_of(
     tables = []
     for source in dict.fromkeys(one.source for one in asked):
         names = [one.question.name for one in asked if one.source == source]
+        if not vqa.answered(answers, names, conditions):
+            continue
         for measure, metric in (("ANLS", vqa.anls), ("exact match", vqa.exact)):
             tables.append(vqa.score_table(f"{source}: {measure}", rescored(answers, metric), names, conditions, facts))
         tables.append(sureness_table(source, rescored(answers, vqa.exact), names, conditions, facts))

@@ -8,11 +8,13 @@ nor rich, which are not on every GPU.
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from threading import current_thread, main_thread
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -23,7 +25,9 @@ from ..options import flags_of, parse
 from .options import BenchOptions
 from .report import Report, fill_page
 from .suite import Suite, suite
+from .workers import Job, Made, done_by
 
+TOLD_EVERY = 25
 SAVE_EVERY = 60.0  # seconds between two savings of what is measured so far
 
 
@@ -69,7 +73,7 @@ class RichScreen(PlainScreen):
 class BenchRun:
     """What a benchmark is given beside its options: where to save, and how to say how far it is.
 
-    out: the folder, None where nothing is kept. quiet: only JSON is wanted.
+    out: the folder, None where nothing is kept. quiet: only JSON is wanted. seconds: begin nothing after so many.
     """
 
     suite: Suite
@@ -77,6 +81,8 @@ class BenchRun:
     quiet: bool = True
     screen: PlainScreen = field(default_factory=PlainScreen)
     began: float = field(default_factory=perf_counter)
+    seconds: float | None = None
+    stopped: bool = False
     _saved: float = 0.0
 
     def __post_init__(self) -> None:
@@ -94,6 +100,51 @@ class BenchRun:
     def timed(self, line: str) -> None:
         """The same with the seconds so far."""
         self.tell(f"{perf_counter() - self.began:6.1f} s  {line}")
+
+    def over(self) -> bool:
+        """May nothing more be begun? The seconds are spent, or somebody stopped the run."""
+        return self.stopped or (self.seconds is not None and perf_counter() - self.began > self.seconds)
+
+    def each(
+        self, jobs: Iterable[Job], work: Callable[[Job], Made], verb: str, workers: int = 1, steps: int | None = None
+    ) -> Iterator[tuple[Job, Made]]:
+        """What comes of every job, in their order, until the run is over; a first Ctrl-C ends it so, too.
+
+        Args:
+            jobs: What is to be done; lists tell how much it is.
+            work: Does one of them; with several workers it must be picklable, and so must what it makes.
+            verb: For the bar.
+            workers: Processes, each on one thread.
+            steps: How many steps the bar has, where jobs are no list.
+        """
+        total = len(jobs) if isinstance(jobs, Sequence) else steps
+        with self.progress(total, verb) as advance, self.stoppable():
+            for number, (job, made) in enumerate(done_by(jobs, work, workers, self.over), 1):
+                yield job, made
+                advance()
+                if number % TOLD_EVERY == 0 and not sys.stderr.isatty():
+                    self.timed(f"{verb}: {number} of {total}")
+        if self.over():
+            self.timed("stopped: this is what there is, and the same command goes on from it")
+
+    @contextmanager
+    def stoppable(self) -> Generator[None]:
+        """The first Ctrl-C or SIGTERM lets what is under way end; the second one stops at once."""
+        caught = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
+        before = {number: signal.getsignal(number) for number in caught}
+
+        def stop(number: int, frame: object) -> None:
+            self.stopped = True
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+        for number in caught:
+            signal.signal(number, stop)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def save(self, document: Mapping[str, Any], name: str = "") -> None:
         """Keep what is measured so far. name: of the file, the suite's by default."""
@@ -159,6 +210,7 @@ def perform(chosen: Suite, options: BenchOptions, screen: PlainScreen | None = N
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: threads that wait sleep, and do not spin
     check(options)
     run = BenchRun(chosen, options.out, options.as_json or screen is None, screen or PlainScreen())
+    run.seconds = getattr(options, "seconds", None)
     with locked(options.out):
         found = chosen.measuring()(options, run)
         reports: list[Report] = [found] if isinstance(found, Report) else found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import perf_counter
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -50,36 +50,39 @@ def measure(options: SourceOptions, run: BenchRun) -> Report:
         if options.saved is None and record["plan"] != plan:
             raise InputError("the record was made with another side, keep or seed; give another folder with --out")
     if options.saved is None:
-        reader = SourceReader(Eye.from_pretrained(MINI, device=options.device), options)
-        for number in range(options.each):
-            for family in FAMILIES:
-                name = f"{family} {number}"
-                late = options.seconds is not None and perf_counter() - run.began > options.seconds
-                if name not in record["pictures"] and not late:
-                    record["pictures"][name] = reader.read(family, number)
-                    run.save(record)
-                    run.timed(name)
+        every = [(family, number) for number in range(options.each) for family in FAMILIES]
+        jobs = [job for job in every if "{} {}".format(*job) not in record["pictures"]]
+        for (family, number), found in run.each(jobs, SourceReader(options), "reading", options.workers):
+            record["pictures"][f"{family} {number}"] = found
+            run.save(record)
+            run.timed(f"{family} {number}")
     if not record["pictures"]:
         raise InputError("nothing was read; give --each 1 or more, or more --seconds")
     table = stage_table(record)
     return Report({**record, "table": table.to_json()}, (table,))
 
 
+@cache
+def source_eye(device: str) -> Eye:
+    """Loaded once in every process."""
+    return Eye.from_pretrained(MINI, device=device)
+
+
 @dataclass(frozen=True)
 class SourceReader:
-    """Reads one picture by every row."""
+    """Reads one picture by every row, in whatever process it is."""
 
-    eye: Eye
     options: SourceOptions
 
-    def read(self, family: str, number: int) -> dict[str, Any]:
-        """What every row made of it, and of which kinds the picture is."""
+    def __call__(self, job: tuple[str, int]) -> dict[str, Any]:
+        """job: family and number. What every row made of it, and of which kinds the picture is."""
+        family, number = job
         size = (self.options.side, self.options.side)
         batch = render_family(family, 1, size, self.options.seed, number, "cpu", "hard", "test")
         picture = load_picture(batch.pictures[0].permute(1, 2, 0).contiguous().numpy())
         query, wanted = decode(batch.question_ids[0]), comparable(decode(batch.answer_ids[0]))
         truth = target_cells(batch, size[0] // 32, size[1] // 32)[0].numpy() > 0
-        eye, request = self.eye.set_image(picture), Request.of(keep=self.options.keep, scale=1)
+        eye, request = source_eye(self.options.device).set_image(picture), Request.of(keep=self.options.keep, scale=1)
         texture = source_texture(eye, picture.pixels, query)
         read: dict[str, dict[str, float | None]] = {}
         for name, line in rows_of().items():

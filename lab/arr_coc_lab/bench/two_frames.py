@@ -2,42 +2,102 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
+from arr_coc.core.errors import InputError
+from arr_coc.core.files import same_settings, writing
+from arr_coc.core.values import Relevance
 from arr_coc.eye.eye import Eye
+from arr_coc.relevance.scene import Scene
+from arr_coc.relevance.scorer.source import ScorerRelevance
 from arr_coc.video.answering import Reading, answer_clip, knows_video
 from arr_coc.video.watching import watch
 
 from ..statistics import paired, proportion
 from ..train.run import door
-from ..worlds.needle.clips import two_frame_clips
+from ..worlds.needle.clips import TwoFrameClip, two_frame_clips
 from .options import TwoFrameOptions
 from .report import Quantity, Report, Table, TableCell
 from .run import BenchRun, program
 from .suite import suite
+from .vqa import AnswerStore
 
 percent = Quantity.percent
 SEED, LONGEST = 38, 12
 
 
 def measure(options: TwoFrameOptions, run: BenchRun) -> Report:
-    return Report.of(two_frame_table(options.number, options.model, options.keep, options.side, options.device))
+    """One row for each reading; the same clips, watched once; goes on from what is in --out."""
+    run.out = out = options.out or Path("out/two-frames")
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        settings = {"model": options.model, "keep": options.keep, "side": options.side}
+        same_settings(out / "two_frames_settings.json", settings)
+        answers = AnswerStore(out / "two_frames_answers.jsonl")
+        known, size = {name for name, _ in answers.rows}, (options.side, options.side)
+        clips = enumerate(two_frame_clips(options.number, size, seed=SEED, split="validation"))
+        waiting = (one for one in clips if str(one[0]) not in known)
+        for _, rows in run.each(waiting, TwoFrameWork(options), "watching", options.workers, options.number):
+            for row in rows:
+                answers.add(row)
+    rows = [row for row in answers.rows.values() if int(row["question"]) < options.number]
+    if not rows:
+        raise InputError("no clip was watched; give the run more --seconds")
+    return Report.of(two_frame_table(rows, options))
 
 
-def two_frame_table(
-    number: int, model: str = "mini", keep: float = 0.25, side: int = 512, device: str = "cpu"
-) -> Table:
-    """One row for each reading; the same clips, watched once."""
-    eye = Eye.from_pretrained(model, device=device, memory=0)
-    readings: tuple[Reading, ...] = ("clearest", "sheet", "video") if knows_video(eye) else ("clearest", "sheet")
-    right: dict[str, list[bool]] = {name: [] for name in readings}
-    tokens: dict[str, list[int]] = {name: [] for name in readings}
-    for clip in two_frame_clips(number, (side, side), seed=SEED, split="validation"):
-        watched = watch(iter(clip.frames), clip.question, keep=keep, relevance="auto", scorer=eye.scorer)
+@dataclass(frozen=True)
+class TwoFrameWork:
+    """Watches a clip and answers by every reading, in whatever process it is."""
+
+    options: TwoFrameOptions
+
+    def __call__(self, job: tuple[int, TwoFrameClip]) -> list[dict[str, Any]]:
+        """job: the number of the clip, and the clip. One row for each reading."""
+        options, (number, clip) = self.options, job
+        eye = two_frame_eye(options.model, options.device)
+        readings: tuple[Reading, ...] = ("clearest", "sheet", "video") if knows_video(eye) else ("clearest", "sheet")
+        scorer = eye.scorer
+        if isinstance(scorer, ScorerRelevance):
+            scorer = ClipScorer(scorer.folder, options.device)
+        watched = watch(iter(clip.frames), clip.question, keep=options.keep, relevance="auto", scorer=scorer)
+        rows = []
         for name in readings:
             answer = answer_clip(eye, watched, clip.frames, name, max_new_tokens=LONGEST)
-            right[name].append(answer.text == clip.answer)
-            tokens[name].append(answer.tokens)
+            row = {"question": str(number), "cell": name, "said": answer.text, "true": clip.answer}
+            rows.append({**row, "right": answer.text == clip.answer, "tokens": answer.tokens})
+        return rows
+
+
+@dataclass(frozen=True)
+class ClipScorer(ScorerRelevance):
+    """The scorer on a device that is told once: the scenes of a clip name none."""
+
+    device: str = "cpu"
+
+    def of_scene(self, scene: Scene, query: str) -> Relevance:
+        if isinstance(scene.given, np.ndarray):
+            return self.of_pixels(scene.given, query, self.device, scene.kept)
+        return super().of_scene(scene, query)
+
+
+@cache
+def two_frame_eye(model: str, device: str) -> Eye:
+    """Loaded once in every process."""
+    return Eye.from_pretrained(model, device=device, memory=0)
+
+
+def two_frame_table(answers: Sequence[Mapping[str, Any]], options: TwoFrameOptions) -> Table:
+    """One row for each reading."""
+    readings = dict.fromkeys(row["cell"] for row in answers)
+    right = {name: [row["right"] for row in answers if row["cell"] == name] for name in readings}
+    tokens = {name: [row["tokens"] for row in answers if row["cell"] == name] for name in readings}
     found = {name: np.array(values, dtype=float) for name, values in right.items()}
     rows: list[dict[str, TableCell]] = [
         {
@@ -50,8 +110,8 @@ def two_frame_table(
         for name, values in found.items()
     ]
     facts = {
-        "clips": f"Needle World, scenes, halves of {side}×{2 * side}, validation split, seed {SEED}",
-        "model": f"{model}; {keep:g} of the clip's tokens",
+        "clips": f"Needle World, scenes, halves of {options.side}×{2 * options.side}, validation split, seed {SEED}",
+        "model": f"{options.model}; {options.keep:g} of the clip's tokens",
     }
     return Table("Questions that need two frames", suite("two-frames")["columns"], tuple(rows), facts)
 

@@ -237,6 +237,7 @@ def checked(options: VqaOptions) -> tuple[float, ...]:
     return shares
 
 
+@cache
 def eye_of(model: str, device: str, relevance: str) -> Callable[[], Eye]:
     """Gives the model, loaded when first needed."""
 
@@ -513,8 +514,10 @@ def score_table(
                 "seconds": Quantity(float(spent[:, 2].mean()), "s"),
             }
         )
-    left = len(names) - len(whole)
-    facts = {"questions": f"{len(whole)}" + (f", and {left} whose picture cannot be used" if left else ""), **facts}
+    broken = sum("error" in answers.rows.get((name, full.name), {}) for name in names)
+    left = {"whose picture cannot be used": broken, "not asked yet": len(names) - len(whole) - broken}
+    told = "".join(f", and {number} {what}" for what, number in left.items() if number)
+    facts = {"questions": f"{len(whole)}{told}", **facts}
     return Table(title, SUITE["columns"], tuple(rows), facts)
 
 

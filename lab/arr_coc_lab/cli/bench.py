@@ -21,7 +21,8 @@ app = typer.Typer(no_args_is_help=True)
     )
 )
 def bench() -> None:
-    """Every bench takes --out, --page and --json; one that was stopped goes on from what is in --out."""
+    """Every bench takes --out, --page and --json; one that was stopped goes on from what is in --out. Those that go
+    question by question also take --workers and --seconds, and tell what they have at the first Ctrl-C."""
 
 
 def add_suite(one: Suite) -> None:
