@@ -146,7 +146,12 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     errors = [*run.errors, *["a thread did not come back"] * stuck]
     said = Counter(" ".join(str(one.message).split())[:200] for one in told)
     report: dict[str, Any] = {"asks": run.asked, "wanted": asks, "threads": options.threads, "errors": errors}
-    report |= {"warnings": dict(said), "unequal": run.unequal, "memory": run.memory, "graphs": bool(eyes[0].engine.graphs)}
+    report |= {
+        "warnings": dict(said),
+        "unequal": run.unequal,
+        "memory": run.memory,
+        "graphs": bool(eyes[0].engine.graphs),
+    }
     report |= {"seconds": time.perf_counter() - started, "done": True}
     report["tables"] = {"Mixed sizes, budgets and threads, with graphs against `graphs=False`": table(report)}
     write_report(options.out, "mixed", report, torch.device(device))
