@@ -32,6 +32,7 @@ from arr_coc.core.cuda_graph import CudaGraph
 from arr_coc.core.folders import SCORER, part_folder
 from arr_coc.eye.timing import median_milliseconds, write_report
 from arr_coc.relevance.scorer.gpu_scorer import GpuPart, GpuScorer
+from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 from arr_coc.relevance.scorer.source import load_scorer
 from arr_coc.relevance.scorer.swift import DepthwiseNorm, SwiftBlock, fused_depthwise, swift
 
@@ -86,7 +87,7 @@ def slowest_kernels(work: Any, most: int = 14) -> list[dict[str, Any]]:
     return [{"name": one.key[:90], "us": one.self_device_time_total, "calls": one.count} for one in rows[:most]]
 
 
-def tuned(ours: torch.nn.Module, given: Given, cuda: bool, until: float) -> list[dict[str, Any]]:
+def tuned(ours: ReadingScorer, given: Given, cuda: bool, until: float) -> list[dict[str, Any]]:
     """The kernel of each shape alone: by torch's operations, and with every tile that there is time for."""
     seen: dict[Any, tuple[DepthwiseNorm, Tensor]] = {}
 
@@ -96,7 +97,7 @@ def tuned(ours: torch.nn.Module, given: Given, cuda: bool, until: float) -> list
     hooks = [
         block.spatial.register_forward_pre_hook(remember) for block in ours.modules() if isinstance(block, SwiftBlock)
     ]
-    ours.score(*given)  # ty: ignore[call-non-callable]
+    ours.score(*given)
     for hook in hooks:
         hook.remove()
     rows = []
@@ -126,9 +127,9 @@ def table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         bar = BARS.get((row["pictures"], row["side"]))
         lines.append(
-            f"| {row['pictures']} | {row['side']}² | {row['autocast']:.2f} | {row['before']:.2f} | {row['plain']:.2f} | "
-            f"{row['ours']:.2f} | {'–' if bar is None else f'{bar:g}'} | {row['before'] / row['ours']:.2f} | "
-            f"{row['from_before']:.4f} | "
+            f"| {row['pictures']} | {row['side']}² | {row['autocast']:.2f} | {row['before']:.2f} "
+            f"| {row['plain']:.2f} | {row['ours']:.2f} | {'–' if bar is None else f'{bar:g}'} "
+            f"| {row['before'] / row['ours']:.2f} | {row['from_before']:.4f} | "
             f"{row['from_single']:.4f} |"
         )
     return "\n".join(lines)
@@ -180,7 +181,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     if not options.tiny and not torch.cuda.is_available():
         parser.error("no CUDA device here; --tiny runs on the CPU")
     device = torch.device("cpu" if options.tiny else "cuda")
-    cases = ((1, 32), (2, 32)) if options.tiny else CASES
+    cases = [(1, 32), (2, 32)] if options.tiny else list(CASES)
     started = time.perf_counter()
     exact, ways = ways_of(device)
     report: dict[str, Any] = {"rows": [], "left_out": [], "tiles": [], "done": False, "tables": {}}

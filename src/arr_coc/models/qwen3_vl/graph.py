@@ -157,23 +157,21 @@ class DecodeGraph:
         return ids, logits
 
 
-class PromptGraph:
-    """Prompts of one padded length with one number of visual tokens, read into the cache of a `DecodeGraph`."""
+class PromptInputs:
+    """Prompts of one padded length with one number of visual tokens, in memory that stays where it is."""
 
-    def __init__(self, owner: DecodeGraph, length: int, visual: int, planes: int, *, recorded: bool = True) -> None:
-        model = owner.model
+    def __init__(self, model: PreTrainedModel, length: int, visual: int, planes: int) -> None:
         width, device = model.config.get_text_config().hidden_size, model.device
-        self.model, self.cache, self.length, self.owner = model, owner.cache, length, owner
+        self.model, self.length = model, length
         self.ids = torch.zeros(1, length, dtype=torch.int64, device=device)
         self.positions = torch.zeros(4, 1, length, device=device)
         self.last = torch.full((1,), length - 1, device=device)
         self.visual = torch.zeros(1, length, dtype=torch.bool, device=device)
         self.visual[:, :visual] = True  # while capturing: as many places as tokens
         self.tokens = torch.zeros(1 + planes, visual, width, dtype=model.dtype, device=device)
-        self.cache.place = None
-        self.run = CudaGraph(self._read, device, recorded=recorded)
 
-    def __call__(self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+    def fill(self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor) -> None:
+        """Another prompt in the place of the one before."""
         missing = self.length - input_ids.shape[1]
         self.ids.copy_(F.pad(input_ids, (0, missing)))
         self.positions.copy_(F.pad(position_ids, (0, missing)))
@@ -181,17 +179,33 @@ class PromptGraph:
         self.visual.copy_(self.ids == self.model.config.image_token_id)
         for into, plane in zip(self.tokens, (tokens.embeds, *tokens.planes), strict=True):
             into.copy_(plane)
-        self.cache.place = None
-        return self.run()
 
-    def _read(self) -> tuple[Tensor, Tensor]:
+    def embedded(self) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """What the first layer reads, and the DeepStack planes at the places of all tokens: (1, L, D) each."""
         embeds = self.model.get_input_embeddings()(self.ids)
         at = self.visual[..., None].expand_as(embeds)
         first, *planes = self.tokens
         embeds = embeds.masked_scatter(at, first)
-        dense = tuple(torch.zeros_like(embeds).masked_scatter(at, plane) for plane in planes)
-        hidden = self.owner.walk(embeds, self.positions, dense).run()
-        return likeliest(self.model, hidden.index_select(1, self.last)[:, 0])
+        return embeds, tuple(torch.zeros_like(embeds).masked_scatter(at, plane) for plane in planes)
+
+
+class PromptGraph:
+    """Prompts of one shape, read into the cache of a `DecodeGraph`."""
+
+    def __init__(self, owner: DecodeGraph, length: int, visual: int, planes: int, *, recorded: bool = True) -> None:
+        self.owner, self.inputs = owner, PromptInputs(owner.model, length, visual, planes)
+        owner.cache.place = None
+        self.run = CudaGraph(self._read, owner.model.device, recorded=recorded)
+
+    def __call__(self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        self.inputs.fill(input_ids, tokens, position_ids)
+        self.owner.cache.place = None
+        return self.run()
+
+    def _read(self) -> tuple[Tensor, Tensor]:
+        embeds, planes = self.inputs.embedded()
+        hidden = self.owner.walk(embeds, self.inputs.positions, planes).run()
+        return likeliest(self.owner.model, hidden.index_select(1, self.inputs.last)[:, 0])
 
 
 def padded_length(length: int, to: int = BUCKET) -> int:
