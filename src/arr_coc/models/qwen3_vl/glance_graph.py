@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ...core.cuda_graph import CudaGraph, GraphCache
+from ...core.cuda_graph import CudaGraph, GraphCache, ordinary_tensors
 from ..attention_reader import heads_by_layer, reading_attention
 from ..base import Realized
 from ..tokens.patches import LeafBatch
@@ -77,8 +77,9 @@ class GlanceGraphs:
 
     def tower(self, patches: Tensor, batch: LeafBatch) -> VisualTokens:
         """`encode_leaves`; what it gives may be kept."""
-        made = self.towers.tower(patches, batch)
-        return VisualTokens(made.embeds.clone(), tuple(plane.clone() for plane in made.planes))
+        with ordinary_tensors():
+            made = self.towers.tower(patches, batch)
+            return VisualTokens(made.embeds.clone(), tuple(plane.clone() for plane in made.planes))
 
     def read(
         self, realized: Realized, queries: Tensor, keys: Tensor, layers: Sequence[int], heads: HeadPairs | None
@@ -99,8 +100,9 @@ class GlanceGraphs:
         shape = padded_length(realized.inputs["input_ids"].shape[1]), len(tokens.embeds), len(tokens.planes)
         given = self.model, shape, layers, heads
         key = shape, tuple(layers), None if heads is None else tuple(heads)
-        graph = self.prompts.get(key, lambda: GlancePrompt(*given)) or GlancePrompt(*given, recorded=False)
-        return graph(realized, queries, keys)
+        with ordinary_tensors():
+            graph = self.prompts.get(key, lambda: GlancePrompt(*given)) or GlancePrompt(*given, recorded=False)
+            return graph(realized, queries, keys)
 
 
 _graphs: weakref.WeakKeyDictionary[Any, GlanceGraphs] = weakref.WeakKeyDictionary()
