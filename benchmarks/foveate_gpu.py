@@ -24,7 +24,6 @@ $OUT (or --out); the table is printed last.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from functools import partial
@@ -33,7 +32,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-import transformers
 from torch import Tensor
 
 from arr_coc.allocation.allocate_batch import allocate_batch
@@ -50,6 +48,7 @@ from arr_coc.eye.timing import (
     build,
     time_way,
     time_ways,
+    write_report,
 )
 from arr_coc.models.attachment_plan import PromptPlan
 from arr_coc.models.base import Realized
@@ -177,6 +176,12 @@ def bars(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return checks
 
 
+def report_of(results: list[dict[str, Any]], left_out: list[str], seconds: float) -> dict[str, Any]:
+    """What is written: every number, the promises, and the table."""
+    facts = {"seconds": seconds, "left_out": left_out, "results": results, "bars": bars(results), "done": True}
+    return {**facts, "tables": {"Foveating Qwen3-VL, milliseconds of the whole batch": table(results)}}
+
+
 @torch.inference_mode()
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -197,7 +202,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     shapes = TINY if options.tiny else {name: MODELS[name] for name in options.models}
     cases = [(128, 1), (128, 2)] if options.tiny else [tuple(map(int, one.split("x"))) for one in options.cases]
     watch = Stopwatch(device, 0.0, 1) if options.tiny else Stopwatch(device, options.each)
-    started, results, left_out = time.perf_counter(), [], []
+    started, results, left_out, report = time.perf_counter(), [], [], {}
     for name, shape in shapes.items():
         model = build(shape, device, dtype)
         with dense_vision_attention(model):
@@ -215,16 +220,14 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
                     {"model": name, "side": side, "batch": batch, "seconds": took, "rows": rows, "decoding": answers}
                 )
                 print(f"{name} {side}² batch {batch}: {took:.0f} s, {spent + took:.0f} s so far", flush=True)
+                report = report_of(results, left_out, time.perf_counter() - started)
+                write_report(options.out, "foveate", {**report, "done": False}, device)
                 del case, graphs
         del model
         if device.type == "cuda":
             torch.cuda.empty_cache()
-    name = torch.cuda.get_device_name() if device.type == "cuda" else "cpu"
-    versions = {"torch": torch.__version__, "transformers": transformers.__version__, "dtype": str(dtype)}
-    report: dict[str, Any] = {"device": name, **versions, "seconds": time.perf_counter() - started}
-    report |= {"left_out": left_out, "results": results, "bars": bars(results)}
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "foveate_gpu.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
+    report = report_of(results, left_out, time.perf_counter() - started)
+    write_report(options.out, "foveate", report, device)
     print(f"left out, the time was over: {', '.join(left_out) or 'nothing'}")
     for check in report["bars"]:
         print(f"{check['case']}: {check['bar']}: {check['value']:.2f} (wanted {check['wanted']})", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -20,6 +21,7 @@ from arr_coc.models.glance import (
     cells_of_levels,
     coarse_allocation,
     find_glance,
+    glance_layers,
     glance_path,
     glance_relevance,
     read_view,
@@ -28,6 +30,8 @@ from arr_coc.models.glance import (
     weigh_by_detail,
 )
 from arr_coc.models.qwen3_vl.encode import run_language_model
+from arr_coc.models.qwen3_vl.glance_graph import _graphs, glance_graphs
+from arr_coc.models.qwen3_vl.graph import Graphs
 from arr_coc.models.tokens.patches import leaves_of
 
 ROWS = [
@@ -207,3 +211,54 @@ def test_heads_are_found_by_the_models_name(processor: Any, tmp_path: Any, monke
     (tmp_path / GLANCE_NAME).write_text("{}")
     with pytest.raises(InputError, match="holds no heads"):
         find_glance(model)
+
+
+@pytest.mark.parametrize("heads", [None, ((1, 0), (2, 3), (1, 2))], ids=["all heads", "some"])
+@torch.no_grad()
+def test_a_glance_by_graphs_sees_what_the_whole_forward_shows(processor: Any, monkeypatch, heads) -> None:
+    """Stopped behind the last layer that is read, of chosen heads, padded as for a graph: the stock attention."""
+    model, inputs = tiny_model(attention="sdpa"), prompt(processor, ROWS[:1])
+    backbone, glance = backbone_for(model), Glance(least=16, layers=(0.25, 0.8), heads=heads)
+    layers = glance_layers(model, glance)
+    assert layers == [1, 2]
+    ran: list[int] = []
+    for number, layer in enumerate(model.model.language_model.layers):
+        layer.mlp.register_forward_pre_hook(lambda *_, number=number: ran.append(number))
+    plain = read_view(backbone, model, inputs, [1], layers, heads)
+    assert ran == [0, 1], "nothing runs behind the attention of layer 2"
+    whole = read_view(backbone, model, inputs, [1])
+    assert model.config.get_text_config()._attn_implementation == "sdpa"
+    expected = whole.weights[:, 1:3, :, :1]
+    if heads is not None:
+        expected = torch.stack([whole.weights[:, layer, head, :1] for layer, head in sorted(heads)], 1)[:, None]
+    torch.testing.assert_close(plain.weights, expected, atol=1e-4, rtol=0)
+
+    monkeypatch.setattr(Graphs, "safe", staticmethod(lambda model: True))
+    ran.clear()
+    for _ in range(3):  # plainly, recorded, replayed
+        by_graph = read_view(backbone, model, inputs, [1], layers, heads)
+        torch.testing.assert_close(by_graph.weights, expected, atol=1e-4, rtol=0)
+        assert by_graph.layers == plain.layers == (1, 2)
+    other = prompt(processor, [([picture(256, 256, 7)], "what colour is the square")])
+    again = read_view(backbone, model, other, [1], layers, heads)
+    monkeypatch.undo()
+    torch.testing.assert_close(
+        again.weights, read_view(backbone, model, other, [1], layers, heads).weights, atol=1e-4, rtol=0
+    )
+    assert not torch.allclose(again.weights, plain.weights, atol=1e-4)
+    assert set(ran) == {0, 1}
+
+
+def test_the_graphs_of_a_glance_go_with_their_model(processor: Any, monkeypatch) -> None:
+    monkeypatch.setattr(Graphs, "safe", staticmethod(lambda model: True))
+    model, inputs = tiny_model(), prompt(processor, ROWS[:1])
+    for _ in range(2):
+        glance_relevance(backbone_for(model), model, inputs, [""], Glance(least=16))
+    assert len(_graphs) == 1
+    with glance_graphs(model, 1) as first, glance_graphs(model, 1) as second:
+        assert first is not None
+        assert len(first.prompts) == 1
+        assert second is None, "another thread does without"
+    del model, first
+    gc.collect()
+    assert len(_graphs) == 0

@@ -9,7 +9,7 @@ import torch
 from tiny_models import picture, prompt, tiny_model, tiny_processor
 
 from arr_coc import Eye, InputError
-from arr_coc.eye.decoding import end_tokens, generate_greedily, greedy_steps
+from arr_coc.eye.decoding import end_tokens, generate_greedily, greedy_steps, steps
 from arr_coc.models.base import LeafPrompt, backbone_for
 from arr_coc.models.glance import coarse_allocation
 from arr_coc.models.qwen3_vl.graph import DecodeGraph, Graphs, TowerGraph, padded_length
@@ -88,3 +88,33 @@ def test_captured_on_a_gpu() -> None:
             assert ours.uncertainty == pytest.approx(plain.uncertainty, abs=1e-3)
     finally:
         model.to("cpu")
+
+
+def test_rows_of_several_lengths_are_answered_step_by_step_as_without_graphs() -> None:
+    """Also what a second batch of fewer rows finds in the buffers of the first."""
+    model, processor = tiny_model(), tiny_processor()
+    backbone, graphs = backbone_for(model), Graphs(model)
+    rows = [([picture(*size, number)], question) for number, (size, question, _) in enumerate(PROMPTS)]
+    with torch.inference_mode():
+        for chosen in (rows[:3], rows[2:], rows[1:2], rows[:3]):
+            inputs = prompt(processor, chosen)
+            coarse = [coarse_allocation(grid, 1) for grid in backbone.grids(model, inputs)]
+            realized = backbone.realize(model, inputs, coarse)
+            wanted = list(steps(model, realized, 9))
+            found = list(steps(model, realized, 9, graphs))
+            assert not graphs.busy.locked()
+            for one, other in zip(wanted, found, strict=True):
+                assert torch.equal(one.ids, other.ids)
+                torch.testing.assert_close(one.logits, other.logits, atol=1e-4, rtol=0)
+    assert [key[0] for key in graphs.rows] == [2, 1, 4]
+
+
+def test_rows_that_would_take_too_much_memory_are_answered_without_graphs(monkeypatch) -> None:
+    monkeypatch.setattr("arr_coc.models.qwen3_vl.graph.MOST_BYTES", 1000)
+    model, processor = tiny_model(), tiny_processor()
+    backbone, graphs = backbone_for(model), Graphs(model)
+    inputs = prompt(processor, [([picture(128, 128)], "how many")])
+    realized = backbone.realize(model, inputs, [coarse_allocation(backbone.grids(model, inputs)[0], 1)])
+    with torch.inference_mode():
+        assert len(list(steps(model, realized, 3, graphs))) == len(list(steps(model, realized, 3)))
+    assert not graphs.rows

@@ -41,6 +41,14 @@ def undisturbed() -> Generator[None]:
                 _waiting = None
 
 
+@contextmanager
+def ordinary_tensors() -> Generator[None]:
+    """No gradients, and tensors that every later caller may write to: those that are made in inference mode may be
+    written to there only."""
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
 class CudaGraph:
     """A function without arguments that reads and writes tensors which stay where they are.
 

@@ -401,12 +401,20 @@ def generate(model: PreTrainedModel, realized: Realized, most: int, graphs: Grap
     return Generated.of_generate(output, realized.inputs["input_ids"].shape[1], end_tokens(model))
 
 
-def steps(model: PreTrainedModel, realized: Realized, most: int) -> Generator[DecodingStep, Tensor | None]:
+def steps(
+    model: PreTrainedModel, realized: Realized, most: int, graphs: Graphs | None = None
+) -> Generator[DecodingStep, Tensor | None]:
     """As `greedy_steps`. Where that does not give the model's words, all of them are said before the first step, and
-    ending a row early saves nothing."""
+    ending a row early saves nothing. graphs: of this model; where nobody else has them, each step is replayed."""
     if is_lean(model):
-        speaker = StockSpeaker(model, prefill(model, lean_prompt(realized), realized.notes.get("start")))
-        yield from greedy_steps(speaker, end_tokens(model), most)
+        read = prefill(model, lean_prompt(realized), realized.notes.get("start"))
+        held = graphs is not None and graphs.busy.acquire(blocking=False)
+        try:
+            recorded = graphs.answering(read, most) if graphs is not None and held else None
+            yield from greedy_steps(recorded or StockSpeaker(model, read), end_tokens(model), most)
+        finally:
+            if graphs is not None and held:
+                graphs.busy.release()
         return
     said = generate(model, realized, most)
     for ids, logits in zip(said.ids.unbind(1), said.logits.unbind(1), strict=True):

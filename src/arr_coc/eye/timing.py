@@ -14,8 +14,12 @@ benchmarks/foveate_gpu.py measures more ways by the same parts:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module, metadata
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from types import SimpleNamespace
@@ -66,6 +70,46 @@ def median_milliseconds(work: Callable[[], object], repeats: int, cuda: bool, wa
     """The median of `repeats` calls, after `warm_up` calls that do not count."""
     taken = [call_milliseconds(work, cuda) for _ in range(warm_up + repeats)]
     return median(taken[warm_up:])
+
+
+def measured_on(device: torch.device) -> dict[str, str]:
+    """When and with what something was measured: date, card, and the versions of what counts."""
+    versions = {}
+    for name in ("arr-coc", "torch", "transformers", "triton"):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = str(getattr(import_found(name), "__version__", "none"))
+    card = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "card": card, **versions}
+
+
+def import_found(name: str) -> object:
+    """A module by the name of its distribution, where there is one."""
+    try:
+        return import_module(name.replace("-", "_"))
+    except ImportError:
+        return None
+
+
+def write_report(out: Path, part: str, report: dict[str, Any], device: torch.device) -> Path:
+    """What a benchmark measured so far, as `<part>_gpu.json`; a kill leaves the last one whole.
+
+    Args:
+        out: A folder, made where it is missing.
+        part: Of the tables.
+        report: With "done", whether it is complete, and "tables": markdown by title.
+        device: It was measured on.
+
+    Returns:
+        Where it lies.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{part}_gpu.json"
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text(json.dumps({**measured_on(device), **report}, indent=1), encoding="utf-8")
+    unfinished.replace(path)
+    return path
 
 
 def text_shape(

@@ -32,18 +32,29 @@ class AttentionRecord:
 
     numbers: which attention modules are read, and the number of the layer of each. keys: (K,) or (B, K) int64, the
     columns that are looked at. queries: (B, Q) int64, the columns of the next call that look; None for all of them.
-    by_head: keep every head, or only their mean. calls: by layer, one (B, heads or 1, Q, K) float32 for each call.
+    by_head: keep every head, or only their mean. heads: by layer, (n,) int64: of these alone; None for all. last: the
+    layer behind whose attention nothing more is wanted; None runs the model to its end. calls: by layer, one (B, heads
+    or 1, Q, K) float32 for each call.
     """
 
     numbers: dict[nn.Module, int]
     keys: Tensor
     queries: Tensor | None = None
     by_head: bool = False
+    heads: dict[int, Tensor] | None = None
+    last: int | None = None
     calls: dict[int, list[Tensor]] = field(default_factory=dict)
 
     def weights(self) -> Tensor:
-        """(B, layers, heads or 1, Q, K): layers in order, the queries of all calls one after the other."""
+        """(B, layers, heads or 1, Q, K): layers in order, the queries of all calls one after the other; of chosen heads
+        (B, 1, heads, Q, K), in the order of their layers."""
+        if self.heads is not None:
+            return torch.cat([torch.cat(self.calls[number], dim=2) for number in sorted(self.calls)], dim=1)[:, None]
         return torch.stack([torch.cat(self.calls[number], dim=2) for number in sorted(self.calls)], dim=1)
+
+
+class AllRead(Exception):
+    """Everything that was wanted of a forward is written down; what follows need not run."""
 
 
 _open: ContextVar[AttentionRecord | None] = ContextVar("arr_coc_attention_record", default=None)
@@ -73,21 +84,46 @@ def attention_modules(model: PreTrainedModel, layers: Iterable[int] | None = Non
 
 @contextmanager
 def reading_attention(
-    model: PreTrainedModel, keys: Tensor, layers: Iterable[int] | None = None, *, by_head: bool = False
+    model: PreTrainedModel,
+    keys: Tensor,
+    layers: Iterable[int] | None = None,
+    *,
+    by_head: bool = False,
+    heads: dict[int, Tensor] | None = None,
+    stop: bool = False,
 ) -> Generator[AttentionRecord]:
-    """Inside this block the language model's attention over the columns `keys` is written down, layer by layer."""
+    """Inside this block the language model's attention over the columns `keys` is written down, layer by layer.
+
+    heads: as in `AttentionRecord`. stop: the first forward ends behind the last layer that is read, and the block with
+    it, where nothing of the model is left half done by that.
+    """
     _register()
-    record = AttentionRecord(attention_modules(model, layers), keys, by_head=by_head)
+    record = AttentionRecord(attention_modules(model, layers), keys, by_head=by_head, heads=heads)
+    if stop and can_stop(model):
+        record.last = max(record.numbers.values())
     configs = {id(module.config): module.config for module in language_model(model).modules() if _has_attention(module)}
     for config in configs.values():
         _switch(config)
     token = _open.set(record)
     try:
         yield record
+    except AllRead:
+        pass
     finally:
         _open.reset(token)
         for config in configs.values():
             _restore(config)
+
+
+def can_stop(model: PreTrainedModel) -> bool:
+    """May a forward be left in its middle? Not where something is put back behind it: weights that were brought from
+    elsewhere, layers that give out more than their states."""
+    text = model.config.get_text_config()
+    return not (
+        text.output_attentions
+        or text.output_hidden_states
+        or any(hasattr(module, "_hf_hook") for module in language_model(model).modules())
+    )
 
 
 def _has_attention(module: nn.Module) -> bool:
@@ -139,9 +175,13 @@ def _attend(
     if module in record.numbers:
         causal = how.get("is_causal")
         causal = getattr(module, "is_causal", True) if causal is None else causal
-        weights = attention_weights(query, key, attention_mask, how.get("scaling"), causal, record.queries, record.keys)
+        number = record.numbers[module]
+        asked = (query, key) if record.heads is None else chosen_heads(query, key, record.heads[number])
+        weights = attention_weights(*asked, attention_mask, how.get("scaling"), causal, record.queries, record.keys)
         weights = weights if record.by_head else weights.mean(1, keepdim=True)
-        record.calls.setdefault(record.numbers[module], []).append(weights)
+        record.calls.setdefault(number, []).append(weights)
+        if number == record.last:
+            raise AllRead
     return ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **how)
 
 
@@ -151,6 +191,20 @@ def _function(name: str, module: nn.Module) -> Callable[..., Any]:
     if name in ALL_ATTENTION_FUNCTIONS:
         return ALL_ATTENTION_FUNCTIONS[name]
     return import_module(type(module).__module__).eager_attention_forward  # every family brings its own
+
+
+def heads_by_layer(pairs: Iterable[tuple[int, int]], device: torch.device) -> dict[int, Tensor]:
+    """(layer, head) pairs as `AttentionRecord` takes them."""
+    found: dict[int, list[int]] = {}
+    for layer, head in pairs:
+        found.setdefault(layer, []).append(head)
+    return {layer: torch.tensor(heads, device=device) for layer, heads in found.items()}
+
+
+def chosen_heads(query: Tensor, key: Tensor, heads: Tensor) -> tuple[Tensor, Tensor]:
+    """Queries (B, heads, L, d) and keys (B, key heads, N, d) of some heads (n,): (B, n, L, d) and (B, n, N, d)."""
+    shared = query.shape[1] // key.shape[1]
+    return query.index_select(1, heads), key.index_select(1, heads // shared)
 
 
 def attention_weights(
@@ -169,7 +223,11 @@ def attention_weights(
     batch, heads, length, size = query.shape
     groups, keys = key.shape[1], key.shape[2]
     if mask is None and causal and length > 1:
-        mask = torch.ones(length, keys, dtype=torch.bool, device=query.device).tril(keys - length)[None, None]
+        seen = torch.arange(length, device=query.device)[None] if rows is None else rows
+        column = torch.arange(keys, device=query.device)
+        mask = (column <= seen[..., None] + (keys - length))[:, None]  # (B or 1, 1, Q, N)
+        if rows is not None:
+            query, rows = query.gather(2, rows[:, None, :, None].expand(-1, heads, -1, size)), None
     if rows is not None:
         query = query.gather(2, rows[:, None, :, None].expand(-1, heads, -1, size))
         if mask is not None:

@@ -34,7 +34,7 @@ from ..core.folders import measured_path
 from ..core.manifest import verify
 from ..core.values import Allocation, Relevance
 from ..relevance.look.three_ways import detail_relevance
-from .attention_reader import attention_modules, reading_attention
+from .attention_reader import attention_modules, heads_by_layer, reading_attention
 from .base import Backbone, Inputs, VisualGrid
 from .tokens.depth import HierarchicalRelevance
 
@@ -120,7 +120,8 @@ class GlanceView:
     """Pictures at one coarse level each, as the model saw them.
 
     weights: (B, layers, heads, 2, K) attention of the last token of each prompt, and of the first one behind its
-    pictures, over its K visual tokens; layers: their numbers. shown: (B, K) bool, no padding. cells: (C,) int64: the
+    pictures, over its K visual tokens; of chosen heads (B, 1, heads, 1, K), of the last token alone. layers: their
+    numbers. shown: (B, K) bool, no padding. cells: (C,) int64: the
     visual token, counted through all prompts, that shows each level-0 cell of all grids. known: what was encoded.
     """
 
@@ -182,24 +183,39 @@ def read_view(
     inputs: Inputs,
     levels: Sequence[int],
     layers: Sequence[int] | None = None,
+    heads: Sequence[tuple[int, int]] | None = None,
 ) -> GlanceView:
-    """Show every picture at its coarse level and write down where each prompt looks; layers: None reads all."""
+    """Show every picture at its coarse level and write down where each prompt looks.
+
+    layers: None reads all, and of both tokens; else the last token is asked, and nothing runs behind the last of them.
+    heads: (layer, head) pairs of these layers, whose attention alone is read.
+    """
     grids = backbone.grids(model, inputs)
     coarse = [coarse_allocation(grid, level) for grid, level in zip(grids, levels, strict=True)]
-    realized = backbone.realize(model, {**inputs, "labels": None}, coarse)
-    ids, mask = realized.inputs["input_ids"], realized.inputs["attention_mask"].bool()
-    visual = (ids == backbone.image_token_id(model)) & mask
-    place = torch.arange(ids.shape[1], device=ids.device)
-    last = torch.where(mask, place, -1).amax(1)
-    behind = torch.minimum(torch.where(visual, place, -1).amax(1) + 1, last)
-    keys, shown = columns_of(visual)
-    cells = realized.notes.get("cells")
-    if cells is None:  # leaves stand in the prompt as they were allocated
-        cells = cells_of_levels([(grid.rows, grid.cols) for grid in grids], levels)
-    with reading_attention(model, keys, layers, by_head=True) as record:
-        record.queries = torch.stack([last, behind], 1)
-        backbone.read_prompt(model, realized)
-    return GlanceView(record.weights(), tuple(sorted(record.calls)), shown, cells, realized.notes["known"])
+    with backbone.glance_graphs(model, inputs) as graphs:
+        by_graph = {} if graphs is None else {"tower": graphs.tower}
+        realized = backbone.realize(model, {**inputs, "labels": None}, coarse, **by_graph)
+        ids, mask = realized.inputs["input_ids"], realized.inputs["attention_mask"].bool()
+        visual = (ids == backbone.image_token_id(model)) & mask
+        place = torch.arange(ids.shape[1], device=ids.device)
+        last = torch.where(mask, place, -1).amax(1)
+        behind = torch.minimum(torch.where(visual, place, -1).amax(1) + 1, last)
+        keys, shown = columns_of(visual)
+        cells = realized.notes.get("cells")
+        if cells is None:  # leaves stand in the prompt as they were allocated
+            cells = cells_of_levels([(grid.rows, grid.cols) for grid in grids], levels)
+        queries = torch.stack([last, behind], 1) if layers is None else last[:, None]
+        if graphs is not None and layers is not None:
+            weights = graphs.read(realized, queries, keys, tuple(layers), heads)
+        else:
+            chosen = None if heads is None else heads_by_layer(heads, ids.device)
+            how: dict[str, Any] = {"by_head": True, "heads": chosen, "stop": layers is not None}
+            with reading_attention(model, keys, layers, **how) as record:
+                record.queries = queries
+                backbone.read_prompt(model, realized)
+            weights = record.weights()
+    numbers = attention_modules(model, layers).values()
+    return GlanceView(weights, tuple(sorted(set(numbers))), shown, cells, realized.notes["known"])
 
 
 @torch.no_grad()
@@ -214,14 +230,15 @@ def glance_relevance(
     glance = glance or find_glance(model)
     grids = backbone.grids(model, inputs)
     levels = view_levels(grids, glance, backbone.tiled)
-    view = read_view(backbone, model, inputs, levels, glance_layers(model, glance))
+    heads = None if glance.three else glance.heads
+    view = read_view(backbone, model, inputs, levels, glance_layers(model, glance), heads)
     note = f"glance: the model's own attention over {int(view.shown.sum())} coarse tokens"
     bands = [
         [
             Relevance(painted, query=queries[grid.row], participatory=painted, notes=(note,))
             for painted, grid in zip(painted_maps(scores, view, grids, levels, backbone.tiled), grids, strict=True)
         ]
-        for scores in (banded(view) if glance.three else [pointed_at(view, glance)])
+        for scores in (banded(view) if glance.three else [pointed_at(view)])
     ]
     if not glance.three:
         return Glimpse(bands[0], levels, view.known)
@@ -285,13 +302,9 @@ def glance_layers(model: PreTrainedModel, glance: Glance) -> list[int]:
     return wanted
 
 
-def pointed_at(view: GlanceView, glance: Glance) -> Tensor:
+def pointed_at(view: GlanceView) -> Tensor:
     """(B, K): how much each visual token is looked at by the last token of its prompt, from 0 on."""
-    looked = view.weights[..., 0, :]  # (B, layers, heads, K)
-    if glance.heads is None:
-        return looked.mean((1, 2))
-    layers, heads = zip(*((view.layers.index(layer), head) for layer, head in glance.heads), strict=True)
-    return looked[:, list(layers), list(heads)].mean(1)
+    return view.weights[..., 0, :].mean((1, 2))
 
 
 def columns_of(chosen: Tensor) -> tuple[Tensor, Tensor]:

@@ -360,7 +360,8 @@ class Engine(threading.Thread):
         self._tell_seen(rows, realized, batch)
         sureness = Sureness(eye.temperature)
         started = perf_counter()
-        speaking = steps(eye.model, realized, max(row.job.asked.new_tokens for row in rows))
+        most = max(row.job.asked.new_tokens for row in rows)
+        speaking = steps(eye.model, realized, most, eye.engine.graphs)
         step = next(speaking, None)
         while step is not None:
             check_stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -164,6 +165,12 @@ class Qwen3VL(Backbone):
         given = realized.inputs
         prompt = (given["input_ids"], realized.notes["tokens"], given["position_ids"], given["attention_mask"])
         run_language_model(model, *prompt, use_cache=False)
+
+    def glance_graphs(self, model: PreTrainedModel, inputs: Inputs) -> AbstractContextManager[Any]:
+        from .glance_graph import glance_graphs
+
+        pictures = self.image_token_id(model) == model.config.image_token_id  # not frames of a video
+        return glance_graphs(model, len(inputs["input_ids"]) if pictures else 0)
 
     @staticmethod
     def features_class() -> type:

@@ -10,8 +10,9 @@ no CUDA device, and give what the stock forward gives.
 from __future__ import annotations
 
 from collections import OrderedDict
+from math import prod
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 BUCKET = 32  # prompts are padded to a multiple of this
 CACHE_BUCKET = 256  # and caches to a multiple of that
+# Numbers of rows and lengths whose answers are recorded, and bytes of the keys and values of each.
+MOST_ROWS, MOST_BYTES = 3, 3 * 2**30
 MOST_GRAPHS = 8  # of each kind; the one that was used longest ago goes first
 
 
@@ -59,18 +62,23 @@ class TowerGraph:
 
 
 class FixedCache:
-    """Keys and values of one prompt in buffers of one length. place: (n,) int64, the columns that the next ones take;
+    """Keys and values of prompts in buffers of one length. place: (n,) int64, the columns that the next ones take;
     None while a prompt is read: it takes the first columns and sees nothing but itself.
 
     Stands where a model's layers expect transformers' cache: all they call is `update`.
     """
 
-    def __init__(self, model: PreTrainedModel, length: int) -> None:
-        config = model.config.get_text_config()
-        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        shape = (config.num_hidden_layers, 2, 1, config.num_key_value_heads, length, size)
+    def __init__(self, model: PreTrainedModel, length: int, rows: int = 1) -> None:
+        shape = self.shape(model, length, rows)
         self.buffers = torch.zeros(shape, dtype=model.dtype, device=model.device)
         self.place: Tensor | None = None
+
+    @staticmethod
+    def shape(model: PreTrainedModel, length: int, rows: int) -> tuple[int, ...]:
+        """Layers, keys and values, rows, heads, columns, size of a head."""
+        config = model.config.get_text_config()
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return (config.num_hidden_layers, 2, rows, config.num_key_value_heads, length, size)
 
     def update(self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         both = self.buffers[layer]
@@ -84,64 +92,82 @@ class FixedCache:
 
 
 def likeliest(model: PreTrainedModel, hidden: Tensor) -> tuple[Tensor, Tensor]:
-    """(1, D) → its likeliest token (1,) and float32 logits (1, vocabulary)."""
+    """(B, D) → the likeliest tokens (B,) and float32 logits (B, vocabulary)."""
     logits = model.lm_head(hidden.to(model.lm_head.weight.dtype)).float()
     return logits.argmax(-1), logits
 
 
-class DecodeGraph:
-    """Greedy answers to single prompts of at most `length` tokens, question, picture and answer together.
+class ReadRows(Protocol):
+    """Prompts in rows, padded on the left, that a stock model has read: `eye.decoding.Prefilled`."""
 
-    One graph for the step, one for each shape of prompt. One thread at a time.
-    """
+    @property
+    def cache(self) -> Any: ...
+    @property
+    def hidden(self) -> Tensor: ...
+    @property
+    def mask(self) -> Tensor | None: ...
+    @property
+    def positions(self) -> Tensor: ...
 
-    def __init__(self, model: PreTrainedModel, length: int) -> None:
+
+class RowsGraph:
+    """Greedy answers to prompts of at most `length` tokens, question, picture and answer together; several in rows, all
+    of which write into one column. One graph for the step. A speaker for `eye.decoding.greedy_steps`. One thread at a
+    time."""
+
+    def __init__(self, model: PreTrainedModel, length: int, rows: int = 1) -> None:
         self.model, self.length, device = model, length, model.device
-        self.cache = FixedCache(model, length)
-        self.token = torch.zeros(1, dtype=torch.int64, device=device)
-        self.positions = torch.zeros(4, 1, 1, device=device)
-        self.mask = torch.zeros(1, 1, 1, length, dtype=torch.bool, device=device)
+        self.cache = FixedCache(model, length, rows)
+        self.token = torch.zeros(rows, dtype=torch.int64, device=device)
+        self.positions = torch.zeros(4, rows, 1, device=device)
+        self.mask = torch.zeros(rows, 1, 1, length, dtype=torch.bool, device=device)
         self.place = torch.zeros(1, dtype=torch.int64, device=device)
-        self.prompts: GraphCache[PromptGraph] = GraphCache(MOST_GRAPHS, "a prompt")
         self.steps: GraphCache[CudaGraph] = GraphCache(1, "a step")
         self.step: CudaGraph | None = None
         self.first = torch.empty(0), torch.empty(0)
 
-    def read(self, prompt: LeafPrompt) -> None:
-        """Read one prompt without padding; it is then a speaker for `eye.decoding.greedy_steps`."""
-        input_ids, tokens, position_ids, next_position, _ = prompt
-        shape = padded_length(input_ids.shape[1]), len(tokens.embeds), len(tokens.planes)
-        graph = self.prompts.get(shape, lambda: PromptGraph(self, *shape)) or PromptGraph(self, *shape, recorded=False)
-        if self.step is None:
-            self.cache.place = self.place
-            device = self.model.device
-            self.step = self.steps.get("step", lambda: CudaGraph(self._step, device), at_once=True)
-            self.step = self.step or CudaGraph(self._step, device, recorded=False)
-        # What the graphs return is overwritten by the next step, so everything that lasts is copied.
-        ids, logits = graph(input_ids, tokens, position_ids)
-        self.first = ids.clone(), logits.clone()
-        self.token.copy_(ids)
-        self.place.fill_(input_ids.shape[1])
-        self.positions.copy_(
-            torch.stack([torch.full_like(next_position, input_ids.shape[1]), *[next_position] * 3])[..., None]
-        )
+    def take(self, read: ReadRows) -> None:
+        """Go on from prompts that the stock model has read; rows that are left over say nothing that counts."""
+        rows = len(read.hidden)
+        for into, layer in zip(self.cache.buffers, read.cache.layers, strict=True):
+            length = layer.keys.shape[2]
+            into[0, :rows, :, :length] = layer.keys
+            into[1, :rows, :, :length] = layer.values
         self.mask.zero_()
-        self.mask[..., : input_ids.shape[1]] = True
+        self.mask[:rows, 0, 0, :length] = True if read.mask is None else read.mask.bool()
+        self.place.fill_(length)
+        self.positions[:, :rows] = read.positions.to(self.positions.dtype)
+        self.ready()
+        ids, logits = likeliest(self.model, read.hidden[:, -1])
+        self.first = ids, logits
+        self.token[:rows] = ids
+
+    def ready(self) -> None:
+        """The step, recorded when first needed: it moves what it reads, so that comes before what it shall read."""
         self.cache.place = self.place
+        if self.step is not None:
+            return
+        kept = [one.clone() for one in (self.token, self.positions, self.mask, self.place)]
+        device = self.model.device
+        self.step = self.steps.get("step", lambda: CudaGraph(self._step, device), at_once=True)
+        self.step = self.step or CudaGraph(self._step, device, recorded=False)
+        for into, one in zip((self.token, self.positions, self.mask, self.place), kept, strict=True):
+            into.copy_(one)
 
     def begin(self) -> DecodingStep:
-        """The first token (1,) and its logits (1, vocabulary)."""
+        """The first token of each row and its logits (B, vocabulary)."""
         return DecodingStep(*self.first)
 
     def go_on(self, ids: Tensor) -> DecodingStep:
-        """The next ones; the token before is still in the graph's own memory."""
+        """The next ones; the tokens before are still in the graph's own memory."""
         assert self.step is not None
+        rows = len(ids)
         ids, logits = self.step()
-        return DecodingStep(ids.clone(), logits.clone())
+        return DecodingStep(ids[:rows].clone(), logits[:rows].clone())
 
     def walk(self, embeds: Tensor, positions: Tensor, planes: tuple[Tensor, ...] = ()) -> LanguageWalk:
-        """Through the language model with the cache of this graph, without a step that waits. embeds: (1, L, D).
-        positions: (4, 1, L). planes: each (1, L, D), zero where there is text: the stock forward picks the visual
+        """Through the language model with the cache of this graph, without a step that waits. embeds: (B, L, D).
+        positions: (4, B, L). planes: each (B, L, D), zero where there is text: the stock forward picks the visual
         places, which a graph cannot."""
         language = self.model.model.language_model
         return LanguageWalk(language, embeds, positions[1:], planes, self.cache, position_ids=positions[0])
@@ -157,23 +183,47 @@ class DecodeGraph:
         return ids, logits
 
 
-class PromptGraph:
-    """Prompts of one padded length with one number of visual tokens, read into the cache of a `DecodeGraph`."""
+class DecodeGraph(RowsGraph):
+    """One prompt at a time, which is read by graphs too: one for each shape of prompt."""
 
-    def __init__(self, owner: DecodeGraph, length: int, visual: int, planes: int, *, recorded: bool = True) -> None:
-        model = owner.model
+    def __init__(self, model: PreTrainedModel, length: int) -> None:
+        super().__init__(model, length)
+        self.prompts: GraphCache[PromptGraph] = GraphCache(MOST_GRAPHS, "a prompt")
+
+    def read(self, prompt: LeafPrompt) -> None:
+        """Read one prompt without padding; it is then a speaker."""
+        input_ids, tokens, position_ids, next_position, _ = prompt
+        shape = padded_length(input_ids.shape[1]), len(tokens.embeds), len(tokens.planes)
+        graph = self.prompts.get(shape, lambda: PromptGraph(self, *shape)) or PromptGraph(self, *shape, recorded=False)
+        self.ready()
+        # What the graphs return is overwritten by the next step, so everything that lasts is copied.
+        ids, logits = graph(input_ids, tokens, position_ids)
+        self.first = ids.clone(), logits.clone()
+        self.token.copy_(ids)
+        self.place.fill_(input_ids.shape[1])
+        self.positions.copy_(
+            torch.stack([torch.full_like(next_position, input_ids.shape[1]), *[next_position] * 3])[..., None]
+        )
+        self.mask.zero_()
+        self.mask[..., : input_ids.shape[1]] = True
+        self.cache.place = self.place
+
+
+class PromptInputs:
+    """Prompts of one padded length with one number of visual tokens, in memory that stays where it is."""
+
+    def __init__(self, model: PreTrainedModel, length: int, visual: int, planes: int) -> None:
         width, device = model.config.get_text_config().hidden_size, model.device
-        self.model, self.cache, self.length, self.owner = model, owner.cache, length, owner
+        self.model, self.length = model, length
         self.ids = torch.zeros(1, length, dtype=torch.int64, device=device)
         self.positions = torch.zeros(4, 1, length, device=device)
         self.last = torch.full((1,), length - 1, device=device)
         self.visual = torch.zeros(1, length, dtype=torch.bool, device=device)
         self.visual[:, :visual] = True  # while capturing: as many places as tokens
         self.tokens = torch.zeros(1 + planes, visual, width, dtype=model.dtype, device=device)
-        self.cache.place = None
-        self.run = CudaGraph(self._read, device, recorded=recorded)
 
-    def __call__(self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+    def fill(self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor) -> None:
+        """Another prompt in the place of the one before."""
         missing = self.length - input_ids.shape[1]
         self.ids.copy_(F.pad(input_ids, (0, missing)))
         self.positions.copy_(F.pad(position_ids, (0, missing)))
@@ -181,17 +231,33 @@ class PromptGraph:
         self.visual.copy_(self.ids == self.model.config.image_token_id)
         for into, plane in zip(self.tokens, (tokens.embeds, *tokens.planes), strict=True):
             into.copy_(plane)
-        self.cache.place = None
-        return self.run()
 
-    def _read(self) -> tuple[Tensor, Tensor]:
+    def embedded(self) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """What the first layer reads, and the DeepStack planes at the places of all tokens: (1, L, D) each."""
         embeds = self.model.get_input_embeddings()(self.ids)
         at = self.visual[..., None].expand_as(embeds)
         first, *planes = self.tokens
         embeds = embeds.masked_scatter(at, first)
-        dense = tuple(torch.zeros_like(embeds).masked_scatter(at, plane) for plane in planes)
-        hidden = self.owner.walk(embeds, self.positions, dense).run()
-        return likeliest(self.model, hidden.index_select(1, self.last)[:, 0])
+        return embeds, tuple(torch.zeros_like(embeds).masked_scatter(at, plane) for plane in planes)
+
+
+class PromptGraph:
+    """Prompts of one shape, read into the cache of a `DecodeGraph`."""
+
+    def __init__(self, owner: DecodeGraph, length: int, visual: int, planes: int, *, recorded: bool = True) -> None:
+        self.owner, self.inputs = owner, PromptInputs(owner.model, length, visual, planes)
+        owner.cache.place = None
+        self.run = CudaGraph(self._read, owner.model.device, recorded=recorded)
+
+    def __call__(self, input_ids: Tensor, tokens: VisualTokens, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        self.inputs.fill(input_ids, tokens, position_ids)
+        self.owner.cache.place = None
+        return self.run()
+
+    def _read(self) -> tuple[Tensor, Tensor]:
+        embeds, planes = self.inputs.embedded()
+        hidden = self.owner.walk(embeds, self.inputs.positions, planes).run()
+        return likeliest(self.owner.model, hidden.index_select(1, self.inputs.last)[:, 0])
 
 
 def padded_length(length: int, to: int = BUCKET) -> int:
@@ -212,6 +278,7 @@ class Graphs:
         self.busy = Lock()
         self.towers: GraphCache[TowerGraph] = GraphCache(MOST_GRAPHS, "the vision tower")
         self.decoders: OrderedDict[int, DecodeGraph] = OrderedDict()
+        self.rows: OrderedDict[tuple[int, int], RowsGraph] = OrderedDict()
 
     @staticmethod
     def safe(model: PreTrainedModel) -> bool:
@@ -249,3 +316,19 @@ class Graphs:
             self.decoders[length] = DecodeGraph(self.model, length)
         self.decoders.move_to_end(length)
         return self.decoders[length]
+
+    def answering(self, read: ReadRows, most: int) -> RowsGraph | None:
+        """What goes on with prompts that were read, for at most `most` tokens; None where it takes too much memory."""
+        # A recording makes two steps beforehand, however short the answer.
+        length = padded_length(read.cache.layers[0].keys.shape[2] + max(most, 2), CACHE_BUCKET)
+        rows = 1 << (len(read.hidden) - 1).bit_length()
+        values = prod(FixedCache.shape(self.model, length, rows))
+        if values * self.model.dtype.itemsize > MOST_BYTES:
+            return None
+        if (rows, length) not in self.rows:
+            while len(self.rows) >= MOST_ROWS:
+                self.rows.popitem(last=False)
+            self.rows[rows, length] = RowsGraph(self.model, length, rows)
+        self.rows.move_to_end((rows, length))
+        self.rows[rows, length].take(read)
+        return self.rows[rows, length]

@@ -11,7 +11,6 @@ Only operations that an ONNX runtime has too: `looking` runs the exported graph 
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -80,32 +79,6 @@ class Pointwise(nn.Module):
         return F.conv2d(features, self.weight[:, :, None, None], self.bias)
 
 
-class SplitDepthwise(nn.Module):
-    """A depth-wise convolution that is wider across than down, as square ones side by side.
-
-    With channels last a GPU has fast kernels only for small square ones: 3×11 takes 1 066 µs at once and 330 in parts.
-    """
-
-    def __init__(self, whole: nn.Conv2d) -> None:
-        super().__init__()
-        assert whole.bias is not None
-        (down, across), self.width = whole.kernel_size, whole.out_channels
-        starts = range(0, across, down)
-        padded = F.pad(whole.weight.detach(), (0, starts[-1] + down - across))
-        self.weights = nn.ParameterList([padded[..., start : start + down].clone() for start in starts])
-        self.bias = nn.Parameter(whole.bias.detach().clone())
-        beside = max(across // 2, starts[-1] - across // 2 + down - 1)
-        self.padding = down // 2, beside
-        self.offsets = [start - across // 2 + beside for start in starts]
-
-    def forward(self, features: Tensor) -> Tensor:
-        wide, total = features.shape[3], self.bias[:, None, None]
-        for weight, offset in zip(self.weights, self.offsets, strict=True):
-            seen = F.conv2d(features, weight, padding=self.padding, groups=self.width)
-            total = total + seen[..., offset : offset + wide]
-        return total
-
-
 class ConvBlock(nn.Module):
     """Depth-wise convolution, wider across than down as writing is, then two 1×1; the question may scale in between."""
 
@@ -140,9 +113,11 @@ class Match(nn.Module):
         self.answer = Pointwise(inner, width)
 
     def forward(self, features: Tensor, words: Tensor, hidden: Tensor) -> Tensor:
-        """features (B, C, H, W), words (B, L, Q), hidden (B, 1, 1, L): what is added to scores, −inf for padding."""
+        """features (B, C, H, W), words (B or 1, L, Q), hidden (B or 1, 1, 1, L): what is added to scores, −inf for
+        padding."""
         rows, cols = features.shape[2:]
-        key, value = (split_heads(part, self.heads) for part in self.key_value(words).chunk(2, dim=-1))
+        parts = (split_heads(part, self.heads) for part in self.key_value(words).chunk(2, dim=-1))
+        key, value = (part.expand(features.shape[0], -1, -1, -1) for part in parts)
         asked = split_heads(self.ask(self.norm(features)).flatten(2).transpose(1, 2), self.heads)
         mixed = F.scaled_dot_product_attention(asked, key, value, attn_mask=hidden.to(asked.dtype))
         return features + self.answer(join_heads(mixed).transpose(1, 2).unflatten(2, (rows, cols)))
@@ -266,7 +241,7 @@ class ReadingScorer(Pretrained):
         return features
 
     def find(self, features: Tensor, question_ids: Tensor) -> Tensor:
-        """The logits (B, H / 32, W / 32) of questions (B, L) about what `see` gave."""
+        """The logits (B, H / 32, W / 32) of questions (B, L), or of one for all (1, L), about what `see` gave."""
         ids = lower_case(question_ids[:, :QUESTION])
         hidden = torch.where(ids > 0, 0.0, -1e4)[:, None, None, :]
         words, summary = self.question(ids, hidden)
@@ -296,18 +271,6 @@ class ReadingScorer(Pretrained):
         if bottom or right:
             pixels = F.pad(pixels, (0, right, 0, bottom), mode="replicate")
         return pixels.to(self.head.weight.dtype)
-
-
-def swift(scorer: ReadingScorer) -> ReadingScorer:
-    """The same scorer for a GPU: half precision, channels last, and kernels that are fast there. Equal but for that."""
-    made = copy.deepcopy(scorer)
-    for module in made.modules():
-        if isinstance(module, ChannelNorm | Pointwise):
-            module.last = True
-        elif isinstance(module, ConvBlock) and module.spatial.kernel_size[0] < module.spatial.kernel_size[1]:
-            module.spatial = SplitDepthwise(module.spatial)
-    layout: Any = {"dtype": torch.bfloat16, "memory_format": torch.channels_last}
-    return made.to(**layout)
 
 
 def position_waves(features: Tensor, waves: int) -> Tensor:

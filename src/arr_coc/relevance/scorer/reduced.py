@@ -4,6 +4,7 @@ no taller than those that the scorer learned to read."""
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,20 @@ def reading_size(pixels: np.ndarray) -> tuple[int, int]:
     if times >= 1:
         return height, width
     return max(1, round(height * times)), max(1, round(width * times))
+
+
+def reading_sizes(pictures: torch.Tensor) -> list[tuple[int, int]]:
+    """`reading_size` of each of (B, 3, H, W), uint8 or in [0, 1]: in whole levels where they lie, then beside each
+    other."""
+    import torch
+
+    if pictures.dtype != torch.uint8:
+        pictures = torch.round(pictures.float().clamp(0, 1) * 255).to(torch.uint8)
+    shown = list(pictures.permute(0, 2, 3, 1).contiguous().cpu().numpy())
+    if len(shown) == 1:
+        return [reading_size(shown[0])]
+    with ThreadPoolExecutor(min(8, len(shown))) as pool:
+        return list(pool.map(reading_size, shown))
 
 
 def reduced_pixels(pixels: np.ndarray) -> np.ndarray:

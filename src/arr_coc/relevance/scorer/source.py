@@ -24,7 +24,7 @@ from ...core.values import Relevance
 from ..registry import Maps
 from ..scene import Scene
 from .onnx_scorer import score_picture, whole_levels
-from .reduced import reading_size, reduced_batch, size_note
+from .reduced import reading_size, reading_sizes, reduced_batch, size_note
 
 if TYPE_CHECKING:
     import torch
@@ -76,7 +76,8 @@ def load_scorer(folder: Path, device: str = "cpu") -> Any:
 def gpu_scorer(folder: Path, device: str) -> Any:
     """The same for a CUDA device, in half precision, which is enough to choose by: `score(pictures, question_ids)`."""
     from .gpu_scorer import GpuScorer
-    from .reading_scorer import ReadingScorer, swift
+    from .reading_scorer import ReadingScorer
+    from .swift import swift
 
     scorer = load_scorer(folder)
     return GpuScorer(swift(scorer).to(device) if isinstance(scorer, ReadingScorer) else load_scorer(folder, device))
@@ -137,17 +138,18 @@ class ScorerRelevance:
         device = pictures.device
         # One length for all on a GPU: every other one would be another graph.
         length = QUESTION if pictures.is_cuda else max(map(len, queries))
-        ids = torch.cat([question_ids(query, length) for query in queries]).to(device)
+        # One question about all of them is read once.
+        same = self.has_graph and len(set(queries)) == 1
+        ids = torch.cat([question_ids(query, length) for query in queries[: 1 if same else None]]).to(device)
         scorer = gpu_scorer(self.folder, str(device)) if pictures.is_cuda else load_scorer(self.folder, str(device))
         given = (pictures.shape[2], pictures.shape[3])
-        shown = [whole_levels(one.permute(1, 2, 0).cpu().numpy()) for one in pictures]
-        sizes = [reading_size(one) for one in shown] if self.has_graph else [given] * len(shown)
-        found: list[Relevance] = [Relevance(np.zeros((1, 1)))] * len(shown)
+        sizes = reading_sizes(pictures) if self.has_graph else [given] * len(pictures)
+        found: list[Relevance] = [Relevance(np.zeros((1, 1)))] * len(sizes)
         for size in dict.fromkeys(sizes):
             which = [number for number, one in enumerate(sizes) if one == size]
             with torch.no_grad():
                 if kept is None or not self.has_graph:
-                    scores = scorer.score(reduced_batch(pictures[which], size), ids[which])
+                    scores = scorer.score(reduced_batch(pictures[which], size), ids if same else ids[which])
                 else:
                     name = ("scorer", str(self.folder), str(device), size)
                     seen = kept.made(name, lambda size=size: scorer.see(scorer.padded(reduced_batch(pictures, size))))
