@@ -235,7 +235,8 @@ def projected(layer: Any, hidden: Tensor, cosine: Tensor, sine: Tensor) -> tuple
     query, key, value = joined.unflatten(-1, (3, -1, attention.head_dim)).unbind(1)
     query = rotated(rms_norm(query, attention.q_norm), cosine, sine)
     key = rotated(rms_norm(key, attention.k_norm), cosine, sine)
-    return query, key, value
+    # Norms work in single precision where weights do; attention wants one precision.
+    return query.to(value.dtype), key.to(value.dtype), value
 
 
 @CompiledPiece

@@ -16,9 +16,10 @@ ROWS = 64  # heads of patches that one program turns
 
 
 def rotated(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotary embedding of (…, size) by `turns`: every half is multiplied, and the other one comes over."""
+    """Rotary embedding of (…, size) by `turns`: every half is multiplied, and the other one comes over. In the precision
+    of the vectors, whatever that of the turns is."""
     other = vectors.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
-    return vectors * cosine + other * sine
+    return (vectors * cosine + other * sine).to(vectors.dtype)
 
 
 def turns(angles: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
