@@ -202,7 +202,8 @@ def prepare_clips(weights: Weights, temporal: TemporalBlend, plan: ClipPlan, sta
     family = plan.families[turn % len(plan.families)]
     # Half of the clips have cuts: a detector must also leave a scene alone.
     cuts = plan.cuts if turn % 2 == 0 else 0
-    clip = render_clip(family, count, plan.frames, plan.size, plan.seed, plan.split, None, device, start, cuts=cuts)
+    numbers = range(start, start + count)
+    clip = render_clip(family, numbers, plan.frames, plan.size, plan.seed, plan.split, device, cuts=cuts)
     motion = clip_motion(clip.pictures, temporal.settings, plan.threads)
     clips = Clips(clip.pictures, clip.frames.question_ids[:: plan.frames], clip.frames.answer_ids[:: plan.frames])
     scores = weights.scorer.score(clip.frames.pictures, clip.frames.question_ids)
@@ -454,7 +455,7 @@ def speed_frames(frames: int = LATER + 1, seed: int = 3) -> np.ndarray:
     """(T, 512, 512, 3) uint8: one scene of moving cards, rendered at a half and enlarged: only time is measured."""
     import cv2
 
-    clip = render_clip("cards", 1, frames, (SIDE // 2, SIDE // 2), seed, "validation")
+    clip = render_clip("cards", range(1), frames, (SIDE // 2, SIDE // 2), seed, "validation")
     small = clip.pictures[0].permute(0, 2, 3, 1).numpy()
     return np.stack([cv2.resize(frame, (SIDE, SIDE), interpolation=cv2.INTER_CUBIC) for frame in small])
 

@@ -43,7 +43,7 @@ from arr_coc.relevance.scorer.reading_scorer import ReadingScorer
 
 from ..classic.scorer import Scorer, ScorerConfig
 from . import rewards
-from .actor_critic import ACTIONS, DAYS, STATES, HierarchicalActorCritic, critic_step, look_through, pass_budgets
+from .actor_critic import ACTIONS, DAYS, STATES, HierarchicalActorCritic, PassPlan, critic_step, look_through
 from .allocations import box_cover, target_cells, tree_of
 from .checkpoints import load_shipped
 from .devices import Devices
@@ -280,12 +280,20 @@ class ScorerTraining(Training[ScorerOptions]):
         if not options.samples(at.progress):
             loss = cell_logits.new_zeros(())
             return loss, {"budget share": loss.new_tensor(tree.reach(budget) / budget)}
-        budgets, relevance = pass_budgets(tree, budget, plan.passes), cell_logits.detach().sigmoid()
+        passes, relevance = PassPlan.of(tree, budget, plan), cell_logits.detach().sigmoid()
         notes: Notes = {"budget share": cell_logits.new_tensor(tree.reach(budget) / budget)}
 
         def look(order: Tensor) -> rewards.Passes:
-            how: Any = {"relevance": relevance, "follows": after, "most": options.readings_at_once}
-            return look_through(self.reader, batch, order, tree, budgets, plan, days=self.done["days"], **how)
+            return look_through(
+                self.reader,
+                batch,
+                order,
+                passes,
+                relevance=relevance,
+                follows=after,
+                days=self.done["days"],
+                most=options.readings_at_once,
+            )
 
         def reward(sampled: Sampled) -> Tensor:
             seen = look(sampled.order)
@@ -296,8 +304,8 @@ class ScorerTraining(Training[ScorerOptions]):
             return rewards.total_reward(plan, rewards.scale_rewards(plan, seen, ends))
 
         if self.actor is not None:
-            how: Any = {"generator": self.actions, "weights": weights}
-            made = critic_step(cell_logits, tree, budgets, noise, look, self.actor, plan, options.settings, **how)
+            given = noise, look, self.actor, options.settings, self.actions, weights
+            made = critic_step(cell_logits, passes, *given)
             notes |= {"right": made.right, "worth": made.worth.mean(), "tokens": made.tokens, "value": made.value}
             loss = made.loss
         else:
