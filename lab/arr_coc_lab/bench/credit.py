@@ -77,7 +77,7 @@ def training_of(plan: CreditOptions, rule: str) -> ScorerOptions:
 
 
 @torch.no_grad()
-def read_all(plan: CreditOptions, scorers: dict[str, Any], device: torch.device) -> dict[str, Any]:
+def read_all(plan: CreditOptions, scorers: Mapping[str, object], device: torch.device) -> dict[str, Any]:
     """{"RULE@KEEP": right (n,), tokens} of every rule and control, the pictures of one family after the other."""
     model, tree = load_reader(plan.weights, device), tree_of(plan.size)
     found: dict[str, list[np.ndarray]] = {}

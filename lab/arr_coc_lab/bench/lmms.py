@@ -90,10 +90,10 @@ def adapter() -> type[Any]:
             self.cache_hook.add_partial("generate_until", (context, settings), text)
             return text
 
-        def loglikelihood(self, requests: Sequence[Any]) -> Any:
+        def loglikelihood(self, requests: Sequence[object]) -> Any:
             raise InputError(f"{NAME} answers in words; tasks by likelihood are not for it")
 
-        def generate_until_multi_round(self, requests: Sequence[Any]) -> Any:
+        def generate_until_multi_round(self, requests: Sequence[object]) -> Any:
             raise InputError(f"{NAME} answers one question at a time; tasks of several rounds are not for it")
 
     return ArrCoc

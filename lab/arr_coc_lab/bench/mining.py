@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,7 @@ def hardest(
     return kept
 
 
-def write_cases(folder: Path, cases: Sequence[MinedCase], facts: dict[str, Any]) -> list[Path]:
+def write_cases(folder: Path, cases: Sequence[MinedCase], facts: Mapping[str, object]) -> list[Path]:
     """index.html with a picture of each case, hardest.json, and hardest.jsonl, which can be learned from."""
     parts = []
     for number, case in enumerate(cases, 1):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import mean, median
@@ -250,7 +250,7 @@ def measure_clips(
 
 
 def _read_cells(
-    mini: Any, outcomes: ClipOutcomes, prepared: PreparedClips, plan: ClipPlan, generator: torch.Generator
+    mini: object, outcomes: ClipOutcomes, prepared: PreparedClips, plan: ClipPlan, generator: torch.Generator
 ) -> None:
     """Every system at every budget, by every reading."""
     for system, keep, share in cells(plan.keeps):
@@ -649,7 +649,7 @@ def coherence_table(clips: dict[str, Any]) -> Table:
     return Table("Coherence and cuts", COLUMNS["coherence"], tuple(rows))
 
 
-def settings_table(settings: dict[str, Any]) -> Table:
+def settings_table(settings: Mapping[str, object]) -> Table:
     """Where the learned numbers landed, beside what was expected."""
     rows: list[dict[str, TableCell]] = []
     for name, value in settings.items():
@@ -680,7 +680,7 @@ def real_table(real: dict[str, Any]) -> Table:
     )
 
 
-def speed_table(speed: dict[str, Any]) -> Table:
+def speed_table(speed: Mapping[str, object]) -> Table:
     return Table.from_json({**speed, "title": "Cost of a frame"}, COLUMNS["speed"])
 
 

@@ -286,7 +286,7 @@ def questions_of(data: str, limit: int | None = None, seed: int = 0) -> Iterator
         first += count
 
 
-def question_of(row: dict[str, Any], path: Path, number: int) -> Question:
+def question_of(row: Mapping[str, object], path: Path, number: int) -> Question:
     where = f"row {number + 1} of {path}"
     text, image = first_of(row, QUESTIONS), image_of(first_of(row, NAMES["image"]), path.parent)
     if not isinstance(text, str) or not text.strip() or image is None:

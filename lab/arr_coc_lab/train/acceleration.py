@@ -91,7 +91,7 @@ class Captured:
 Item = TypeVar("Item")
 
 
-def each_tensor(value: Any, do: Callable[[torch.Tensor], object]) -> None:
+def each_tensor(value: object, do: Callable[[torch.Tensor], object]) -> None:
     """Visit every tensor of a nest of dataclasses and tuples."""
     if isinstance(value, torch.Tensor):
         do(value)

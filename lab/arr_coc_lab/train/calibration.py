@@ -124,7 +124,7 @@ def calibrate(
     cells: Sequence[tuple[str, float]] = ASKED,
     advance: Callable[[str], None] = lambda family: None,
     more: Iterable[SaidAnswers] = (),
-    **how: Any,
+    **how: object,
 ) -> dict[str, Any]:
     """Fit the one temperature on questions of every family in every cell; returns a JSON-ready dictionary.
 

@@ -19,7 +19,7 @@ from .mini_model import build_image_processor, build_tokenizer
 STATE = "state.pt"
 
 
-def save_state(folder: Path, state: Mapping[str, Any]) -> None:
+def save_state(folder: Path, state: Mapping[str, object]) -> None:
     """Everything that is needed to go on, as one file that is there whole or not at all."""
     with writing(folder, "--folder"), replacing(folder / STATE) as temporary:
         try:

@@ -266,7 +266,7 @@ def numbers_of(point: Point) -> dict[str, float]:
 
 
 def writers_of(
-    names: Sequence[str], folder: Path, title: str, options: Mapping[str, Any], aloud: bool = True
+    names: Sequence[str], folder: Path, title: str, options: Mapping[str, object], aloud: bool = True
 ) -> list[Writer]:
     """The terminal's writer first, then those that were asked for."""
     writers: list[Writer] = []

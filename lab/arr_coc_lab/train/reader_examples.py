@@ -277,7 +277,7 @@ class RingBuffer(Generic[Batch]):
         self.filled = max(self.filled, self._next)
         self.added += 1
 
-    def _put(self, batch: Batch, at: int, origin: Any) -> None:
+    def _put(self, batch: Batch, at: int, origin: object) -> None:
         names = [item.name for item in fields(batch)]
         if self._stored is None:
             parts = (getattr(batch, name) for name in names)

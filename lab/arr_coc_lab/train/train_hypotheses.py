@@ -139,7 +139,7 @@ class PairTraining(Training[ScorerOptions]):
         self.sources.load_state(state)
 
 
-def train_pair(options: ScorerOptions, modules: dict[str, nn.Module], losses: Losses, watch: Any = None) -> Any:
+def train_pair(options: ScorerOptions, modules: dict[str, nn.Module], losses: Losses, watch: object = None) -> Any:
     """The trained modules and the record of their phase; goes on where a checkpoint stands."""
     training = train(partial(PairTraining, modules=modules, losses=losses, watch=watch), options, ships=False)
     return training.modules, training.done

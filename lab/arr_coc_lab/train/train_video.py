@@ -101,7 +101,7 @@ class VideoTraining(Training[VideoOptions]):
     def evaluate(self) -> Any:
         raise NotImplementedError
 
-    def write(self, **more: Any) -> None:
+    def write(self, **more: object) -> None:
         """The record so far."""
         kept = {name: value for name, value in self.record().items() if name != "before"}
         record = {**kept, "settings": self.temporal.settings.to_json(), **more}
@@ -264,7 +264,7 @@ class ReaderTraining(VideoTraining):
         reading = read_video(mini, batch.clips, leaves)
         return reading.loss, reading.right
 
-    def picture_loss(self, mini: Any) -> tuple[Tensor, Tensor]:
+    def picture_loss(self, mini: object) -> tuple[Tensor, Tensor]:
         batch, kind = self.stills.draw(self.chance["chance"], self.pick)
         batch = replace(batch, pictures=vary(batch.pictures, self.pick))
         return picture_loss(mini, batch, *self.blocks(batch, kind))

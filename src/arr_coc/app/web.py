@@ -88,7 +88,9 @@ def check_exposure(host: str, secret: str | None, kind: str, remedy: str) -> Non
 class _Stay(HTTPRedirectHandler):
     """A host that was named must not send us, and a key, to one that was not."""
 
-    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
+    def redirect_request(
+        self, req: object, fp: object, code: object, msg: object, headers: object, newurl: object
+    ) -> None:
         return None
 
 
@@ -102,7 +104,7 @@ def whole_units(number: float, unit: float, name: str) -> int:
     return int(positive(number, name) * unit)
 
 
-def check_limits(limits: Any) -> None:
+def check_limits(limits: object) -> None:
     for name, value in vars(limits).items():
         if value is not None and not 1 <= value < math.inf:
             raise InputError(f"the limit {name}={value} cannot be held; give a number of at least 1")

@@ -33,7 +33,7 @@ def whole_size(value: Any, name: str) -> tuple[int, int]:
     return whole(sides[0], f"{name}: the height", 1), whole(sides[1], f"{name}: the width", 1)
 
 
-def positive(value: Any, name: str) -> float:
+def positive(value: object, name: str) -> float:
     """`value` as a number above 0, or one clear line."""
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not number or not 0 < value <= sys.float_info.max:
@@ -62,7 +62,7 @@ def share_of(full: int, share: float) -> int:
     return max(1, math.floor(share * full + 1e-9))
 
 
-def of_kind(value: Any, kind: type, name: str) -> Any:
+def of_kind(value: object, kind: type, name: str) -> Any:
     """`value`, which is one of `kind`, or one clear line."""
     if not isinstance(value, kind):
         raise InputError(f"{name} must be of class {kind.__name__}, got {shown(value)}")
@@ -78,7 +78,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def frozen(value: Any, name: str, kind: type[np.generic]) -> np.ndarray:
+def frozen(value: object, name: str, kind: type[np.generic]) -> np.ndarray:
     """`value` as a read-only array of `kind`, copied only where the caller could still change it; or one clear line."""
     try:
         array = np.asarray(value)

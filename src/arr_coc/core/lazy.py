@@ -30,7 +30,7 @@ class LazyPackage(ModuleType):
         super().__setattr__(name, value)
         return value
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType) and name in self._public and hasattr(value, name):
             value = getattr(value, name)
         super().__setattr__(name, value)

@@ -67,7 +67,7 @@ class Graph:
         """A node with one result."""
         return self.several(1, kind, *inputs, domain=domain, **attributes)[0]
 
-    def several(self, number: int, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> list[str]:
+    def several(self, number: int, kind: str, *inputs: str, domain: str = "", **attributes: object) -> list[str]:
         """A node with so many results. inputs: "" where one is left out."""
         names = [self._name() for _ in range(number)]
         given = b"".join(_part(1, one) for one in inputs) + b"".join(_part(2, one) for one in names)
@@ -90,7 +90,7 @@ class Graph:
         given = () if bias is None else (self.weight(bias),)
         return self.add("Gemm", states, self.weight(weight), *given, transB=1)
 
-    def coarse_linear(self, states: str, weight: Any, bias: Any) -> str:
+    def coarse_linear(self, states: str, weight: object, bias: object) -> str:
         """`linear` in whole numbers: eight bits for the states, by the range they have, and seven for the weights, each
         row by its own scale; with eight, processors without instructions for such sums would cut them off."""
         weight = np.asarray(weight)

@@ -108,12 +108,12 @@ def _parquet_rows(path: Path, share: Share) -> Iterator[tuple[int, dict[str, Any
         number += rows
 
 
-def first_of(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+def first_of(row: Mapping[str, object], names: tuple[str, ...]) -> Any:
     """The first of these columns that the row has a value in; None where it has none."""
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
-def image_of(value: Any, folder: Path) -> Path | bytes | None:
+def image_of(value: object, folder: Path) -> Path | bytes | None:
     """A picture as tables have it: a path beside the table, bytes, or the hub's {"bytes", "path"}."""
     if isinstance(value, Mapping):
         data = value.get("bytes")

@@ -406,7 +406,7 @@ class Allocation:
     __hash__ = None  # type: ignore[assignment]  # arrays inside: equal by value, not hashable
 
 
-def _entry(data: Any, name: str) -> Any:
+def _entry(data: object, name: str) -> Any:
     if not isinstance(data, Mapping) or name not in data:
         raise InputError(f"not an allocation: {name!r} is missing in {shown(data)}")
     return data[name]

@@ -36,7 +36,7 @@ def check_reuse(reuse: Any) -> str:
     return reuse
 
 
-def store_of(memory: Any) -> ByteStore:
+def store_of(memory: object) -> ByteStore:
     """A store of so many bytes, or the one that is given."""
     if isinstance(memory, ByteStore):
         return memory

@@ -505,7 +505,9 @@ def relevance_source(eye: Eye, relevance: Any) -> Any:
     return lambda pixels, query, kept=None: relevance_for(relevance, replace(offered, picture=pixels, kept=kept), query)
 
 
-def relevance_cells(source: Any, pixels: Tensor, query: str, frame: Frame, kept: PictureStore | None = None) -> Tensor:
+def relevance_cells(
+    source: object, pixels: Tensor, query: str, frame: Frame, kept: PictureStore | None = None
+) -> Tensor:
     """(1, rows, cols) float32 in [0, 1] on the grid of the canvas. kept: of the picture, for sources that use it."""
     found = plain_map(source(pixels, query, kept) if callable(source) else source)
     maps = torch.tensor(np.asarray(found), dtype=torch.float32)[None]

@@ -12,7 +12,7 @@ eye.chat()                                            several turns: see `chat`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from time import perf_counter
@@ -90,7 +90,7 @@ class EyeEngine(Protocol):
     def many(self) -> bool: ...
     @property
     def device(self) -> str: ...
-    def taught_single_questions(self, scorer: Any) -> bool: ...
+    def taught_single_questions(self, scorer: object) -> bool: ...
     def full_of(self, view: View) -> int: ...
     def view(self, image: Any) -> View: ...
     def look(self, turns: Sequence[Turn], settings: Settings) -> ChatLook: ...
@@ -188,7 +188,7 @@ class Eye:
         """All but the thread, which belongs to this process."""
         return {name: value for name, value in self.__dict__.items() if name != "_thread"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
         self.__dict__.update(state, _thread=ThreadPoolExecutor(1, thread_name_prefix="arr-coc eye"))
@@ -298,16 +298,16 @@ class Eye:
     def prepare(
         self,
         query: str | Sequence[Turn],
-        budget: Any = None,
+        budget: object = None,
         keep: Share | None = None,
         *,
-        relevance: Any = None,
+        relevance: object = None,
         allocation: Any = None,
-        words: Any = None,
+        words: object = None,
         hints: str | None = None,
         look_for: str | None = None,
         pages_shown: int | None = None,
-        **how: Any,
+        **how: object,
     ) -> ChatLook:
         """All of `ask` before the picture is encoded.
 
@@ -590,7 +590,7 @@ class Eye:
 
     def ask_many(
         self,
-        images: Any,
+        images: object,
         queries: str | Sequence[str],
         budget: Budget | Sequence[int] | None = None,
         keep: Share | None = None,
@@ -631,7 +631,7 @@ class Eye:
         budget: Budget | Sequence[int] | None = None,
         keep: Share | None = None,
         *,
-        image: Any = None,
+        image: object = None,
         **how: Unpack[AskOptions],
     ) -> Coroutine[Any, Any, Answer]:
         """Answer one question, awaited: the loop goes on while one thread answers.

@@ -70,7 +70,7 @@ class LightEngine:
     def ends(self) -> list[int]:
         return self.reader.ends
 
-    def taught_single_questions(self, scorer: Any) -> bool:
+    def taught_single_questions(self, scorer: object) -> bool:
         """It is `mini`, and was."""
         return True
 
@@ -211,7 +211,7 @@ class LightEngine:
         return PromptPlan([allocation], None, {}, tuple(dict.fromkeys((*said, *request.notes(full))))), seen
 
 
-def quick_eye(relevance: Any = "auto", levels: int | None = None) -> Eye:
+def quick_eye(relevance: object = "auto", levels: int | None = None) -> Eye:
     """The bundled `mini` without torch, for one question about one picture at a time."""
     folder = part_folder(MINI)
     own: dict[str, Any] = {"relevance": relevance, **({} if levels is None else {"levels": levels})}
@@ -321,14 +321,14 @@ def _levels(folder: Path) -> np.ndarray:
 
 
 def can_be_quick(
-    model: Any,
+    model: object,
     device: str,
     size: tuple[int, int],
     budget: Budget | None = None,
     keep: Share | None = None,
     *,
     strategy: str | None = None,
-    relevance: Any = None,
+    relevance: object = None,
     allocation: Allocation | None = None,
 ) -> bool:
     """Will `LightEngine` do? The bundled mini on a processor, few tokens (any number without torch), and a source that

@@ -212,7 +212,7 @@ class Attachment:
         self.last, self.notes = plan.allocations, (*self.around, *plan.notes)
         return realized
 
-    def nearer(self, image: Any, scale: float | str = AUTO) -> Image.Image:
+    def nearer(self, image: object, scale: float | str = AUTO) -> Image.Image:
         """The picture at the size from which this model reads its letters best, to be given to the processor.
 
         What a prompt shows is resized by the processor that you call, before anything here sees it; so a picture that
@@ -244,11 +244,11 @@ class Attachment:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_prompts": {}}  # caches are not copied with a model
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state, _prompts=weakref.WeakKeyDictionary())
 
     # ---------------------------------------------------------------- what the model calls
-    def generate(self, *args: Any, **kwargs: Any) -> Any:
+    def generate(self, *args: object, **kwargs: object) -> Any:
         """The stock `generate`, foveated. Also takes budget=, keep=, query=, allocation=, relevance=, strategy=.
 
         The returned sequences begin with the prompt as it was given, so trimming by its length works as ever.
@@ -373,11 +373,11 @@ class Attachment:
         if positions is not None:
             kwargs["position_ids"] = positions
 
-    def _remember(self, cache: Any, prompt: CachedPrompt) -> None:
+    def _remember(self, cache: object, prompt: CachedPrompt) -> None:
         if cache is not None:
             self._prompts[cache] = prompt
 
-    def _wants_cache(self, kwargs: dict[str, Any]) -> bool:
+    def _wants_cache(self, kwargs: Mapping[str, object]) -> bool:
         wanted = kwargs.get("use_cache")
         if wanted is None:
             wanted = getattr(self.model.config.get_text_config(), "use_cache", True)
@@ -388,7 +388,7 @@ class Attachment:
         return cache is not None and cache.get_seq_length() > 0
 
 
-def refuse_elsewhere(given: Mapping[str, Any]) -> None:
+def refuse_elsewhere(given: Mapping[str, object]) -> None:
     """One line for what other doors can do."""
     for name in given.keys() & ELSEWHERE.keys():
         raise InputError(f"{name}= is not for attach: {ELSEWHERE[name]}")
@@ -400,13 +400,13 @@ def attach(
     budget: Budget | Sequence[int] | None = None,
     *,
     keep: Share | None = None,
-    relevance: Any = "auto",
+    relevance: object = "auto",
     strategy: str = DEFAULT_STRATEGY,
     levels: int | None = None,
     seed: int = 0,
-    options: dict[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     videos: bool = False,
-    words: Any = None,
+    words: object = None,
     ocr: bool = True,
     total: bool = False,
     **realize: Unpack[AdapterOptions],

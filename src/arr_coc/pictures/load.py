@@ -127,7 +127,7 @@ def processed(image_processor: Any, picture: Picture) -> Any:
         ) from error
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     """True for a torch tensor (or subclass), found by name so that torch need not be imported."""
     return any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in type(value).__mro__)
 

@@ -65,7 +65,7 @@ def load_page(source: Any, *, longest_side: int | None = None) -> tuple[Picture,
     return picture, source.words if len(source.words) else None
 
 
-def is_pdf(source: Any) -> bool:
+def is_pdf(source: object) -> bool:
     """Whether a source is the path of a PDF, by its first bytes; of any other kind: no."""
     if not isinstance(source, str | os.PathLike):
         return False
@@ -135,7 +135,7 @@ def opened_pdf(path: PdfFile) -> Generator[Any]:
         document.close()
 
 
-def _page(document: Any, number: int, name: str, dpi: float) -> PdfPage:
+def _page(document: object, number: int, name: str, dpi: float) -> PdfPage:
     page, picture = drawn_pdf_page(document, number, name, dpi)
     height, width = page.get_height(), page.get_width()
     with readable(number, name):

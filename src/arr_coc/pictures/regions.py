@@ -22,7 +22,7 @@ MOST_READ = 1_500_000_000
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
-def region_reader(file: Any) -> str | None:
+def region_reader(file: object) -> str | None:
     """The library that can read this file by regions: "pyvips", "tifffile", or None."""
     if not isinstance(file, Path):
         return None

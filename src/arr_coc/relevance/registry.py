@@ -272,7 +272,7 @@ def names_for(offers: Iterable[str] = ("pixels", "texture")) -> tuple[str, ...]:
     return tuple(dict.fromkeys(fitting))
 
 
-def find_source(relevance: Any) -> Source:
+def find_source(relevance: object) -> Source:
     """What `relevance=` stands for: a name, the folder of a trained scorer, a function of (picture, question), a map,
     or a `Source`. Raises `InputError` with the nearest name."""
     if isinstance(relevance, Source):
@@ -419,7 +419,7 @@ def _weighed(names: Sequence[str], signs: np.ndarray, scene: Scene, query: str) 
     return replace(maps.get("look") or next(iter(maps.values())), map=plane, notes=(line, *said))
 
 
-def resolve(relevance: Any, scene: Scene, query: str = "") -> tuple[Source, str]:
+def resolve(relevance: object, scene: Scene, query: str = "") -> tuple[Source, str]:
     """The source that `relevance=` stands for in this scene, and the note that says so; refused where the scene does
     not offer what it needs."""
     if isinstance(relevance, str) and relevance == "auto":
@@ -434,7 +434,7 @@ def resolve(relevance: Any, scene: Scene, query: str = "") -> tuple[Source, str]
     return source, note
 
 
-def check_relevance(relevance: Any, offers: Iterable[str] = ("pixels", "texture")) -> None:
+def check_relevance(relevance: object, offers: Iterable[str] = ("pixels", "texture")) -> None:
     """Refuse, before any picture is read, what cannot be used: an unknown name, or what needs more than is offered."""
     if isinstance(relevance, str) and relevance == "auto":
         return
@@ -479,7 +479,7 @@ def _by_words_where_known(scenes: Sequence[Scene], queries: Sequence[str]) -> Ma
     return replace(found, relevance=maps)
 
 
-def is_map(value: Any) -> bool:
+def is_map(value: object) -> bool:
     """A `Relevance`, an array or tensor (rows, cols), or the three maps of a `HierarchicalRelevance`."""
     return isinstance(value, Relevance) or hasattr(value, "high") or getattr(value, "ndim", None) == 2
 

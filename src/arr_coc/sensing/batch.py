@@ -61,7 +61,7 @@ def sense(
     return texture if cells is None else to_cells(texture, cells)
 
 
-def _choose(picture: Any, backend: str) -> str:
+def _choose(picture: object, backend: str) -> str:
     if backend != "auto":
         get_backend(backend)
         return backend
@@ -73,7 +73,7 @@ def _choose(picture: Any, backend: str) -> str:
 
 
 def _sense_batch(
-    picture: Any,
+    picture: object,
     layout: Layout,
     inputs: ChannelInputs,
     size: int | tuple[int, int] | None,

@@ -281,7 +281,7 @@ MEMORY_CHANNELS = (
 
 
 def memory_channels(
-    ops: Backend, memory: Mapping[str, Any], size: tuple[int, int], like: BackendMap
+    ops: Backend, memory: Mapping[str, object], size: tuple[int, int], like: BackendMap
 ) -> dict[str, BackendMap]:
     """The memory channels that were given, at the wanted size; those that were not stay zero."""
     unknown = set(memory) - set(MEMORY_CHANNELS)

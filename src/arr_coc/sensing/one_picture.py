@@ -29,15 +29,15 @@ NO_CLUSTERS = "no clusters: the cluster channels are zero"
 
 
 def sense_one(
-    picture: Any,
+    picture: object,
     layout: str | Layout = "mvp13",
     *,
     size: int | tuple[int, int] | None = None,
     gaze: tuple[float, float] | None = None,
-    previous: Any = None,
-    clusters: Any = "slic",
+    previous: object = None,
+    clusters: object = "slic",
     text: str = "strokes",
-    memory: Mapping[str, Any] | None = None,
+    memory: Mapping[str, object] | None = None,
 ) -> Texture:
     """The texture array of one picture, as numpy; the arguments are those of `sense`. Semantic channels stay zero.
 
@@ -48,7 +48,7 @@ def sense_one(
 
 
 def sense_array(
-    picture: Any, layout: Layout, inputs: ChannelInputs, size: int | tuple[int, int] | None, clusters: Any
+    picture: object, layout: Layout, inputs: ChannelInputs, size: int | tuple[int, int] | None, clusters: object
 ) -> Texture:
     """The work of `sense_one`."""
     ops = get_backend("opencv")
@@ -69,8 +69,8 @@ def _write_channels(
     layout: Layout,
     rgb: np.ndarray,
     out: dict[str, np.ndarray],
-    each: Callable[..., Iterable[Any]],
-    clusters: Any,
+    each: Callable[..., Iterable[object]],
+    clusters: object,
     inputs: ChannelInputs,
 ) -> tuple[str, ...]:
     """Compute every channel of (H, W, 3) `array` into its plane of `out`; the notes."""

@@ -158,7 +158,7 @@ class Whole:
         return planes[0]
 
 
-def source_of(relevance: Any, query: str, photos: bool = True, scorer: Any = None) -> StreamSource:
+def source_of(relevance: object, query: str, photos: bool = True, scorer: Any = None) -> StreamSource:
     """What `relevance=` stands for in a stream. scorer: of the model that will answer."""
     # Nothing was before the first frame; a source that needs a frame before is given a map of zeros there.
     offered = Scene(lambda: None, scorer=scorer, photos=photos, previous=np.zeros((1, 1), dtype=np.float32))

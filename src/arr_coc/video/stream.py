@@ -488,7 +488,7 @@ class VideoStream:
         self.state.save(path, about)
 
     @classmethod
-    def resume(cls, path: str | PathLike[str], *, relevance: Any = "look", scorer: Any = None) -> VideoStream:
+    def resume(cls, path: str | PathLike[str], *, relevance: object = "look", scorer: object = None) -> VideoStream:
         """The stream as it was when it was saved.
 
         Args:
@@ -504,7 +504,7 @@ class VideoStream:
         return cls(**about, settings=settings, relevance=relevance, scorer=scorer, state=state)
 
 
-def check_frame(pixels: Any) -> np.ndarray:
+def check_frame(pixels: object) -> np.ndarray:
     """(H, W, 3) uint8, or one clear line."""
     array = np.asarray(pixels)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8 or 0 in array.shape:

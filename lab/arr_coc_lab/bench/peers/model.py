@@ -99,7 +99,7 @@ class PeerScene:
     def full(self) -> int:
         return self.grid[0] * self.grid[1]
 
-    def once(self, name: Hashable, make: Callable[[], Any]) -> Any:
+    def once(self, name: Hashable, make: Callable[[], object]) -> Any:
         if name not in self._made:
             self._made[name] = make()
         return self._made[name]
@@ -253,12 +253,16 @@ class Flow(LanguageWalk):
 Watch = Callable[[int, Flow, Tensor, Tensor], None]
 
 
-def flow_attention(module: Any, query: Tensor, key: Tensor, value: Tensor, *_: Any, flow: Flow, **__: Any) -> Any:
+def flow_attention(
+    module: object, query: Tensor, key: Tensor, value: Tensor, *_: object, flow: Flow, **__: object
+) -> Any:
     """`Flow.attend` as transformers calls it."""
     return flow.attend(module, query, key, value).transpose(1, 2), None
 
 
-def merging_attention(module: Any, query: Tensor, key: Tensor, value: Tensor, *_: Any, walk: Any, **__: Any) -> Any:
+def merging_attention(
+    module: object, query: Tensor, key: Tensor, value: Tensor, *_: object, walk: Any, **__: object
+) -> Any:
     """`MergingWalk.attend` as transformers calls it."""
     return walk.attend(query, key, value), None
 

@@ -36,12 +36,12 @@ ANIMALS = ("tiger", "elephant", "penguin", "giraffe", "flamingo", "bear")
 THINGS = (*SHAPES, *ANIMALS, "packet", "bars", "bar", "sign")
 
 
-def _frozen(values: Any) -> Any:
+def _frozen(values: object) -> Any:
     return tuple(map(_frozen, values)) if isinstance(values, list | tuple) else values
 
 
 @cache
-def _constant(values: tuple[Any, ...], device: torch.device) -> torch.Tensor:
+def _constant(values: tuple[object, ...], device: torch.device) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.int64, device=device)
 
 
@@ -57,7 +57,7 @@ class Stage(Canvas):
     def atlas(self) -> GlyphAtlas:
         return glyphs(self.device)
 
-    def constant(self, values: Sequence[Any]) -> torch.Tensor:
+    def constant(self, values: Sequence[object]) -> torch.Tensor:
         """Whole numbers on the right device, sent there once. Never change it in place."""
         return _constant(_frozen(values), self.device)
 

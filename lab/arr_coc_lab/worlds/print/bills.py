@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -55,7 +55,7 @@ class BillPaper:
         """How many lines of goods there may be."""
         return 8 if self.stage.height <= 384 else 12 if self.stage.height <= 640 else 20
 
-    def slots(self, count: int, **given: Any) -> Slots:
+    def slots(self, count: int, **given: object) -> Slots:
         """In the page's own type, where nothing else is said."""
         return self.stage.slots(
             count, **{"em": self.stage.frame.em, "face": self.stage.frame.face, "ink": self.ink} | given

@@ -88,7 +88,7 @@ class SheetStage(Canvas):
         """What all families of pages stand in; a picture is of one family only, so that they may share it."""
         return frame_of(self)
 
-    def slots(self, count: int, **given: Any) -> Slots:
+    def slots(self, count: int, **given: object) -> Slots:
         return slots_of(self.number, count, self.device, **given)
 
     def size(self, name: str, extra: float = 0.0, high: float = LARGEST, count: int = 1) -> Tensor:

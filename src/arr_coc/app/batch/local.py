@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
@@ -125,5 +125,5 @@ def mourned(worker: Worker, again: deque[RowBatch]) -> Iterator[Columns]:
     yield as_columns([failed(row.path, row.query, f"workers died {deaths} times on this picture") for row in rows])
 
 
-def as_columns(rows: Sequence[dict[str, Any]]) -> Columns:
+def as_columns(rows: Sequence[Mapping[str, object]]) -> Columns:
     return {name: column([row[name] for row in rows]) for name in COLUMNS}

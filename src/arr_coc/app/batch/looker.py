@@ -174,7 +174,7 @@ def source_of(notes: Sequence[str], asked: str) -> str:
     return next((match[1] for match in found if match), asked)
 
 
-def column(values: Sequence[Any]) -> np.ndarray:
+def column(values: Sequence[object]) -> np.ndarray:
     """Numbers as numbers, everything else as objects, which is what a table of any engine takes."""
     if values and isinstance(values[0], int | float):
         return np.asarray(values)

@@ -87,7 +87,7 @@ def look_on_ray(
         ray.shutdown()
 
 
-def source_of(todo: Todo, done: Any, at_once: int) -> Any:
+def source_of(todo: Todo, done: object, at_once: int) -> Any:
     """A datasource of Ray's: every reader goes through its share of what is not written yet."""
     datasource: Any = import_module("ray.data").Datasource
     read_task: Any = import_module("ray.data.datasource").ReadTask
@@ -97,7 +97,7 @@ def source_of(todo: Todo, done: Any, at_once: int) -> Any:
         def estimate_inmemory_data_size(self) -> int | None:
             return None
 
-        def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:
+        def get_read_tasks(self, parallelism: int, *_: object, **__: object) -> list[Any]:
             return [
                 read_task(
                     lambda part=part: blocks(todo, done, (part, parallelism), at_once),

@@ -119,18 +119,18 @@ def plain(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: made[name] for name in COLUMNS}
 
 
-def json_line(row: Mapping[str, Any]) -> str:
+def json_line(row: Mapping[str, object]) -> str:
     """Names of files may hold bytes that are no text, and questions half a character: JSON can escape them."""
     line = json.dumps(row, ensure_ascii=False) + "\n"
     return line if line == encodable(line) else json.dumps(row) + "\n"
 
 
-def encodable(value: Any) -> Any:
+def encodable(value: object) -> Any:
     """A text without what UTF-8 cannot hold; anything else as it is."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
-def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     pa, parquet = arrow(), arrow("pyarrow.parquet")
     kinds = {"leaves": pa.binary(), "scores": pa.binary(), "tokens": pa.int32(), "full": pa.int32()}
     kinds |= {"pages": pa.binary(), "unseen": pa.int32()}

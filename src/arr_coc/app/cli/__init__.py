@@ -74,7 +74,7 @@ def summaries() -> dict[str, str]:
 class Sections(TyperGroup):
     """The commands in their order, those of the laboratory and of other packages under a heading of their own."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: object) -> list[str]:
         return [name for name in summaries() if name in self.commands]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -167,7 +167,7 @@ def command(options: VideoCommand) -> int:
 
 
 def watch_source(
-    options: VideoCommand, amount: tuple[int | None, float | None], eye: Eye | None, **more: Any
+    options: VideoCommand, amount: tuple[int | None, float | None], eye: Eye | None, **more: object
 ) -> tuple[Watched, list[np.ndarray], float]:
     """The clip, watched; its frames; frames a second of what was kept."""
     from dataclasses import replace

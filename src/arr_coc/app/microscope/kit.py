@@ -50,7 +50,7 @@ def gradio() -> Any:
         raise InputError("the microscope needs gradio: pip install 'arr-coc[microscope]'") from error
 
 
-def in_a_sentence(make: Callable[[], Any]) -> tuple[Any, str]:
+def in_a_sentence(make: Callable[[], object]) -> tuple[Any, str]:
     """What `make` gives, and ""; or None and a sentence for the page where it could not be made."""
     try:
         return make(), ""
@@ -164,7 +164,7 @@ class TabSheet:
         self.below = gr.HTML(elem_id=f"below-{tab}", padding=False)
         self.shown = gr.State(None, time_to_live=MEMORY_SECONDS)
 
-    def runs(self, make: Callable[..., Any], inputs: Any, outputs: Any, **how: Any) -> Any:
+    def runs(self, make: Callable[..., object], inputs: object, outputs: object, **how: object) -> Any:
         """What happens when this tab is run: it can be called off, and the page's clock stops when it is done."""
         # A question asked right after another was called off waits for its end instead of being dropped.
         event = self.run.click(make, inputs, outputs, show_progress="minimal", trigger_mode="always_last", **how)
@@ -319,5 +319,5 @@ def program(imports: Sequence[str], body: Sequence[str]) -> str:
     return "\n".join([*sorted(dict.fromkeys(imports)), "", *body]) + "\n"
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     return pformat(value, width=100, sort_dicts=False)

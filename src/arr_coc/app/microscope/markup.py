@@ -109,7 +109,7 @@ def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], caption
     )
 
 
-def _row_kind(row: Mapping[str, Any]) -> str:
+def _row_kind(row: Mapping[str, object]) -> str:
     kind = row.get("kind")
     return f' class="{escape(str(kind))}"' if kind else ""
 

@@ -122,7 +122,7 @@ class Packer:
             raise InputError("no token table knows this model; start the proxy with --for NAME or --table FILE.toml")
         return table_for(self.settings.assume, self.settings.tables)
 
-    async def pack(self, address: str, question: str, table: TokenTable, budget: Any, number: int = 1) -> PackedSlot:
+    async def pack(self, address: str, question: str, table: TokenTable, budget: object, number: int = 1) -> PackedSlot:
         """One picture of so many in a request. Raises `InputError`, and `TimeoutError` where it takes too long."""
         until = time.perf_counter() + self.settings.look_seconds
         given_up = threading.Event()
@@ -140,7 +140,7 @@ class Packer:
         finally:
             given_up.set()
 
-    def packed(self, address: str, question: str, table: TokenTable, budget: Any, number: int = 1) -> PackedSlot:
+    def packed(self, address: str, question: str, table: TokenTable, budget: object, number: int = 1) -> PackedSlot:
         """The same, in this thread."""
         started, settings = time.perf_counter(), self.settings
         data = picture_bytes(address, settings.limits, settings.media)

@@ -78,7 +78,7 @@ def objects(value: Any) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def texts_in(content: Any, kinds: Sequence[str]) -> str:
+def texts_in(content: object, kinds: Sequence[str]) -> str:
     """The texts of a message's content, joined."""
     if isinstance(content, str):
         return content
@@ -89,12 +89,12 @@ def texts_in(content: Any, kinds: Sequence[str]) -> str:
 
 
 def walk(
-    messages: Any, address: Callable[[Mapping[str, Any]], tuple[str, str | None] | None], kinds: Sequence[str]
+    messages: object, address: Callable[[Mapping[str, object]], tuple[str, str | None] | None], kinds: Sequence[str]
 ) -> Found:
     """Messages whose content is a list of parts. address: of a part that is a picture, with its detail."""
     found = Found()
 
-    def look_into(content: Any, beside: str, depth: int) -> None:
+    def look_into(content: object, beside: str, depth: int) -> None:
         if not isinstance(content, list) or depth > DEEPEST:
             return
         found.lists.append(content)
@@ -119,7 +119,7 @@ def walk(
 # ---- OpenAI ----------------------------------------------------------------------------------------------------------
 
 
-def chat_picture(part: Mapping[str, Any]) -> tuple[str, str | None] | None:
+def chat_picture(part: Mapping[str, object]) -> tuple[str, str | None] | None:
     held = part.get("image_url")
     url = held.get("url") if isinstance(held, dict) else held
     if part.get("type") != "image_url" or not isinstance(url, str):
@@ -133,7 +133,7 @@ def chat_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> li
     return [*([{"type": "text", "text": text}] if text else []), *shown]
 
 
-def chat_answers(body: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+def chat_answers(body: Mapping[str, object]) -> Iterator[tuple[Any, Any]]:
     for choice in objects(body.get("choices")):
         message = choice.get("message")
         if isinstance(message, dict) and isinstance(message.get("content"), str):
@@ -150,7 +150,7 @@ def responses_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) 
     return [*([{"type": "input_text", "text": text}] if text else []), *shown]
 
 
-def parts_answers(body: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+def parts_answers(body: Mapping[str, object]) -> Iterator[tuple[Any, Any]]:
     """Texts in `content`, as Anthropic answers, or in `output[].content`, as OpenAI's responses do."""
     for holder in (body, *objects(body.get("output"))):
         for part in objects(holder.get("content")):
@@ -161,7 +161,7 @@ def parts_answers(body: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
 # ---- Anthropic -------------------------------------------------------------------------------------------------------
 
 
-def messages_picture(part: Mapping[str, Any]) -> tuple[str, str | None] | None:
+def messages_picture(part: Mapping[str, object]) -> tuple[str, str | None] | None:
     source = part.get("source")
     if part.get("type") != "image" or not isinstance(source, dict):
         return None
@@ -184,7 +184,7 @@ def messages_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -
 # ---- Ollama ----------------------------------------------------------------------------------------------------------
 
 
-def ollama_find(body: dict[str, Any]) -> Found:
+def ollama_find(body: Mapping[str, object]) -> Found:
     found = Found()
     for message in objects(body.get("messages")):
         content = message.get("content")
@@ -201,11 +201,11 @@ def ollama_find(body: dict[str, Any]) -> Found:
     return found
 
 
-def ollama_made(part: Any, pictures: Sequence[tuple[bytes, str]], text: str) -> list[Any]:
+def ollama_made(part: object, pictures: Sequence[tuple[bytes, str]], text: str) -> list[Any]:
     return [base64.b64encode(data).decode() for data, _ in pictures]
 
 
-def ollama_answers(body: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+def ollama_answers(body: Mapping[str, object]) -> Iterator[tuple[Any, Any]]:
     message = body.get("message")
     if isinstance(message, dict) and isinstance(message.get("content"), str):
         yield message, "content"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ...core.errors import InputError
 from ...pictures.document import Document
 from .limits import Limits
 
 
-def check_documents(own: Mapping[str, Any], views: Sequence[Any], limits: Limits) -> None:
+def check_documents(own: Mapping[str, object], views: Sequence[object], limits: Limits) -> None:
     """What a request may say of documents, and how many pages they may have."""
     for name in ("words", "allocation", "readings"):
         if own.get(name) is not None:
@@ -20,7 +19,7 @@ def check_documents(own: Mapping[str, Any], views: Sequence[Any], limits: Limits
         raise InputError(f"the documents have {pages} pages; {limits.pages} are answered about at a time")
 
 
-def file_data(given: Mapping[str, Any]) -> str:
+def file_data(given: Mapping[str, object]) -> str:
     """The data of a file part, as OpenAI's clients send it: file_data, a data: URL or plain base64."""
     if given.get("file_data") is None:
         raise InputError("a file must be sent with its file_data, as a data: URL; no files are kept here")

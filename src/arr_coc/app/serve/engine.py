@@ -295,7 +295,7 @@ class Engine(threading.Thread):
                 elif row.open:  # words are out that cannot be taken back
                     row.job.tell(RuntimeError("the answer broke off"))
 
-    def _attempt(self, job: ServeJob, work: Callable[[ServeJob], Any]) -> Any:
+    def _attempt(self, job: ServeJob, work: Callable[[ServeJob], object]) -> Any:
         """What goes wrong with one job is told to that one."""
         try:
             return work(job)

@@ -59,7 +59,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
 
     info: FoveatedInfo
 
-    def get_dummy_inputs(self, *args: Any, **kwargs: Any) -> Any:
+    def get_dummy_inputs(self, *args: object, **kwargs: object) -> Any:
         """The memory is profiled with pictures at `max_budget`, or whole."""
         inputs = super().get_dummy_inputs(*args, **kwargs)
         return replace(inputs, hf_processor_mm_kwargs={KEY: self.info.server.largest})
@@ -102,7 +102,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         names = [name for name, number in zip(given["image"], parts, strict=True) for _ in range(number)]
         return {"mm_uuid_items": {**given, "image": names}}
 
-    def _grid(self, size: tuple[int, int], kwargs: Mapping[str, Any]) -> VisualGrid:
+    def _grid(self, size: tuple[int, int], kwargs: Mapping[str, object]) -> VisualGrid:
         """The level-0 tokens of a picture of a size, as the stock processor resizes it."""
         vision = self.info.get_hf_config().vision_config
         cell = vision.spatial_merge_size * vision.patch_size
@@ -207,7 +207,9 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
             fields["detail"] = Field.batched("image", keep_on_cpu=True)
         return fields
 
-    def _get_prompt_updates(self, mm_items: Any, hf_processor_mm_kwargs: Mapping[str, Any], out_mm_kwargs: Any) -> Any:
+    def _get_prompt_updates(
+        self, mm_items: object, hf_processor_mm_kwargs: Mapping[str, object], out_mm_kwargs: Any
+    ) -> Any:
         """One placeholder for each leaf; the scheduler and the memory follow from their number."""
         updates = super()._get_prompt_updates(mm_items, stock(hf_processor_mm_kwargs), out_mm_kwargs)
         pictures = out_mm_kwargs.get("image", [])

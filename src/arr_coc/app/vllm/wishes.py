@@ -143,14 +143,14 @@ class VllmServer:
         return made
 
     @staticmethod
-    def in_parts(wish: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def in_parts(wish: Mapping[str, object]) -> list[dict[str, Any]]:
         """A wish as those of the items that show its picture: one, or its overview and then its detail."""
         if wish.get("order") != OVERVIEW_FIRST or any(name in wish for name in DECIDED):
             return [dict(wish)]
         first = {name: value for name, value in wish.items() if name in OF_OVERVIEW}
         return [{**first, PART: OVERVIEW}, {**wish, PART: DETAIL}]
 
-    def _wish(self, own: dict[str, Any], question: str) -> dict[str, Any]:
+    def _wish(self, own: Mapping[str, object], question: str) -> dict[str, Any]:
         default = dict(self.default)
         # A request answers "how many" in its own unit, and one that has decided needs no answer.
         for names in (AMOUNT, DECIDED):
@@ -270,7 +270,7 @@ class VllmServer:
             )
         return leaves
 
-    def _laid(self, wish: Mapping[str, Any], plan: WishPlan, grid: VisualGrid) -> tuple[np.ndarray, int]:
+    def _laid(self, wish: Mapping[str, object], plan: WishPlan, grid: VisualGrid) -> tuple[np.ndarray, int]:
         """Leaves by relevance, and how many of them are the overview that no question changes. Where all of a picture
         is seen that is all but the last, because every item of a prompt needs a token."""
         request, budget = self.request(wish), min(plan.budget, grid.tokens)
@@ -314,7 +314,7 @@ def _no_coarser(leaves: np.ndarray, grid: VisualGrid) -> np.ndarray:
     return leaves
 
 
-def _mapping(given: Any) -> dict[str, Any]:
+def _mapping(given: object) -> dict[str, Any]:
     if given is not None and not isinstance(given, Mapping):
         raise InputError(f"arr_coc must be an object, or a list of one for each picture, got {shown(given)}")
     return {name: value for name, value in (given or {}).items() if value is not None}

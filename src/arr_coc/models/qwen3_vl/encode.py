@@ -98,7 +98,7 @@ def dense_attention(
     *,
     segments: int = 1,
     scaling: float | None = None,
-    **_: Any,
+    **_: object,
 ) -> tuple[Tensor, None]:
     """Attention inside each of `segments` equal parts of a packed row. query: (1, heads, S·N, head size)."""
     heads, length, size = query.shape[1:]
@@ -244,7 +244,7 @@ class LanguageWalk:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **attention: Any) -> VisualTokens:
+def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **attention: object) -> VisualTokens:
     """Run the vision tower on mixed-resolution patches with their true positions.
 
     patches: (M·merge², C·T·P·P) from `gather_leaf_patches`, leaves in the order of the batch. Pictures and their parts
@@ -399,7 +399,7 @@ def run_language_model(
     attention_mask: Tensor | None = None,
     *,
     placeholder: int | None = None,
-    **arguments: Any,
+    **arguments: object,
 ) -> Any:
     """The language model on a prompt with one placeholder per visual token. input_ids: (B, L). Returns its output.
 

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any
 
 
-def load_processor(name: str | PathLike[str], **options: Any) -> Any:
+def load_processor(name: str | PathLike[str], **options: object) -> Any:
     """The processor of a model on the hub or in a folder.
 
     The stock class wants a video processor, which needs torchvision; where that is missing, the same class is built
@@ -26,7 +26,7 @@ def load_processor(name: str | PathLike[str], **options: Any) -> Any:
     return picture_processor(AutoImageProcessor.from_pretrained(name, **options), tokenizer, tokenizer.chat_template)
 
 
-def picture_processor(pictures: Any, tokenizer: Any, template: Any) -> Any:
+def picture_processor(pictures: object, tokenizer: object, template: object) -> Any:
     """The stock processor of an image processor and a tokenizer, without one for videos."""
     made = _picture_class()
     return made(image_processor=pictures, tokenizer=tokenizer, video_processor=None, chat_template=template)
@@ -38,7 +38,7 @@ def _picture_class() -> Any:
     from transformers import Qwen3VLProcessor
 
     class PictureProcessor(Qwen3VLProcessor):
-        def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
+        def check_argument_for_proper_class(self, argument_name: str, argument: object) -> Any:
             # The stock check looks the video processor's class up in a table that torchvision would have filled.
             if argument_name == "video_processor":
                 return type(argument)
