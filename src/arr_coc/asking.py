@@ -145,7 +145,7 @@ def _ask_document(
 ) -> Answer:
     """All pages of one prompt, or where `mini` is asked, page by page and without torch where that will do."""
     if not (isinstance(model, str) and model == MINI):
-        eye: Any = model if hasattr(model, "set_image") else copy(_loaded(str(model), device))
+        eye = model if hasattr(model, "set_image") else copy(_loaded(str(model), device))
         return eye.set_image(document).ask(query, *amount, relevance=relevance, **how)
     scorer = scorer_beside(part_folder(MINI))
     offers = PageOffers(device=device, scorer=None if scorer is None else ScorerRelevance(scorer))
@@ -153,7 +153,7 @@ def _ask_document(
     def asker(picture: Any, words: Any, tokens: int, known: Any) -> Answer:
         size, strategy = picture.pixels.shape[:2], how["strategy"]
         quick = can_be_quick(model, device, size, tokens, strategy=strategy)
-        reader: Any = quick_eye() if quick else copy(_loaded(str(model), device))
+        reader = quick_eye() if quick else copy(_loaded(str(model), device))
         return reader.set_image(picture).ask(query, tokens, relevance=known, words=words, **how)
 
     laid = {name: how[name] for name in ("levels", "seed") if how[name] is not None}

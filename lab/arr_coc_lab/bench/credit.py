@@ -69,7 +69,7 @@ def training_of(plan: CreditOptions, rule: str) -> ScorerOptions:
     """One rule's training; only what it learns by differs."""
     seconds = 1e9 if plan.steps else plan.seconds
     same = ("steps", "seed", "device", "batch", "size", "keeps", "learning_rate", "reward", "net", "width")
-    given: dict[str, Any] = {name: getattr(plan, name) for name in same}
+    given = {name: getattr(plan, name) for name in same}
     given |= {"folder": plan.out / rule, "out": plan.out / rule, "seconds": seconds, "total": seconds}
     given |= {"source": "boxes", "credit": "derivative"} if rule == "boxes" else {"source": "outcomes", "credit": rule}
     given |= {"curriculum": False, "probe": 0, "evaluate": 0, "replays": 3, "small_until": 0.3, "checkpoint_every": 1e9}
@@ -163,8 +163,8 @@ def table_of(plan: CreditOptions, read: dict[str, Any], records: dict[str, dict[
 def compare(plan: CreditOptions) -> tuple[Table, dict[str, Any]]:
     """Train what is not trained yet and read: the table, and the plan and answers that stand beside it in the JSON."""
     device = Devices(plan.device).device
-    records: dict[str, dict[str, Any]] = {}
-    scorers: dict[str, Any] = {}
+    records: dict[str, dict[str, object]] = {}
+    scorers: dict[str, object] = {}
     for rule in plan.rules:
         records[rule] = train(ScorerTraining, training_of(plan, rule)).done
         scorers[rule] = load_scorer(plan.out / rule / "scorer", str(device)).eval()

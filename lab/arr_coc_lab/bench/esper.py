@@ -135,7 +135,7 @@ def tune_and_train(models: EsperModels, options: EsperOptions, folder: Path, ben
         number = min(options.tune, 48) if options.quick else options.tune
         tune(models, number, bench.timed, until(options.seconds), chosen)
     if options.train:
-        record: dict[str, Any] = {}
+        record: dict[str, object] = {}
 
         def trained(policy: TemperingPolicy, curve: list[float]) -> None:
             policy.save_pretrained(folder)
@@ -180,7 +180,7 @@ def tune(
     """
     scenes = hard_scenes(number, VALIDATION_SEED, "validation", models.device)
     sheet = QuestionSheet.of(models, scenes, scorer_maps(models, BLUR_SEED + 1))
-    tried: list[dict[str, Any]] = []
+    tried: list[dict[str, object]] = []
     best = chosen = EsperSettings()
     most = (-1.0, 0.0)
     for group in [[{}], *tuning_grid()]:

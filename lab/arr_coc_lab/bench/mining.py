@@ -45,7 +45,7 @@ class MinedCase:
         return bool(self.right), 1.0 if self.seen is None else self.seen, -self.uncertainty
 
     def to_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"line": self.record.line, "query": self.record.query, "answer": self.record.answer}
+        told: dict[str, object] = {"line": self.record.line, "query": self.record.query, "answer": self.record.answer}
         told |= {} if self.seen is None else {"seen": round(self.seen, 4)}
         if self.said is not None:
             told |= {"said": self.said, "right": self.right, "uncertainty": round(self.uncertainty, 4)}

@@ -155,7 +155,7 @@ def measure_pages(
     seed: int = 1,
     cells: Sequence[Cell] = CELLS,
     advance: Callable[[int, Callable[[], Mapping[str, object]]], None] = lambda done, so_far: None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What `document` makes of all batches. advance: called after each batch with its questions, and with what makes
     the document of all that was read so far."""
     answers = CellAnswers()

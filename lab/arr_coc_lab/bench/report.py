@@ -122,7 +122,7 @@ def written(cell: TableCell) -> str:
     return _digits(cell) if isinstance(cell, float) else str(cell)
 
 
-def _plain(cell: TableCell) -> Any:
+def _plain(cell: TableCell) -> object:
     return cell.to_json() if isinstance(cell, Quantity) else cell
 
 

@@ -332,9 +332,9 @@ def clips_document(outcomes: ClipOutcomes, plan: ClipPlan, settings: TemporalSet
     }
 
 
-def _ahead(outcomes: ClipOutcomes, plan: ClipPlan) -> list[dict[str, Any]]:
+def _ahead(outcomes: ClipOutcomes, plan: ClipPlan) -> list[dict[str, object]]:
     """Temporal allocation against each other system at equal tokens, and at fewer tokens against frame by frame."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     pairs = [(1.0, other) for other in ("frame by frame", "uniform", "shuffled", "random", "one frame")]
     pairs.append((FEWER, "frame by frame"))
     for reading in plan.readings:
@@ -393,7 +393,7 @@ def measure_real_clips(
     clips: dict[str, list[Record]], settings: TemporalSettings, advance: Callable[[str], None] | None = None
 ) -> dict[str, Any]:
     """By clip: coverage of each system in each frame, similarity of neighbours, cuts found (there are none)."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, records in clips.items():
         if advance is not None:
             advance(name)

@@ -194,7 +194,7 @@ def measure(options: VqaOptions, run: BenchRun) -> Report:
     def questions() -> Iterator[Question]:
         return questions_of(options.data, options.limit, options.seed)
 
-    settings: dict[str, Any] = {"task": options.task, "model": options.model, "relevance": options.relevance}
+    settings: dict[str, object] = {"task": options.task, "model": options.model, "relevance": options.relevance}
     settings |= {"strategy": options.strategy, "prompt": prompt, "data": options.data, "seed": options.seed}
     eye = eye_of(options.model, options.device, options.relevance)
     number = sum(1 for _ in questions())  # and what cannot be read is refused before anything is written
@@ -441,7 +441,7 @@ def measure_vqa(
 
 def asked_of(
     eye: Eye, question: Question, conditions: Sequence[Condition], style: AskingStyle
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """One row for each condition. A picture that cannot be used is one for all, without a score."""
     try:
         eye.set_image(question.image)

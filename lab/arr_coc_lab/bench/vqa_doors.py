@@ -98,7 +98,7 @@ def asked_at(
     prompt: str,
     table: TokenTable,
     options: VqaOptions,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """One row for each condition."""
     picture = load_picture(question.image)
     full = table.tokens(picture.size)

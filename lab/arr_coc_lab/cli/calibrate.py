@@ -85,7 +85,7 @@ def command(options: CalibrateCommand) -> None:
     check_device(options.device)
     eye = reader_of(options.model, options.device, only)
     name = (getattr(eye.model.config, "_name_or_path", "") or options.model) if hasattr(eye, "model") else options.model
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     if only != "grip":
         found = calibrate_glance(eye, name, options, shape)
     if only != "glance":

@@ -260,7 +260,7 @@ def orthogonalise(gradients: Tensor, coefficients: tuple[float, float, float], s
     return matrices.mT if tall else matrices
 
 
-def make_optimizers(model: nn.Module, heads: nn.Module, rate: float, device: torch.device) -> list[Any]:
+def make_optimizers(model: nn.Module, heads: nn.Module, rate: float, device: torch.device) -> list[object]:
     """Muon for the matrices of the blocks, AdamW for everything else."""
     matrices = [
         value

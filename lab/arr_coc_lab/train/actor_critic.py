@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -196,7 +196,7 @@ def look_through(
     seen = Passes(stacked("outcome"), stacked("log_likelihood"), stacked("confidence"), tokens, tree.full)
     rows, cols = tree.rows, tree.cols
     fine = [fine_cells(each.flatten(0, 1), rows, cols).unflatten(0, each.shape[:2]) for each in leaves]
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     if plan.depth:
         found["depth"] = torch.stack([depth_cost(relevance, each) for each in leaves], -1)
     if plan.stakes:

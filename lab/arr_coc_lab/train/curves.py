@@ -235,7 +235,7 @@ class TensorBoard:
 class WeightsAndBiases:
     def __init__(self, folder: Path, title: str, options: Mapping[str, Any]) -> None:
         try:
-            wandb: Any = import_module("wandb")
+            wandb = import_module("wandb")
         except ImportError as error:
             raise InputError("--log wandb needs it: pip install wandb") from error
         folder.mkdir(parents=True, exist_ok=True)

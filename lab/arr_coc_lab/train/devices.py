@@ -54,7 +54,7 @@ class Devices:
         module = module.to(self.device)
         return self.accelerator.prepare(module, *optimizers) if self.accelerator else (module, *optimizers)
 
-    def unwrap(self, module: nn.Module) -> Any:
+    def unwrap(self, module: nn.Module) -> object:
         """The module as it was before `prepare`: what is saved and what is used."""
         return self.accelerator.unwrap_model(module) if self.accelerator else module
 
@@ -90,7 +90,7 @@ class Devices:
         from accelerate.utils import broadcast
 
         # float64 would not travel on every accelerator; seconds of a run fit float32.
-        told: Any = broadcast(torch.tensor([value], dtype=torch.float32, device=self.device))
+        told = broadcast(torch.tensor([value], dtype=torch.float32, device=self.device))
         return float(told[0])
 
     def wait(self) -> None:

@@ -132,7 +132,7 @@ def file_of(path: str | Path) -> Path:
     return path
 
 
-def judged_entries(several: Iterable[tuple[int, object]]) -> list[tuple[int, Any]]:
+def judged_entries(several: Iterable[tuple[int, object]]) -> list[tuple[int, object]]:
     """Judgements (`feedback`), each a line of its own, joined to the records that they judge; the last one counts."""
     records: list[tuple[int, Any]] = []
     places: dict[str, int] = {}
@@ -209,7 +209,7 @@ def _frame(value: object) -> float:
     return float(value or 0)
 
 
-def _words(value: object, folder: Path) -> Any:
+def _words(value: object, folder: Path) -> object:
     return folder / value if isinstance(value, str) else value
 
 
@@ -367,7 +367,7 @@ def write_records(path: Path, records: Iterable[OwnRecord]) -> None:
             image = path.parent / "img" / f"{record.picture[:16]}.png"
             with replacing(image) as temporary:
                 Image.fromarray(load_picture(record.image).pixels).save(temporary)
-        entry: dict[str, Any] = {"source": record.source, "image": str(Path(image).resolve()), "query": record.query}
+        entry: dict[str, object] = {"source": record.source, "image": str(Path(image).resolve()), "query": record.query}
         entry |= {"answer": record.answer, "boxes": record.boxes.round(5).tolist()}
         lines.append(json.dumps(entry, ensure_ascii=False) + "\n")
     write_text(path, "".join(lines))

@@ -145,7 +145,7 @@ class Training(Generic[Own]):
         """What must hold while it trains: a thread that renders ahead, a way to attend."""
         return nullcontext()
 
-    def data_state(self) -> Any:
+    def data_state(self) -> object:
         """Plain values and tensors from which `load_data_state` finds the pictures that were made ahead."""
         return None
 

@@ -84,7 +84,7 @@ class HypothesesOptions(RunOptions):
         # Steps, where they are counted, are not cut short by the time.
         seconds = 1e9 if self.steps else self.seconds * PHASES[name]
         same = ("reader", "steps", "batch", "size", "learning_rate", "device", "checkpoint_every", "log")
-        given: dict[str, Any] = {one: getattr(self, one) for one in same}
+        given = {one: getattr(self, one) for one in same}
         given |= {"seconds": seconds, "total": seconds, "folder": self.folder / name, "source": "boxes"}
         given |= {"seed": self.seed + 1000 * list(PHASES).index(name), "say_every": 2.0, "probe": 0, "warm_up": 30}
         return ScorerOptions(**given | changes)
@@ -132,14 +132,14 @@ class PairTraining(Training[ScorerOptions]):
             self.done |= self.watch(at.step, self.done)
         return means
 
-    def data_state(self) -> dict[str, Any]:
+    def data_state(self) -> dict[str, object]:
         return self.sources.state()
 
     def load_data_state(self, state: dict[str, Any]) -> None:
         self.sources.load_state(state)
 
 
-def train_pair(options: ScorerOptions, modules: dict[str, nn.Module], losses: Losses, watch: object = None) -> Any:
+def train_pair(options: ScorerOptions, modules: dict[str, nn.Module], losses: Losses, watch: object = None) -> object:
     """The trained modules and the record of their phase; goes on where a checkpoint stands."""
     training = train(partial(PairTraining, modules=modules, losses=losses, watch=watch), options, ships=False)
     return training.modules, training.done
@@ -320,7 +320,7 @@ def run(plan: HypothesesOptions) -> dict[str, Any]:
 def _run(plan: HypothesesOptions, device: torch.device) -> dict[str, Any]:
     out, shipped = plan.target, Scorer.from_pretrained(plan.scorer).to(device)
     check_begun(plan.folder, plan.reader, plan.scorer)
-    phases: dict[str, Any] = {}
+    phases: dict[str, object] = {}
     parts, phases["boxes"] = train_boxes(plan, shipped.config)
     pair, phases["stakes"] = train_stakes(plan, parts["texture"])
     parts |= pair
@@ -332,7 +332,12 @@ def _run(plan: HypothesesOptions, device: torch.device) -> dict[str, Any]:
     each = max(1, plan.chosen_on // len(FAMILIES))
     chosen_on = join([batch for _, batch in family_batches(each, plan.size, 3, "validation", device=device)])
     tree = tree_of(plan.size)
-    record: dict[str, Any] = {"plan": plain(plan), "device": str(device), "torch": torch.__version__, "phases": phases}
+    record: dict[str, object] = {
+        "plan": plain(plan),
+        "device": str(device),
+        "torch": torch.__version__,
+        "phases": phases,
+    }
     record["powers"] = rivals.choose_powers(chosen_on, tree, max(tree.floor, round(tree.full / 4)))
     record["odds"] = sorted(rivals.odds)
     out.mkdir(parents=True, exist_ok=True)

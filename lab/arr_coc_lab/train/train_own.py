@@ -247,7 +247,7 @@ class OwnTraining(Training[OwnOptions]):
             torch._foreach_lerp_(list(self.mean.parameters()), list(self.scorer.parameters()), weight)
         return norm
 
-    def data_state(self) -> Any:
+    def data_state(self) -> object:
         return None if self.creditor is None else self.creditor.state()
 
     def load_data_state(self, state: Any) -> None:

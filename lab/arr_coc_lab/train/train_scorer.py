@@ -173,7 +173,7 @@ class ScorerTraining(Training[ScorerOptions]):
         self.config = config or ScorerConfig(width=options.width)
         self.scorer: Any = new_scorer(options.net, self.config).to(self.device)
         rate = options.learning_rate
-        optimizers: list[Any] = (
+        optimizers = (
             [torch.optim.AdamW(self.scorer.parameters(), lr=rate, weight_decay=0.01, betas=(0.9, 0.98))]
             if options.net == "small"
             else make_optimizers(self.scorer, rate, self.device.type == "cuda")
@@ -339,12 +339,12 @@ class ScorerTraining(Training[ScorerOptions]):
         if self.probe is None:
             return None
         most = self.options.readings_at_once
-        values: dict[str, Any] = {"probe keep": self.probe.keep, "probe number": len(self.probe.batch)}
+        values: dict[str, object] = {"probe keep": self.probe.keep, "probe number": len(self.probe.batch)}
         if at.step == 0:
             values["probe random"] = self.probe.accuracy(self.reader, None, most)
         return {**values, "probe right": self.probe.accuracy(self.reader, self.scorer, most)}
 
-    def data_state(self) -> dict[str, Any]:
+    def data_state(self) -> dict[str, object]:
         # Every process keeps the slices of its own; the file has room for one, and the others begin anew.
         alone = self.devices.processes == 1
         return {"sources": self.sources.state(), "replay": self.replay.state() if alone else []}

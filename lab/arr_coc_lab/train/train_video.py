@@ -98,7 +98,7 @@ class VideoTraining(Training[VideoOptions]):
         if at.step == 0 and self.options.evaluate:
             self.done["before"] = self.evaluate()
 
-    def evaluate(self) -> Any:
+    def evaluate(self) -> object:
         raise NotImplementedError
 
     def write(self, **more: object) -> None:
@@ -189,7 +189,7 @@ class TemporalTraining(VideoTraining):
             self.done["own_before"] = self.own_loss()
         super().judge(at)
 
-    def evaluate(self) -> dict[str, Any]:
+    def evaluate(self) -> dict[str, object]:
         return judge_temporal(self.mini, self.scorer, self.temporal, self.options, self.device)
 
     def export(self) -> None:
@@ -282,7 +282,7 @@ class ReaderTraining(VideoTraining):
         shares = {"right": right.float().mean(), "still right": still_right.float().mean()}
         return {"video": video, "still": still, **shares}
 
-    def data_state(self) -> dict[str, Any]:
+    def data_state(self) -> dict[str, object]:
         return {"clips": self.clips.state(), "stills": self.stills.state(), "read": self.read}
 
     def load_data_state(self, state: dict[str, Any]) -> None:

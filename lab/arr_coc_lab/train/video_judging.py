@@ -113,7 +113,7 @@ def changes(before: Rights, after: Rights) -> dict[str, dict[str, float]]:
 @torch.inference_mode()
 def judge_temporal(
     mini: object | None, scorer: Scorer, temporal: TemporalBlend, plan: VideoOptions, device: torch.device
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Settings on validation clips: which cuts are found, and by the source of the maps what carrying them is worth."""
     temporal.eval()
     counts = torch.zeros(4, dtype=torch.int64)

@@ -85,7 +85,7 @@ def check_scale(scale: object) -> float | str | None:
     return float(scale)
 
 
-def scale_of(scale: object, magnify: object) -> Any:
+def scale_of(scale: object, magnify: object) -> object:
     """One scale of the two names that it has; or one clear line where both were given."""
     if scale is not None and magnify is not None:
         raise InputError(

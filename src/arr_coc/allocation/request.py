@@ -30,21 +30,21 @@ if TYPE_CHECKING:
         order: str | None
         reading: Any
         criterion: str
-        fovea: Any
+        fovea: object
         confident: float
         most: int
         least: int
         level: int
         permuted: Any
-        edges: Any
+        edges: object
         boxes: Any
         curve: str
         steepness: float
         keeps: Sequence[int]
         clusters: Any
-        labels: Any
+        labels: object
         saliency: Any
-        parents: Any
+        parents: object
         gaze: Any
 
     class StrategyOptions(AnyOptions, closed=True):

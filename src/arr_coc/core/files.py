@@ -65,7 +65,7 @@ def locked_folder(folder: str | os.PathLike[str], who: str) -> Generator[None]:
     if find_spec("fcntl") is None:
         yield
         return
-    fcntl: Any = import_module("fcntl")
+    fcntl = import_module("fcntl")
     place = os.open(folder, os.O_RDONLY)
     try:
         try:

@@ -304,7 +304,7 @@ class Allocation:
         Returns:
             A JSON-ready dictionary. Optional keys appear only where they differ from their defaults.
         """
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "schema": BELOW_ZERO if self.finest else SCHEMA,
             "strategy": self.strategy,
             "budget": int(self.budget),

@@ -178,7 +178,7 @@ def check_turns(turns: Sequence[Turn]) -> str:
     return turns[-1].text
 
 
-def words_of(views: Sequence[View], given: object) -> Any:
+def words_of(views: Sequence[View], given: object) -> object:
     """The words of one picture, or a list for several; None where there are none. given: instead of those that came
     with the pictures; for several pictures, one entry (or None) for each."""
     several = [given] * len(views) if given is None or len(views) == 1 else given

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def seen_from(
     engine: StockEngine, turns: Sequence[Turn], inputs: Mapping[str, object], plan: PromptPlan, settings: Settings
-) -> tuple[list[Turn], dict[str, Any], PromptPlan] | None:
+) -> tuple[list[Turn], dict[str, object], PromptPlan] | None:
     """The turns, inputs and plan of a prompt whose pictures are seen from the distance that suits them; None where all
     of them are seen as they are given."""
     views = [view for turn in turns for view in turn.views]

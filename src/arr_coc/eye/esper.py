@@ -454,7 +454,7 @@ class Pictured:
     def of(cls, eye: Eye, picture: Picture) -> Pictured:
         found = processed(eye.processor.image_processor, picture)
         inputs = {name: value.to(eye.model.device) for name, value in found.items() if hasattr(value, "to")}
-        backbone: Any = eye.backbone
+        backbone = eye.backbone
         ((_, normalised),) = backbone.normalised_pixels(eye.model, inputs).values()
         (pixels,) = backbone.pixels(eye.model, eye.processor, inputs)
         vision = eye.model.config.vision_config
@@ -497,7 +497,7 @@ class Pictured:
         return self.pyramids[levels]
 
 
-def relevance_source(eye: Eye, relevance: Any) -> Any:
+def relevance_source(eye: Eye, relevance: Any) -> object:
     """What `relevance=` stands for in passes: a function of (picture, question)."""
     # The model's own attention joins from the second pass on.
     offered = Scene(lambda: None, scorer=eye.scorer, fallback="detail")

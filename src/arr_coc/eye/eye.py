@@ -184,7 +184,7 @@ class Eye:
         made.__dict__.update(self.__dict__)
         return made
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """All but the thread, which belongs to this process."""
         return {name: value for name, value in self.__dict__.items() if name != "_thread"}
 

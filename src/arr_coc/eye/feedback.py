@@ -101,7 +101,7 @@ class Feedback:
         name = record or self.last or (known[-1] if known else "")
         if name not in known:
             raise InputError(f"{self.path} holds no record {name!r}" + (f"; the last is {known[-1]}" if known else ""))
-        entry: dict[str, Any] = {"judges": name, "judged": judged}
+        entry: dict[str, object] = {"judges": name, "judged": judged}
         entry |= {"boxes": given.tolist()} if len(given) else {}
         self._append(entry | ({"right_answer": answer} if answer else {}))
 
@@ -171,7 +171,7 @@ def seen_boxes(allocation: Allocation) -> list[list[float]]:
     return np.round(np.stack([left, top, left + width, top + height], 1) / scale, 5).tolist()
 
 
-def entries_of(path: Path) -> list[dict[str, Any]]:
+def entries_of(path: Path) -> list[dict[str, object]]:
     """Every line that can be read."""
     return list(_entries(path.read_bytes())) if os.path.isfile(path) else []
 

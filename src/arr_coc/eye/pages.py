@@ -90,7 +90,7 @@ def open_pages(
     opened, queue = [], list(zip(parts, documents, strict=True))
     start = 0
     for turn in turns:
-        shown: list[Any] = []
+        shown: list[object] = []
         for part in turn.parts:
             if isinstance(part, str):
                 shown.append(part)
@@ -124,7 +124,7 @@ def as_document(part: object) -> Document:
     return Document.of(picture)
 
 
-def for_pages(relevance: object) -> Any:
+def for_pages(relevance: object) -> object:
     """What may be asked before a model has seen anything: not the model itself."""
     if isinstance(relevance, str) and relevance != "auto" and "model" in find_source(relevance).needs:
         return "auto"

@@ -109,7 +109,7 @@ class StockEngine:
             raise InputError(f"cannot load {name!r} as a {place} of a vision-language model: {reason}") from error
         return cls(model.to(device).eval(), processor, name=name, **options)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """All but the graphs, which belong to this process and its device."""
         return {name: value for name, value in self.__dict__.items() if name != "graphs"}
 
@@ -433,7 +433,7 @@ def adapted_model(folder: Path) -> str:
 def with_adapters(model: object, folder: Path) -> Any:
     """The model with the adapters of a folder merged into its weights."""
     try:
-        peft: Any = import_module("peft")
+        peft = import_module("peft")
     except ImportError as error:
         raise InputError(f"{folder} holds adapters, which need peft: pip install 'arr-coc[lora]'") from error
     try:

@@ -132,7 +132,7 @@ class CachedPrompt:
         return positions + rope
 
     def inputs(self) -> dict[str, Any]:
-        result: dict[str, Any] = {"input_ids": self.ids, "attention_mask": self.mask}
+        result: dict[str, object] = {"input_ids": self.ids, "attention_mask": self.mask}
         return result if self.positions is None else {**result, "position_ids": self.positions}
 
 
@@ -145,7 +145,7 @@ def show_long_prompt(kwargs: dict[str, Any], prompt: CachedPrompt) -> None:
     allowed = kwargs.get("prefix_allowed_tokens_fn")
     if allowed is not None:
 
-        def with_long(row: int, ids: Tensor) -> Any:
+        def with_long(row: int, ids: Tensor) -> object:
             return allowed(row, torch.cat([prompt.long[row].to(ids.device), ids[prompt.length :]]))
 
         kwargs["prefix_allowed_tokens_fn"] = with_long
@@ -195,9 +195,9 @@ class Attachment:
         self.settings = settings
         self.last: list[Allocation] = []
         self.notes: tuple[str, ...] = ()
-        self._prompts: weakref.WeakKeyDictionary[Any, CachedPrompt] = weakref.WeakKeyDictionary()
+        self._prompts: weakref.WeakKeyDictionary[object, CachedPrompt] = weakref.WeakKeyDictionary()
         self.around: tuple[str, ...] = ()
-        self._hooks: list[Any] = []
+        self._hooks: list[object] = []
         self._earlier_generate: Any = None
 
     # ---------------------------------------------------------------- what a user may call
@@ -241,7 +241,7 @@ class Attachment:
         if getattr(self.model, NAME, None) is self:
             detach(self.model)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_prompts": {}}  # caches are not copied with a model
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
@@ -253,7 +253,7 @@ class Attachment:
 
         The returned sequences begin with the prompt as it was given, so trimming by its length works as ever.
         """
-        stock: Any = self._earlier_generate or functools.partial(_class_generate(self.model), self.model)
+        stock = self._earlier_generate or functools.partial(_class_generate(self.model), self.model)
         kwargs = {**dict(zip(_parameters(_class_generate(self.model)), args, strict=False)), **kwargs}
         refuse_elsewhere(kwargs)
         if kwargs.get("input_ids") is None and kwargs.get("inputs") is not None:
@@ -566,5 +566,5 @@ class _PromptStreamer:
     def end(self) -> None:
         self.streamer.end()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.streamer, name)

@@ -72,7 +72,7 @@ def find_questions(backbone: Backbone, processor: ProcessorMixin, inputs: Inputs
 
 def with_questions(
     backbone: Backbone, processor: ProcessorMixin, inputs: Inputs, queries: Sequence[str], image: int
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     """The prompts with these questions in the place of their last user turns' words; as they are where they ask them.
 
     For a glance: `query=` may name what to look for while the chat asks something else. image: the token of visual

@@ -246,7 +246,7 @@ def whole_page(page: PackPage, number: int, table: TokenTable) -> PackedPicture:
 
 def pack_page(
     page: PackPage, number: int, query: str, budget: int, style: PackStyle
-) -> tuple[list[PackedPicture], str, dict[str, Any], tuple[str, ...]]:
+) -> tuple[list[PackedPicture], str, dict[str, object], tuple[str, ...]]:
     """Pictures, layout, what is left out, notes."""
     table, sheet = style.table, PackSheet(page.picture.pixels, page.size, number)
     overview = table.fit(page.size, budget)
@@ -282,7 +282,7 @@ def pack_page(
 
 def only_overview(
     sheet: PackSheet, fitted: Fitted, table: TokenTable, notes: tuple[str, ...] = ()
-) -> tuple[list[PackedPicture], str, dict[str, Any], tuple[str, ...]]:
+) -> tuple[list[PackedPicture], str, dict[str, object], tuple[str, ...]]:
     part = PackPart((0, 0, *sheet.size), fitted.size)
     scale = round(fitted.size[0] / sheet.size[0], 4)
     left = {"area": 1.0, "relevance": 1.0, "reduced_to": scale}

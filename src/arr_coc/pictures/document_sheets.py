@@ -78,7 +78,7 @@ class PdfSheet:
 
 
 @contextmanager
-def open_once() -> Generator[Callable[[PdfFile], Any]]:
+def open_once() -> Generator[Callable[[PdfFile], object]]:
     """A function that opens each PDF once; they are closed at the end."""
     held: dict[Any, tuple[Any, Any]] = {}
 

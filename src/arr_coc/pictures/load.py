@@ -209,7 +209,7 @@ def _foreign(file: Any, label: str, max_pixels: int) -> Image.Image | None:
         return None
     package, kind = ("pillow_heif", "a HEIC") if heic else ("cairosvg", "an SVG")
     try:
-        library: Any = import_module(package)
+        library = import_module(package)
     except ImportError as error:
         raise InputError(f"{label} is {kind} picture; pip install 'arr-coc[formats]', or save it as PNG") from error
     data = data or file.read_bytes()

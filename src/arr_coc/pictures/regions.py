@@ -62,7 +62,7 @@ def _vips_size(file: Path) -> tuple[int, int]:
 
 
 def _vips_reduced(file: Path, longest_side: int) -> np.ndarray:
-    vips: Any = import_module("pyvips")
+    vips = import_module("pyvips")
     image = vips.Image.thumbnail(str(file), longest_side, height=longest_side, size="down", no_rotate=True)
     if image.hasalpha():
         image = image.flatten(background=[255, 255, 255])

@@ -199,7 +199,7 @@ _ADDED: dict[str, Source] = {}
 _PROVIDED: dict[str, Callable[..., Any]] = {}
 
 
-def provide(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def provide(name: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Decorator: the function of a source whose name and needs stand in the table above."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -211,7 +211,7 @@ def provide(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def relevance_source(
     name: str, *, needs: Iterable[str] = ("pixels",), summary: str = "", extra: str | None = None, **more: Any
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Make a function a source of relevance under a name, in this process.
 
     Args:

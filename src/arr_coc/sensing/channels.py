@@ -34,7 +34,7 @@ class ChannelInputs:
     """
 
     gaze: tuple[float, float] | None = None
-    previous: Any = None
+    previous: object = None
     text: str = "strokes"
     memory: Mapping[str, Any] = field(default_factory=dict)
 

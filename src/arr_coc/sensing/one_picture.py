@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -116,7 +115,7 @@ def _write_channels(
 
 
 @contextmanager
-def threads_for(values: int) -> Generator[Callable[..., Iterable[Any]]]:
+def threads_for(values: int) -> Generator[Callable[..., Iterable[object]]]:
     """A `map` that spreads its work over threads; the plain one where there is too little of it."""
     threads = thread_count()
     if threads < 2 or values < SMALL:

@@ -132,7 +132,7 @@ def write_clip(path: str | PathLike[str], frames: Iterable[np.ndarray], per_seco
     with replacing(path) as temporary:
         writer = av.open(str(temporary), "w", format="mp4")
         try:
-            stream: Any = None
+            stream: object = None
             for pixels in frames:
                 pixels = pixels[: pixels.shape[0] // 2 * 2, : pixels.shape[1] // 2 * 2]
                 if stream is None:

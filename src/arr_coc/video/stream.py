@@ -97,7 +97,7 @@ class StreamState:
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez(file, numbers=np.array(json.dumps(numbers)), **arrays)
 
-    def _plain(self) -> dict[str, Any]:
+    def _plain(self) -> dict[str, object]:
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("clusters", "size")}
 
     @classmethod

@@ -86,7 +86,7 @@ class PeerScene:
         self.asked = place < length[:, None]  # (B, T): the question's characters
         self.last = length + TURN_LENGTH - 1  # (B,): the token after which the answer begins
         self.prompt = place <= self.last[:, None]
-        self._made: dict[Hashable, Any] = {}
+        self._made: dict[Hashable, object] = {}
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -255,14 +255,14 @@ Watch = Callable[[int, Flow, Tensor, Tensor], None]
 
 def flow_attention(
     module: object, query: Tensor, key: Tensor, value: Tensor, *_: object, flow: Flow, **__: object
-) -> Any:
+) -> object:
     """`Flow.attend` as transformers calls it."""
     return flow.attend(module, query, key, value).transpose(1, 2), None
 
 
 def merging_attention(
     module: object, query: Tensor, key: Tensor, value: Tensor, *_: object, walk: Any, **__: object
-) -> Any:
+) -> object:
     """`MergingWalk.attend` as transformers calls it."""
     return walk.attend(query, key, value), None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
 
 import torch
 
@@ -36,7 +35,7 @@ ANIMALS = ("tiger", "elephant", "penguin", "giraffe", "flamingo", "bear")
 THINGS = (*SHAPES, *ANIMALS, "packet", "bars", "bar", "sign")
 
 
-def _frozen(values: object) -> Any:
+def _frozen(values: object) -> object:
     return tuple(map(_frozen, values)) if isinstance(values, list | tuple) else values
 
 

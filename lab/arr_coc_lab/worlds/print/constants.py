@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ def constant(values: Sequence[object] | float, device: torch.device, dtype: torc
     return _constant(_frozen(values), device, dtype)
 
 
-def _frozen(values: object) -> Any:
+def _frozen(values: object) -> object:
     return tuple(map(_frozen, values)) if isinstance(values, list | tuple) else values
 
 

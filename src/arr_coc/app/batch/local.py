@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...core.errors import InputError
 from .looker import COLUMNS, Columns, Looker, LookerOptions, column, failed
@@ -81,7 +81,7 @@ def look_locally(rows: Iterator[BatchRow], ways: LookerOptions, workers: int, at
                         give(worker, batch, again)
             if not again and not any(worker.batch for worker in crew) and any(worker.ready for worker in crew):
                 return
-            by_pipe: dict[Any, Worker] = {worker.pipe: worker for worker in crew}
+            by_pipe: dict[object, Worker] = {worker.pipe: worker for worker in crew}
             for pipe in wait([worker.pipe for worker in crew if worker.batch or not worker.ready]):
                 worker = by_pipe[pipe]
                 try:

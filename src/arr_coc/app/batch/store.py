@@ -40,7 +40,7 @@ class Store:
         self.keys = Keys(self._written())
         self.before = len(self.keys)
         self.errors = self.tokens = self.full = self.unsure = self.unseen = 0
-        self._waiting: list[dict[str, Any]] = []
+        self._waiting: list[dict[str, object]] = []
         self._since = 0.0
         self._next = 1 + max((int(path.stem.split("-")[1]) for path in folder.glob("part-*.jsonl")), default=0)
 
@@ -143,7 +143,7 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
         parquet.write_table(pa.table(columns), temporary)
 
 
-def read_results(folder: Path) -> Iterator[dict[str, Any]]:
+def read_results(folder: Path) -> Iterator[dict[str, object]]:
     """The rows of a folder of results, as their JSON lines have them."""
     for path in sorted(folder.glob("part-*.jsonl")):
         with path.open(encoding="utf-8") as lines:

@@ -91,7 +91,7 @@ class LookReport:
         }
 
 
-def look_entry(source: PictureSource, look: Any, files: dict[str, str]) -> dict[str, Any]:
+def look_entry(source: PictureSource, look: Any, files: dict[str, str]) -> dict[str, object]:
     if isinstance(look, DocumentLook):
         return document_entry(source, look, files)
     return {

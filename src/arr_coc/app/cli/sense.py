@@ -89,7 +89,7 @@ def command(options: SenseCommand) -> int:
     check_device(options.device)
     if options.model is not None:
         check_model(options.model)
-    place: Any = options.image if options.video else open_source(options.image).place
+    place = options.image if options.video else open_source(options.image).place
     texture = sense(
         place,
         options.query or QUESTION,

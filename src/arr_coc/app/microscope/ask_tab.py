@@ -217,7 +217,7 @@ def grip_figures(picture: Picture, allocation: Allocation, grip: Grip | None) ->
 def stages(answer: Answer, full: Answer) -> str:
     """Milliseconds by stage, foveated against full."""
     names = [name for name in STAGES if name in answer.seconds or name in full.seconds]
-    rows: list[dict[str, Any]] = [
+    rows: list[dict[str, object]] = [
         {"stage": STAGES[name], "here": _milliseconds(answer.seconds, name), "full": _milliseconds(full.seconds, name)}
         for name in names
     ]

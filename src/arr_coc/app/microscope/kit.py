@@ -31,11 +31,11 @@ log = logging.getLogger("arr_coc.app.microscope")
 # What a visitor left is forgotten after an hour.
 MEMORY_SECONDS = 3600
 # Events that use a model wait for each other: two at once would take twice as long and disturb each other's clocks.
-MODEL: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
-QUICK: dict[str, Any] = {"concurrency_id": "quick", "concurrency_limit": 2}
+MODEL = {"concurrency_id": "model", "concurrency_limit": 1}
+QUICK = {"concurrency_id": "quick", "concurrency_limit": 2}
 PRIVATE = {"api_visibility": "private"}
 # Of what follows an input as it moves: no progress bar, and only the last value counts.
-LIVE: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "always_last", **QUICK, **PRIVATE}
+LIVE = {"show_progress": "hidden", "trigger_mode": "always_last", **QUICK, **PRIVATE}
 # The page's script runs the open tab: because something changed, or because a visitor asked for it.
 RUN_BY_ITSELF = "() => window.arrCoc.run(true)"
 RUN = "() => window.arrCoc.run(false)"
@@ -110,7 +110,7 @@ class MicroscopePage:
     share: Any = None
     model: Any = None
     passes: Any = None
-    address: Any = None
+    address: object = None
     # The PDF that is open on the left.
     pdf: Any = None
     # The visitor's own picture, remembered by the browser, for when the page is loaded again.

@@ -59,7 +59,7 @@ class ByteCache(Generic[Kept]):
     def __init__(self, most: int, weigh: Callable[[Kept], int]) -> None:
         self.most, self.weigh = most, weigh
         self.bytes = 0
-        self._held: OrderedDict[Any, Kept] = OrderedDict()
+        self._held: OrderedDict[object, Kept] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:

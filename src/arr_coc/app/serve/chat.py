@@ -44,7 +44,7 @@ WANTED = ("allocation",)
 # Fields of the protocol that leave greedy words as they are.
 HARMLESS = ("user", "seed", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
 # Fields that would change them, with the values that do not.
-NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+NEUTRAL = {
     "temperature": (0, 1),
     "top_p": (1,),
     "n": (1,),
@@ -254,7 +254,7 @@ def loaded(turns: Sequence[Turn], limits: Limits, hosts: Sequence[str]) -> tuple
     return tuple(Turn(turn.role, tuple(load(part) for part in turn.parts)) for turn in turns)
 
 
-def options_of(given: object) -> Mapping[str, Any]:
+def options_of(given: object) -> Mapping[str, object]:
     own = mapping(given, "arr_coc")
     unknown = sorted(own.keys() - set(OPTIONS))
     if unknown:
@@ -262,10 +262,10 @@ def options_of(given: object) -> Mapping[str, Any]:
     return own
 
 
-def how_of(own: Mapping[str, object], pictures: Sequence[Picture], most: int | None) -> dict[str, Any]:
+def how_of(own: Mapping[str, object], pictures: Sequence[Picture], most: int | None) -> dict[str, object]:
     """Keywords of `Eye.prepare`. Names only: a path would let a client read this machine's files. most: tokens that a
     picture may cost."""
-    how: dict[str, Any] = {"ceiling": most}
+    how: dict[str, object] = {"ceiling": most}
     if own.get("total") is not None:
         how["total"] = flag(own["total"], "arr_coc.total")
     if own.get("query") is not None:
@@ -310,7 +310,7 @@ def readings_of(own: Mapping[str, object], pictures: int) -> int:
     return readings
 
 
-def for_each(given: object, pictures: Sequence[Picture], name: str) -> list[Any]:
+def for_each(given: object, pictures: Sequence[Picture], name: str) -> list[object]:
     """One value for the only picture, or a list with one for each."""
     if len(pictures) == 1:
         return [given]

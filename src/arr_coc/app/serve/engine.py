@@ -327,7 +327,7 @@ class Engine(threading.Thread):
         eye.scope = asked.scope
 
         def ask(turns: Any, budget: int, **how: Any) -> Answer:
-            said: list[Any] = []
+            said: list[object] = []
             one = replace(asked, turns=tuple(turns), how={**how, "budget": budget}, readings=1)
             self._speak([self._look(ServeJob(one, said.append, job.until))], 1)
             if not isinstance(said[-1], Done):

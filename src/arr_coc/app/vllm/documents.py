@@ -38,7 +38,7 @@ CELL = 32
 
 def open_documents(
     messages: Sequence[Mapping[str, Any]], wish: Mapping[str, Any] | None = None, *, limits: Limits | None = None
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+) -> tuple[list[dict[str, object]], dict[str, object]]:
     """A chat with PDFs as vLLM takes it.
 
     Args:
@@ -80,12 +80,12 @@ def open_documents(
     return [_message(turn) for turn in opened.turns], {KEY: wishes}
 
 
-def _as_shown(picture: Any) -> dict[str, Any]:
+def _as_shown(picture: Any) -> dict[str, object]:
     """A page that is shown small, for its overview, stays as it is."""
     return {} if picture.pixels.shape[:2] == picture.size else {"scale": 1.0}
 
 
-def _message(turn: Any) -> dict[str, Any]:
+def _message(turn: Any) -> dict[str, object]:
     parts = [{"type": "text", "text": part} if isinstance(part, str) else _picture(part) for part in turn.parts]
     return {"role": turn.role, "content": parts}
 

@@ -150,7 +150,7 @@ class VllmServer:
         first = {name: value for name, value in wish.items() if name in OF_OVERVIEW}
         return [{**first, PART: OVERVIEW}, {**wish, PART: DETAIL}]
 
-    def _wish(self, own: Mapping[str, object], question: str) -> dict[str, Any]:
+    def _wish(self, own: Mapping[str, object], question: str) -> dict[str, object]:
         default = dict(self.default)
         # A request answers "how many" in its own unit, and one that has decided needs no answer.
         for names in (AMOUNT, DECIDED):
@@ -234,7 +234,7 @@ class VllmServer:
         words = as_words(wish["words"], size) if "words" in wish else None
         words = words if words is not None and len(words) else None
         if wish.get(PART) == OVERVIEW:
-            known: Any = Relevance(np.ones((1, 1), np.float32))
+            known = Relevance(np.ones((1, 1), np.float32))
         else:
             source = _source(wish.get("relevance", "auto"))
             scene = Scene(picture, words=words, scorer=self.scorer, choosing=budget < grid.tokens)
@@ -314,13 +314,13 @@ def _no_coarser(leaves: np.ndarray, grid: VisualGrid) -> np.ndarray:
     return leaves
 
 
-def _mapping(given: object) -> dict[str, Any]:
+def _mapping(given: object) -> dict[str, object]:
     if given is not None and not isinstance(given, Mapping):
         raise InputError(f"arr_coc must be an object, or a list of one for each picture, got {shown(given)}")
     return {name: value for name, value in (given or {}).items() if value is not None}
 
 
-def _source(relevance: Any) -> Any:
+def _source(relevance: Any) -> object:
     """A name, or the map that a request spells out in rows of numbers."""
     if not isinstance(relevance, Sequence) or isinstance(relevance, str):
         return relevance

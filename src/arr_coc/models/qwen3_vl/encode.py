@@ -121,7 +121,7 @@ def dense_vision_attention(model: PreTrainedModel) -> Generator[None]:
         yield
 
 
-def row_boundaries(tower: Any, lengths: Sequence[int], device: torch.device) -> dict[str, Any]:
+def row_boundaries(tower: Any, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
     """What the tower's attention needs to know about rows of so many patches, as arguments of its blocks.
 
     Boundaries stay on the CPU, where the tower reads them as a list in every layer. A flash kernel wants them beside
@@ -254,7 +254,7 @@ def encode_leaves(model: PreTrainedModel, patches: Tensor, batch: LeafBatch, **a
     tower, unit = model.model.visual, model.model.visual.spatial_merge_unit
     places = PatchPlaces.of(tower, batch.leaves, batch.grid[batch.owner])
     lengths = [count * unit for count in batch.segments or batch.counts if count]
-    extra: dict[str, Any] = dict(attention)
+    extra: dict[str, object] = dict(attention)
     if attention:
         lengths = [sum(lengths)]
     elif tower.config._attn_implementation == DENSE and len(set(lengths)) == 1:

@@ -38,7 +38,7 @@ def _picture_class() -> Any:
     from transformers import Qwen3VLProcessor
 
     class PictureProcessor(Qwen3VLProcessor):
-        def check_argument_for_proper_class(self, argument_name: str, argument: object) -> Any:
+        def check_argument_for_proper_class(self, argument_name: str, argument: object) -> object:
             # The stock check looks the video processor's class up in a table that torchvision would have filled.
             if argument_name == "video_processor":
                 return type(argument)
