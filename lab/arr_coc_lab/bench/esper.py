@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -79,6 +79,9 @@ from .options import EsperOptions
 from .report import Quantity, Report, Table, TableCell, written
 from .run import BenchRun, program
 from .suite import suite
+
+if TYPE_CHECKING:
+    from arr_coc.models.tokens.patches import PatchPyramid
 
 SUITE = suite("esper")
 COLUMNS: dict[str, str] = SUITE["columns"]
@@ -608,10 +611,10 @@ def pass_cost(models: EsperModels, size: int = 512, repeats: int = 9) -> PassCos
     old, new = looks.blocks
     maps = torch.rand(1, *grid, device=models.device)
 
-    def prepare() -> Any:
+    def prepare() -> PatchPyramid:
         return picture_pyramid(model, pictures.float().div(127.5).sub(1), tree.levels)
 
-    def answer(memory: Memory, pyramid: Any, leaves: Tensor, tower: TowerMemory) -> LookAnswer:
+    def answer(memory: Memory, pyramid: PatchPyramid, leaves: Tensor, tower: TowerMemory) -> LookAnswer:
         tokens = encode_block(model, pyramid, leaves, grid, tower)
         spoken = answer_look(model, memory, leaves, tokens, prompts, most=1, layers=layers)
         _settle(models)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -286,10 +287,8 @@ def _columns(records: list[PassRecord], answers: Tensor, ends: Sequence[int], pa
     return [torch.stack(column, 1).cpu() for column in columns]
 
 
-def measuring(models: EsperModels) -> Any:
+def measuring(models: EsperModels) -> ExitStack:
     """Half precision on a GPU, as the other benches measure."""
-    from contextlib import ExitStack
-
     stack = ExitStack()
     cuda = models.device.type == "cuda"
     stack.enter_context(torch.autocast(models.device.type, torch.bfloat16, enabled=cuda))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from arr_coc.core.errors import InputError
 from arr_coc.core.folders import MINI
 
 from .needle import parse_size
+
+if TYPE_CHECKING:
+    from arr_coc.eye.eye import Eye
 
 ROWS = (
     ("without the question", "unasked"),
@@ -95,7 +98,7 @@ def command(options: CalibrateCommand) -> None:
         print_json(found)
 
 
-def reader_of(model: str, device: str, only: str | None) -> Any:
+def reader_of(model: str, device: str, only: str | None) -> Eye:
     """The model; `mini` without torch where it only has to read."""
     if only == "grip" and model == MINI and device == "cpu":
         from arr_coc.eye.light import quick_eye
@@ -106,7 +109,7 @@ def reader_of(model: str, device: str, only: str | None) -> Any:
     return Eye.from_pretrained(model, device=device)
 
 
-def calibrate_glance(eye: Any, name: str, options: CalibrateCommand, size: tuple[int, int]) -> dict[str, Any]:
+def calibrate_glance(eye: Eye, name: str, options: CalibrateCommand, size: tuple[int, int]) -> dict[str, Any]:
     """Find the heads that point, write them where glances look for them, and tell how well they do.
 
     name: under which the model is found again."""
@@ -151,7 +154,7 @@ def calibrate_glance(eye: Any, name: str, options: CalibrateCommand, size: tuple
     return found
 
 
-def calibrate_grip(eye: Any, name: str, options: CalibrateCommand) -> dict[str, Any]:
+def calibrate_grip(eye: Eye, name: str, options: CalibrateCommand) -> dict[str, Any]:
     """Measure the grip, write grip.json and a picture of the curve beside it; a run that was stopped goes on.
 
     Args:

@@ -73,7 +73,7 @@ class Devices:
         else:
             loss.backward()
 
-    def clip(self, parameters: Iterable[nn.Parameter], largest: float = LARGEST_GRADIENT) -> Any:
+    def clip(self, parameters: Iterable[nn.Parameter], largest: float = LARGEST_GRADIENT) -> Tensor:
         """Clip the norm of the averaged gradient."""
         if self.accelerator:
             return self.accelerator.clip_grad_norm_(parameters, largest)

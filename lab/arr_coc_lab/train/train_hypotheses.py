@@ -52,6 +52,8 @@ from .train_scorer import ScorerOptions, ScorerTraining, box_loss
 PHASES = {"boxes": 0.16, "stakes": 0.06, "balance": 0.04, "outcomes": 0.74}
 MEASURED, BEGUN, ROUNDS = "measured.json", "begun.json", "rounds.json"
 WEIGHT_FILES = "*.safetensors"
+# The modules that were taught, and the record of their phase.
+Trained = tuple[dict[str, Any], dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,13 +141,13 @@ class PairTraining(Training[ScorerOptions]):
         self.sources.load_state(state)
 
 
-def train_pair(options: ScorerOptions, modules: dict[str, nn.Module], losses: Losses, watch: object = None) -> object:
+def train_pair(options: ScorerOptions, modules: dict[str, nn.Module], losses: Losses, watch: object = None) -> Trained:
     """The trained modules and the record of their phase; goes on where a checkpoint stands."""
     training = train(partial(PairTraining, modules=modules, losses=losses, watch=watch), options, ships=False)
     return training.modules, training.done
 
 
-def train_boxes(plan: HypothesesOptions, shape: ScorerConfig) -> Any:
+def train_boxes(plan: HypothesesOptions, shape: ScorerConfig) -> Trained:
     """H5's pair: the same network, batches and labels; one sees every channel, one RGB alone."""
     small = replace(shape, width=plan.width)
     with torch_scope(plan.seed):
@@ -162,7 +164,7 @@ def train_boxes(plan: HypothesesOptions, shape: ScorerConfig) -> Any:
     return train_pair(plan.phase("boxes"), pair, losses)
 
 
-def train_stakes(plan: HypothesesOptions, start: Scorer) -> Any:
+def train_stakes(plan: HypothesesOptions, start: Scorer) -> Trained:
     """Two copies of one scorer, taught what a mistake costs: much more for missing, or the same for both."""
     pair: dict[str, nn.Module] = {}
     for name in ("medical", "casual"):
@@ -176,7 +178,7 @@ def train_stakes(plan: HypothesesOptions, start: Scorer) -> Any:
     return train_pair(plan.phase("stakes", small_until=0.0, learning_rate=plan.stakes_rate), pair, losses)
 
 
-def train_balance(plan: HypothesesOptions, scorer: Scorer) -> Any:
+def train_balance(plan: HypothesesOptions, scorer: Scorer) -> Trained:
     """The balancers over the three ways, the coupling frozen; their tensions are watched."""
     with torch_scope(plan.seed):
         tension = TensionBalancer()
@@ -213,7 +215,7 @@ def train_balance(plan: HypothesesOptions, scorer: Scorer) -> Any:
     return train_pair(phase, pair, losses, watch)
 
 
-def train_outcomes(plan: HypothesesOptions, shape: ScorerConfig) -> Any:
+def train_outcomes(plan: HypothesesOptions, shape: ScorerConfig) -> Trained:
     """The scorer that never sees a box; same shape as the shipped one, from a random start."""
     phase = plan.phase(
         "outcomes",

@@ -8,12 +8,15 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from ..core.checks import positive
 from ..core.errors import InputError
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -94,7 +97,7 @@ class _Stay(HTTPRedirectHandler):
         return None
 
 
-def open_directly(request: Request, seconds: float) -> Any:
+def open_directly(request: Request, seconds: float) -> HTTPResponse:
     """The answer of the very host that is named: no redirection is followed, no proxy asked."""
     return build_opener(_Stay, ProxyHandler({})).open(request, timeout=seconds)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 Array = Any
 
 
-def namespace(array: Array) -> Any:
+def namespace(array: Array) -> ModuleType:
     """The library that the array belongs to, as a module: numpy or torch."""
     return np if isinstance(array, np.ndarray | np.generic) else sys.modules["torch"]
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .errors import InputError
+
+Kind = TypeVar("Kind")
 
 
 def whole(value: Any, name: str, least: int = 0, most: int = sys.maxsize) -> int:
@@ -62,14 +64,14 @@ def share_of(full: int, share: float) -> int:
     return max(1, math.floor(share * full + 1e-9))
 
 
-def of_kind(value: object, kind: type, name: str) -> Any:
+def of_kind(value: object, kind: type[Kind], name: str) -> Kind:
     """`value`, which is one of `kind`, or one clear line."""
     if not isinstance(value, kind):
         raise InputError(f"{name} must be of class {kind.__name__}, got {shown(value)}")
     return value
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """What was given, on one line of bearable length."""
     try:
         text = " ".join(repr(value).split())

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,7 +19,22 @@ KINDS = {"float32": 1, "int8": 3, "int64": 7}  # numbers of the format for what 
 SMALL = 1024  # bytes that are written into the graph
 
 
-def open_session(graph: str | bytes, weights: Mapping[str, np.ndarray] | None = None) -> Any:
+class SessionValue(Protocol):
+    """A value that a graph takes or gives."""
+
+    name: str
+    shape: list[Any]
+
+
+class Session(Protocol):
+    """A session of onnxruntime whose values are arrays, which is all that graphs here have."""
+
+    def run(self, names: Sequence[str] | None, values: Mapping[str, np.ndarray]) -> list[np.ndarray]: ...
+    def get_inputs(self) -> Sequence[SessionValue]: ...
+    def get_outputs(self) -> Sequence[SessionValue]: ...
+
+
+def open_session(graph: str | bytes, weights: Mapping[str, np.ndarray] | None = None) -> Session:
     """An onnxruntime session of a file's path or its contents. weights: those that the graph only names."""
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
@@ -75,7 +90,7 @@ class Graph:
         self._nodes.append(given + b"".join(_part(5, _attribute(*one)) for one in attributes.items()))
         return names
 
-    def session(self, *outputs: str) -> Any:
+    def session(self, *outputs: str) -> Session:
         """Ready to run; results come in the order of `outputs`."""
         found = b"".join(_part(1, one) for one in self._nodes) + _part(2, "graph")
         found += b"".join(_part(5, one) for one in self._constants) + b"".join(_part(11, one) for one in self._inputs)

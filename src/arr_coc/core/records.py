@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .errors import InputError
@@ -28,7 +29,7 @@ def has_parquet() -> bool:
     return find_spec("pyarrow") is not None
 
 
-def arrow(module: str = "pyarrow") -> Any:
+def arrow(module: str = "pyarrow") -> ModuleType:
     """pyarrow, or one of its modules; or one clear line."""
     if not has_parquet():
         raise InputError("parquet needs pyarrow; pip install 'arr-coc[batch]'")

@@ -59,7 +59,7 @@ class DocumentPage:
         return found if found is not None and len(found) else None
 
     @property
-    def source(self) -> Any:
+    def source(self) -> object:
         """This page alone, as `look` and `ask` take a picture."""
         return self.place.source(self.number)
 

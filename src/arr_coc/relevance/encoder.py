@@ -21,6 +21,7 @@ from .photos.things import thesaurus
 if TYPE_CHECKING:
     import torch
 
+    from ..sensing.semantic import SemanticEncoder
     from .scene import Scene
 
 # What is in any picture; the question must be more like a place than these are.
@@ -45,7 +46,7 @@ def encoder_relevance(scene: Scene, query: str, option: str = "") -> Relevance:
 
 
 @lru_cache(maxsize=2)
-def load_encoder(name: str, device: str = "cpu") -> Any:
+def load_encoder(name: str, device: str = "cpu") -> SemanticEncoder:
     """A `sensing.SemanticEncoder`, read once in a process."""
     from ..sensing.semantic import SemanticEncoder
 

@@ -14,6 +14,7 @@ from fractions import Fraction
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -179,7 +180,7 @@ def _reason(error: BaseException) -> str:
     return text.strip().splitlines()[0] if text.strip() else type(error).__name__
 
 
-def _av() -> Any:
+def _av() -> ModuleType:
     try:
         import av
         import av.error

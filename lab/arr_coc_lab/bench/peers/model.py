@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ from ...train.swift import pair
 from .maths import bipartite, gather, pool
 
 CELL, LEVELS, BEFORE = 32, 3, len(HEAD)
+Made = TypeVar("Made")
 
 
 @dataclass
@@ -86,7 +87,7 @@ class PeerScene:
         self.asked = place < length[:, None]  # (B, T): the question's characters
         self.last = length + TURN_LENGTH - 1  # (B,): the token after which the answer begins
         self.prompt = place <= self.last[:, None]
-        self._made: dict[Hashable, object] = {}
+        self._made: dict[Hashable, Any] = {}
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -99,7 +100,7 @@ class PeerScene:
     def full(self) -> int:
         return self.grid[0] * self.grid[1]
 
-    def once(self, name: Hashable, make: Callable[[], object]) -> Any:
+    def once(self, name: Hashable, make: Callable[[], Made]) -> Made:
         if name not in self._made:
             self._made[name] = make()
         return self._made[name]

@@ -125,7 +125,7 @@ def json_line(row: Mapping[str, object]) -> str:
     return line if line == encodable(line) else json.dumps(row) + "\n"
 
 
-def encodable(value: object) -> Any:
+def encodable(value: object) -> object:
     """A text without what UTF-8 cannot hold; anything else as it is."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 

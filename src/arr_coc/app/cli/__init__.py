@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Annotated, Any, NamedTuple, cast
 
 import typer
@@ -87,7 +88,7 @@ class Sections(TyperGroup):
                     formatter.write_dl([(name, self.commands[name].get_short_help_str(room)) for name in part])
 
 
-def import_command(name: str) -> Any:
+def import_command(name: str) -> ModuleType:
     """The module of a command; `InputError` in one line where its package is not installed."""
     if name in COMMANDS:
         return import_module(f".{COMMANDS[name].module}", __name__)

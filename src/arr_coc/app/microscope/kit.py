@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from pprint import pformat
+from types import ModuleType
 from typing import Any
 
 from PIL import Image
@@ -42,7 +43,7 @@ RUN = "() => window.arrCoc.run(false)"
 DONE = "() => window.arrCoc.done()"
 
 
-def gradio() -> Any:
+def gradio() -> ModuleType:
     """The library behind the page, or a sentence where it is missing."""
     try:
         return import_module("gradio")

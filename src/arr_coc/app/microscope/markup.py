@@ -24,6 +24,7 @@ from ...draw.palette import FIRST, SECOND, level_colour
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
+    from PIL import Image
 
 # The longer side of a picture in the page. Exports are made at their own size.
 SHOWN_SIDE = 512
@@ -213,7 +214,7 @@ def _own_font(font: re.Match[str]) -> str:
     return f"font-size: {font[1]}" if font[1] else "font-family: inherit"
 
 
-def as_picture(figure: Plot) -> Any:
+def as_picture(figure: Plot) -> Image.Image:
     """The figure as a PIL image on paper, for exports."""
     from PIL import Image
 

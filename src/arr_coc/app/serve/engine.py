@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -44,6 +44,7 @@ BACK = 15
 MOST_LEFT = 4
 # Tokens of padding that a batch may hold: one long prompt would make every other as long.
 MOST_PADDING = 4096
+Result = TypeVar("Result")
 
 
 class Full(Exception):
@@ -295,7 +296,7 @@ class Engine(threading.Thread):
                 elif row.open:  # words are out that cannot be taken back
                     row.job.tell(RuntimeError("the answer broke off"))
 
-    def _attempt(self, job: ServeJob, work: Callable[[ServeJob], object]) -> Any:
+    def _attempt(self, job: ServeJob, work: Callable[[ServeJob], Result]) -> Result | None:
         """What goes wrong with one job is told to that one."""
         try:
             return work(job)

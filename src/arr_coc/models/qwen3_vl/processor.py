@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import Qwen3VLProcessor
 
 
 def load_processor(name: str | PathLike[str], **options: object) -> Any:
@@ -26,14 +29,14 @@ def load_processor(name: str | PathLike[str], **options: object) -> Any:
     return picture_processor(AutoImageProcessor.from_pretrained(name, **options), tokenizer, tokenizer.chat_template)
 
 
-def picture_processor(pictures: object, tokenizer: object, template: object) -> Any:
+def picture_processor(pictures: object, tokenizer: object, template: object) -> Qwen3VLProcessor:
     """The stock processor of an image processor and a tokenizer, without one for videos."""
     made = _picture_class()
     return made(image_processor=pictures, tokenizer=tokenizer, video_processor=None, chat_template=template)
 
 
 @cache
-def _picture_class() -> Any:
+def _picture_class() -> type[Qwen3VLProcessor]:
     """Made when it is first needed, because its parent is transformers'; it is pickled by what it is made of."""
     from transformers import Qwen3VLProcessor
 
@@ -44,7 +47,7 @@ def _picture_class() -> Any:
                 return type(argument)
             return super().check_argument_for_proper_class(argument_name, argument)
 
-        def __reduce__(self) -> Any:
+        def __reduce__(self) -> tuple[object, tuple[object, ...]]:
             return picture_processor, (self.image_processor, self.tokenizer, self.chat_template)
 
     return PictureProcessor
