@@ -8,15 +8,13 @@ from arr_coc.eye.eye import Eye
 from arr_coc.video.answering import Reading, answer_clip, knows_video
 from arr_coc.video.watching import watch
 
-from ..statistics import paired, proportion
 from ..train.run import door
 from ..worlds.needle.clips import two_frame_clips
 from .options import TwoFrameOptions
-from .report import Quantity, Report, Table, TableCell
+from .report import Report, Table, accuracy_rows
 from .run import BenchRun, program
 from .suite import suite
 
-percent = Quantity.percent
 SEED, LONGEST = 38, 12
 
 
@@ -38,22 +36,14 @@ def two_frame_table(
             answer = answer_clip(eye, watched, clip.frames, name, max_new_tokens=LONGEST)
             right[name].append(answer.text == clip.answer)
             tokens[name].append(answer.tokens)
-    found = {name: np.array(values, dtype=float) for name, values in right.items()}
-    rows: list[dict[str, TableCell]] = [
-        {
-            "row": name,
-            "tokens": round(float(np.mean(tokens[name]))),
-            "accuracy": percent(proportion(values)),
-            "points": None if name == "clearest" else percent(paired(values, found["clearest"])),
-            "n": len(values),
-        }
-        for name, values in found.items()
-    ]
+    more = {name: {"tokens": round(float(np.mean(counts)))} for name, counts in tokens.items()}
     facts = {
         "clips": f"Needle World, scenes, halves of {side}×{2 * side}, validation split, seed {SEED}",
         "model": f"{model}; {keep:g} of the clip's tokens",
     }
-    return Table("Questions that need two frames", suite("two-frames")["columns"], tuple(rows), facts)
+    return Table(
+        "Questions that need two frames", suite("two-frames")["columns"], accuracy_rows(right, "clearest", more), facts
+    )
 
 
 main = program("two-frames")

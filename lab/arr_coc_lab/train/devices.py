@@ -54,10 +54,6 @@ class Devices:
         module = module.to(self.device)
         return self.accelerator.prepare(module, *optimizers) if self.accelerator else (module, *optimizers)
 
-    def unwrap(self, module: nn.Module) -> object:
-        """The module as it was before `prepare`: what is saved and what is used."""
-        return self.accelerator.unwrap_model(module) if self.accelerator else module
-
     def slice_of(self, number: int) -> slice:
         """This process's part of a global batch."""
         if number % self.processes:
