@@ -21,11 +21,11 @@ from torch.nn import functional as F
 from arr_coc.core.alphabet import NUMBER_OF_IDS, QUESTION, SPACE
 from arr_coc.core.errors import InputError
 
+from ..worlds.constants import constant
 from ..worlds.needle.batch import CELL, CELL_CLASSES, FIRST_COLOUR
 from ..worlds.needle.difficulty import Difficulty, as_difficulty
 from ..worlds.needle.draws import Draws
 from ..worlds.needle.renderer import Asked, asked_of, finish_batch, lay_out, plan_of
-from ..worlds.print.constants import constant
 from .acceleration import Captured, RecordingRoom
 from .allocations import (
     APART,

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..constants import constant
 from . import paint, setting
 from .bank import KIND
-from .constants import constant
 from .paint import Rects, rects_of
 from .questions import GROUP
 from .setting import UPPER, WHOLE, Slots

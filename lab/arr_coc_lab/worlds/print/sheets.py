@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ..constants import constant
 from ..needle.draws import Canvas, FloatDraws
 from .atlas import PrintAtlas
 from .bank import KIND, Bank
-from .constants import constant
 from .paint import Rects, rects_of
 from .questions import GROUP
 from .setting import LOWER, UPPER, Slots, slots_of

@@ -28,7 +28,6 @@ from ...pictures.words import EVERY_PAIR, check_number
 from ...relevance.registry import source_names
 from ..media import check_structure
 from ..media import picture_bytes as picture_bytes
-from .document_parts import check_documents, file_data
 from .limits import Limits as Limits
 
 MOST_STOPS, LONGEST_STOP = 4, 256
@@ -375,3 +374,26 @@ def flag(value: object, name: str) -> bool:
     if value is not None and not isinstance(value, bool):
         raise InputError(f"{name} must be true or false")
     return bool(value)
+
+
+# ---- documents in a request ------------------------------------------------------------------------------------------
+
+
+def check_documents(own: Mapping[str, object], views: Sequence[object], limits: Limits) -> None:
+    """What a request may say of documents, and how many pages they may have."""
+    for name in ("words", "allocation", "readings"):
+        if own.get(name) is not None:
+            raise InputError(f"arr_coc.{name} is of pictures, and this request shows documents; leave it out")
+    pages = sum(len(part) for part in views if isinstance(part, Document))
+    if pages > limits.pages:
+        raise InputError(f"the documents have {pages} pages; {limits.pages} are answered about at a time")
+
+
+def file_data(given: Mapping[str, object]) -> str:
+    """The data of a file part, as OpenAI's clients send it: file_data, a data: URL or plain base64."""
+    if given.get("file_data") is None:
+        raise InputError("a file must be sent with its file_data, as a data: URL; no files are kept here")
+    data = given["file_data"]
+    if not isinstance(data, str):
+        raise InputError(f"file.file_data must be a text, got {type(data).__name__}")
+    return data if data[:5].lower() == "data:" else f"data:application/pdf;base64,{data}"
