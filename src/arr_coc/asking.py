@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .allocation.request import Budget, Share, StrategyOptions
+    from .core.values import Relevance
+    from .pictures.load import Picture
+    from .pictures.words import Words
 
 
 @naming_extras()
@@ -150,7 +153,7 @@ def _ask_document(
     scorer = scorer_beside(part_folder(MINI))
     offers = PageOffers(device=device, scorer=None if scorer is None else ScorerRelevance(scorer))
 
-    def asker(picture: Any, words: Any, tokens: int, known: Any) -> Answer:
+    def asker(picture: Picture, words: Words | None, tokens: int, known: Relevance | None) -> Answer:
         size, strategy = picture.pixels.shape[:2], how["strategy"]
         quick = can_be_quick(model, device, size, tokens, strategy=strategy)
         reader = quick_eye() if quick else copy(_loaded(str(model), device))

@@ -12,7 +12,7 @@ import copy
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -39,6 +39,9 @@ from .options import CreditOptions
 from .report import Quantity, Report, Table
 from .run import BenchRun, program
 from .suite import suite
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 OWN_STOPS = "critic, its own stops"
 CONTROLS = ("uniform", "random", "shuffled", "oracle")
@@ -112,7 +115,9 @@ def read_all(plan: CreditOptions, scorers: Mapping[str, object], device: torch.d
     return {"right": right, "tokens": tokens, "families": np.array(families)}
 
 
-def stopped(plan: CreditOptions, model: Any, scorer: Any, batch: TrainingBatch) -> tuple[np.ndarray, np.ndarray]:
+def stopped(
+    plan: CreditOptions, model: PreTrainedModel, scorer: Any, batch: TrainingBatch
+) -> tuple[np.ndarray, np.ndarray]:
     """Right (B,) and tokens (B,) where the actor that the critics taught decides behind which pass to stop. It hears
     how sure the reader is of what it said, and no right answer."""
     actor = HierarchicalActorCritic(STATES, ACTIONS)

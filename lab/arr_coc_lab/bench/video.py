@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import mean, median
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -44,6 +44,9 @@ from .real import Record, coverage, load_records
 from .report import Quantity, Report, Table, TableCell, read_document
 from .run import BenchRun, program
 from .suite import chosen_families, suite
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 SCHEMA = 2
 SUITE = suite("video")
@@ -141,7 +144,7 @@ def frame_speed(quick: bool) -> Document:
     return {"rows": table["rows"], "facts": facts}
 
 
-def default_readings(mini: Any, quick: bool) -> tuple[str, ...]:
+def default_readings(mini: PreTrainedModel, quick: bool) -> tuple[str, ...]:
     """From frames as pictures, and through the video prompt where mini was trained on it."""
     video = ("video",) if getattr(mini.config, "trained_on_video", False) else ()
     return (("clearest",) if quick else ("clearest", "pooled")) + video

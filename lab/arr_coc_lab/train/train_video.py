@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -59,6 +59,9 @@ from .reader import picture_loss
 from .reader_examples import ReaderBatch, RingBuffer
 from .run import Moment, Notes, Schedule, Training, door, train
 from .video_judging import changes, judge_reader, judge_temporal, needed_loss, summary
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 # How a clip's tokens are shared while reading is learned: every control gets its fair chance.
 SYSTEM_SHARES = {"temporal": 0.4, "frame by frame": 0.2, "uniform": 0.15, "random": 0.1, "one frame": 0.15}
@@ -257,7 +260,7 @@ class ReaderTraining(VideoTraining):
         # Tokens dropped after the tower are no matter of clips: those pictures are read whole.
         return table.looks(kind, truth, self.pick, scores)[0], coarsest_of(pages.size) + 1
 
-    def video_loss(self, mini: Any) -> tuple[Tensor, Tensor]:
+    def video_loss(self, mini: PreTrainedModel) -> tuple[Tensor, Tensor]:
         batch, chance = self.clips.draw(self.options.clips, self.pick), self.chance["chance"]
         system = chance.choices(list(SYSTEM_SHARES), list(SYSTEM_SHARES.values()))[0]
         leaves = clip_leaves(system, batch.maps, chance.choice(KEEPS), self.drawing)

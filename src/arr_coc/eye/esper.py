@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -48,6 +48,9 @@ from .pass_settings import DEFAULT_TOTAL, SETTINGS_NAME, EsperSettings, as_setti
 from .passes import AskingReader, MemoryReader, PassJob, PassMaps, PassRecord, Prompts, pass_loop, picture_pyramid
 from .story import PassNote, Story
 from .tiles import TileBoard
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 ESPER_FOLDER = "esper"
 GLANCES = ("relevant", "salient")
@@ -491,7 +494,7 @@ class Pictured:
     def frame(self) -> Frame:
         return Frame(self.picture.size, self.cell, self.canvas)
 
-    def pyramid(self, model: Any, levels: int) -> PatchPyramid:
+    def pyramid(self, model: PreTrainedModel, levels: int) -> PatchPyramid:
         if levels not in self.pyramids:
             self.pyramids[levels] = picture_pyramid(model, self.normalised, levels)
         return self.pyramids[levels]

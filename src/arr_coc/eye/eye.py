@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
     from ..allocation.request import Budget, Share, StrategyOptions
     from ..models.tokens.depth import DepthRouting
+    from ..pictures.load import Picture
     from .chat import AskOptions, ManyOptions
 
 # Questions that `ask_many` answers at once.
@@ -581,7 +582,7 @@ class Eye:
         given = {name: value for name, value in how.items() if value is not None}
         request = Request.of(*amount, **{**given, "strategy": DEFAULT_STRATEGY})
 
-        def asker(picture: Any, words: Any, tokens: int, known: Any) -> Answer:
+        def asker(picture: Picture, words: Words | None, tokens: int, known: Relevance | None) -> Answer:
             own = copy(self).set_image(picture)
             return own.ask(query, tokens, relevance=known, words=words, max_new_tokens=max_new_tokens, **how)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
@@ -23,6 +23,9 @@ from ..core.errors import InputError
 from ..core.stopping import Stopped
 from .regions import REMEDY, reduced_by_regions, region_reader, region_size
 from .svg import svg_png
+
+if TYPE_CHECKING:
+    from typing import IO
 
 # Pillow refuses twice its warning limit by the header alone, before any pixel is decoded; we refuse at the same place.
 MAX_PIXELS = 2 * 89_478_485
@@ -182,7 +185,7 @@ def _from_file(file: Any, label: str, max_pixels: int, longest_side: int | None)
         return _from_pil(image, name, label, max_pixels, longest_side, reduce_while_decoding=True)
 
 
-def _large_jpeg(file: Any) -> Image.Image | None:
+def _large_jpeg(file: IO[bytes]) -> Image.Image | None:
     """A JPEG with more pixels than are ever decoded: it is read reduced, an eighth at the least. None for others."""
     from PIL import JpegImagePlugin
 

@@ -12,13 +12,16 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..core.errors import InputError
 from .load import MAX_PIXELS, Picture, load_picture
 from .words import Words, make_words
+
+if TYPE_CHECKING:
+    from torch import nn
 
 # Dots an inch at which pages are drawn: 10-point type is then 20 pixels high, and A4 has 1 190 by 1 684 pixels.
 DPI = 144
@@ -233,7 +236,7 @@ def spaced_out(texts: Sequence[str], boxes: np.ndarray) -> np.ndarray:
     return goes_on
 
 
-def _char_boxes(raw: Any, layer: Any, count: int) -> np.ndarray:
+def _char_boxes(raw: Any, layer: nn.Module, count: int) -> np.ndarray:
     """(count, 4) left, bottom, right, top in the page's own coordinates: loose boxes, as high as their type."""
     boxes = np.zeros((count, 4))
     held = raw.FS_RECTF()

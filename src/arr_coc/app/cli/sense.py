@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...core.errors import InputError
 from .console import print_json, say, show, table, writing
 from .options import ModelDevice, OnlyJson, with_options
+
+if TYPE_CHECKING:
+    from ...sensing.texture import Texture
 
 SUFFIXES = (".npz", ".png")
 
@@ -135,7 +138,7 @@ def command(options: SenseCommand) -> int:
     return 0
 
 
-def ranges_of(texture: Any, name: str) -> tuple[float, float, float]:
+def ranges_of(texture: Texture, name: str) -> tuple[float, float, float]:
     values = texture[name]
     return float(values.min()), float(values.mean()), float(values.max())
 

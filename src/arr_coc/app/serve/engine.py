@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -32,6 +32,9 @@ from ...eye.readings import read_several
 from ...eye.stock import joined
 from ...models.base import Realized
 from .chat import ChatRequest, Limits
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 log = logging.getLogger("arr_coc.serve")
 # Seconds that the first of a batch waits for others.
@@ -143,7 +146,7 @@ def step_back() -> None:
 
 
 @contextmanager
-def asking_layers(model: Any) -> Generator[None]:
+def asking_layers(model: PreTrainedModel) -> Generator[None]:
     """Every layer of a model asks, before it runs, whether its result is still wanted."""
     layers = [one for several in model.modules() if isinstance(several, torch.nn.ModuleList) for one in several]
     hooks = [layer.register_forward_pre_hook(lambda *_: check_stop()) for layer in layers]

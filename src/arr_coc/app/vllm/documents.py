@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
@@ -30,6 +30,9 @@ from ...relevance.document import PageOffers
 from ..serve.chat import check_documents, loaded, turns_of
 from ..serve.limits import Limits
 from .wishes import DECIMALS, KEY, NO_QUESTION
+
+if TYPE_CHECKING:
+    from ...pictures.load import Picture
 
 # What may be wished for documents.
 WISHES = ("budget", "keep", "total", "query", "relevance", "strategy", "scale")
@@ -80,7 +83,7 @@ def open_documents(
     return [_message(turn) for turn in opened.turns], {KEY: wishes}
 
 
-def _as_shown(picture: Any) -> dict[str, object]:
+def _as_shown(picture: Picture) -> dict[str, object]:
     """A page that is shown small, for its overview, stays as it is."""
     return {} if picture.pixels.shape[:2] == picture.size else {"scale": 1.0}
 
@@ -90,7 +93,7 @@ def _message(turn: Any) -> dict[str, object]:
     return {"role": turn.role, "content": parts}
 
 
-def _picture(picture: Any) -> dict[str, Any]:
+def _picture(picture: Picture) -> dict[str, Any]:
     memory = io.BytesIO()
     Image.fromarray(picture.pixels).save(memory, "PNG", compress_level=1)
     data = base64.b64encode(memory.getvalue()).decode()

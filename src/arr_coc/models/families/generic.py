@@ -182,7 +182,7 @@ class MergingBackbone(Backbone):
             scores = torch.from_numpy(cell_scores(layout.grids, relevance))[layout.cells.clamp_min(0)]
         return plan_members(members, merge, scores=scores, places=layout.places())
 
-    def splice(self, model: PreTrainedModel, inputs: Inputs, plan: MergePlan, features: Any) -> Realized:
+    def splice(self, model: PreTrainedModel, inputs: Inputs, plan: MergePlan, features: Tensor) -> Realized:
         """The shortened prompt around the merged tokens."""
         input_ids = inputs["input_ids"]
         placeholder = self.placeholders(model, inputs)

@@ -121,7 +121,7 @@ def dense_vision_attention(model: PreTrainedModel) -> Generator[None]:
         yield
 
 
-def row_boundaries(tower: Any, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
+def row_boundaries(tower: nn.Module, lengths: Sequence[int], device: torch.device) -> dict[str, object]:
     """What the tower's attention needs to know about rows of so many patches, as arguments of its blocks.
 
     Boundaries stay on the CPU, where the tower reads them as a list in every layer. A flash kernel wants them beside
