@@ -319,7 +319,7 @@ def run(plan: HypothesesOptions) -> dict[str, Any]:
         return _run(plan, Devices(plan.device).device)
 
 
-def _run(plan: HypothesesOptions, device: torch.device) -> dict[str, Any]:
+def _run(plan: HypothesesOptions, device: torch.device) -> dict[str, object]:
     out, shipped = plan.target, Scorer.from_pretrained(plan.scorer).to(device)
     check_begun(plan.folder, plan.reader, plan.scorer)
     phases: dict[str, object] = {}

@@ -144,7 +144,7 @@ class _Gathered:
     hidden: list[str] = field(default_factory=list)
     documents: int = 0
 
-    def pages_of(self, document: Document, look: DocumentLook, span: tuple[int, int], held: object) -> list[Any]:
+    def pages_of(self, document: Document, look: DocumentLook, span: tuple[int, int], held: object) -> list[object]:
         """Marks and pictures of the pages with tokens; span: its pages among those of the look."""
         several, shown = len(document) > 1, []
         shares = look.allocation.pages[span[0] : span[1]]

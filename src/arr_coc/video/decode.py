@@ -150,7 +150,7 @@ def write_clip(path: str | PathLike[str], frames: Iterable[np.ndarray], per_seco
             writer.close()
 
 
-def _where(source: str) -> tuple[str, dict[str, Any]]:
+def _where(source: str) -> tuple[str, dict[str, object]]:
     """What PyAV opens for a source string, and how."""
     name, _, number = source.partition(":")
     if name == "webcam":
