@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 
@@ -44,7 +43,7 @@ class MinedCase:
         """The lowest are the hardest: wrong before right, then what was seen least, then what was least sure."""
         return bool(self.right), 1.0 if self.seen is None else self.seen, -self.uncertainty
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         told: dict[str, object] = {"line": self.record.line, "query": self.record.query, "answer": self.record.answer}
         told |= {} if self.seen is None else {"seen": round(self.seen, 4)}
         if self.said is not None:

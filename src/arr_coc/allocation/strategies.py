@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..core.checks import shown
 from ..core.errors import InputError
@@ -41,7 +41,7 @@ class Strategy:
     """
 
     name: str
-    function: Callable[..., Any] | str
+    function: Callable[[AllocationJob], Leaves | list[Allocation]] | str
     options: tuple[str, ...] = ()
     leaves: bool = True
     without_torch: bool = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def phrase(query: str) -> str:
     return TEMPLATE.format(" ".join(words) if words else query.strip() or "something")
 
 
-def likeness(encoder: Any, picture: torch.Tensor, query: str) -> np.ndarray:
+def likeness(encoder: SemanticEncoder, picture: torch.Tensor, query: str) -> np.ndarray:
     """(3, H, W) in [0, 1] and a question → (h, w) float32 in [0, 1], the likest place 1."""
     import torch
     import torch.nn.functional as F

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from .console import print_json, say, show, table, writing
 from .options import ModelDevice, OnlyJson, with_options
 
 if TYPE_CHECKING:
+    from ...sensing.pyramid import Pyramid
     from ...sensing.texture import Texture
 
 SUFFIXES = (".npz", ".png")
@@ -143,7 +144,7 @@ def ranges_of(texture: Texture, name: str) -> tuple[float, float, float]:
     return float(values.min()), float(values.mean()), float(values.max())
 
 
-def document(texture: Any, silent: tuple[str, ...], pyramid: Any, out: list[Path]) -> dict[str, Any]:
+def document(texture: Texture, silent: tuple[str, ...], pyramid: Pyramid | None, out: list[Path]) -> dict[str, object]:
     ranges = {name: dict(zip(("low", "mean", "high"), ranges_of(texture, name), strict=True)) for name in texture.names}
     sizes = [] if pyramid is None else [{"height": one.height, "width": one.width} for one in pyramid.levels]
     return {
