@@ -155,7 +155,7 @@ def look(
 
 @naming_extras()
 def examine(
-    image: Any,
+    image: object,
     query: str,
     budget: Budget | None = None,
     keep: Share | None = None,

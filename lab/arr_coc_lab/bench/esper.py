@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -131,7 +131,7 @@ def tune_and_train(models: EsperModels, options: EsperOptions, folder: Path, ben
     """Settings on validation pictures, tempering on training pictures, both into the folder."""
     if options.tune:
 
-        def chosen(best: EsperSettings, tried: list[dict[str, Any]]) -> None:
+        def chosen(best: EsperSettings, tried: Sequence[Mapping[str, object]]) -> None:
             best.save(folder)
             bench.save({"chosen": asdict(best), "tried": tried}, "esper_tuning")
 
@@ -174,7 +174,7 @@ def tune(
     number: int,
     advance: Advance,
     in_time: Callable[[], bool] = lambda: True,
-    watch: Callable[[EsperSettings, list[dict[str, Any]]], None] = lambda best, tried: None,
+    watch: Callable[[EsperSettings, Sequence[Mapping[str, object]]], None] = lambda best, tried: None,
 ) -> tuple[EsperSettings, list[dict[str, Any]]]:
     """The best settings on validation pictures: by accuracy with early stopping, ties go to fewer tokens; then when to
     give up, which is read off the best run.

@@ -166,7 +166,7 @@ def salient_cells(scenes: Scenes) -> Tensor:
     """(B, rows, cols): what stands out before the question is heard, as `Esper(glance="salient")` sees it."""
     frame = Frame(SIZE, CELL)
 
-    def one(pixels: Any) -> Tensor:
+    def one(pixels: object) -> Tensor:
         found = torch.as_tensor(salient_map(load_picture(pixels)), dtype=torch.float32)[None]
         return to_cells(found.clamp(0, 1), frame)
 

@@ -51,12 +51,12 @@ def adapter() -> type[Any]:
             self,
             pretrained: str = MINI,
             device: str | None = None,
-            budget: Any = None,
-            keep: Any = None,
+            budget: object = None,
+            keep: object = None,
             strategy: str | None = None,
             relevance: str = "auto",
             tokens: str | None = None,
-            **_: Any,  # batch sizes: every question is asked by itself
+            **_: object,  # batch sizes: every question is asked by itself
         ) -> None:
             from arr_coc.eye.eye import Eye
 

@@ -400,7 +400,7 @@ def percent(row: Mapping[str, Any], exact: bool) -> str:
     return f"{value:.1f} [{low:.1f}, {high:.1f}]" if exact else f"{value:.1f}±{(high - low) / 2:.1f}"
 
 
-def tables(document: Mapping[str, Any]) -> list[Table]:
+def tables(document: Mapping[str, object]) -> list[Table]:
     """What a terminal shows: exact match for each budget, means, the scorer's lead, calibration, bars."""
     keeps = budgets(document)
     return [

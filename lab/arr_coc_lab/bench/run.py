@@ -95,7 +95,7 @@ class BenchRun:
         """The same with the seconds so far."""
         self.tell(f"{perf_counter() - self.began:6.1f} s  {line}")
 
-    def save(self, document: Mapping[str, Any], name: str = "") -> None:
+    def save(self, document: Mapping[str, object], name: str = "") -> None:
         """Keep what is measured so far. name: of the file, the suite's by default."""
         if self.out is not None:
             with writing(self.out):

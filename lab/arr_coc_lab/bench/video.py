@@ -515,7 +515,9 @@ def _s(seconds: Sequence[float]) -> Quantity:
 
 
 def document(
-    clips: dict[str, Any] | None = None, real: dict[str, Any] | None = None, speed: dict[str, Any] | None = None
+    clips: Mapping[str, object] | None = None,
+    real: Mapping[str, object] | None = None,
+    speed: Mapping[str, object] | None = None,
 ) -> dict[str, Any]:
     """Every part that was measured says on what machine: they need not be measured together."""
     packages = ("torch", "transformers", "opencv-contrib-python-headless", "av")

@@ -213,7 +213,7 @@ class BatchedMuon(torch.optim.Muon):
     """Same arguments, same result, a few launches for each shape instead of dozens for each matrix."""
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], object] | None = None) -> Any:
         loss = closure() if closure is not None else None
         for group in self.param_groups:
             shapes: dict[torch.Size, list[Tensor]] = defaultdict(list)

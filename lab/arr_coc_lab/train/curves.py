@@ -236,7 +236,7 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    def __init__(self, folder: Path, title: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, title: str, options: Mapping[str, object]) -> None:
         try:
             wandb = import_module("wandb")
         except ImportError as error:

@@ -265,7 +265,7 @@ class RingBuffer(Generic[Batch]):
         self._stored: Batch | None = None
         self.origins: dict[int, Any] = {}
 
-    def add(self, batch: Batch, origin: Any = None) -> None:
+    def add(self, batch: Batch, origin: object = None) -> None:
         number = len(getattr(batch, fields(batch)[0].name))
         if number > self.room:
             raise InputError(f"a buffer with room for {self.room} pictures cannot take {number} at once")

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 import random
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
@@ -320,7 +320,7 @@ class Loop:
             if found:
                 self.add(found)
 
-    def add(self, values: dict[str, Any]) -> None:
+    def add(self, values: Mapping[str, object]) -> None:
         done = self.training.done
         rounded = {name: round(value, DIGITS) if isinstance(value, float) else value for name, value in values.items()}
         point = {"step": done["step"], "seconds": round(done["seconds"], 1), **rounded}

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -105,7 +105,7 @@ class PairTraining(Training[ScorerOptions]):
         devices: Devices,
         modules: dict[str, nn.Module],
         losses: Losses,
-        watch: Callable[[int, dict[str, Any]], dict[str, Any]] | None = None,
+        watch: Callable[[int, Mapping[str, object]], Mapping[str, object]] | None = None,
     ) -> None:
         super().__init__(options, devices)
         self.title = options.folder.name

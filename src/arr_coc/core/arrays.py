@@ -147,7 +147,7 @@ def two_largest(rows: Array) -> Array:
     return rows.topk(2, dim=-1).values
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> bool:
     """Whether `value` is a torch tensor; false, without an import, where torch was never imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)

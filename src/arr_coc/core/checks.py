@@ -14,7 +14,7 @@ from .errors import InputError
 Kind = TypeVar("Kind")
 
 
-def whole(value: Any, name: str, least: int = 0, most: int = sys.maxsize) -> int:
+def whole(value: object, name: str, least: int = 0, most: int = sys.maxsize) -> int:
     """`value` as a whole number from `least` to `most`, or one clear line."""
     number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not number or not -np.inf < value < np.inf or int(value) != value:

@@ -68,7 +68,7 @@ class Graph:
         self._inputs.append(_part(1, name) + _part(2, shape))
         return name
 
-    def weight(self, values: Any, kind: str = "float32") -> str:
+    def weight(self, values: object, kind: str = "float32") -> str:
         array, name = np.ascontiguousarray(values, dtype=kind), self._name()
         head = b"".join(_number(1, side) for side in array.shape) + _number(2, KINDS[kind]) + _part(8, name)
         if array.nbytes > SMALL:  # the runtime gets the array itself; the graph says that it lies elsewhere
@@ -78,7 +78,7 @@ class Graph:
             self._constants.append(head + _part(9, array.tobytes()))
         return name
 
-    def add(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+    def add(self, kind: str, *inputs: str, domain: str = "", **attributes: object) -> str:
         """A node with one result."""
         return self.several(1, kind, *inputs, domain=domain, **attributes)[0]
 
@@ -100,7 +100,7 @@ class Graph:
 
     # ---- what many layers are made of --------------------------------------------------------------------------------
 
-    def linear(self, states: str, weight: Any, bias: Any = None) -> str:
+    def linear(self, states: str, weight: object, bias: object = None) -> str:
         """(N, C) · weight (C', C) + bias → (N, C')."""
         given = () if bias is None else (self.weight(bias),)
         return self.add("Gemm", states, self.weight(weight), *given, transB=1)
@@ -115,7 +115,7 @@ class Graph:
         given = self.weight(whole, "int8"), self.weight(scale), self.weight(nothing, "int8"), self.weight(bias)
         return self.add("DynamicQuantizeMatMul", states, *given, domain=MICROSOFT)
 
-    def root_norm(self, states: str, weight: Any, epsilon: float = 1e-6) -> str:
+    def root_norm(self, states: str, weight: object, epsilon: float = 1e-6) -> str:
         """Every row divided by the root mean square of its features."""
         return self.add("SimplifiedLayerNormalization", states, self.weight(weight), axis=-1, epsilon=epsilon)
 

@@ -530,7 +530,7 @@ def token_density(allocation: Allocation) -> np.ndarray:
 class ComparableAllocation(Protocol):
     """An allocation that can be compared with another of its kind: of a picture, or of a document."""
 
-    def compared(self, other: Any) -> Comparison: ...
+    def compared(self, other: object) -> Comparison: ...
 
 
 def compare(a: ComparableAllocation, b: ComparableAllocation) -> Comparison:

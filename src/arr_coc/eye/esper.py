@@ -196,7 +196,7 @@ class Esper:
         keep: Share | None = None,
         *,
         passes: int | None = None,
-        relevance: Any = None,
+        relevance: object = None,
         failures: int | None = None,
         max_new_tokens: int = 64,
         stop_early: bool = True,
@@ -500,7 +500,7 @@ class Pictured:
         return self.pyramids[levels]
 
 
-def relevance_source(eye: Eye, relevance: Any) -> object:
+def relevance_source(eye: Eye, relevance: object) -> object:
     """What `relevance=` stands for in passes: a function of (picture, question)."""
     # The model's own attention joins from the second pass on.
     offered = Scene(lambda: None, scorer=eye.scorer, fallback="detail")

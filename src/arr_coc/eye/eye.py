@@ -372,7 +372,7 @@ class Eye:
         tiled = len(looked.plan.allocations) != len(looked.views)
         return self._hinted(looked, turns, settings) if helped and settings.words is not None and not tiled else looked
 
-    def _read(self, views: Sequence[View], known: Any, request: Request, relevance: Any) -> tuple[Any, Request]:
+    def _read(self, views: Sequence[View], known: object, request: Request, relevance: object) -> tuple[Any, Request]:
         """The words of pictures that bring none, by OCR where that pays; the request says what is left to be told."""
         several = known if isinstance(known, list) else [known] * len(views)
         # Words have their places in the whole picture, which is not what a tile shows.
@@ -659,7 +659,7 @@ class Eye:
 
         return answer()
 
-    def chat(self, image: Any = None, *, system: str | None = None, turns: Sequence[Turn] = ()) -> Chat:
+    def chat(self, image: object = None, *, system: str | None = None, turns: Sequence[Turn] = ()) -> Chat:
         """Begin a conversation of several turns.
 
         Args:
@@ -756,7 +756,7 @@ def beside(folder: Path) -> dict[str, Any]:
     }
 
 
-def paired(images: Any, queries: Any, budgets: Any) -> list[tuple[Any, str, Any]]:
+def paired(images: object, queries: object, budgets: object) -> list[tuple[Any, str, Any]]:
     """(image, question, budget) of every question of a batch."""
     given = {"images": images, "queries": queries, "budget": budgets}
     listed = {name: value for name, value in given.items() if isinstance(value, list | tuple)}

@@ -202,7 +202,7 @@ _PROVIDED: dict[str, Callable[..., Any]] = {}
 def provide(name: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Decorator: the function of a source whose name and needs stand in the table above."""
 
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+    def add(function: Callable[..., object]) -> Callable[..., Any]:
         _PROVIDED[name] = function
         return function
 
@@ -443,7 +443,7 @@ def check_relevance(relevance: object, offers: Iterable[str] = ("pixels", "textu
         raise InputError(line)
 
 
-def relevance_for(relevance: Any, scene: Scene, query: str) -> Relevance:
+def relevance_for(relevance: object, scene: Scene, query: str) -> Relevance:
     """The map of one picture, whatever `relevance=` is."""
     return relevances_for(relevance, [scene], [query]).relevance[0]
 

@@ -6,7 +6,7 @@ The channels are written once (`channels`, `text_regions`) over two back ends: O
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ NO_ENCODER = "no image-text encoder: the semantic channels are zero"
 
 
 def sense(
-    picture: Any,
+    picture: object,
     layout: str | Layout = "mvp13",
     inputs: ChannelInputs | None = None,
     *,

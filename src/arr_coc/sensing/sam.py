@@ -86,7 +86,7 @@ class MaskGenerator:
         found = self.model(image_embeddings=features, input_points=points[None, :, None], input_labels=labels)
         return found.pred_masks[0], found.iou_scores[0]
 
-    def _pixels(self, picture: Any) -> tuple[torch.Tensor, tuple[int, int]]:
+    def _pixels(self, picture: object) -> tuple[torch.Tensor, tuple[int, int]]:
         """(1, 3, S, S) normalised, and the part of it, (height, width), that is picture."""
         batch = picture_batch(picture, None)[0][:1].to(self.device)
         height, width = batch.shape[-2:]

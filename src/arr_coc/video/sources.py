@@ -131,7 +131,7 @@ class Whole:
     everywhere_planes: tuple[int, ...] = ()
     whole_planes: tuple[int, ...] = ()
 
-    def __init__(self, relevance: Any, query: str, scene: Scene, note: str = "") -> None:
+    def __init__(self, relevance: object, query: str, scene: Scene, note: str = "") -> None:
         """scene: what is offered beside the frame."""
         self.relevance = relevance
         self.query = query

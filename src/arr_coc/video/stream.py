@@ -12,6 +12,7 @@ where it is weak, and pay only for ground that was not shown before.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
 from time import perf_counter
@@ -85,7 +86,7 @@ class StreamState:
     clusters: TrackedClusters | None = None
     past: np.ndarray | None = None
 
-    def save(self, path: str | PathLike[str], about: dict[str, Any] | None = None) -> None:
+    def save(self, path: str | PathLike[str], about: Mapping[str, object] | None = None) -> None:
         """One .npz file. about: plain values to keep with it, such as the stream's arguments."""
         arrays: dict[str, Any] = {}
         numbers: dict[str, Any] = {"schema": SCHEMA, "size": list(self.size), "about": about or {}}
@@ -198,8 +199,8 @@ class VideoStream:
         *,
         total: int | None = None,
         frames: int | None = None,
-        relevance: Any = "look",
-        scorer: Any = None,
+        relevance: object = "look",
+        scorer: object = None,
         photos: bool = True,
         settings: TemporalSettings | None = None,
         clusters: bool | str = True,

@@ -109,7 +109,7 @@ def source_of(todo: Todo, done: object, at_once: int) -> Any:
     return Rows()
 
 
-def blocks(todo: Todo, done: Any, share: tuple[int, int], at_once: int) -> Iterator[Any]:
+def blocks(todo: Todo, done: object, share: tuple[int, int], at_once: int) -> Iterator[Any]:
     """Tables of rows that are not written yet."""
     pa = import_module("pyarrow")
     known = Keys(import_module("ray").get(done))

@@ -31,7 +31,7 @@ class Store:
     """settings: how rows are made; a folder with rows that were made otherwise is refused. rows, seconds: a part is
     written when it has so many rows, or when its first row is so old."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], *, rows: int = ROWS, seconds: float = 0.0) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, object], *, rows: int = ROWS, seconds: float = 0.0) -> None:
         self.folder, self.rows, self.seconds = folder, rows, seconds
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = ExitStack()
@@ -61,7 +61,7 @@ class Store:
         rows = (json.loads(line) for line in part.read_text(encoding="utf-8").splitlines())
         return np.array([key_of(row["path"], row["query"]) for row in rows], np.uint64)
 
-    def add(self, columns: Mapping[str, Sequence[Any]]) -> int:
+    def add(self, columns: Mapping[str, Sequence[object]]) -> int:
         """Rows that are not written yet; how many they are."""
         new = 0
         for values in zip(*(columns[name] for name in COLUMNS), strict=True):

@@ -75,10 +75,10 @@ def only_uploads(component: Any) -> Any:
     """
     folder = component.GRADIO_CACHE
 
-    def move(given: Any) -> str | None:
+    def move(given: object) -> str | None:
         return None if given is None else checked_path(given, folder)
 
-    async def move_later(given: Any) -> str | None:
+    async def move_later(given: object) -> str | None:
         return move(given)
 
     def preprocess(payload: Any) -> str | None:
@@ -91,7 +91,7 @@ def only_uploads(component: Any) -> Any:
     return component
 
 
-def checked_path(given: Any, folder: str) -> str:
+def checked_path(given: object, folder: str) -> str:
     """The absolute path, if it lies in the folder of uploads."""
     path = Path(str(given)).resolve()
     if "://" in str(given) or not path.is_relative_to(Path(folder).resolve()):

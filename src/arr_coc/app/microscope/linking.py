@@ -114,7 +114,7 @@ _RANGES = {
 }
 
 
-def _read(name: str, text: str, default: Any) -> Any:
+def _read(name: str, text: str, default: object) -> Any:
     if name in _CHOICES and text not in _CHOICES[name]:
         raise InputError(f"choose from {', '.join(_CHOICES[name])}")
     if name in ("q", "q2") and len(text) > LONGEST_QUERY:

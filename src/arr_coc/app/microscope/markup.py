@@ -92,7 +92,7 @@ def meter(share: float, words: str, label: str) -> str:
     )
 
 
-def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], caption: str = "") -> str:
+def table(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], caption: str = "") -> str:
     """columns: heading by key. The first column is the row's heading; numbers stand to the right. Wide ones scroll."""
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in columns.values())
     body = []

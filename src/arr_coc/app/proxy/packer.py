@@ -65,7 +65,7 @@ class ByteCache(Generic[Kept]):
     def __len__(self) -> int:
         return len(self._held)
 
-    def get(self, key: Any) -> Kept | None:
+    def get(self, key: object) -> Kept | None:
         with self._lock:
             if key not in self._held:
                 return None
@@ -113,7 +113,7 @@ class Packer:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def table(self, model: Any) -> TokenTable:
+    def table(self, model: object) -> TokenTable:
         """How the model of a request counts; raises `InputError` where nobody knows."""
         found = find_table(model, self.settings.tables) if isinstance(model, str) and model else None
         if found is not None:

@@ -74,7 +74,7 @@ def data_url(data: bytes, media: str) -> str:
     return f"data:{media};base64,{base64.b64encode(data).decode()}"
 
 
-def objects(value: Any) -> list[dict[str, Any]]:
+def objects(value: object) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 

@@ -358,7 +358,7 @@ def stops_of(given: object) -> tuple[str, ...]:
     return tuple(stops)
 
 
-def mapping(value: Any, name: str) -> dict[str, Any]:
+def mapping(value: object, name: str) -> dict[str, Any]:
     if value is not None and not isinstance(value, dict):
         raise InputError(f"{name} must be an object, got {type(value).__name__}")
     return value or {}

@@ -91,7 +91,7 @@ class ServeJob:
     """One request on its way. tell: called from the engine's thread with `ReadPrompt`, then texts, then `Done`; or with
     an exception. gone: nobody listens any more. until: when its time is over, by `perf_counter`."""
 
-    def __init__(self, asked: ChatRequest, tell: Callable[[Any], None], until: float = math.inf) -> None:
+    def __init__(self, asked: ChatRequest, tell: Callable[[object], None], until: float = math.inf) -> None:
         self.asked, self.tell, self.until = asked, tell, until
         self.arrived, self.gone = perf_counter(), False
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from .. import web
@@ -24,29 +26,19 @@ class Metrics:
 
     def __init__(self, engine: Engine) -> None:
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "arr_coc_requests_total", "Chat completions by status.", ["status"], registry=self.registry
-        )
+        own: dict[str, Any] = {"registry": self.registry}
+        self.requests = Counter("arr_coc_requests_total", "Chat completions by status.", ["status"], **own)
         self.visual = Counter(
-            "arr_coc_visual_tokens_total",
-            "Visual tokens: spent, and of whole pictures.",
-            ["kind"],
-            registry=self.registry,
+            "arr_coc_visual_tokens_total", "Visual tokens: spent, and of whole pictures.", ["kind"], **own
         )
-        self.said = Counter("arr_coc_completion_tokens_total", "Tokens of answers.", registry=self.registry)
-        self.seconds = Histogram("arr_coc_request_seconds", "From arrival to the last byte.", registry=self.registry)
-        self.batches = Histogram(
-            "arr_coc_batch_size", "Requests of a batch.", buckets=(1, 2, 4, 8, 16, 32), registry=self.registry
-        )
-        self.batch_seconds = Histogram("arr_coc_batch_seconds", "Seconds of a batch.", registry=self.registry)
-        Gauge("arr_coc_waiting", "Requests in the queue.", registry=self.registry).set_function(lambda: engine.waiting)
+        self.said = Counter("arr_coc_completion_tokens_total", "Tokens of answers.", **own)
+        self.seconds = Histogram("arr_coc_request_seconds", "From arrival to the last byte.", **own)
+        self.batches = Histogram("arr_coc_batch_size", "Requests of a batch.", buckets=(1, 2, 4, 8, 16, 32), **own)
+        self.batch_seconds = Histogram("arr_coc_batch_seconds", "Seconds of a batch.", **own)
+        Gauge("arr_coc_waiting", "Requests in the queue.", **own).set_function(lambda: engine.waiting)
         kept = engine.eye.memory
-        Gauge("arr_coc_kept_bytes", "Kept of pictures for their next questions.", registry=self.registry).set_function(
-            lambda: kept.size
-        )
-        Gauge("arr_coc_kept_hits", "Times that something kept was used.", registry=self.registry).set_function(
-            lambda: kept.hits
-        )
+        Gauge("arr_coc_kept_bytes", "Kept of pictures for their next questions.", **own).set_function(lambda: kept.size)
+        Gauge("arr_coc_kept_hits", "Times that something kept was used.", **own).set_function(lambda: kept.hits)
 
     def batch(self, size: int, seconds: float) -> None:
         self.batches.observe(size)

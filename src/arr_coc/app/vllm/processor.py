@@ -34,7 +34,7 @@ Hasher = import_module("vllm.multimodal.hasher").MultiModalHasher
 processing = import_module("vllm.multimodal.processing")
 
 
-def stock(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def stock(kwargs: Mapping[str, object]) -> dict[str, Any]:
     """Keywords of the processor without ours, which the stock classes do not know."""
     return {name: value for name, value in kwargs.items() if name != KEY}
 
@@ -94,7 +94,7 @@ class FoveatedProcessor(qwen3_vl.Qwen3VLMultiModalProcessor):
         return replace(inputs, prompt=prompt, mm_data_items=items, **self._uuids_in_parts(inputs, parts))
 
     @staticmethod
-    def _uuids_in_parts(inputs: Any, parts: list[int]) -> dict[str, object]:
+    def _uuids_in_parts(inputs: object, parts: list[int]) -> dict[str, object]:
         """The names that a client gave to its pictures, repeated like them."""
         given = getattr(inputs, "mm_uuid_items", None)
         if not given or not given.get("image"):

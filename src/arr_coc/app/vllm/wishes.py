@@ -101,7 +101,7 @@ class VllmServer:
         """What costs the most that any request may cost; the memory is profiled with it. Nothing is looked for."""
         return {"keep": 1.0, "relevance": [[1.0]], "query": NO_QUESTION}
 
-    def wishes(self, given: Any, pictures: int, question: str = "") -> list[dict[str, Any]]:
+    def wishes(self, given: object, pictures: int, question: str = "") -> list[dict[str, Any]]:
         """One wish for each picture, all of it plain JSON: caches are keyed by it. question: where none is given."""
         several = given if isinstance(given, list) else [given] * pictures
         if len(several) != pictures:
@@ -254,7 +254,7 @@ class VllmServer:
         )
         return WishPlan(budget, distance, known)
 
-    def leaves(self, wish: Mapping[str, Any], plan: WishPlan, grid: VisualGrid, size: tuple[int, int]) -> np.ndarray:
+    def leaves(self, wish: Mapping[str, object], plan: WishPlan, grid: VisualGrid, size: tuple[int, int]) -> np.ndarray:
         """The leaves (N, 3) of one picture, in raster order. grid: of the picture seen from the plan's distance. size:
         (height, width) as it was given."""
         leaves = self._decided(wish, grid, size)
@@ -320,7 +320,7 @@ def _mapping(given: object) -> dict[str, object]:
     return {name: value for name, value in (given or {}).items() if value is not None}
 
 
-def _source(relevance: Any) -> object:
+def _source(relevance: object) -> object:
     """A name, or the map that a request spells out in rows of numbers."""
     if not isinstance(relevance, Sequence) or isinstance(relevance, str):
         return relevance

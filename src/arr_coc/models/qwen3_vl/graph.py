@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -72,7 +72,7 @@ class FixedCache:
         self.buffers = torch.zeros(shape, dtype=model.dtype, device=model.device)
         self.place: Tensor | None = None
 
-    def update(self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+    def update(self, keys: Tensor, values: Tensor, layer: int, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         both = self.buffers[layer]
         if self.place is None:
             both[0, :, :, : keys.shape[2]] = keys
